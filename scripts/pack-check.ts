@@ -1,0 +1,199 @@
+/**
+ * Checks the package as a user gets it: packs it, installs the archive into an
+ * empty project, compiles and runs programs against it.
+ *
+ * Needs a build (`npm run build`). Nothing of the repository is reachable from
+ * the project, so a file or dependency that was forgotten shows here.
+ */
+import { spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+interface Manifest {
+  readonly name: string
+  readonly version: string
+  readonly bin: Readonly<Record<string, string>>
+}
+
+const root = fileURLToPath(new URL("../", import.meta.url))
+const readJson = <A>(path: string): A => JSON.parse(readFileSync(path, "utf8")) as A
+const manifest = readJson<Manifest>(join(root, "package.json"))
+const name = manifest.name
+const problems: Array<string> = []
+
+const expect = (condition: boolean, problem: string): void => {
+  if (!condition) problems.push(problem)
+}
+
+/** Runs a program to its end; `undefined` standard input, so that nothing waits for an answer. */
+const run = (cwd: string, command: string, args: ReadonlyArray<string>) => {
+  const result = spawnSync(command, args, {
+    cwd,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
+    timeout: 300_000
+  })
+  return {
+    ok: result.status === 0,
+    stdout: result.stdout ?? "",
+    output: `${result.stdout ?? ""}${result.stderr ?? ""}${result.error === undefined ? "" : String(result.error)}`
+      .trim()
+  }
+}
+
+/** Runs a program that has to succeed before anything else makes sense. */
+const must = (cwd: string, command: string, args: ReadonlyArray<string>): string => {
+  const result = run(cwd, command, args)
+  if (!result.ok) throw new Error(`${command} ${args.join(" ")}\n${result.output}`)
+  return result.stdout
+}
+
+/** What the archive holds, and what it must not. */
+const checkFiles = (files: ReadonlyArray<string>): void => {
+  for (const file of ["package.json", "README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "src/index.ts"]) {
+    expect(files.includes(file), `the archive lacks ${file}`)
+  }
+  for (const path of Object.values(manifest.bin)) {
+    expect(files.includes(path.replace(/^\.\//, "")), `the archive lacks ${path}`)
+  }
+  const allowed =
+    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
+  for (const file of files) {
+    expect(allowed.test(file) && !file.endsWith(".test.ts"), `the archive should not hold ${file}`)
+  }
+  for (const file of files.filter((it) => /^src\/.*\.ts$/.test(it))) {
+    const built = file.replace(/^src\//, "dist/").replace(/\.ts$/, ".js")
+    expect(files.includes(built), `${file} has no ${built}: build again`)
+  }
+}
+
+/** Every module a user may import, as specifiers. */
+const publicModules = (files: ReadonlyArray<string>): ReadonlyArray<string> =>
+  files
+    .filter((file) => /^dist\/.*\.d\.ts$/.test(file) && !/^dist\/(?:internal|cli)\//.test(file))
+    .map((file) => `${name}/${file.replace(/^dist\//, "").replace(/\.d\.ts$/, "")}`)
+    .map((specifier) => specifier.replace(/\/index$/, ""))
+    .filter((specifier) =>
+      specifier === name || files.includes(`dist${specifier.slice(name.length)}.js`) || isFolder(specifier)
+    )
+
+/** Folders with an entry of their own in `exports`. */
+const isFolder = (specifier: string): boolean => [`${name}/testing`, `${name}/tools`].includes(specifier)
+
+const consumer = (specifiers: ReadonlyArray<string>): string =>
+  [
+    `import { ToolCall, ToolRefusal } from "${name}"`,
+    `import * as Call from "${name}/ToolCall"`,
+    ...specifiers.map((specifier, index) => `import * as M${index} from "${specifier}"`),
+    ``,
+    `const same: boolean = ToolCall === Call || Object.keys(Call).every((key) => key in ToolCall)`,
+    `if (!same) throw new Error("the barrel and the subpath are two modules")`,
+    `if (Object.keys(ToolRefusal).length === 0) throw new Error("ToolRefusal is empty")`,
+    `const modules: ReadonlyArray<object> = [${specifiers.map((_, index) => `M${index}`).join(", ")}]`,
+    `console.log(\`\${modules.length} modules imported\`)`,
+    ``
+  ].join("\n")
+
+const tsconfig = (resolution: "nodenext" | "bundler") => ({
+  compilerOptions: {
+    target: "es2022",
+    // The declarations of Effect name types of the web; a project without them has `skipLibCheck`.
+    lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
+    module: resolution === "nodenext" ? "nodenext" : "esnext",
+    moduleResolution: resolution,
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    types: ["node"],
+    outDir: `out-${resolution}`
+  },
+  files: ["consumer.ts"]
+})
+
+const check = (work: string): void => {
+  const packed = JSON.parse(
+    must(root, "npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", work])
+  ) as ReadonlyArray<{ readonly filename: string; readonly files: ReadonlyArray<{ readonly path: string }> }>
+  const archive = packed[0]
+  if (archive === undefined) throw new Error("npm pack made no archive")
+  const files = archive.files.map((file) => file.path)
+  checkFiles(files)
+
+  const project = join(work, "project")
+  mkdirSync(project)
+  writeFileSync(join(project, "package.json"), `{ "name": "consumer", "private": true, "type": "module" }\n`)
+  const versionOf = (dependency: string) =>
+    `${dependency}@${readJson<Manifest>(join(root, "node_modules", dependency, "package.json")).version}`
+  must(project, "npm", [
+    "install",
+    "--prefer-offline",
+    "--no-audit",
+    "--no-fund",
+    "--save-exact",
+    join(work, archive.filename),
+    ...["effect", "@effect/platform-node", "@types/node", "typescript"].map(versionOf)
+  ])
+
+  const specifiers = publicModules(files)
+  for (const expected of [name, `${name}/testing`, `${name}/tools`]) {
+    expect(specifiers.includes(expected), `${expected} is missing from the archive`)
+  }
+  writeFileSync(join(project, "consumer.ts"), consumer(specifiers))
+  for (const resolution of ["nodenext", "bundler"] as const) {
+    writeFileSync(join(project, `tsconfig.${resolution}.json`), JSON.stringify(tsconfig(resolution)))
+    const tsc = join(project, "node_modules/typescript/bin/tsc")
+    const compiled = run(project, process.execPath, [tsc, "-p", `tsconfig.${resolution}.json`, "--pretty", "false"])
+    expect(compiled.ok, `the consumer does not compile with ${resolution}:\n${compiled.output}`)
+    const ran = run(project, process.execPath, [`out-${resolution}/consumer.js`])
+    expect(ran.ok, `the consumer compiled with ${resolution} does not run:\n${ran.output}`)
+    if (compiled.ok && ran.ok) console.log(`${resolution}: ${ran.stdout.trim()}`)
+  }
+
+  const closed = ["internal", "cli"].flatMap((folder) => {
+    const path = join(root, "dist", folder)
+    const first = existsSync(path) ? readdirSync(path).find((file) => file.endsWith(".js")) : undefined
+    return first === undefined ? [] : [`${name}/${folder}/${first.replace(/\.js$/, "")}`]
+  })
+  for (const specifier of closed) {
+    const opened = run(project, process.execPath, ["--input-type=module", "-e", `await import("${specifier}")`])
+    expect(
+      !opened.ok && opened.output.includes("ERR_PACKAGE_PATH_NOT_EXPORTED"),
+      `${specifier} should not be importable:\n${opened.output}`
+    )
+  }
+
+  for (const command of Object.keys(manifest.bin)) {
+    const installed = join(project, "node_modules/.bin", command)
+    for (const flag of ["--help", "--version"]) {
+      const called = run(project, installed, [flag])
+      expect(called.ok && called.stdout.trim() !== "", `${command} ${flag} failed:\n${called.output}`)
+      if (flag === "--version") {
+        expect(called.stdout.includes(manifest.version), `${command} --version does not say ${manifest.version}`)
+      }
+    }
+  }
+
+  // The platform is an optional peer: the main entry has to do without it.
+  rmSync(join(project, "node_modules/@effect"), { recursive: true, force: true })
+  const alone = run(project, process.execPath, ["--input-type=module", "-e", `await import("${name}")`])
+  expect(alone.ok, `${name} does not load without @effect/platform-node:\n${alone.output}`)
+}
+
+if (!existsSync(join(root, "dist"))) {
+  console.error("dist is missing: npm run build")
+  process.exit(1)
+}
+
+const work = mkdtempSync(join(tmpdir(), `${name}-pack-`))
+try {
+  check(work)
+} catch (error) {
+  problems.push(error instanceof Error ? error.message : String(error))
+} finally {
+  rmSync(work, { recursive: true, force: true })
+}
+for (const problem of problems) console.error(problem)
+console.log(problems.length === 0 ? "the package is sound" : `${problems.length} problems with the package`)
+process.exitCode = problems.length === 0 ? 0 : 1

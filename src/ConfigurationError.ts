@@ -1,0 +1,111 @@
+/**
+ * The one error of a wrong configuration: a tool, a rule, a pool or a config
+ * file that cannot be built.
+ *
+ * It lists every problem at once, each with the place it was found in and with
+ * what would be right. It does not cover what a model sends: that is refused
+ * call by call (see `ToolRefusal`).
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+
+/**
+ * One thing that is wrong: where, what, and what would be right.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Problem = Schema.Struct({
+  /** Place of the value, such as `tools.search.maxConcurrent`. */
+  path: Schema.String,
+  /** What is wrong with it. */
+  problem: Schema.String,
+  /** What would be right. */
+  expected: Schema.String
+})
+
+/**
+ * One thing that is wrong: where, what, and what would be right.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Problem = typeof Problem.Type
+
+/**
+ * Error of a layer or file that cannot be built, with every problem found.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
+  "effect-tool-executor/ConfigurationError"
+)("ConfigurationError", {
+  /** What was being built: `ToolHandlers`, `Rules`, `Pools`, or a file. */
+  subject: Schema.String,
+  problems: Schema.Array(Problem)
+}) {
+  override get message(): string {
+    return `${this.subject}: ${this.problems.length} problem${this.problems.length === 1 ? "" : "s"}` +
+      this.problems.map((it) => `\n  ${it.path}: ${it.problem}; expected ${it.expected}`).join("")
+  }
+}
+
+/**
+ * Decodes what a person wrote: every mistake at once, each with its path, and a
+ * key that is not known is a mistake. `subject` names the file in the error.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) => {
+  const decode = Schema.decodeUnknownEffect(schema, { errors: "all", onExcessProperty: "error" })
+  return (input: unknown): Effect.Effect<A, ConfigurationError> =>
+    Effect.mapError(decode(input), (error) =>
+      new ConfigurationError({
+        subject,
+        problems: format(error.issue).issues.map(({ message, path }) => {
+          const at = pathOf(path)
+          if (message === "Expected no excess property") {
+            return { path: at, problem: "this key is not known", expected: "one of the documented keys" }
+          }
+          if (message === "Missing key") return { path: at, problem: "it is missing", expected: "a value" }
+          const expected = message.replace(/^Expected /, "")
+          return {
+            path: at,
+            problem: `it is ${valueAt(input, path)}`,
+            expected: expected.length > 400 ? `${expected.slice(0, 400)}…` : expected
+          }
+        })
+      }))
+}
+
+// Utilities
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1()
+
+type Path = ReadonlyArray<PropertyKey | { readonly key: PropertyKey }>
+
+const keys = (path: Path | undefined): ReadonlyArray<PropertyKey> =>
+  (path ?? []).map((part) => typeof part === "object" ? part.key : part)
+
+const pathOf = (path: Path | undefined): string =>
+  keys(path).reduce<string>(
+    (text, key) => typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
+    ""
+  ) || "the whole"
+
+/** The value at a path, as short JSON. */
+const valueAt = (input: unknown, path: Path | undefined): string => {
+  let value = input
+  for (const key of keys(path)) {
+    value = typeof value === "object" && value !== null && Object.hasOwn(value, key)
+      ? (value as Record<PropertyKey, unknown>)[key]
+      : undefined
+  }
+  const text = JSON.stringify(value) ?? "undefined"
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text
+}

@@ -1,0 +1,123 @@
+/**
+ * The one-line start: everything in memory, safe defaults.
+ *
+ * For a part of one's own, compose `ToolExecutor.layer` from the layers of its
+ * gates instead.
+ *
+ * @since 0.1.0
+ */
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Layer from "effect/Layer"
+import type { ConfigurationError } from "./ConfigurationError.ts"
+import * as Attempt from "./execution/Attempt.ts"
+import * as EventHub from "./execution/EventHub.ts"
+import * as Waves from "./execution/Waves.ts"
+import * as ArtifactStore from "./output/ArtifactStore.ts"
+import * as OutputPolicy from "./output/OutputPolicy.ts"
+import * as Dedupe from "./policy/Dedupe.ts"
+import * as Guards from "./policy/Guards.ts"
+import * as Permissions from "./policy/Permissions.ts"
+import * as Pools from "./policy/Pools.ts"
+import * as Rules from "./policy/Rules.ts"
+import * as TurnBudget from "./policy/TurnBudget.ts"
+import * as StateStore from "./store/StateStore.ts"
+import * as ToolExecutor from "./ToolExecutor.ts"
+import * as ToolHandlers from "./ToolHandlers.ts"
+import type { ToolRule } from "./ToolRule.ts"
+
+/**
+ * Options of a local executor. Every field has a safe default.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options extends Attempt.Options {
+  /** The rules of the host. Default: none. */
+  readonly rules?: ReadonlyArray<ToolRule> | undefined
+  /** Who may call what. Default: ReadOnly, closed-world tools run, others do not. */
+  readonly policy?: Permissions.Policy | undefined
+  /** What the host says about tools, by name. */
+  readonly tools?: ToolHandlers.Options["tools"]
+  /** Whether and how equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */
+  readonly dedupe?: Dedupe.Options | false | undefined
+  /** Sizes of the pools. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
+  readonly pools?: Pools.Options | undefined
+  /** How much of an output the model sees. Default: 10,000 characters. */
+  readonly output?: OutputPolicy.Options | undefined
+  /** Time and calls of a turn. Default: no limit. */
+  readonly turn?: TurnBudget.Options | undefined
+  /** The host's own checks, asked in order. */
+  readonly guards?: ReadonlyArray<Guards.Guard> | undefined
+  /** How a wave is cut into runs. Default `"classes"`. */
+  readonly mode?: "classes" | "parallel" | "sequential" | undefined
+  /** Whether a refused or timed out call ends its wave. Default `"continue"`. */
+  readonly onExecutionError?: "continue" | "stop" | undefined
+  /** Whether events that tools emit are passed on. Default true. */
+  readonly toolEvents?: boolean | undefined
+  /** Whose executor it is. Default `"default"`. */
+  readonly principal?: string | undefined
+}
+
+/**
+ * Layer of an executor in memory for one or more toolkits, whose handlers it
+ * requires.
+ *
+ * **Example** (Running a wave)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { LocalExecutor, ToolCall, ToolExecutor } from "effect-tool-executor"
+ *
+ * const Add = Tool.make("add", { parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }), success: Schema.Finite })
+ *   .annotate(Tool.Readonly, true)
+ * const kit = Toolkit.make(Add)
+ *
+ * const program = Effect.gen(function*() {
+ *   const executor = yield* ToolExecutor.ToolExecutor
+ *   const batch = yield* executor.batch()
+ *   const process = yield* batch.process
+ *   const wave = yield* process.executeBatch([ToolCall.make("1", "add", { a: 1, b: 2 })])
+ *   return wave.toolMessages.map((it) => it.text)
+ * }).pipe(
+ *   Effect.scoped,
+ *   Effect.provide(LocalExecutor.layer(kit).pipe(
+ *     Layer.provide(kit.toLayer({ add: ({ a, b }) => Effect.succeed(a + b) }))
+ *   ))
+ * )
+ *
+ * await Effect.runPromise(program) // => ["3"]
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <T extends Toolkit.Any>(
+  toolkits: T | ReadonlyArray<T>,
+  options: Options = {}
+): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> => {
+  const handlers = ToolHandlers.layer(toolkits, { tools: options.tools })
+  const gates = Layer.mergeAll(
+    Rules.layer(options.rules ?? []),
+    Permissions.layer(options.policy ?? {}),
+    options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
+    Pools.layer(options.pools),
+    StateStore.layerMemory(),
+    ArtifactStore.layerMemory()
+  ).pipe(Layer.provideMerge(handlers))
+  return ToolExecutor.layer.pipe(Layer.provide(gates), Layer.provide(settings(options)))
+}
+
+// Utilities
+
+const settings = (options: Options) =>
+  Layer.mergeAll(
+    Layer.succeed(Attempt.Limits, options),
+    Layer.succeed(OutputPolicy.Limits, options.output ?? {}),
+    Layer.succeed(TurnBudget.Turn, options.turn ?? {}),
+    Layer.succeed(Guards.Guards, options.guards ?? []),
+    Layer.succeed(Waves.Mode, options.mode ?? "classes"),
+    Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
+    Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
+    Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
+  )

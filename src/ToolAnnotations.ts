@@ -1,0 +1,132 @@
+/**
+ * What a tool declares beyond `effect/ai`: annotations that the executor reads
+ * beside effect's own `Tool.Readonly`, `Tool.Idempotent` and `Tool.OpenWorld`.
+ *
+ * A host overrides them by name (`ToolHandlers` option `tools`), so tools that
+ * one does not own can be tuned.
+ *
+ * **Example** (Annotating a tool)
+ *
+ * ```ts
+ * import { Schema } from "effect"
+ * import { Tool } from "effect/ai"
+ * import { ToolAnnotations } from "effect-tool-executor"
+ *
+ * export const Fetch = Tool.make("fetch", { parameters: Schema.Struct({ url: Schema.String }) })
+ *   .annotate(Tool.Readonly, true)
+ *   .annotate(ToolAnnotations.Timeout, "10 seconds")
+ *   .annotate(ToolAnnotations.MaxConcurrent, 4)
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import type * as Schedule from "effect/Schedule"
+
+/**
+ * Whether a mutating tool may run beside others (`ConcurrentMut`) instead of
+ * alone (`SerialMut`). Default false: unknown is never taken for safe.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Promoted = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Promoted", {
+  defaultValue: () => false
+})
+
+/**
+ * Whether the tool itself makes tool calls, as a sub-agent does. Such a tool
+ * runs in the concurrent pool.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Recursive = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Recursive", {
+  defaultValue: () => false
+})
+
+/**
+ * How many calls of the tool may run at once; 1 or more. Default: as many as
+ * the pool of its class has.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const MaxConcurrent = Context.Reference<number | undefined>(
+  "effect-tool-executor/ToolAnnotations/MaxConcurrent",
+  { defaultValue: () => undefined }
+)
+
+/**
+ * The keys of what a mutating call touches, such as real paths, from its decoded
+ * parameters. Mutating calls that share a key wait for each other, across waves
+ * and executors; ReadOnly calls take no keys. Where the keys cannot be had
+ * (a defect), calls of the tool wait for each other.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Resources = Context.Reference<
+  ((params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>) | undefined
+>("effect-tool-executor/ToolAnnotations/Resources", { defaultValue: () => undefined })
+
+/**
+ * How long a call may run. Default: the executor's `executionTimeout` (120 s).
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Timeout = Context.Reference<Duration.Input | undefined>("effect-tool-executor/ToolAnnotations/Timeout", {
+  defaultValue: () => undefined
+})
+
+/**
+ * How long a call may go without reporting anything; every progress event
+ * starts it anew. Default: no such limit.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const IdleTimeout = Context.Reference<Duration.Input | undefined>(
+  "effect-tool-executor/ToolAnnotations/IdleTimeout",
+  { defaultValue: () => undefined }
+)
+
+/**
+ * Whether a call that timed out may be tried again by the model. Default true;
+ * false blocks the tool for the rest of the process.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const RetryOnTimeout = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/RetryOnTimeout", {
+  defaultValue: () => true
+})
+
+/**
+ * Schedule of automatic retries after a retryable failure, within the call's
+ * one limit. Only for tools that are `Tool.Idempotent` or ReadOnly; for any
+ * other it is a build error.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>(
+  "effect-tool-executor/ToolAnnotations/Retry",
+  { defaultValue: () => undefined }
+)
+
+/**
+ * Whether a failure of the tool is worth another try by the model. Default:
+ * every failure is. A failure that is not blocks the tool for the rest of the
+ * process.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const IsRetryable = Context.Reference<(failure: unknown) => boolean>(
+  "effect-tool-executor/ToolAnnotations/IsRetryable",
+  { defaultValue: () => () => true }
+)

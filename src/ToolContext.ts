@@ -1,0 +1,118 @@
+/**
+ * What a running tool may ask: report progress, learn its deadline, write under
+ * the fence that keeps late writes out.
+ *
+ * A `Context.Reference` with a working default, so the same handler runs
+ * without the executor: then nothing is reported, there is no deadline, and
+ * `commit` just runs its effect.
+ *
+ * **Example** (Reporting and writing)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolContext } from "effect-tool-executor"
+ *
+ * export const save = (write: Effect.Effect<void>) =>
+ *   Effect.gen(function*() {
+ *     const context = yield* ToolContext.ToolContext
+ *     yield* context.progress({ progress: 1, total: 2, message: "prepared" })
+ *     yield* context.commit(write)
+ *   })
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
+import type { ToolExecutor } from "./ToolExecutor.ts"
+import type { ArtifactRef } from "./ToolOutcome.ts"
+
+/**
+ * What a running tool may ask.
+ *
+ * **Details**
+ *
+ * Everything reported after the call has its outcome is dropped and counted.
+ * A handler never waits for a reader.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Service {
+  /** Id of the call; `undefined` outside an executor. */
+  readonly callId: string | undefined
+  /** Metadata of the operation, as the host gave it to the process. */
+  readonly meta: Readonly<Record<string, unknown>>
+  /** Epoch milliseconds at which the call is stopped; `Infinity` outside an executor. */
+  readonly deadline: number
+  /** Aborted when the call is stopped. */
+  readonly signal: AbortSignal
+  /** Reports how far the work is; resets the idle limit. */
+  readonly progress: (report: {
+    readonly progress?: number | undefined
+    readonly total?: number | undefined
+    readonly message?: string | undefined
+  }) => Effect.Effect<void>
+  /** Says what the tool is doing. */
+  readonly status: (status: string) => Effect.Effect<void>
+  /** Writes a log line. */
+  readonly log: (
+    level: "debug" | "info" | "warn" | "error",
+    message: string,
+    data?: unknown
+  ) => Effect.Effect<void>
+  /** Offers choices to the user interface. */
+  readonly options: (options: unknown) => Effect.Effect<void>
+  /** Shows a part of the output before the end. */
+  readonly partial: (value: unknown) => Effect.Effect<void>
+  /**
+   * Emits an event of the tool's own type: `a-z 0-9 _`, at most 64 characters,
+   * and none of the names that the executor's own events have on the wire.
+   * Any other type throws a `RangeError` where `emit` is called.
+   */
+  readonly emit: (type: string, data: unknown) => Effect.Effect<void>
+  /**
+   * Runs a write that is not to be cut in half. It cannot be interrupted from
+   * outside and has its own bound (`Attempt.Limits.commitTimeout`); a timeout
+   * or cancellation that comes while it runs waits for it, and the outcome
+   * counts it. Once the call has its outcome the write does not run: the
+   * caller is interrupted instead, and the attempt is counted.
+   */
+  readonly commit: <A, E, R>(write: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /**
+   * Keeps a payload in the artifact store; `None` without a store, with a
+   * failing one, or after the outcome.
+   */
+  readonly artifact: (payload: string) => Effect.Effect<Option.Option<ArtifactRef>>
+  /** The executor that runs the call; `undefined` outside an executor. */
+  readonly executor: ToolExecutor["Service"] | undefined
+}
+
+/**
+ * What the running tool may ask; outside an executor a default that reports
+ * nothing and refuses nothing.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const ToolContext: Context.Reference<Service> = Context.Reference<Service>(
+  "effect-tool-executor/ToolContext",
+  {
+    defaultValue: () => ({
+      callId: undefined,
+      meta: {},
+      deadline: Infinity,
+      signal: new AbortController().signal,
+      progress: () => Effect.void,
+      status: () => Effect.void,
+      log: () => Effect.void,
+      options: () => Effect.void,
+      partial: () => Effect.void,
+      emit: () => Effect.void,
+      commit: (write) => write,
+      artifact: () => Effect.succeedNone,
+      executor: undefined
+    })
+  }
+)

@@ -1,0 +1,288 @@
+/**
+ * The executor: decides for every call of a model whether it may run, when, how
+ * long and beside what, and gives every call exactly one outcome.
+ *
+ * The life of a call has three stages. Each gate is a module of its own.
+ *
+ * - **Arrival** (`execution/Stages.arrive`), for all calls of a wave before
+ *   anything runs: cancelled? · turn budget (`policy/TurnBudget`) · lookup ·
+ *   decoding (`ToolHandlers`) · policy (`policy/Permissions`)
+ * - **Dispatch** (`Stages.dispatch`), when the call's run begins
+ *   (`execution/Waves`): the turn again · blocked tools · the host's guards
+ *   (`policy/Guards`) · dedupe (`policy/Dedupe`) and rules (`policy/Rules`),
+ *   reserved in one atomic step (`store/StateStore`) · permission
+ * - **Start** (`Stages.recheck`), holding all permits (`policy/Pools`): once
+ *   more whatever may have changed · the handler (`execution/Attempt`) ·
+ *   output (`output/OutputPolicy`) · settled once (`execution/Wave`)
+ *
+ * It does not talk to a model and holds no conversation; a loop does that.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
+import * as Attempt from "./execution/Attempt.ts"
+import type { BatchState, Engine, ProcessState } from "./execution/Engine.ts"
+import * as EventHub from "./execution/EventHub.ts"
+import { type Orphan, Orphans } from "./execution/Orphans.ts"
+import * as Waves from "./execution/Waves.ts"
+import { ArtifactStore } from "./output/ArtifactStore.ts"
+import * as OutputPolicy from "./output/OutputPolicy.ts"
+import { Dedupe } from "./policy/Dedupe.ts"
+import * as Guards from "./policy/Guards.ts"
+import { Permissions } from "./policy/Permissions.ts"
+import { Pools } from "./policy/Pools.ts"
+import { Rules } from "./policy/Rules.ts"
+import * as TurnBudget from "./policy/TurnBudget.ts"
+import * as StateStore from "./store/StateStore.ts"
+import { type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
+import * as ToolProcess from "./ToolProcess.ts"
+
+/**
+ * Options of a process.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ProcessOptions {
+  /** The turn's budget; overrides `TurnBudget.Turn`. */
+  readonly turn?: TurnBudget.Options | undefined
+  /** Metadata of the operation, for handlers (`ToolContext.meta`). */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/**
+ * One user request with all its processes. Call limits live here.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Batch {
+  readonly id: string
+  /** Begins one pass of an agent; the turn's clock starts. */
+  readonly process: Effect.Effect<ToolProcess.ToolProcess>
+  /** Begins one pass of an agent with options. */
+  readonly processWith: (options: ProcessOptions) => Effect.Effect<ToolProcess.ToolProcess>
+}
+
+/**
+ * The executor of one principal.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ToolExecutor extends Context.Service<ToolExecutor, {
+  /**
+   * Begins a batch. Closing its scope cancels what still runs and forgets the
+   * batch's counts. Without an id it gets one of its own.
+   */
+  readonly batch: (id?: string) => Effect.Effect<Batch, never, Scope.Scope>
+  /** Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone. */
+  readonly completeBatch: (id: string) => Effect.Effect<void>
+  /** Tells whether an agent goes on after the tool only if the model asks for it. */
+  readonly requiresHeartbeat: (tool: string) => boolean
+  /** The tools that the policy lets this agent see, with the JSON Schemas of their parameters. */
+  readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
+  /** Forgets what is past its window; gives the number of entries dropped. */
+  readonly pruneExpired: Effect.Effect<number, StateStore.StateStoreError>
+  /** Handlers that still run although their call has its outcome. */
+  readonly orphans: Effect.Effect<{
+    readonly running: ReadonlyArray<Orphan>
+    /** How many there ever were. */
+    readonly total: number
+    /** Commits and reports that came after the outcome and were kept out. */
+    readonly lateWritesBlocked: number
+  }>
+}>()("effect-tool-executor/ToolExecutor") {}
+
+/**
+ * Whose executor it is. Dedupe keys and artifacts carry it. Default `"default"`.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Principal = Context.Reference<string>("effect-tool-executor/ToolExecutor/Principal", {
+  defaultValue: () => "default"
+})
+
+/**
+ * Creates an executor from its gates and the settings in the context.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make: Effect.Effect<
+  ToolExecutor["Service"],
+  ConfigurationError,
+  ToolHandlers | Rules | Permissions | Dedupe | Pools
+> = Effect.gen(function*() {
+  const context = yield* Effect.context<never>()
+  const limits = yield* checkedLimits
+  const artifacts = Option.getOrUndefined(yield* Effect.serviceOption(ArtifactStore))
+  const engine: Engine = {
+    handlers: yield* ToolHandlers,
+    rules: yield* Rules,
+    permissions: yield* Permissions,
+    dedupe: yield* Dedupe,
+    pools: yield* Pools,
+    store: Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory()),
+    artifacts,
+    output: OutputPolicy.make(yield* OutputPolicy.Limits, artifacts),
+    orphans: new Orphans(),
+    guards: yield* Guards.Guards,
+    guardMillis: yield* Guards.TimeoutMillis,
+    principal: yield* Principal,
+    mode: yield* Waves.Mode,
+    onExecutionError: yield* Waves.OnExecutionError,
+    ...limits,
+    toolEvents: yield* EventHub.ToolEvents,
+    leaders: new Map(),
+    context,
+    self: () => executor
+  }
+  const buffer = yield* EventHub.Buffer
+  const turn = yield* TurnBudget.Turn
+  const batches = new Map<string, OpenBatch>()
+  let lastBatch = 0
+  let lastProcess = 0
+
+  const processWith = Effect.fnUntraced(function*(open: OpenBatch, options: ProcessOptions) {
+    const now = yield* Clock.currentTimeMillis
+    const state: ProcessState = {
+      id: `process-${++lastProcess}`,
+      batch: open.state,
+      budget: new TurnBudget.TurnBudget(options.turn ?? turn, now),
+      hub: new EventHub.EventHub(buffer),
+      meta: options.meta ?? {},
+      blocked: new Map(),
+      waves: new Set(),
+      cancelled: open.closed ? "the batch is closed" : undefined
+    }
+    open.processes.add(state)
+    return ToolProcess.make(engine, state)
+  })
+  const newBatch = (id: string): OpenBatch => {
+    const open: OpenBatch = {
+      state: { id, outputChars: 0 },
+      processes: new Set(),
+      scopes: 0,
+      closed: false,
+      batch: {
+        id,
+        process: Effect.suspend(() => processWith(open, {})),
+        processWith: (options) => processWith(open, options)
+      }
+    }
+    return open
+  }
+  const complete = (id: string): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const open = batches.get(id)
+      if (open === undefined) return Effect.void
+      batches.delete(id)
+      open.closed = true
+      for (const process of open.processes) {
+        process.cancelled ??= "the batch is closed"
+        for (const wave of process.waves) wave.cancel(process.cancelled)
+        process.hub.end()
+      }
+      const closed = engine.store.closeBatch(id)
+      return Effect.isEffect(closed)
+        ? Effect.catch(closed, (error) => Effect.logWarning(error.message, error.cause))
+        : Effect.void
+    })
+
+  const executor = ToolExecutor.of({
+    batch: Effect.fnUntraced(function*(id = `batch-${++lastBatch}`) {
+      // a batch may be entered again: it is the same one until the last of its scopes closes
+      const open = yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          const found = batches.get(id) ?? newBatch(id)
+          found.scopes++
+          batches.set(id, found)
+          return found
+        }),
+        (it) => Effect.suspend(() => --it.scopes === 0 && batches.get(id) === it ? complete(id) : Effect.void)
+      )
+      return open.batch
+    }),
+    completeBatch: complete,
+    requiresHeartbeat: (tool) => !engine.rules.forTool(tool).continues,
+    tools: Effect.sync(() => Array.from(engine.handlers.current().values()).filter(engine.permissions.sees)),
+    pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const pruned = engine.store.pruneExpired(now)
+      return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
+    }),
+    orphans: Effect.sync(() => ({
+      running: engine.orphans.current,
+      total: engine.orphans.counts.orphans,
+      lateWritesBlocked: engine.orphans.counts.lateWritesBlocked
+    }))
+  })
+  return executor
+})
+
+/**
+ * Layer of an executor.
+ *
+ * **Details**
+ *
+ * What must never be forgotten is required: leaving it out is a type error, and
+ * "off" is written (`Rules.layerNoop`, `Permissions.layerAllowAll`,
+ * `Dedupe.layerNoop`, `Pools.layerNoop`). Extras are used if they are there:
+ * `StateStore` (else memory of its own), `ArtifactStore` (else large outputs
+ * are cut).
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<
+  ToolExecutor,
+  ConfigurationError,
+  ToolHandlers | Rules | Permissions | Dedupe | Pools
+> = Layer.effect(ToolExecutor, make)
+
+// Utilities
+
+interface OpenBatch {
+  readonly state: BatchState
+  readonly batch: Batch
+  readonly processes: Set<ProcessState>
+  /** Open scopes that entered it. */
+  scopes: number
+  closed: boolean
+}
+
+const checkedLimits = Effect.gen(function*() {
+  const limits = yield* Attempt.Limits
+  const turn = yield* TurnBudget.Turn
+  const problems: Array<Problem> = []
+  const millis = (path: string, input: Duration.Input | undefined, fallback: Duration.Input): number => {
+    const parsed = Duration.fromInput(input ?? fallback)
+    if (Option.isSome(parsed) && Duration.toMillis(parsed.value) > 0) return Duration.toMillis(parsed.value)
+    problems.push({
+      path,
+      problem: `it is ${JSON.stringify(input)}`,
+      expected: "a duration above zero, such as \"30 seconds\""
+    })
+    return 0
+  }
+  millis("turn.timeout", turn.timeout, "1 hour")
+  millis("turn.minimumSlice", turn.minimumSlice, "5 seconds")
+  if (turn.maxCalls !== undefined && !(turn.maxCalls >= 1)) {
+    problems.push({ path: "turn.maxCalls", problem: `it is ${turn.maxCalls}`, expected: "1 or more" })
+  }
+  const checked = {
+    executionMillis: millis("executionTimeout", limits.executionTimeout, "120 seconds"),
+    commitMillis: millis("commitTimeout", limits.commitTimeout, "5 seconds"),
+    graceMillis: millis("cleanupGrace", limits.cleanupGrace, "5 seconds")
+  }
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "ToolExecutor", problems })
+  return checked
+})

@@ -1,0 +1,378 @@
+/**
+ * The registry: every tool the executor can call, with its schemas compiled
+ * once, what it declares, and what the host says about it.
+ *
+ * It takes ordinary `Tool` and `Toolkit` values of `effect/ai`, dynamic tools
+ * with a JSON Schema included. It runs nothing; the executor does.
+ *
+ * @since 0.1.0
+ */
+import * as Prompt from "effect/ai/Prompt"
+import * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import type * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import * as SchemaIssue from "effect/SchemaIssue"
+import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
+import { canonicalJson } from "./internal/canonicalJson.ts"
+import { compile } from "./internal/jsonSchema.ts"
+import * as Adapter from "./internal/toolkitAdapter.ts"
+import * as ToolAnnotations from "./ToolAnnotations.ts"
+import type { ParameterIssue } from "./ToolRefusal.ts"
+
+/**
+ * How calls of a tool may overlap: reads beside reads, promoted and recursive
+ * tools beside each other, everything else alone.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolClass = "ReadOnly" | "ConcurrentMut" | "SerialMut"
+
+/**
+ * What a host says about a tool; overrides the tool's own annotations.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Settings {
+  /** See `ToolAnnotations.Promoted`. */
+  readonly promoted?: boolean | undefined
+  /** See `ToolAnnotations.MaxConcurrent`; 1 or more. */
+  readonly maxConcurrent?: number | undefined
+  /** See `ToolAnnotations.Timeout`. */
+  readonly timeout?: Duration.Input | undefined
+  /** See `ToolAnnotations.IdleTimeout`. */
+  readonly idleTimeout?: Duration.Input | undefined
+  /** See `ToolAnnotations.RetryOnTimeout`. */
+  readonly retryOnTimeout?: boolean | undefined
+  /** See `ToolAnnotations.Retry`. */
+  readonly retry?: Schedule.Schedule<unknown> | undefined
+}
+
+/**
+ * One tool as the executor knows it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RegisteredTool {
+  readonly name: string
+  readonly description: string | undefined
+  readonly class: ToolClass
+  /** Whether the tool declares that it reaches outside; effect's own default is no declaration. */
+  readonly openWorld: boolean
+  readonly needsApproval: Tool.Any["needsApproval"]
+  /** JSON Schema of the parameters, as the model sees it. */
+  readonly jsonSchema: JsonSchema.JsonSchema
+  readonly timeoutMillis: number | undefined
+  readonly idleMillis: number | undefined
+  readonly maxConcurrent: number | undefined
+  readonly retryOnTimeout: boolean
+  readonly retry: Schedule.Schedule<unknown> | undefined
+  readonly isRetryable: (failure: unknown) => boolean
+  readonly resources: (params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>
+  /** Decodes untrusted parameters; fails with every issue found, at most ten. */
+  readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<ParameterIssue>>
+  /** One text for equal parameters, taken from their encoded form. */
+  readonly canonical: (decoded: unknown) => string
+  readonly handler: Adapter.Entry["handler"]
+  /** The services the handler was built with. */
+  readonly context: Context.Context<never>
+  readonly encode: (value: unknown) => Effect.Effect<unknown, Schema.SchemaError>
+  readonly encodeFailure: (failure: unknown) => Effect.Effect<unknown, Schema.SchemaError>
+  /** The tool's own text for the model (`toModelOutput`), if it has one. */
+  readonly modelText: ((value: unknown) => string) | undefined
+}
+
+/**
+ * The tools of an executor, by name.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Registry = ReadonlyMap<string, RegisteredTool>
+
+/**
+ * The registry as a service: read whole, replaced whole.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ToolHandlers extends Context.Service<ToolHandlers, {
+  /** The tools as they are now. A wave keeps the registry it began with. */
+  readonly current: () => Registry
+  /** Replaces all tools at once, for waves that begin later. */
+  readonly replace: (registry: Registry) => Effect.Effect<void>
+}>()("effect-tool-executor/ToolHandlers") {}
+
+/**
+ * Options of a registry.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** What the host says about tools, by name; a name that is no tool is a problem. */
+  readonly tools?: { readonly [name: string]: Settings } | undefined
+}
+
+/**
+ * Name of the control argument with which a model asks to be called again. It
+ * is taken out before decoding; a tool that declares it cannot be registered.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const heartbeatArgument = "request_heartbeat"
+
+/**
+ * Creates a registry from toolkits whose handlers are in the context.
+ *
+ * **Details**
+ *
+ * Fails with one `ConfigurationError` that lists every problem: a name that two
+ * toolkits share, a cap below 1, a JSON Schema that does not compile, settings
+ * for a tool that is not there, a tool that declares `request_heartbeat`,
+ * automatic retries for a tool that is not idempotent. Provider-defined tools
+ * without a handler are the provider's to run and are left out.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeRegistry = Effect.fnUntraced(function*(
+  toolkits: ReadonlyArray<Toolkit.Any>,
+  options?: Options
+): Effect.fn.Return<Registry, ConfigurationError> {
+  const context = yield* Effect.context<never>()
+  const registry = new Map<string, RegisteredTool>()
+  const problems: Array<Problem> = []
+  const settings = new Map(Object.entries(options?.tools ?? {}))
+  for (const toolkit of toolkits) {
+    const known = new Set(registry.keys())
+    for (const tool of Object.values(toolkit.tools)) {
+      if (Tool.isProviderDefined(tool) && !tool.requiresHandler) continue
+      const path = `tools.${tool.name}`
+      if (known.has(tool.name)) {
+        problems.push({ path, problem: "two toolkits have a tool of this name", expected: "one tool per name" })
+        continue
+      }
+      const entry = Adapter.fromContext(context, tool) ?? (yield* viaToolkit(toolkit, tool, context))
+      const registered = register(tool, entry, settings.get(tool.name) ?? {}, (problem, expected, at = path) => {
+        problems.push({ path: at, problem, expected })
+      })
+      if (registered !== undefined) registry.set(tool.name, registered)
+    }
+  }
+  for (const name of settings.keys()) {
+    if (!toolkits.some((toolkit) => Object.hasOwn(toolkit.tools, name))) {
+      problems.push({
+        path: `tools.${name}`,
+        problem: "settings for a tool that is not there",
+        expected: `one of ${Array.from(registry.keys()).join(", ")}`
+      })
+    }
+  }
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "ToolHandlers", problems })
+  return registry
+})
+
+/**
+ * Layer that registers the tools of one or more toolkits, whose handlers it
+ * requires.
+ *
+ * **Example** (Registering a toolkit)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { ToolHandlers } from "effect-tool-executor"
+ *
+ * const Add = Tool.make("add", { parameters: Schema.Struct({ a: Schema.Finite, b: Schema.Finite }), success: Schema.Finite })
+ * const kit = Toolkit.make(Add)
+ *
+ * export const Tools = ToolHandlers.layer(kit, { tools: { add: { timeout: "5 seconds" } } }).pipe(
+ *   Layer.provide(kit.toLayer({ add: ({ a, b }) => Effect.succeed(a + b) }))
+ * )
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <T extends Toolkit.Any>(
+  toolkits: T | ReadonlyArray<T>,
+  options?: Options
+): Layer.Layer<ToolHandlers, ConfigurationError, HandlersOf<T>> =>
+  Layer.effect(
+    ToolHandlers,
+    Effect.map(
+      makeRegistry(Array.isArray(toolkits) ? toolkits : [toolkits as T], options),
+      fromRegistry
+    ) as Effect.Effect<ToolHandlers["Service"], ConfigurationError, HandlersOf<T>>
+  )
+
+/**
+ * Creates the service from a registry.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromRegistry = (initial: Registry): ToolHandlers["Service"] => {
+  let registry = initial
+  return ToolHandlers.of({
+    current: () => registry,
+    replace: (next) =>
+      Effect.sync(() => {
+        registry = next
+      })
+  })
+}
+
+/**
+ * The handlers that a toolkit requires.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.HandlersFor<T["tools"]> : never
+
+// Utilities
+
+type Report = (problem: string, expected: string, path?: string) => void
+
+const viaToolkit = (
+  toolkit: Toolkit.Any,
+  tool: Tool.Any,
+  context: Context.Context<never>
+): Effect.Effect<Adapter.Entry> =>
+  Effect.map(
+    Effect.provideContext(
+      toolkit as Toolkit.Toolkit<Record<string, Tool.Any>>,
+      // the handlers are in the context, only not as expected
+      context as Context.Context<Tool.Handler<string>>
+    ),
+    (withHandler) => Adapter.throughHandle(withHandler, tool, context)
+  )
+
+const millis = (input: Duration.Input | undefined, report: Report, name: string): number | undefined => {
+  if (input === undefined) return undefined
+  const duration = Duration.fromInput(input)
+  if (duration._tag === "Some" && Duration.toMillis(duration.value) > 0) return Duration.toMillis(duration.value)
+  report(`${name} is ${JSON.stringify(input)}`, "a duration above zero, such as \"30 seconds\"")
+  return undefined
+}
+
+const register = (
+  tool: Tool.Any,
+  entry: Adapter.Entry,
+  settings: Settings,
+  report: Report
+): RegisteredTool | undefined => {
+  const annotation = <A>(key: Context.Reference<A>): A => Context.get(tool.annotations, key)
+  const readOnly = annotation(Tool.Readonly)
+  const maxConcurrent = settings.maxConcurrent ?? annotation(ToolAnnotations.MaxConcurrent)
+  if (maxConcurrent !== undefined && !(Number.isInteger(maxConcurrent) && maxConcurrent >= 1)) {
+    report(`maxConcurrent is ${maxConcurrent}`, "a whole number of 1 or more")
+  }
+  const retry = settings.retry ?? annotation(ToolAnnotations.Retry)
+  if (retry !== undefined && !readOnly && !annotation(Tool.Idempotent)) {
+    report(
+      "automatic retries for a tool that is not idempotent",
+      "Tool.Idempotent or Tool.Readonly on the tool, or no retry"
+    )
+  }
+  const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
+    ? rawSchemas(tool.jsonSchema)
+    : codecSchemas(tool.parametersSchema as Schema.Codec<unknown, unknown>)
+  if (Result.isFailure(schemas)) {
+    report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 2020-12 or draft 7")
+    return undefined
+  }
+  const jsonSchema = Tool.getJsonSchema(tool)
+  const properties: unknown = jsonSchema.properties
+  if (typeof properties === "object" && properties !== null && Object.hasOwn(properties, heartbeatArgument)) {
+    report(
+      `it declares a parameter ${heartbeatArgument}`,
+      "another name; the executor takes this argument out of every call"
+    )
+  }
+  const resources = annotation(ToolAnnotations.Resources)
+  const toModelOutput = tool.toModelOutput
+  return {
+    name: tool.name,
+    description: Tool.getDescription(tool),
+    class: annotation(ToolAnnotations.Recursive)
+      ? "ConcurrentMut"
+      : readOnly
+      ? "ReadOnly"
+      : settings.promoted ?? annotation(ToolAnnotations.Promoted)
+      ? "ConcurrentMut"
+      : "SerialMut",
+    // effect's own default of true is no declaration
+    openWorld: tool.annotations.mapUnsafe.has(Tool.OpenWorld.key) && annotation(Tool.OpenWorld),
+    needsApproval: tool.needsApproval,
+    jsonSchema,
+    timeoutMillis: millis(settings.timeout ?? annotation(ToolAnnotations.Timeout), report, "timeout"),
+    idleMillis: millis(settings.idleTimeout ?? annotation(ToolAnnotations.IdleTimeout), report, "idleTimeout"),
+    maxConcurrent,
+    retryOnTimeout: settings.retryOnTimeout ?? annotation(ToolAnnotations.RetryOnTimeout),
+    retry,
+    isRetryable: annotation(ToolAnnotations.IsRetryable),
+    resources: resources ?? (() => []),
+    decode: schemas.success.decode,
+    canonical: schemas.success.canonical,
+    handler: entry.handler,
+    context: entry.context,
+    encode: Schema.encodeUnknownEffect(tool.successSchema as Schema.Codec<unknown, unknown>),
+    encodeFailure: Schema.encodeUnknownEffect(
+      Tool.failureResultSchema(tool) as Schema.Top as Schema.Codec<unknown, unknown>
+    ),
+    modelText: toModelOutput === undefined ? undefined : (value) => Prompt.toolModelOutputToText(toModelOutput(value))
+  }
+}
+
+interface Schemas {
+  readonly decode: RegisteredTool["decode"]
+  readonly canonical: RegisteredTool["canonical"]
+}
+
+const rawSchemas = (schema: JsonSchema.JsonSchema): Result.Result<Schemas, string> =>
+  Result.map(compile(schema), (validate) => ({
+    decode: (params) => {
+      const issues = validate(params)
+      return issues.length === 0 ? Effect.succeed(params) : Effect.fail(issues)
+    },
+    canonical: canonicalJson
+  }))
+
+const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
+
+const toIssues = (error: Schema.SchemaError): ReadonlyArray<ParameterIssue> =>
+  formatIssue(error.issue).issues.slice(0, 10).map((issue) => ({
+    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join("."),
+    message: issue.message
+  }))
+
+const codecSchemas = (schema: Schema.Codec<unknown, unknown>): Result.Result<Schemas, string> => {
+  const decode = Schema.decodeUnknownEffect(schema, { errors: "all" })
+  // without transformations the decoded value is its own encoding
+  const isPlain = SchemaAST.toEncoded(schema.ast) === schema.ast
+  const encode = Schema.encodeUnknownResult(schema)
+  return Result.succeed({
+    decode: (params): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
+      const decoded = decode(params)
+      // a schema without services and asynchronous steps decodes at once
+      if (Exit.isExit(decoded) && Exit.isSuccess(decoded)) return Effect.succeed(decoded.value)
+      return Effect.mapError(decoded, toIssues)
+    },
+    canonical: (value) => canonicalJson(isPlain ? value : Result.getOrElse(encode(value), () => value))
+  })
+}

@@ -1,0 +1,334 @@
+/**
+ * What became of a call: a closed union of plain objects, never thrown.
+ *
+ * n calls in, n outcomes out, with the same ids and in input order. `text`
+ * gives what the model is told; `orFail` turns an outcome into the error
+ * channel for callers who want one.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as ToolRefusal from "./ToolRefusal.ts"
+
+/**
+ * Where the full payload of a large output lies.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ArtifactRef = Schema.Struct({
+  /** Opaque id, bound to the principal that made it. */
+  id: Schema.String,
+  /** Length of the payload in characters. */
+  chars: Schema.Finite
+})
+
+/**
+ * Where the full payload of a large output lies.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ArtifactRef = typeof ArtifactRef.Type
+
+/**
+ * Schema of an output: whole, cut, or kept elsewhere.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Output = Schema.Union([
+  /** The whole output, untouched. */
+  Schema.TaggedStruct("Inline", { value: Schema.Unknown, modelText: Schema.String }),
+  /** The model sees the beginning; the host still has the value. */
+  Schema.TaggedStruct("Truncated", {
+    value: Schema.Unknown,
+    originalChars: Schema.Finite,
+    modelText: Schema.String
+  }),
+  /** The payload is in the artifact store; the model sees a preview and how to read on. */
+  Schema.TaggedStruct("Artifact", { ref: ArtifactRef, preview: Schema.String, modelText: Schema.String })
+])
+
+/**
+ * The output of a call, as the host keeps it and as the model sees it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Output = typeof Output.Type
+
+const common = {
+  callId: Schema.String,
+  tool: Schema.String,
+  /** Place of the call in its wave, from 0. */
+  index: Schema.Finite,
+  /** 1, or more after automatic retries; 0 when it never started. */
+  attempt: Schema.Finite,
+  /** Epoch milliseconds of the call's arrival. */
+  queuedAt: Schema.Finite,
+  /** Epoch milliseconds of the handler's start; absent when it never started. */
+  startedAt: Schema.optionalKey(Schema.Finite),
+  /** Milliseconds from start to outcome; absent when it never started. */
+  duration: Schema.optionalKey(Schema.Finite),
+  /** How many commits of this call landed. */
+  commits: Schema.Finite
+}
+
+const continuation = {
+  /** The model asked to be called again (`request_heartbeat`). */
+  requestsContinuation: Schema.Boolean,
+  /** A `ContinueLoop` rule names the tool. */
+  hasContinueRule: Schema.Boolean
+}
+
+const unfinished = {
+  /** Commits that were still under way when the outcome had to be given: they may land yet. */
+  openCommits: Schema.optionalKey(Schema.Finite)
+}
+
+/**
+ * Schema of an outcome.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolOutcome = Schema.Union([
+  /** The tool ran and its output was taken. */
+  Schema.TaggedStruct("Succeeded", {
+    ...common,
+    output: Output,
+    ...continuation,
+    /** Id of the call whose outcome was replayed or joined. */
+    replayOf: Schema.optionalKey(Schema.String)
+  }),
+  /** The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`). */
+  Schema.TaggedStruct("Failed", {
+    ...common,
+    error: Schema.Unknown,
+    origin: Schema.Literals(["handler", "result", "defect"]),
+    retryable: Schema.Boolean,
+    modelText: Schema.String,
+    ...continuation,
+    replayOf: Schema.optionalKey(Schema.String)
+  }),
+  /** A limit passed first; `which` names it. */
+  Schema.TaggedStruct("TimedOut", {
+    ...common,
+    limitMillis: Schema.Finite,
+    which: Schema.Literals(["tool", "turn", "idle"]),
+    retryable: Schema.Boolean,
+    ...unfinished,
+    replayOf: Schema.optionalKey(Schema.String)
+  }),
+  /** A gate said no. Nothing ran. */
+  Schema.TaggedStruct("Denied", { ...common, reason: ToolRefusal.ToolRefusal }),
+  /** The host or the user stopped it. */
+  Schema.TaggedStruct("Cancelled", {
+    ...common,
+    started: Schema.Boolean,
+    reason: Schema.String,
+    ...unfinished,
+    replayOf: Schema.optionalKey(Schema.String)
+  }),
+  /** Stop mode only: an earlier call ended the wave. */
+  Schema.TaggedStruct("Skipped", { ...common, because: Schema.String })
+])
+
+/**
+ * What became of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolOutcome = typeof ToolOutcome.Type
+
+/**
+ * Name of a kind of outcome.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Tag = ToolOutcome["_tag"]
+
+/**
+ * The outcome of one kind.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Of<T extends Tag> = Extract<ToolOutcome, { readonly _tag: T }>
+
+const landed = (outcome: { readonly commits: number; readonly openCommits?: number }): string =>
+  (outcome.commits === 0
+    ? ""
+    : ` ${outcome.commits === 1 ? "One write" : `${outcome.commits} writes`} had landed before that.`) +
+  (outcome.openCommits === undefined ? "" : " A write was still under way and may land yet.") +
+  (outcome.commits === 0 && outcome.openCommits === undefined ? "" : " Check the state before you repeat it.")
+
+/**
+ * Gives the text that answers the call to the model.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const text = (outcome: ToolOutcome): string => {
+  switch (outcome._tag) {
+    case "Succeeded":
+      return outcome.output.modelText
+    case "Failed":
+      return outcome.modelText
+    case "TimedOut": {
+      const limit = `${outcome.limitMillis / 1000} s`
+      const what = outcome.which === "turn"
+        ? `"${outcome.tool}" was stopped after ${limit}: the time of this turn is over.`
+        : outcome.which === "idle"
+        ? `"${outcome.tool}" was stopped: it reported nothing for ${limit}.`
+        : `"${outcome.tool}" took longer than its limit of ${limit} and was stopped.`
+      const next = outcome.which === "turn"
+        ? " Answer with what you have."
+        : outcome.retryable
+        ? " Try something smaller, or try again."
+        : " Do not call it again in this turn."
+      return what + landed(outcome) + next
+    }
+    case "Denied":
+      return ToolRefusal.describe(outcome.reason, outcome.tool)
+    case "Cancelled":
+      return outcome.started
+        ? `"${outcome.tool}" was cancelled while it ran: ${outcome.reason}.${landed(outcome)}`
+        : `"${outcome.tool}" was cancelled before it started: ${outcome.reason}.`
+    case "Skipped":
+      return `"${outcome.tool}" was not run, because ${outcome.because}.`
+  }
+}
+
+/**
+ * Tells whether a call is an error in the eyes of the provider: everything but `Succeeded`.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isError = (outcome: ToolOutcome): boolean => outcome._tag !== "Succeeded"
+
+/**
+ * The answer to one call, in no provider's shape.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ToolMessage = Schema.Struct({
+  callId: Schema.String,
+  tool: Schema.String,
+  text: Schema.String,
+  isError: Schema.Boolean
+})
+
+/**
+ * The answer to one call, in no provider's shape.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolMessage = typeof ToolMessage.Type
+
+/**
+ * Gives the answer that goes back to the model.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
+  callId: outcome.callId,
+  tool: outcome.tool,
+  text: text(outcome),
+  isError: isError(outcome)
+})
+
+/**
+ * What became of a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WaveResult {
+  /** One per call, in input order. */
+  readonly outcomes: ReadonlyArray<ToolOutcome>
+  /** The agent is to call the model again. */
+  readonly needsContinuation: boolean
+  /** One answer per call, in input order. */
+  readonly toolMessages: ReadonlyArray<ToolMessage>
+}
+
+/**
+ * Error of a call that did not run to its own end, for callers who want the
+ * error channel. Its `reason` is the same tagged data that the outcome carries.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
+  "effect-tool-executor/ToolExecutionError"
+)("ToolExecutionError", {
+  callId: Schema.String,
+  tool: Schema.String,
+  reason: Schema.Union([
+    ToolRefusal.ToolRefusal,
+    Schema.TaggedStruct("TimedOut", { which: Schema.Literals(["tool", "turn", "idle"]), limitMillis: Schema.Finite }),
+    Schema.TaggedStruct("Cancelled", { started: Schema.Boolean }),
+    Schema.TaggedStruct("Skipped", {}),
+    Schema.TaggedStruct("Failed", { origin: Schema.Literals(["handler", "result", "defect"]) })
+  ]),
+  /** What the model would have been told. */
+  explanation: Schema.String
+}) {
+  override get message(): string {
+    return this.explanation
+  }
+}
+
+const errorReason = (
+  outcome: Exclude<ToolOutcome, { readonly _tag: "Succeeded" }>
+): ToolExecutionError["reason"] => {
+  switch (outcome._tag) {
+    case "Denied":
+      return outcome.reason
+    case "TimedOut":
+      return { _tag: "TimedOut", which: outcome.which, limitMillis: outcome.limitMillis }
+    case "Cancelled":
+      return { _tag: "Cancelled", started: outcome.started }
+    case "Skipped":
+      return { _tag: "Skipped" }
+    case "Failed":
+      return { _tag: "Failed", origin: outcome.origin }
+  }
+}
+
+/**
+ * Makes the error of an outcome that is not a success.
+ *
+ * @category error handling
+ * @since 0.1.0
+ */
+export const toError = (outcome: Exclude<ToolOutcome, { readonly _tag: "Succeeded" }>): ToolExecutionError =>
+  new ToolExecutionError({
+    callId: outcome.callId,
+    tool: outcome.tool,
+    reason: errorReason(outcome),
+    explanation: text(outcome)
+  })
+
+/**
+ * Passes `Succeeded` and `Failed` on and turns every other outcome into a
+ * `ToolExecutionError`.
+ *
+ * @category error handling
+ * @since 0.1.0
+ */
+export const orFail = (
+  outcome: ToolOutcome
+): Effect.Effect<Of<"Succeeded"> | Of<"Failed">, ToolExecutionError> =>
+  outcome._tag === "Succeeded" || outcome._tag === "Failed"
+    ? Effect.succeed(outcome)
+    : Effect.fail(toError(outcome))

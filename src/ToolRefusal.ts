@@ -1,0 +1,158 @@
+/**
+ * Why a call did not run, as plain tagged data, and the sentence that tells the
+ * model.
+ *
+ * Every sentence says what was wrong, what is allowed instead and whether
+ * trying again makes sense. An `Error` is made only when somebody asks for one
+ * (`ToolOutcome.orFail`).
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { ToolRule } from "./ToolRule.ts"
+
+/**
+ * One thing that is wrong with the arguments of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ParameterIssue = Schema.Struct({
+  /** Path inside the arguments, such as `edits[0].line`; empty for the whole. */
+  path: Schema.String,
+  message: Schema.String
+})
+
+/**
+ * One thing that is wrong with the arguments of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ParameterIssue = typeof ParameterIssue.Type
+
+/**
+ * Schema of every reason for which a call is refused: a closed union.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolRefusal = Schema.Union([
+  /** No tool of that name; `available` names only tools this agent may see. */
+  Schema.TaggedStruct("ToolNotFound", { available: Schema.Array(Schema.String) }),
+  /** The arguments are not JSON or do not fit the tool's schema. */
+  Schema.TaggedStruct("InvalidParameters", { issues: Schema.Array(ParameterIssue) }),
+  /** The policy does not allow the call; `rule` is the pattern, rule or mode that says so. */
+  Schema.TaggedStruct("PolicyDenied", { rule: Schema.String }),
+  /** A call of this tool failed or timed out in a way that is not worth a retry. */
+  Schema.TaggedStruct("ToolBlocked", { because: Schema.String }),
+  /** The tool's circuit breaker is open. */
+  Schema.TaggedStruct("CircuitOpen", { retryAfterMillis: Schema.Finite }),
+  /** A guard of the host said no, failed, died or took too long. */
+  Schema.TaggedStruct("GuardRejected", { guard: Schema.String, reason: Schema.String }),
+  /** An equal call counts already; `running` says that it has not ended yet. */
+  Schema.TaggedStruct("DuplicateCall", { of: Schema.String, running: Schema.Boolean }),
+  /** A rule forbids the call now; `sentence` explains it. */
+  Schema.TaggedStruct("RuleViolation", {
+    rule: ToolRule,
+    sentence: Schema.String,
+    remainingMillis: Schema.optionalKey(Schema.Finite)
+  }),
+  /** Nobody allowed the call. */
+  Schema.TaggedStruct("PermissionDenied", {
+    by: Schema.Literals(["user", "timeout", "noApprover", "closed"]),
+    reason: Schema.optionalKey(Schema.String)
+  }),
+  /** A person refused the write of a call that was running already. */
+  Schema.TaggedStruct("WriteDenied", { reason: Schema.optionalKey(Schema.String) }),
+  /** The turn's time is over. */
+  Schema.TaggedStruct("DeadlineExceeded", { limitMillis: Schema.Finite }),
+  /** The turn's number of calls is used up. */
+  Schema.TaggedStruct("CallBudgetExhausted", { max: Schema.Finite }),
+  /** Sub-agents are nested too deeply. */
+  Schema.TaggedStruct("DepthExceeded", { max: Schema.Finite }),
+  /** The call would wait for a permit that its own caller holds. */
+  Schema.TaggedStruct("ReentryRefused", { waitsFor: Schema.String })
+])
+
+/**
+ * Why a call did not run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolRefusal = typeof ToolRefusal.Type
+
+const list = (names: ReadonlyArray<string>): string => {
+  const shown = names.slice(0, 50).map((name) => `"${name}"`).join(", ")
+  return names.length > 50 ? `${shown} and ${names.length - 50} more` : shown
+}
+
+const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 100) / 10)} s`
+
+/**
+ * Gives the sentence that tells the model why its call did not run.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const describe = (refusal: ToolRefusal, toolName: string): string => {
+  // the name is the model's own text: a refusal must not echo megabytes of it
+  const tool = toolName.length > 100 ? `${toolName.slice(0, 100)}…` : toolName
+  switch (refusal._tag) {
+    case "ToolNotFound":
+      return refusal.available.length === 0
+        ? `There is no tool "${tool}", and no other tool can be called. Answer without tools.`
+        : `There is no tool "${tool}". Available tools: ${list(refusal.available)}. Call one of these instead.`
+    case "InvalidParameters":
+      return `The arguments of "${tool}" are not valid; it was not run. ${
+        refusal.issues.map((it) => it.path === "" ? it.message : `At "${it.path}": ${it.message}`).join(". ")
+      }. Correct the arguments and call it again.`
+    case "PolicyDenied":
+      return `"${tool}" is not allowed here (${refusal.rule}). Do not call it again; go on without it.`
+    case "ToolBlocked":
+      return `"${tool}" is blocked for the rest of this turn: ${refusal.because}. Use another tool or go on without it.`
+    case "CircuitOpen":
+      return `"${tool}" has failed too often and is paused for ${
+        inSeconds(refusal.retryAfterMillis)
+      }. Try again after that.`
+    case "GuardRejected":
+      return `"${tool}" was refused by ${refusal.guard}: ${refusal.reason}`
+    case "DuplicateCall":
+      return refusal.running
+        ? `This call of "${tool}" equals call ${refusal.of}, which is still running. Do not repeat it; wait for that result.`
+        : `This call of "${tool}" equals call ${refusal.of}, whose result you have already. Use that result, or change the arguments.`
+    case "RuleViolation":
+      return refusal.remainingMillis === undefined
+        ? refusal.sentence
+        : `${refusal.sentence} Try again in ${inSeconds(refusal.remainingMillis)}.`
+    case "PermissionDenied": {
+      const why = refusal.reason === undefined ? "" : `: ${refusal.reason}`
+      switch (refusal.by) {
+        case "user":
+          return `The user did not allow "${tool}"${why}. Do not repeat the call; ask what to do instead or go on without it.`
+        case "timeout":
+          return `Nobody answered the request to allow "${tool}"${why}. It was not run.`
+        case "noApprover":
+          return `"${tool}" needs a person's approval and nobody is there to give it${why}. It was not run; go on without it.`
+        case "closed":
+          return `"${tool}" was not run: the session ended before anybody allowed it${why}.`
+      }
+    }
+    // the inner switch is exhaustive
+    case "WriteDenied":
+      return `The user did not allow the write of "${tool}"${
+        refusal.reason === undefined ? "" : `: ${refusal.reason}`
+      }. Nothing was written.`
+    case "DeadlineExceeded":
+      return `The time of this turn (${
+        inSeconds(refusal.limitMillis)
+      }) is over; "${tool}" was not run. Answer with what you have.`
+    case "CallBudgetExhausted":
+      return `All ${refusal.max} tool calls of this turn are used; "${tool}" was not run. Answer with what you have.`
+    case "DepthExceeded":
+      return `Agents may be nested ${refusal.max} deep; "${tool}" was not run. Do the work here.`
+    case "ReentryRefused":
+      return `"${tool}" was called from inside a running tool and would wait for ${refusal.waitsFor}, which that tool holds. It was not run.`
+  }
+}

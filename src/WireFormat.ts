@@ -1,0 +1,211 @@
+/**
+ * Waves on the wire: calls are read from, and outcomes written back to, the
+ * shape of OpenAI chat completions, of Anthropic messages, and our own.
+ *
+ * n calls in, n outcomes out, with the same ids and in the same order; equal
+ * ids are kept. What a provider's message must look like is checked here, and
+ * one `WireFormatError` says what is wrong with it. What a model wrote into the
+ * arguments of a call is not: that is refused call by call, by the executor.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as ToolCall from "./ToolCall.ts"
+import type * as ToolOutcome from "./ToolOutcome.ts"
+import * as Anthropic from "./wire/Anthropic.ts"
+import * as Native from "./wire/Native.ts"
+import * as OpenAi from "./wire/OpenAi.ts"
+import * as Shape from "./wire/Shape.ts"
+
+/**
+ * Schema of the name of a format.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Format = Schema.Literals(["openai", "anthropic", "native"])
+
+/**
+ * Name of a format.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Format = typeof Format.Type
+
+/**
+ * The calls of a message, in its order, and the format they came in.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Wave {
+  readonly format: Format
+  readonly calls: ReadonlyArray<ToolCall.ToolCall>
+}
+
+/**
+ * What `write` gives, by format.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Written {
+  /** One `tool` message per outcome. */
+  readonly openai: ReadonlyArray<OpenAi.ToolMessage>
+  /** One `user` message with a block per outcome. */
+  readonly anthropic: Anthropic.UserMessage
+  /** The outcomes as plain JSON. */
+  readonly native: ReadonlyArray<Shape.JsonObject>
+}
+
+/**
+ * Error of a message that is not of its format.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class WireFormatError extends Schema.TaggedError<WireFormatError>(
+  "effect-tool-executor/WireFormat/WireFormatError"
+)("WireFormatError", {
+  /** The format it was read as; `auto` when it looked like none. */
+  format: Schema.Literals(["openai", "anthropic", "native", "auto"]),
+  /** Path from the root, such as `tool_calls[2].function.name`; empty for the whole. */
+  path: Schema.String,
+  /** What is wrong there, beginning with a verb. */
+  problem: Schema.String,
+  /** What would be right. */
+  expected: Schema.String
+}) {
+  override get message(): string {
+    const where = this.path === "" ? "the input" : this.path
+    const what = this.format === "auto" ? "tool calls" : `tool calls in ${this.format} format`
+    return `Cannot read ${what}: ${where} ${this.problem}; expected ${this.expected}`
+  }
+}
+
+/**
+ * Finds out the format of a message by its shape.
+ *
+ * **Details**
+ *
+ * An empty array is `native`. A message whose content is plain text and that
+ * could be either provider's is `openai`; it carries no calls either way.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const detect = (input: unknown): Result.Result<Format, WireFormatError> => {
+  if (Shape.own(input, "type") !== "message" && OpenAi.looksLike(input)) return Result.succeed("openai")
+  if (Anthropic.looksLike(input)) return Result.succeed("anthropic")
+  if (Native.looksLike(input)) return Result.succeed("native")
+  return Result.fail(
+    new WireFormatError({
+      format: "auto",
+      path: "",
+      problem: Shape.isObject(input) || Shape.isArray(input) ? "has an unknown shape" : Shape.is(input),
+      expected: `OpenAI: ${OpenAi.expected}; Anthropic: ${Anthropic.expected}; or native: ${Native.expected}`
+    })
+  )
+}
+
+/**
+ * Reads the calls of a message.
+ *
+ * **Details**
+ *
+ * It takes any JSON value and never throws. A message without calls is an empty
+ * wave. Arguments that are not JSON become a call that keeps their text, which
+ * the executor refuses.
+ *
+ * **Example** (Reading what a model wants)
+ *
+ * ```ts import.meta.vitest
+ * import * as Result from "effect/Result"
+ * import * as WireFormat from "effect-tool-executor/WireFormat"
+ *
+ * const wave = WireFormat.read({
+ *   role: "assistant",
+ *   content: [{ type: "tool_use", id: "toolu_1", name: "search", input: { query: "effect" } }]
+ * })
+ * Result.getOrThrow(wave).format // => "anthropic"
+ * Result.getOrThrow(wave).calls // => [{ id: "toolu_1", name: "search", params: { query: "effect" } }]
+ * ```
+ *
+ * @see {@link readText} for text that is to be parsed first
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown, format: Format | "auto" = "auto"): Result.Result<Wave, WireFormatError> =>
+  Result.flatMap(
+    format === "auto" ? detect(input) : Result.succeed(format),
+    (known) =>
+      Result.mapBoth(readers[known](input), {
+        onSuccess: (calls): Wave => ({ format: known, calls }),
+        onFailure: (mistake) => new WireFormatError({ format: known, ...mistake })
+      })
+  )
+
+/**
+ * Reads the calls of a message from its text.
+ *
+ * @see {@link read} for a message that is parsed already
+ * @category reading
+ * @since 0.1.0
+ */
+export const readText = (text: string, format: Format | "auto" = "auto"): Result.Result<Wave, WireFormatError> =>
+  Result.flatMap(
+    Result.try({
+      try: () => JSON.parse(text) as unknown,
+      catch: (error) =>
+        new WireFormatError({
+          format,
+          path: "",
+          problem: `is not JSON (${Shape.clip(error instanceof Error ? error.message : String(error), 200)})`,
+          expected: "JSON text"
+        })
+    }),
+    (input) => read(input, format)
+  )
+
+/**
+ * Writes the answers to a wave in the shape of its provider.
+ *
+ * **Details**
+ *
+ * One answer per outcome, in order, as a value that `JSON.stringify` takes. What
+ * the model is told is `ToolOutcome.text`; lone surrogates in it are replaced.
+ *
+ * **Example** (Answering)
+ *
+ * ```ts import.meta.vitest
+ * import * as ToolOutcome from "effect-tool-executor/ToolOutcome"
+ * import * as WireFormat from "effect-tool-executor/WireFormat"
+ *
+ * const outcome: ToolOutcome.ToolOutcome = {
+ *   _tag: "Skipped", callId: "1", tool: "rm", index: 0, attempt: 0, queuedAt: 0, commits: 0, because: "the wave ended"
+ * }
+ * WireFormat.write("openai", [outcome])
+ * // => [{ role: "tool", tool_call_id: "1", content: '"rm" was not run, because the wave ended.' }]
+ * ```
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = <F extends Format>(format: F, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Written[F] =>
+  writers[format](outcomes)
+
+// Utilities
+
+const readers: { readonly [F in Format]: (input: unknown) => Shape.Read<ReadonlyArray<ToolCall.ToolCall>> } = {
+  openai: OpenAi.read,
+  anthropic: Anthropic.read,
+  native: Native.read
+}
+
+const writers: { readonly [F in Format]: (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>) => Written[F] } = {
+  openai: OpenAi.write,
+  anthropic: Anthropic.write,
+  native: Native.write
+}

@@ -1,0 +1,368 @@
+/**
+ * One execution of a handler: its limit, its end, and the fence that keeps late
+ * writes out.
+ *
+ * An attempt is `running`, then `ending` while a large output is stored, then
+ * `settled`; it settles exactly once. The handler runs in one fiber. Its limit
+ * is an `Effect.timeout` round a callback that observes that fiber, never round
+ * the handler, because a timeout waits for what it interrupts.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import type * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type { HandlerContext } from "../internal/toolkitAdapter.ts"
+import type { OutputPolicy } from "../output/OutputPolicy.ts"
+import { cut, textOf } from "../output/OutputPolicy.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+
+/**
+ * Limits of every attempt.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** How long a call may run if its tool says nothing else. Default 120 seconds. */
+  readonly executionTimeout?: Duration.Input | undefined
+  /** How long an outcome waits for a commit that is under way. Default 5 seconds. */
+  readonly commitTimeout?: Duration.Input | undefined
+  /** How long an interrupted caller waits for handlers that clean up. Default 5 seconds. */
+  readonly cleanupGrace?: Duration.Input | undefined
+}
+
+/**
+ * The limits, read when the executor is built.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Limits = Context.Reference<Options>("effect-tool-executor/execution/Attempt/Limits", {
+  defaultValue: () => ({})
+})
+
+/**
+ * How a call ends: an outcome without what all outcomes have in common.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type End = ToolOutcome extends infer O
+  ? O extends ToolOutcome ?
+    Omit<O, "callId" | "tool" | "index" | "attempt" | "queuedAt" | "startedAt" | "duration" | "commits">
+  : never
+  : never
+
+/**
+ * What the attempts of a wave share.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Host {
+  readonly clock: Clock.Clock
+  readonly commitMillis: number
+  readonly output: OutputPolicy
+  readonly owner: { readonly principal: string; readonly batch: string }
+  /** Tells the model how to see more of a large output. */
+  readonly readOn: string
+  /** Characters that the model's text may have, asked when the output is there. */
+  readonly outputLimit: () => number
+  /** Called exactly once per attempt; `fiber` is there if the handler still runs. */
+  readonly ended: (call: AttemptedCall, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
+}
+
+/**
+ * The call that an attempt is of.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AttemptedCall {
+  readonly tool: RegisteredTool | undefined
+  readonly heartbeat: boolean
+  readonly rules: { readonly continues: boolean } | undefined
+}
+
+/** Milliseconds that the artifact store has before the output is cut instead. */
+const storeMillis = 5_000
+
+/**
+ * One execution of a handler.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Attempt {
+  /** How often the handler was started: more than one with automatic retries. */
+  number = 0
+  /** Commits that landed before the end. */
+  commits = 0
+  private phase: "running" | "ending" | "settled" = "running"
+  private openCommits = 0
+  private lastReport: number
+  /** An end that waits for commits under way, or for the start to return. */
+  private pending: End | undefined
+  private fiber: Fiber.Fiber<unknown, unknown> | undefined
+  private context: Context.Context<never> = Context.empty()
+  private wakeWatch: (() => void) | undefined
+  /** Ends the wait for commits. */
+  private bound: Fiber.Fiber<void> | undefined
+  private controller: AbortController | undefined
+  private modelText: string | undefined
+  private readonly host: Host
+  private readonly call: AttemptedCall
+  private readonly tool: RegisteredTool
+  private readonly startedAt: number
+  private readonly limit: { readonly millis: number; readonly which: "tool" | "turn" }
+
+  constructor(
+    host: Host,
+    call: AttemptedCall,
+    tool: RegisteredTool,
+    startedAt: number,
+    limit: { readonly millis: number; readonly which: "tool" | "turn" }
+  ) {
+    this.host = host
+    this.call = call
+    this.tool = tool
+    this.startedAt = startedAt
+    this.limit = limit
+    this.lastReport = startedAt
+  }
+
+  get isOver(): boolean {
+    return this.phase !== "running"
+  }
+
+  /** Epoch milliseconds at which the attempt is stopped. */
+  get deadline(): number {
+    return this.startedAt + this.limit.millis
+  }
+
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController()
+    if (this.isOver) this.controller.abort()
+    return this.controller.signal
+  }
+
+  /** Starts the handler in its own fiber; it may have ended when this returns. */
+  start(params: unknown, handlerContext: HandlerContext, context: Context.Context<never>): void {
+    this.context = context
+    const { tool } = this
+    const once = Effect.suspend(() => {
+      this.number++
+      return tool.handler(params, handlerContext)
+    })
+    const whole = tool.retry === undefined
+      ? once
+      : Effect.retry(once, { schedule: tool.retry, while: (failure) => !this.isOver && tool.isRetryable(failure) })
+    const fiber = Effect.runForkWith(context)(Effect.flatMap(
+      whole,
+      tool.modelText === undefined ? tool.encode : (value) => {
+        this.modelText = tool.modelText!(value)
+        return tool.encode(value)
+      }
+    ))
+    this.fiber = fiber
+    const exit = fiber.pollUnsafe()
+    if (exit !== undefined) return this.onExit(exit)
+    fiber.addObserver((late) => this.onExit(late))
+    // a handler may cancel its own call before it first waits
+    if (this.pending !== undefined && this.openCommits === 0) return this.settle(this.pending)
+    this.watch()
+  }
+
+  /** Ends the attempt from outside; a commit under way is waited for, within its bound. */
+  stop(end: End): void {
+    if (this.isOver || this.pending !== undefined) return
+    if (this.fiber !== undefined && this.openCommits === 0) return this.settle(end)
+    this.pending = end
+    if (this.fiber === undefined) return
+    this.controller?.abort()
+    this.fiber.interruptUnsafe()
+    this.bound = this.after(this.host.commitMillis, () => {
+      if (this.phase === "running") this.settle({ ...end, openCommits: this.openCommits } as End)
+    })
+  }
+
+  /** Notes that the tool reported something; false once it is too late. */
+  report(): boolean {
+    if (this.isOver) return false
+    this.lastReport = this.host.clock.currentTimeMillisUnsafe()
+    return true
+  }
+
+  /** Runs a write under the fence; `onLate` is called for one that comes too late. */
+  commit<A, E, R>(write: Effect.Effect<A, E, R>, onLate: () => void): Effect.Effect<A, E, R> {
+    return Effect.uninterruptible(Effect.suspend(() => {
+      if (this.isOver || this.pending !== undefined) {
+        onLate()
+        return Effect.interrupt
+      }
+      this.openCommits++
+      return Effect.onExit(write, (exit) =>
+        Effect.sync(() => {
+          this.openCommits--
+          if (this.isOver) return
+          if (Exit.isSuccess(exit)) this.commits++
+          if (this.pending !== undefined && this.openCommits === 0) this.settle(this.pending)
+        }))
+    }))
+  }
+
+  private onExit(exit: Exit.Exit<unknown, unknown>): void {
+    if (this.isOver) return
+    if (this.pending !== undefined) {
+      if (this.openCommits === 0) this.settle(this.pending)
+      return
+    }
+    if (Exit.isSuccess(exit)) this.succeed(exit.value)
+    else this.settle(this.failure(exit.cause))
+  }
+
+  private succeed(value: unknown): void {
+    const { host } = this
+    const continuation = this.continuation
+    let text: string
+    try {
+      text = this.modelText ?? textOf(value)
+    } catch {
+      return this.settle(this.resultFailure(`its output is not JSON`))
+    }
+    const applied = host.output.apply(value, text, host.outputLimit(), host)
+    if ("_tag" in applied) {
+      return this.settle({ _tag: "Succeeded", output: applied, ...continuation })
+    }
+    // the handler has made it: neither limit nor cancellation ends it any more
+    this.phase = "ending"
+    this.wakeWatch?.()
+    const [truncated, store] = applied
+    let open = true
+    const finish = (kept: typeof truncated) => {
+      if (!open) return
+      open = false
+      storing.interruptUnsafe()
+      timer.interruptUnsafe()
+      this.phase = "running"
+      this.settle({ _tag: "Succeeded", output: kept, ...continuation })
+    }
+    const storing = Effect.runForkWith(this.context)(store)
+    const timer = this.after(storeMillis, () => finish(truncated))
+    storing.addObserver((exit) => finish(Exit.isSuccess(exit) ? exit.value : truncated))
+  }
+
+  private failure(cause: Cause.Cause<unknown>): End {
+    const { continuation, tool } = this
+    const error = Cause.findErrorOption(cause)
+    if (Option.isNone(error)) {
+      return {
+        _tag: "Failed",
+        // what a defect says goes to the record, not to the model
+        error: Cause.pretty(cause),
+        origin: "defect",
+        retryable: true,
+        modelText: `"${tool.name}" failed because of an internal error. Trying the same again is not likely to help.`,
+        ...continuation
+      }
+    }
+    if (Schema.isSchemaError(error.value)) return this.resultFailure(error.value.message)
+    const encoded = this.now(tool.encodeFailure(error.value))
+    const value = encoded === undefined ? String(error.value) : encoded
+    return {
+      _tag: "Failed",
+      error: value,
+      origin: "handler",
+      retryable: tool.isRetryable(error.value),
+      modelText: cut(`"${tool.name}" failed: ${this.text(value)}`, this.host.outputLimit(), " [cut]"),
+      ...continuation
+    }
+  }
+
+  private resultFailure(why: string): End {
+    const { continuation, tool } = this
+    return {
+      _tag: "Failed",
+      error: why,
+      origin: "result",
+      retryable: true,
+      modelText: `"${tool.name}" ran, but its output is not what it promises. Whatever it did is done.`,
+      ...continuation
+    }
+  }
+
+  private get continuation() {
+    return { requestsContinuation: this.call.heartbeat, hasContinueRule: this.call.rules?.continues ?? false }
+  }
+
+  private text(value: unknown): string {
+    try {
+      return textOf(value)
+    } catch {
+      return String(value)
+    }
+  }
+
+  /** The value of an effect that ends at once; `undefined` if it fails or waits. */
+  private now(effect: Effect.Effect<unknown, unknown>): unknown {
+    const exit = Effect.runForkWith(this.context)(effect).pollUnsafe()
+    return exit !== undefined && Exit.isSuccess(exit) ? exit.value : undefined
+  }
+
+  private settle(end: End): void {
+    this.phase = "settled"
+    this.wakeWatch?.()
+    this.bound?.interruptUnsafe()
+    const { fiber } = this
+    let running: typeof fiber
+    if (fiber !== undefined && fiber.pollUnsafe() === undefined) {
+      this.controller?.abort()
+      fiber.interruptUnsafe()
+      // clean-up that does not wait is over by now
+      if (fiber.pollUnsafe() === undefined) running = fiber
+    }
+    this.host.ended(this.call, end, running)
+  }
+
+  private watch(): void {
+    const { limit, tool } = this
+    const { clock } = this.host
+    const ended = Effect.callback<void>((resume) => {
+      if (this.isOver) return resume(Effect.void)
+      this.wakeWatch = () => resume(Effect.void)
+    })
+    const due = (): number =>
+      tool.idleMillis === undefined ? this.deadline : Math.min(this.deadline, this.lastReport + tool.idleMillis)
+    const loop: Effect.Effect<void> = Effect.suspend(() =>
+      Effect.flatMap(
+        Effect.timeoutOption(ended, Math.max(0, due() - clock.currentTimeMillisUnsafe())),
+        (done) => {
+          if (Option.isSome(done) || this.isOver) return Effect.void
+          if (clock.currentTimeMillisUnsafe() < due()) return loop
+          // a handler that ends exactly at its limit has made it
+          return Effect.andThen(
+            Effect.yieldNow,
+            Effect.sync(() => {
+              const which = due() < this.deadline ? "idle" : limit.which
+              const limitMillis = which === "idle" ? tool.idleMillis! : limit.millis
+              this.stop({ _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout })
+            })
+          )
+        }
+      )
+    )
+    Effect.runForkWith(this.context)(loop)
+  }
+
+  private after(millis: number, run: () => void): Fiber.Fiber<void> {
+    return Effect.runForkWith(this.context)(Effect.andThen(Effect.sleep(millis), Effect.sync(run)))
+  }
+}

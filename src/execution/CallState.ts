@@ -1,0 +1,117 @@
+/**
+ * One call of a wave on its way: what is known of it so far, and its outcome at
+ * the end.
+ *
+ * Plain mutable state, owned by the wave. It is the call's ticket for permits,
+ * too.
+ *
+ * @since 0.1.0
+ */
+import type { GateCall } from "../policy/Gate.ts"
+import type { Permit, Ticket } from "../policy/Pools.ts"
+import type { ToolRules } from "../policy/Rules.ts"
+import type { Reservation } from "../store/StateStore.ts"
+import type { ToolCall } from "../ToolCall.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
+import type { Attempt, End } from "./Attempt.ts"
+
+/**
+ * What a call does with its wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Owner {
+  readonly start: (call: CallState) => void
+  readonly deadlock: (call: CallState, waitsFor: string) => void
+  readonly redispatch: (call: CallState) => void
+  readonly settle: (call: CallState, end: End) => void
+}
+
+/**
+ * One call of a wave on its way.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class CallState implements Ticket {
+  readonly owner: Owner
+  readonly index: number
+  readonly call: ToolCall
+  readonly queuedAt: number
+  readonly parent: CallState | undefined
+
+  tool: RegisteredTool | undefined
+  rules: ToolRules | undefined
+  gateCall: GateCall | undefined
+  /** The model asked to be called again. */
+  heartbeat = false
+  /** Decided already, but not settled: refused on Arrival, or cancelled before its turn. */
+  decided: End | undefined
+  /** What the host's guards said. */
+  guarded: ToolRefusal | undefined
+  /** Counted in the turn's number of calls. */
+  counted = false
+  reservation: Reservation | undefined
+  /** Calls that joined this one. */
+  followers: Array<CallState> | undefined
+
+  resources: ReadonlyArray<string> = []
+  permits: ReadonlyArray<Permit> = []
+  held = 0
+  state: "new" | "waiting" | "ready" | "left" = "new"
+  children: Set<Ticket> | undefined
+  joined: Ticket | undefined
+
+  attempt: Attempt | undefined
+  startedAt: number | undefined
+  /** Events of the tool that no reader had room for. */
+  dropped = 0
+  outcome: ToolOutcome | undefined
+
+  constructor(owner: Owner, index: number, call: ToolCall, queuedAt: number, parent: CallState | undefined) {
+    this.owner = owner
+    this.index = index
+    this.call = call
+    this.queuedAt = queuedAt
+    this.parent = parent
+  }
+
+  onReady(): void {
+    this.owner.start(this)
+  }
+
+  onDeadlock(waitsFor: string): void {
+    this.owner.deadlock(this, waitsFor)
+  }
+
+  /** Gives the outcome of an end. */
+  conclude(end: End, now: number): ToolOutcome {
+    const { attempt, startedAt } = this
+    // one object with all that outcomes have in common, filled up: this is made for every call
+    const outcome: Record<string, unknown> = {
+      _tag: end._tag,
+      callId: this.call.id,
+      tool: this.call.name,
+      index: this.index,
+      attempt: attempt === undefined ? 0 : attempt.number,
+      queuedAt: this.queuedAt,
+      commits: attempt === undefined ? 0 : attempt.commits
+    }
+    if (startedAt !== undefined) {
+      outcome.startedAt = startedAt
+      outcome.duration = now - startedAt
+    }
+    return Object.assign(outcome, end) as ToolOutcome
+  }
+
+  /** Gives the end of a call that got another call's outcome instead of running. */
+  static replay(outcome: ToolOutcome, heartbeat: boolean): End {
+    const { attempt: _a, callId, commits: _c, duration: _d, index: _i, queuedAt: _q, startedAt: _s, tool: _t, ...end } =
+      outcome
+    const again = { ...end, replayOf: callId }
+    return "requestsContinuation" in again ? { ...again, requestsContinuation: heartbeat } : again
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * What the stages of a call work with: the services of an executor, looked up
+ * once, and the state of the process the call belongs to.
+ *
+ * @since 0.1.0
+ */
+import type * as Context from "effect/Context"
+import type { ArtifactStore } from "../output/ArtifactStore.ts"
+import type { OutputPolicy } from "../output/OutputPolicy.ts"
+import type { Dedupe } from "../policy/Dedupe.ts"
+import type { Guard } from "../policy/Guards.ts"
+import type { Permissions } from "../policy/Permissions.ts"
+import type { Pools } from "../policy/Pools.ts"
+import type { Rules } from "../policy/Rules.ts"
+import type { TurnBudget } from "../policy/TurnBudget.ts"
+import type { StateStore } from "../store/StateStore.ts"
+import type { ToolExecutor } from "../ToolExecutor.ts"
+import type { ToolHandlers } from "../ToolHandlers.ts"
+import type { CallState } from "./CallState.ts"
+import type { EventHub } from "./EventHub.ts"
+import type { Orphans } from "./Orphans.ts"
+import type { Wave } from "./Wave.ts"
+
+/**
+ * The services and settings of one executor.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Engine {
+  readonly handlers: ToolHandlers["Service"]
+  readonly rules: Rules["Service"]
+  readonly permissions: Permissions["Service"]
+  readonly dedupe: Dedupe["Service"]
+  readonly pools: Pools["Service"]
+  readonly store: StateStore["Service"]
+  readonly artifacts: ArtifactStore["Service"] | undefined
+  readonly output: OutputPolicy
+  readonly orphans: Orphans
+  readonly guards: ReadonlyArray<Guard>
+  readonly guardMillis: number
+  readonly principal: string
+  readonly mode: "classes" | "parallel" | "sequential"
+  readonly onExecutionError: "continue" | "stop"
+  readonly executionMillis: number
+  readonly commitMillis: number
+  readonly graceMillis: number
+  readonly toolEvents: boolean
+  /** The calls that hold a dedupe key, by reservation: others may join them. */
+  readonly leaders: Map<number, CallState>
+  /** The services of the executor's layer, for what runs beside a caller. */
+  readonly context: Context.Context<never>
+  /** The service itself, for handlers. */
+  readonly self: () => ToolExecutor["Service"]
+}
+
+/**
+ * The state of a batch that its processes share.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface BatchState {
+  readonly id: string
+  /** Characters of model text that the batch's outputs have used. */
+  outputChars: number
+}
+
+/**
+ * The state of one process.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ProcessState {
+  readonly id: string
+  readonly batch: BatchState
+  readonly budget: TurnBudget
+  readonly hub: EventHub
+  readonly meta: Readonly<Record<string, unknown>>
+  /** Tools that are not to be called again, and why. */
+  readonly blocked: Map<string, string>
+  /** Waves under way. */
+  readonly waves: Set<Wave>
+  /** Why the process was cancelled; once set it stays. */
+  cancelled: string | undefined
+}

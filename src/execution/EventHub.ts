@@ -1,0 +1,107 @@
+/**
+ * Who reads the events of a process, and how they get them.
+ *
+ * Life-cycle events are never dropped and never wait. What a tool emits is
+ * dropped for a reader that has too much unread; the handler never waits.
+ *
+ * @since 0.1.0
+ */
+import type * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { ToolEvent } from "../ToolEvent.ts"
+
+/**
+ * How many events a reader may leave unread before events of tools are dropped
+ * for it. Default 1,024.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Buffer = Context.Reference<number>("effect-tool-executor/execution/EventHub/Buffer", {
+  defaultValue: () => 1_024
+})
+
+/**
+ * Whether events that tools emit are passed on. Default true.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const ToolEvents = Context.Reference<boolean>("effect-tool-executor/execution/EventHub/ToolEvents", {
+  defaultValue: () => true
+})
+
+interface Reader {
+  readonly queue: Queue.Queue<ToolEvent, Cause.Done>
+}
+
+/**
+ * The readers of one process, or of one wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class EventHub {
+  readonly capacity: number
+  /** Everything told here is told there, too. */
+  private readonly parent: EventHub | undefined
+  private readonly readers = new Set<Reader>()
+
+  constructor(capacity: number, parent?: EventHub) {
+    this.capacity = capacity
+    this.parent = parent
+  }
+
+  get isObserved(): boolean {
+    return this.readers.size > 0 || this.parent?.isObserved === true
+  }
+
+  /** Passes a life-cycle event to every reader. */
+  publish(event: ToolEvent): void {
+    for (const { queue } of this.readers) Queue.offerUnsafe(queue, event)
+    this.parent?.publish(event)
+  }
+
+  /** Passes an event of a tool to the readers that keep up; gives how many did not. */
+  report(event: ToolEvent): number {
+    let dropped = this.parent?.report(event) ?? 0
+    for (const { queue } of this.readers) {
+      if (Queue.sizeUnsafe(queue) >= this.capacity) dropped++
+      else Queue.offerUnsafe(queue, event)
+    }
+    return dropped
+  }
+
+  /** Becomes a reader for the rest of the scope; gives the events from now on. */
+  get open(): Effect.Effect<Stream.Stream<ToolEvent>, never, Scope.Scope> {
+    return Effect.map(
+      Effect.acquireRelease(
+        Effect.map(Queue.unbounded<ToolEvent, Cause.Done>(), (queue) => {
+          const reader = { queue }
+          this.readers.add(reader)
+          return reader
+        }),
+        (reader) =>
+          Effect.suspend(() => {
+            this.readers.delete(reader)
+            return Queue.shutdown(reader.queue)
+          })
+      ),
+      ({ queue }) => Stream.fromQueue(queue)
+    )
+  }
+
+  /** The events from the moment it is run; ends with the hub. */
+  get stream(): Stream.Stream<ToolEvent> {
+    return Stream.unwrap(this.open)
+  }
+
+  /** Ends every stream after what it has still to read. */
+  end(): void {
+    for (const { queue } of this.readers) Queue.endUnsafe(queue)
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * The `ToolContext` of a running call.
+ *
+ * Its members are made when they are asked for: most handlers ask for none.
+ *
+ * @since 0.1.0
+ */
+import type * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { HandlerContext } from "../internal/toolkitAdapter.ts"
+import type { Service } from "../ToolContext.ts"
+import { isCustomType, reservedTypes, type ToolEvent } from "../ToolEvent.ts"
+import type { ToolExecutor } from "../ToolExecutor.ts"
+import type { CallState } from "./CallState.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+import type { EventHub } from "./EventHub.ts"
+
+type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, "callId" | "tool" | "index" | "at"> : never
+  : never
+
+/**
+ * The `ToolContext` of a running call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class LiveContext implements Service, HandlerContext {
+  /** The call that the handler works for; a call made by the handler has it as its parent. */
+  readonly call: CallState
+  private readonly engine: Engine
+  private readonly process: ProcessState
+  private readonly hub: EventHub
+  private readonly clock: Clock.Clock
+
+  constructor(call: CallState, engine: Engine, process: ProcessState, hub: EventHub, clock: Clock.Clock) {
+    this.call = call
+    this.hub = hub
+    this.engine = engine
+    this.process = process
+    this.clock = clock
+  }
+
+  get callId(): string {
+    return this.call.call.id
+  }
+
+  /** For the handler's own context, as `Toolkit.handle` gives it. */
+  get toolCallId(): string {
+    return this.call.call.id
+  }
+
+  /** A result before the last one: encoded like the last. */
+  get preliminary(): (value: unknown) => Effect.Effect<void> {
+    return (value) =>
+      Effect.flatMap(Effect.orElseSucceed(this.call.tool!.encode(value), () => null), (it) => this.partial(it))
+  }
+
+  get meta(): Service["meta"] {
+    return this.process.meta
+  }
+
+  get deadline(): number {
+    return this.call.attempt!.deadline
+  }
+
+  get signal(): AbortSignal {
+    return this.call.attempt!.signal
+  }
+
+  get executor(): ToolExecutor["Service"] {
+    return this.engine.self()
+  }
+
+  get progress(): Service["progress"] {
+    return (report) => this.report({ _tag: "ToolProgress", ...defined(report) })
+  }
+
+  get status(): Service["status"] {
+    return (status) => this.report({ _tag: "ToolStatus", status })
+  }
+
+  get log(): Service["log"] {
+    return (level, message, data) => this.report({ _tag: "ToolLog", level, message, ...defined({ data }) })
+  }
+
+  get options(): Service["options"] {
+    return (options) => this.report({ _tag: "ToolOptions", options })
+  }
+
+  get partial(): Service["partial"] {
+    return (value) => this.report({ _tag: "ToolPartialResult", value })
+  }
+
+  get emit(): Service["emit"] {
+    return (type, data) => {
+      if (!isCustomType(type)) {
+        const taken = Array.from(reservedTypes).join(", ")
+        throw new RangeError(
+          `ToolContext.emit: the type is "${type}", expected 1 to 64 of a-z 0-9 _ and none of ${taken}`
+        )
+      }
+      return this.report({ _tag: "ToolCustom", type, data })
+    }
+  }
+
+  get commit(): Service["commit"] {
+    return (write) => this.call.attempt!.commit(write, () => this.engine.orphans.lateWrite())
+  }
+
+  get artifact(): Service["artifact"] {
+    return (payload) =>
+      Effect.suspend(() => {
+        const { artifacts, principal } = this.engine
+        if (!this.isLive() || artifacts === undefined) return Effect.succeedNone
+        return Effect.option(artifacts.put({ principal, batch: this.process.batch.id }, payload))
+      })
+  }
+
+  private isLive(): boolean {
+    const live = this.call.attempt!.report()
+    if (!live) this.engine.orphans.lateWrite()
+    return live
+  }
+
+  private report(body: Body): Effect.Effect<void> {
+    return Effect.sync(() => {
+      const { hub } = this
+      if (!this.isLive() || !this.engine.toolEvents || !hub.isObserved) return
+      const { call, index } = this.call
+      this.call.dropped += hub.report(
+        { ...body, callId: call.id, tool: call.name, index, at: this.clock.currentTimeMillisUnsafe() } as ToolEvent
+      )
+    })
+  }
+}
+
+// Utilities
+
+/** The same without what is undefined: events carry no such keys. */
+const defined = <A extends object>(fields: A): { readonly [K in keyof A]?: Exclude<A[K], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    readonly [K in keyof A]?: Exclude<A[K], undefined>
+  }

@@ -1,0 +1,59 @@
+/**
+ * Handlers that outlived their outcome.
+ *
+ * A call that is stopped has its outcome at once; its fiber may still clean up,
+ * or be deaf to interruption. Until that fiber ends it is listed here.
+ *
+ * @since 0.1.0
+ */
+import type * as Fiber from "effect/Fiber"
+
+/**
+ * A handler that still runs although its call has its outcome.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Orphan {
+  readonly callId: string
+  readonly tool: string
+  /** Epoch milliseconds at which its call had its outcome. */
+  readonly since: number
+}
+
+/**
+ * The orphans of an executor.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Orphans {
+  private readonly running = new Map<Fiber.Fiber<unknown, unknown>, Orphan>()
+  private total = 0
+  private blocked = 0
+
+  /** Lists a fiber until it ends; then `onEnd` is called. */
+  add(fiber: Fiber.Fiber<unknown, unknown>, orphan: Orphan, onEnd: () => void): void {
+    this.total++
+    this.running.set(fiber, orphan)
+    fiber.addObserver(() => {
+      this.running.delete(fiber)
+      onEnd()
+    })
+  }
+
+  /** Counts a commit, report or artifact that came after the outcome. */
+  lateWrite(): void {
+    this.blocked++
+  }
+
+  /** Those that still run. */
+  get current(): ReadonlyArray<Orphan> {
+    return Array.from(this.running.values())
+  }
+
+  /** How many there ever were, and how many late writes were kept out. */
+  get counts(): { readonly orphans: number; readonly lateWritesBlocked: number } {
+    return { orphans: this.total, lateWritesBlocked: this.blocked }
+  }
+}

@@ -1,0 +1,267 @@
+/**
+ * The life of a call up to its start: which gates it passes, in which order.
+ *
+ * Arrival looks at every call of a wave before anything runs; Dispatch reserves
+ * when the call's run begins; Start looks once more, holding all permits. The
+ * first gate that says no decides.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Dedupe from "../policy/Dedupe.ts"
+import * as Guards from "../policy/Guards.ts"
+import * as Permissions from "../policy/Permissions.ts"
+import * as Rules from "../policy/Rules.ts"
+import type { Claim, Refused, Reservation, StateStoreError } from "../store/StateStore.ts"
+import { heartbeatArgument, type Registry } from "../ToolHandlers.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
+import type { End } from "./Attempt.ts"
+import { CallState } from "./CallState.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+
+/** Gates 1 and 2: is the process cancelled, is its turn over? */
+const turn = (process: ProcessState, call: CallState, now: number): End | undefined => {
+  if (process.cancelled !== undefined) return { _tag: "Cancelled", started: false, reason: process.cancelled }
+  return denied(process.budget.check(now, call.counted))
+}
+
+const denied = (reason: ToolRefusal | undefined): End | undefined =>
+  reason === undefined ? undefined : { _tag: "Denied", reason }
+
+const invalid = (issues: ReadonlyArray<ParameterIssue>): End => denied({ _tag: "InvalidParameters", issues })!
+
+/**
+ * Arrival: gates 1 to 5. Decides the call (`decided`) or fills in its tool and
+ * parameters, at once or, where a schema waits for something, by the effect it gives.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const arrive = (
+  engine: Engine,
+  process: ProcessState,
+  registry: Registry,
+  call: CallState,
+  now: number
+): Effect.Effect<void> | undefined => {
+  call.decided = turn(process, call, now)
+  if (call.decided !== undefined) return undefined
+  const tool = registry.get(call.call.name)
+  if (tool === undefined) {
+    const available = Array.from(registry.values()).filter(engine.permissions.sees).map((it) => it.name)
+    call.decided = denied({ _tag: "ToolNotFound", available })
+    return undefined
+  }
+  if (call.call.malformed !== undefined) {
+    const { message, text } = call.call.malformed
+    const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
+    call.decided = invalid([{ path: "", message: `They are not JSON (${message}): ${shown}` }])
+    return undefined
+  }
+  call.tool = tool
+  const decoding = decode(call, takeHeartbeat(call))
+  // schemas without services and asynchronous steps are done already
+  if (Exit.isExit(decoding)) return arrived(engine, process, call, decoding)
+  return Effect.map(
+    Effect.exit(Effect.provideContext(decoding, tool.context)),
+    (exit) => arrived(engine, process, call, exit)
+  )
+}
+
+/** The rest of Arrival, once the parameters are decoded. */
+const arrived = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  exit: Exit.Exit<unknown, unknown>
+): undefined => {
+  if (call.decided !== undefined) return
+  if (Exit.isFailure(exit)) {
+    // a value too deeply nested for the decoder ends in a defect
+    const issues = Option.getOrElse(Cause.findErrorOption(exit.cause), () => [unreadable])
+    call.decided = invalid(issues as ReadonlyArray<ParameterIssue>)
+    return
+  }
+  const tool = call.tool!
+  call.rules = engine.rules.forTool(tool.name)
+  call.gateCall = {
+    call: call.call,
+    tool,
+    params: exit.value,
+    principal: engine.principal,
+    batch: process.batch.id,
+    process: process.id
+  }
+  call.decided = denied(Permissions.check(engine.permissions, call.gateCall))
+}
+
+const unreadable: ParameterIssue = { path: "", message: "They are nested too deeply to be read" }
+
+const decode = (call: CallState, params: unknown): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
+  try {
+    return call.tool!.decode(params)
+  } catch {
+    return Effect.fail([unreadable])
+  }
+}
+
+/** Takes the control argument out, whatever its value is. */
+const takeHeartbeat = (call: CallState): unknown => {
+  const { params } = call.call
+  if (typeof params !== "object" || params === null || Array.isArray(params)) return params
+  if (!Object.hasOwn(params, heartbeatArgument)) return params
+  const { [heartbeatArgument]: flag, ...rest } = params as Record<string, unknown>
+  call.heartbeat = flag === true
+  return rest
+}
+
+/**
+ * What becomes of a call at Dispatch: it is decided, waits for another call's
+ * outcome, or goes on to its permits.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Dispatched =
+  | { readonly _tag: "Decided"; readonly end: End }
+  | { readonly _tag: "Joined"; readonly leader: CallState }
+  | { readonly _tag: "Admitted" }
+
+const admitted: Dispatched = { _tag: "Admitted" }
+const decided = (end: End): Dispatched => ({ _tag: "Decided", end })
+
+/**
+ * Dispatch, before anything is reserved: gates 1, 2, 6 and 7. Gives the claims
+ * of the call, or how it ends.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const claims = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  now: number
+): End | ReadonlyArray<Claim> =>
+  call.decided ??
+    turn(process, call, now) ??
+    blocked(process, call) ??
+    denied(call.guarded) ??
+    claimsOf(engine, call)
+
+/**
+ * Dispatch, once the claims are reserved or refused: gates 8 to 12. What is
+ * reserved is in `call.reservation` and is settled with the outcome.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const reserved = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  reserved: Reservation | Refused | StateStoreError | undefined
+): Dispatched => {
+  if (reserved !== undefined) {
+    if ("operation" in reserved) {
+      return decided(denied({ _tag: "GuardRejected", guard: "the state store", reason: "it cannot be reached" })!)
+    }
+    if ("_tag" in reserved) return refusedClaim(engine, call, reserved)
+    call.reservation = reserved
+    engine.leaders.set(reserved.id, call)
+  }
+  const end = call.decided ?? denied(Permissions.authorize(engine.permissions, call.gateCall!))
+  if (end !== undefined) return decided(end)
+  call.counted = true
+  process.budget.take()
+  return admitted
+}
+
+/**
+ * The resource keys of an admitted call, at once or by an effect. Where they
+ * cannot be had, calls of the tool wait for each other.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const resources = (call: CallState): ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>> => {
+  const tool = call.tool!
+  if (tool.class === "ReadOnly") return none
+  const alone = [`?${tool.name}`]
+  try {
+    const found = tool.resources(call.gateCall!.params)
+    return Effect.isEffect(found) ? Effect.catchCause(found, () => Effect.succeed(alone)) : found
+  } catch {
+    return alone
+  }
+}
+
+const none: ReadonlyArray<never> = []
+
+/**
+ * Gate 7 for the calls of a run, all at once: the guards of one call are asked
+ * in order, those of different calls side by side.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const guard = (
+  engine: Engine,
+  process: ProcessState,
+  calls: ReadonlyArray<CallState>,
+  now: number
+): Effect.Effect<void> =>
+  engine.guards.length === 0 ? Effect.void : Effect.forEach(
+    calls.filter((call) => (call.decided ?? turn(process, call, now) ?? blocked(process, call)) === undefined),
+    (call) =>
+      Effect.map(Guards.check(engine.guards, call.gateCall!, engine.guardMillis), (verdict) => {
+        call.guarded = verdict
+      }),
+    { concurrency: "unbounded", discard: true }
+  )
+
+const blocked = (process: ProcessState, call: CallState): End | undefined => {
+  const because = process.blocked.get(call.call.name)
+  return because === undefined ? undefined : denied({ _tag: "ToolBlocked", because })
+}
+
+const claimsOf = (engine: Engine, call: CallState): End | ReadonlyArray<Claim> => {
+  const rules = call.rules!
+  const calls = Rules.claim(rules, call.gateCall!)
+  try {
+    const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule: rules.dedupe, awaited: false })
+    return key === undefined ? calls === undefined ? none : [calls] : calls === undefined ? [key] : [key, calls]
+  } catch {
+    return invalid([unreadable])
+  }
+}
+
+const refusedClaim = (engine: Engine, call: CallState, refused: Refused): Dispatched => {
+  if (refused.claim._tag === "Calls") return decided(denied(Rules.explain(call.rules!, call.call.name))!)
+  const duplicate = decided(denied({ _tag: "DuplicateCall", of: refused.owner, running: refused.running })!)
+  // another call's result is only for those who may call without asking
+  if (Permissions.authorize(engine.permissions, call.gateCall!) !== undefined) return duplicate
+  if (refused.running) {
+    const leader = engine.leaders.get(refused.reservation)
+    return engine.dedupe.inFlight === "join" && leader !== undefined ? { _tag: "Joined", leader } : duplicate
+  }
+  return engine.dedupe.onDuplicate === "replay" && refused.value !== undefined
+    ? decided(CallState.replay(refused.value as ToolOutcome, call.heartbeat))
+    : duplicate
+}
+
+/**
+ * Start: the gates whose answer may have changed while the call waited.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const recheck = (engine: Engine, process: ProcessState, call: CallState, now: number): End | undefined =>
+  call.decided ??
+    turn(process, call, now) ??
+    denied(Permissions.check(engine.permissions, call.gateCall!)) ??
+    blocked(process, call)

@@ -1,0 +1,48 @@
+/**
+ * Arguments of dynamic tools checked against their raw JSON Schema, which
+ * `Toolkit` itself does not do.
+ */
+import { Ajv, type Options } from "ajv"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Result from "effect/Result"
+
+const options: Options = { allErrors: true, strict: false, validateFormats: false, addUsedSchema: false, logger: false }
+
+/** One thing that is wrong with a value, and its path inside it. */
+export interface Issue {
+  readonly path: string
+  readonly message: string
+}
+
+/** Gives the issues of a value, none if it fits the schema. */
+export type Validator = (value: unknown) => ReadonlyArray<Issue>
+
+const maxIssues = 10
+
+const pathOf = (pointer: string): string =>
+  pointer.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")).join(".")
+
+/**
+ * Compiles a JSON Schema, draft 2020-12 unless it names draft 7; the failure
+ * says what is wrong with the schema.
+ */
+export const compile = (schema: JsonSchema.JsonSchema): Result.Result<Validator, string> => {
+  const draft7 = typeof schema.$schema === "string" && schema.$schema.includes("draft-07")
+  return Result.try({
+    try: (): Validator => {
+      const validate = (draft7 ? new Ajv(options) : new Ajv2020(options)).compile(schema)
+      return (value) => {
+        if (validate(value)) return []
+        const errors = validate.errors ?? []
+        return errors.slice(0, maxIssues).map((error) => ({
+          path: pathOf(error.instancePath),
+          message: (error.message ?? error.keyword) +
+            (error.keyword === "enum" ? `: ${JSON.stringify(error.params.allowedValues).slice(0, 300)}` : "") +
+            (error.keyword === "additionalProperties" ? `: "${String(error.params.additionalProperty)}"` : "")
+        }))
+      }
+    },
+    catch: (error) => error instanceof Error ? error.message : String(error)
+  })
+}

@@ -1,0 +1,139 @@
+/**
+ * Keeps the full payload of outputs that are too large for a model's context.
+ *
+ * Ids are opaque and bound to the principal and batch that made them. The
+ * memory store is here; it forgets after a time and when it is full.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import type { ArtifactRef } from "../ToolOutcome.ts"
+
+/**
+ * Who may read an artifact.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Owner {
+  readonly principal: string
+  readonly batch: string
+}
+
+/**
+ * Error of a payload that could not be kept or read.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-tool-executor/ArtifactError")(
+  "ArtifactError",
+  {
+    /** `NotFound` holds for an id of somebody else, too. */
+    reason: Schema.Literals(["NotFound", "Expired", "TooLarge", "StoreFailed"]),
+    id: Schema.String
+  }
+) {
+  override get message(): string {
+    switch (this.reason) {
+      case "NotFound":
+        return `There is no artifact "${this.id}" for this request`
+      case "Expired":
+        return `Artifact "${this.id}" has expired; run the tool again`
+      case "TooLarge":
+        return "The payload is larger than the whole store"
+      case "StoreFailed":
+        return "The artifact store failed"
+    }
+  }
+}
+
+/**
+ * Keeps payloads and reads them in parts.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ArtifactStore extends Context.Service<ArtifactStore, {
+  /** Keeps a payload. */
+  readonly put: (owner: Owner, payload: string) => Effect.Effect<ArtifactRef, ArtifactError>
+  /** Reads `length` characters from `offset`. */
+  readonly read: (
+    owner: Owner,
+    id: string,
+    range: { readonly offset: number; readonly length: number }
+  ) => Effect.Effect<{ readonly text: string; readonly chars: number }, ArtifactError>
+}>()("effect-tool-executor/output/ArtifactStore") {}
+
+/**
+ * Bounds of the memory store.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface MemoryOptions {
+  /** How long a payload is kept. Default 1 hour. */
+  readonly timeToLive?: Duration.Input | undefined
+  /** Characters kept in all; the oldest payload goes first. Default 50,000,000. */
+  readonly maxChars?: number | undefined
+}
+
+/**
+ * Creates a store in memory.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeMemory = (options?: MemoryOptions): ArtifactStore["Service"] => {
+  const timeToLive = Duration.toMillis(Duration.fromInputUnsafe(options?.timeToLive ?? "1 hour"))
+  const maxChars = options?.maxChars ?? 50_000_000
+  const artifacts = new Map<string, { readonly owner: Owner; readonly payload: string; readonly until: number }>()
+  let chars = 0
+
+  return ArtifactStore.of({
+    put: Effect.fnUntraced(function*(owner, payload) {
+      if (payload.length > maxChars) return yield* new ArtifactError({ reason: "TooLarge", id: "" })
+      const now = yield* Clock.currentTimeMillis
+      const id = `art_${(yield* hex)}${yield* hex}`
+      // insertion order is order of age
+      for (const [old, entry] of artifacts) {
+        if (entry.until > now && chars + payload.length <= maxChars) break
+        artifacts.delete(old)
+        chars -= entry.payload.length
+      }
+      artifacts.set(id, { owner, payload, until: now + timeToLive })
+      chars += payload.length
+      return { id, chars: payload.length }
+    }),
+    read: Effect.fnUntraced(function*(owner, id, range) {
+      const found = artifacts.get(id)
+      if (found === undefined || found.owner.principal !== owner.principal || found.owner.batch !== owner.batch) {
+        return yield* new ArtifactError({ reason: "NotFound", id })
+      }
+      if ((yield* Clock.currentTimeMillis) >= found.until) return yield* new ArtifactError({ reason: "Expired", id })
+      return {
+        text: found.payload.slice(range.offset, range.offset + range.length),
+        chars: found.payload.length
+      }
+    })
+  })
+}
+
+/**
+ * Layer that keeps artifacts in memory.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemory = (options?: MemoryOptions): Layer.Layer<ArtifactStore> =>
+  Layer.sync(ArtifactStore, () => makeMemory(options))
+
+// Utilities
+
+const hex = Effect.map(Random.nextIntBetween(0, 0xffffffff), (n) => n.toString(16).padStart(8, "0"))

@@ -1,0 +1,155 @@
+/**
+ * How much of an output the model sees.
+ *
+ * Within the limit an output is untouched. Over it the full payload goes to the
+ * artifact store and the model sees a preview; without a store, or with a
+ * failing one, it sees the beginning. Size never fails a call.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type { Output } from "../ToolOutcome.ts"
+import type { ArtifactError, ArtifactStore, Owner } from "./ArtifactStore.ts"
+
+/**
+ * Limits of what a model sees.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Characters of the model's text for one call. Default 10,000. */
+  readonly maxChars?: number | "unbounded" | undefined
+  /** Characters of the model's texts of one batch; then every output is cut to 500. Default 1,000,000. */
+  readonly batchChars?: number | "unbounded" | undefined
+  /** In a preview: characters of a string. Default 3,000. */
+  readonly previewString?: number | undefined
+  /** In a preview: entries of a list. Default 200. */
+  readonly previewList?: number | undefined
+  /** In a preview: keys of an object. Default 80. */
+  readonly previewKeys?: number | undefined
+  /** In a preview: levels of nesting. Default 4. */
+  readonly previewDepth?: number | undefined
+}
+
+/**
+ * The limits, read when the executor is built.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Limits = Context.Reference<Options>("effect-tool-executor/output/OutputPolicy/Limits", {
+  defaultValue: () => ({})
+})
+
+/** Characters that every output has, even when the batch has used up its own. */
+const minimumChars = 500
+
+/**
+ * Applies the limits to one output.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options: Options, store: ArtifactStore["Service"] | undefined) => {
+  const maxChars = options.maxChars === "unbounded" ? Infinity : options.maxChars ?? 10_000
+  const batchChars = options.batchChars === "unbounded" ? Infinity : options.batchChars ?? 1_000_000
+
+  return {
+    /** The limit of the next text, given what the batch has used. */
+    limit: (used: number): number => Math.min(maxChars, Math.max(minimumChars, batchChars - used)),
+
+    /** Gives the output of a value: whole within the limit, else cut, with the effect that would keep it. */
+    apply: (
+      value: unknown,
+      text: string,
+      limit: number,
+      from: { readonly owner: Owner; readonly readOn: string }
+    ): Output | readonly [truncated: Output, store: Effect.Effect<Output, ArtifactError>] => {
+      if (text.length <= limit) return { _tag: "Inline", value, modelText: text }
+      const truncated: Output = {
+        _tag: "Truncated",
+        value,
+        originalChars: text.length,
+        modelText: cut(text, limit, `\n[cut: ${text.length} characters in all]`)
+      }
+      if (store === undefined) return truncated
+      return [
+        truncated,
+        Effect.map(store.put(from.owner, text), (ref): Output => {
+          const marker = `\n[preview: ${text.length} characters in all, kept as artifact ${ref.id}. ${from.readOn}]`
+          const preview = cut(previewText(value, options), Math.max(0, limit - marker.length), "")
+          return { _tag: "Artifact", ref, preview, modelText: cut(preview + marker, limit, "") }
+        })
+      ]
+    }
+  }
+}
+
+/**
+ * Applies the limits to one output.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type OutputPolicy = ReturnType<typeof make>
+
+/**
+ * Gives the text of an encoded output: a string as it is, anything else as
+ * JSON. A value that JSON cannot carry throws.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const textOf = (value: unknown): string => typeof value === "string" ? value : JSON.stringify(value) ?? "Done."
+
+/**
+ * Cuts a text so that it ends with the marker and is no longer than the limit,
+ * never inside a surrogate pair.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const cut = (text: string, limit: number, marker: string): string => {
+  if (text.length <= limit) return text
+  const room = limit - marker.length
+  if (room <= 0) return marker.slice(0, Math.max(0, limit))
+  const last = text.charCodeAt(room - 1)
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? room - 1 : room) + marker
+}
+
+/**
+ * Gives a smaller value that shows the shape of a large one: long strings and
+ * lists cut, keys and levels bounded, each with what was left out.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const compact = (value: unknown, options: Options, depth = 0): unknown => {
+  if (typeof value === "string") {
+    const limit = options.previewString ?? 3_000
+    return value.length > limit ? cut(value, limit, `… (${value.length} characters)`) : value
+  }
+  if (typeof value !== "object" || value === null) return value
+  if (depth >= (options.previewDepth ?? 4)) return Array.isArray(value) ? `[${value.length} items]` : "{…}"
+  if (Array.isArray(value)) {
+    const limit = options.previewList ?? 200
+    const shown = value.slice(0, limit).map((item) => compact(item, options, depth + 1))
+    return value.length > limit ? [...shown, `… ${value.length - limit} more`] : shown
+  }
+  const limit = options.previewKeys ?? 80
+  const entries = Object.entries(value)
+  const shown: Array<[string, unknown]> = entries.slice(0, limit).map(([key, it]) => [
+    key,
+    compact(it, options, depth + 1)
+  ])
+  if (entries.length > limit) shown.push(["…", `${entries.length - limit} more keys`])
+  return Object.fromEntries(shown)
+}
+
+// Utilities
+
+const previewText = (value: unknown, options: Options): string =>
+  // the whole of a long string is better cut once, at the limit
+  typeof value === "string" ? value : textOf(compact(value, options))

@@ -1,0 +1,35 @@
+/**
+ * What every gate sees of a call, and what it may answer.
+ *
+ * A gate admits (`undefined`), refuses (a `ToolRefusal`), or adds claims that
+ * are reserved together (`StateStore.reserve`) and settled with the outcome.
+ *
+ * @since 0.1.0
+ */
+import type { ToolCall } from "../ToolCall.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
+
+/**
+ * A call as the gates see it: its tool is known and its parameters are decoded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface GateCall {
+  readonly call: ToolCall
+  readonly tool: RegisteredTool
+  /** Decoded parameters. */
+  readonly params: unknown
+  readonly principal: string
+  readonly batch: string
+  readonly process: string
+}
+
+/**
+ * What a gate answers: nothing, or why the call may not run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Verdict = ToolRefusal | undefined

@@ -1,0 +1,79 @@
+/**
+ * Gate 7: the host's own checks.
+ *
+ * A guard says no by failing. One that dies or takes too long says no, too.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { GateCall, Verdict } from "./Gate.ts"
+
+/**
+ * One check of the host.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Guard {
+  /** Named in the refusal. */
+  readonly name: string
+  /** Succeeds to let the call pass; fails to refuse it, with the reason for the model. */
+  readonly check: (call: GateCall) => Effect.Effect<void, string>
+}
+
+/**
+ * The host's guards, asked in order. Default: none.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Guards = Context.Reference<ReadonlyArray<Guard>>("effect-tool-executor/policy/Guards", {
+  defaultValue: () => []
+})
+
+/**
+ * Time that all guards of a call have together, in milliseconds. Default 10,000.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const TimeoutMillis = Context.Reference<number>("effect-tool-executor/policy/Guards/TimeoutMillis", {
+  defaultValue: () => 10_000
+})
+
+/**
+ * Asks the guards in order; the first that says no decides.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const check = (
+  guards: ReadonlyArray<Guard>,
+  call: GateCall,
+  timeoutMillis: number
+): Effect.Effect<Verdict> => {
+  let asked = "guard"
+  return Effect.suspend(() =>
+    Effect.forEach(guards, (guard) =>
+      Effect.suspend(() => {
+        asked = guard.name
+        return guard.check(call)
+      }), { discard: true })
+  ).pipe(
+    Effect.timeoutOrElse({ duration: timeoutMillis, orElse: () => Effect.fail("it took too long") }),
+    Effect.matchCauseEffect({
+      onSuccess: () => Effect.void as Effect.Effect<Verdict>,
+      onFailure: (cause) =>
+        Cause.hasInterruptsOnly(cause)
+          ? Effect.interrupt
+          : Effect.succeed<Verdict>({
+            _tag: "GuardRejected",
+            guard: asked,
+            reason: Option.getOrElse(Cause.findErrorOption(cause), () => "it failed")
+          })
+    })
+  )
+}

@@ -1,0 +1,323 @@
+/**
+ * Permits: how many calls run at once, by class, by tool and by what they touch.
+ *
+ * Every permit is one of an Effect `Semaphore`. In front of each semaphore
+ * stands one admission queue of plain objects: no fiber waits, a release hands
+ * its permit to exactly one waiting call, and the cost of a release does not
+ * grow with the number waiting.
+ *
+ * A call takes its permits in one fixed order: resource keys (sorted), then the
+ * tool's cap, then the pool of its class.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as MutableList from "effect/MutableList"
+import * as Semaphore from "effect/Semaphore"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import { findDeadlock } from "../internal/deadlock.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+
+/**
+ * Sizes of the pools: a number of permits, or a semaphore that the host shares
+ * with code of its own.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** ReadOnly calls at once. Default 20. */
+  readonly read?: number | Semaphore.Semaphore | undefined
+  /** ConcurrentMut calls at once: promoted and recursive tools. Default 10. */
+  readonly concurrent?: number | Semaphore.Semaphore | undefined
+  /** SerialMut calls at once. Default 1. */
+  readonly serial?: number | Semaphore.Semaphore | undefined
+}
+
+/**
+ * A call on its way through its permits.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Ticket {
+  readonly tool: RegisteredTool | undefined
+  /** The keys of what the call touches. */
+  readonly resources: ReadonlyArray<string>
+  /** What it needs, in the order in which it is taken; filled by `enter`. */
+  permits: ReadonlyArray<Permit>
+  /** How many of `permits` are held, from the front. */
+  held: number
+  /** Not queued yet (`new`), `waiting` for `permits[held]`, holding all (`ready`), or out of the game (`left`). */
+  state: "new" | "waiting" | "ready" | "left"
+  /** The running call whose handler made this one. */
+  readonly parent: Ticket | undefined
+  /** Calls that this one's handler made and that have not ended. */
+  children: Set<Ticket> | undefined
+  /** For a call that joined another one: the ticket it waits for. */
+  joined: Ticket | undefined
+  /** All permits are held. */
+  readonly onReady: () => void
+  /** The call would wait for ever: its own caller holds what it needs. */
+  readonly onDeadlock: (waitsFor: string) => void
+}
+
+/**
+ * The pools of one or more executors.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Pools extends Context.Service<Pools, {
+  /** Queues tickets in order; `onReady` is called once one holds everything, at once or later. */
+  readonly enter: (tickets: ReadonlyArray<Ticket>) => void
+  /** Gives back the permits of tool and class, keeps the resource keys. Again does nothing. */
+  readonly releasePermits: (ticket: Ticket) => void
+  /** Gives back everything. Again does nothing. */
+  readonly leave: (ticket: Ticket) => void
+  /** Checks whether a call that waits for another call's outcome waits for itself; then its `onDeadlock` is called. */
+  readonly checkJoin: (ticket: Ticket) => void
+}>()("effect-tool-executor/policy/Pools") {}
+
+/**
+ * Creates pools; fails with every cap that is not a whole number of 1 or more.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  options?: Options
+): Effect.fn.Return<Pools["Service"], ConfigurationError> {
+  const problems: Array<Problem> = []
+  const context = yield* Effect.context<never>()
+  const pool = (name: keyof Options, fallback: number): Permit => {
+    const size = options?.[name] ?? fallback
+    if (typeof size === "number" && !(Number.isInteger(size) && size >= 1)) {
+      problems.push({ path: `pools.${name}`, problem: `it is ${size}`, expected: "a whole number of 1 or more" })
+    }
+    return new Permit({ kind: "class", name: `the ${name} pool`, size, context })
+  }
+  const classes = { ReadOnly: pool("read", 20), ConcurrentMut: pool("concurrent", 10), SerialMut: pool("serial", 1) }
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Pools", problems })
+  return fromClasses((tool) => [classes[tool.class]], context)
+})
+
+/**
+ * Layer of pools: 20 reads, 10 concurrent writers, 1 serial writer by default.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options?: Options): Layer.Layer<Pools, ConfigurationError> => Layer.effect(Pools, make(options))
+
+/**
+ * Layer without class pools. Caps of tools and resource keys still hold: they
+ * are the tool's own.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerNoop: Layer.Layer<Pools> = Layer.effect(
+  Pools,
+  Effect.map(Effect.context<never>(), (context) => fromClasses(() => [], context))
+)
+
+/**
+ * One semaphore with its admission queue.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Permit {
+  readonly kind: "resource" | "tool" | "class"
+  /** Read in refusals: what a call waits for. */
+  readonly name: string
+  readonly holders = new Set<Ticket>()
+  /** Others take from the semaphore, too, so a release may come from outside. */
+  readonly isShared: boolean
+  /** Tickets that hold it or will; a resource key without any is forgotten. */
+  users = 0
+  private readonly semaphore: Semaphore.Semaphore
+  private readonly context: Context.Context<never>
+  private readonly waiting = MutableList.make<Ticket>()
+  private taking = false
+
+  constructor(options: {
+    readonly kind: Permit["kind"]
+    readonly name: string
+    readonly size: number | Semaphore.Semaphore
+    readonly context: Context.Context<never>
+  }) {
+    this.kind = options.kind
+    this.name = options.name
+    this.isShared = typeof options.size !== "number"
+    this.semaphore = typeof options.size === "number" ? Semaphore.makeUnsafe(options.size) : options.size
+    this.context = options.context
+  }
+
+  /** Takes a permit now, unless others wait or none is free. */
+  tryTake(ticket: Ticket): boolean {
+    if (this.waiting.length > 0) return false
+    const taken = this.run(this.semaphore.takeIfAvailable(1)).pollUnsafe()
+    if (taken?._tag !== "Success" || !taken.value) return false
+    this.holders.add(ticket)
+    return true
+  }
+
+  /** Queues the ticket; `granted` is called with the next one whose turn it is. */
+  wait(ticket: Ticket, granted: (ticket: Ticket) => void): void {
+    MutableList.append(this.waiting, ticket)
+    if (this.isShared) this.takeFromOutside(granted)
+  }
+
+  /** Hands the permit to the next in the queue, or back to the semaphore. */
+  release(ticket: Ticket, granted: (ticket: Ticket) => void): void {
+    if (!this.holders.delete(ticket)) return
+    const next = this.next()
+    if (next === undefined) {
+      this.run(this.semaphore.release(1))
+    } else {
+      this.holders.add(next)
+      granted(next)
+    }
+  }
+
+  private next(): Ticket | undefined {
+    while (this.waiting.length > 0) {
+      const next = MutableList.take(this.waiting)
+      if (next !== MutableList.Empty && next.state === "waiting") return next
+    }
+    return undefined
+  }
+
+  /** One fiber per shared semaphore waits on behalf of the whole queue. */
+  private takeFromOutside(granted: (ticket: Ticket) => void): void {
+    if (this.taking) return
+    this.taking = true
+    this.run(this.semaphore.take(1)).addObserver(() => {
+      this.taking = false
+      const next = this.next()
+      if (next === undefined) {
+        this.run(this.semaphore.release(1))
+        return
+      }
+      this.holders.add(next)
+      granted(next)
+      if (this.waiting.length > 0) this.takeFromOutside(granted)
+    })
+  }
+
+  private run<A>(effect: Effect.Effect<A>) {
+    return Effect.runForkWith(this.context)(effect)
+  }
+}
+
+// Utilities
+
+const fromClasses = (
+  classPool: (tool: RegisteredTool) => ReadonlyArray<Permit>,
+  context: Context.Context<never>
+): Pools["Service"] => {
+  const tools = new Map<string, Permit>()
+  const keys = new Map<string, Permit>()
+  const ready = MutableList.make<Ticket>()
+  let draining = false
+  /** Live tickets made from inside a handler; without any, nobody can wait for himself. */
+  let nested = 0
+
+  const permitsOf = (tool: RegisteredTool, resources: ReadonlyArray<string>): ReadonlyArray<Permit> => {
+    const classes = classPool(tool)
+    if (resources.length === 0 && tool.maxConcurrent === undefined) return classes
+    const permits = Array.from(new Set(resources)).sort().map((name) => {
+      let key = keys.get(name)
+      if (key === undefined) keys.set(name, key = new Permit({ kind: "resource", name, size: 1, context }))
+      key.users++
+      return key
+    })
+    if (tool.maxConcurrent !== undefined) {
+      let cap = tools.get(tool.name)
+      if (cap === undefined) {
+        const name = `the cap of "${tool.name}"`
+        tools.set(tool.name, cap = new Permit({ kind: "tool", name, size: tool.maxConcurrent, context }))
+      }
+      permits.push(cap)
+    }
+    return [...permits, ...classes]
+  }
+  // a settled call starts the next one, which may settle at once: a loop, since recursion has no room for thousands
+  const drain = (): void => {
+    if (draining) return
+    draining = true
+    try {
+      while (ready.length > 0) {
+        const next = MutableList.take(ready)
+        if (next !== MutableList.Empty && next.state === "ready") next.onReady()
+      }
+    } finally {
+      draining = false
+    }
+  }
+  const granted = (ticket: Ticket): void => {
+    ticket.held++
+    advance(ticket)
+  }
+  const advance = (ticket: Ticket): void => {
+    while (ticket.held < ticket.permits.length) {
+      const next = ticket.permits[ticket.held]!
+      if (!next.tryTake(ticket)) {
+        ticket.state = "waiting"
+        next.wait(ticket, granted)
+        if (nested > 0) check(ticket, next.name)
+        return
+      }
+      ticket.held++
+    }
+    ticket.state = "ready"
+    MutableList.append(ready, ticket)
+  }
+  const nest = (ticket: Ticket): void => {
+    if (ticket.parent === undefined) return
+    const siblings = ticket.parent.children ??= new Set()
+    if (!siblings.has(ticket)) nested++
+    siblings.add(ticket)
+  }
+  const check = (ticket: Ticket, waitsFor: string): void => findDeadlock(ticket)?.onDeadlock(waitsFor)
+  const release = (ticket: Ticket, from: number): void => {
+    const held = ticket.held
+    ticket.held = Math.min(held, from)
+    for (let i = held - 1; i >= from; i--) ticket.permits[i]!.release(ticket, granted)
+  }
+
+  return Pools.of({
+    enter: (tickets) => {
+      // all are queued before the first starts: then a permit goes from one to the next without the semaphore
+      for (const ticket of tickets) {
+        nest(ticket)
+        if (ticket.tool !== undefined) ticket.permits = permitsOf(ticket.tool, ticket.resources)
+        advance(ticket)
+      }
+      drain()
+    },
+    releasePermits: (ticket) => {
+      const resources = ticket.permits.findIndex((permit) => permit.kind !== "resource")
+      if (resources >= 0) release(ticket, resources)
+      drain()
+    },
+    leave: (ticket) => {
+      if (ticket.state === "left") return
+      ticket.state = "left"
+      if (ticket.parent?.children?.delete(ticket) === true) nested--
+      release(ticket, 0)
+      for (const permit of ticket.permits) {
+        if (permit.kind === "resource" && --permit.users === 0) keys.delete(permit.name)
+      }
+      drain()
+    },
+    checkJoin: (ticket) => {
+      nest(ticket)
+      if (nested > 0) check(ticket, "its own result")
+    }
+  })
+}

@@ -1,0 +1,83 @@
+/**
+ * Gate 2: how much time and how many calls a turn has left.
+ *
+ * The turn is one process. Its clock begins when the process does and counts
+ * model time too.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import type { Verdict } from "./Gate.ts"
+
+/**
+ * Options of a turn.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Time of the whole turn. Default: no limit. */
+  readonly timeout?: Duration.Input | undefined
+  /** What a call gets at least once it starts, even if less is left of the turn. Default 5 seconds. */
+  readonly minimumSlice?: Duration.Input | undefined
+  /** How many calls the turn may start. Default: no limit. */
+  readonly maxCalls?: number | undefined
+}
+
+/**
+ * The budget of each turn, read when a process begins.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Turn = Context.Reference<Options>("effect-tool-executor/policy/TurnBudget/Turn", {
+  defaultValue: () => ({})
+})
+
+/**
+ * What one turn has left.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class TurnBudget {
+  /** Epoch milliseconds at which the turn is over; `Infinity` without a limit. */
+  readonly deadline: number
+  readonly limitMillis: number
+  readonly minimumSliceMillis: number
+  readonly maxCalls: number
+  private calls = 0
+
+  constructor(options: Options, now: number) {
+    this.limitMillis = options.timeout === undefined
+      ? Infinity
+      : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
+    this.deadline = now + this.limitMillis
+    this.minimumSliceMillis = Duration.toMillis(Duration.fromInputUnsafe(options.minimumSlice ?? "5 seconds"))
+    this.maxCalls = options.maxCalls ?? Infinity
+  }
+
+  /** Says no when the time is over or, with `counted` false, when all calls are used. */
+  check(now: number, counted: boolean): Verdict {
+    if (now >= this.deadline) return { _tag: "DeadlineExceeded", limitMillis: this.limitMillis }
+    if (!counted && this.calls >= this.maxCalls) return { _tag: "CallBudgetExhausted", max: this.maxCalls }
+    return undefined
+  }
+
+  /** Counts a call that was dispatched. */
+  take(): void {
+    this.calls++
+  }
+
+  /** Gives back a call that never started. */
+  giveBack(): void {
+    this.calls--
+  }
+
+  /** The time that a call starting now has, and which limit that is. Equal limits: the turn's. */
+  limit(toolMillis: number, now: number): { readonly millis: number; readonly which: "tool" | "turn" } {
+    const left = Math.max(this.deadline - now, this.minimumSliceMillis)
+    return left <= toolMillis ? { millis: left, which: "turn" } : { millis: toolMillis, which: "tool" }
+  }
+}

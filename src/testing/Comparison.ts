@@ -1,0 +1,125 @@
+/**
+ * Compares a wave as it went with what a scenario expects of it. Pure.
+ *
+ * @since 0.1.0
+ */
+import { canonicalJson } from "../internal/canonicalJson.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import type { Expected, ExpectedOutcome } from "./Scenario.ts"
+import type { TimedOutcome, WaveReport } from "./ScenarioRunner.ts"
+
+/**
+ * One thing that is not as expected.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Difference {
+  readonly where: string
+  readonly expected: unknown
+  readonly got: unknown
+}
+
+/**
+ * Gives every difference between a wave and what is expected of it.
+ *
+ * @category comparing
+ * @since 0.1.0
+ */
+export const compare = (
+  expected: Expected,
+  wave: WaveReport,
+  classes: ReadonlyMap<string, string>,
+  where: string
+): ReadonlyArray<Difference> => {
+  const differences: Array<Difference> = []
+  const check = (at: string, want: unknown, got: unknown) => {
+    if (want !== undefined && canonicalJson(want) !== canonicalJson(got ?? null)) {
+      differences.push({ where: `${where}.expect.${at}`, expected: want, got })
+    }
+  }
+  check("elapsed", expected.elapsed, wave.elapsed)
+  check("prompts", expected.prompts, promptsOf(wave))
+  if (expected.outcomes !== undefined) {
+    check("outcomes.length", expected.outcomes.length, wave.outcomes.length)
+    expected.outcomes.forEach((want, index) => {
+      const got = wave.outcomes[index]
+      if (got !== undefined) compareOutcome(want, got, `outcomes[${index}]`, check, differences, where)
+    })
+  }
+  const peaks = peaksOf(wave, classes)
+  for (const [name, peak] of Object.entries(expected.peak ?? {})) check(`peak.${name}`, peak, peaks.get(name) ?? 0)
+  const events = expected.events ?? []
+  for (const { id, tags } of "id" in events ? [events] : events) {
+    check(
+      `events.${id}`,
+      tags,
+      wave.events.flatMap((event) => event._tag !== "ToolsEnd" && event.callId === id ? [event._tag] : [])
+    )
+  }
+  return differences
+}
+
+// Utilities
+
+const compareOutcome = (
+  want: ExpectedOutcome,
+  { end, outcome, start }: TimedOutcome,
+  at: string,
+  check: (at: string, want: unknown, got: unknown) => void,
+  differences: Array<Difference>,
+  where: string
+): void => {
+  const reason = outcome._tag === "Denied" ? outcome.reason : undefined
+  check(`${at}.id`, want.id, outcome.callId)
+  check(`${at}.tag`, want.tag, outcome._tag)
+  check(`${at}.reason`, want.reason, reason?._tag)
+  check(`${at}.violation`, want.violation, reason?._tag === "RuleViolation" ? reason.rule._tag : undefined)
+  check(`${at}.by`, want.by, reason?._tag === "PermissionDenied" ? reason.by : undefined)
+  check(`${at}.which`, want.which, outcome._tag === "TimedOut" ? outcome.which : undefined)
+  check(`${at}.origin`, want.origin, outcome._tag === "Failed" ? outcome.origin : undefined)
+  check(`${at}.retryable`, want.retryable, "retryable" in outcome ? outcome.retryable : undefined)
+  check(`${at}.kind`, want.kind, outcome._tag === "Succeeded" ? outcome.output._tag : undefined)
+  check(
+    `${at}.output`,
+    want.output,
+    outcome._tag === "Succeeded" && "value" in outcome.output ? outcome.output.value : undefined
+  )
+  check(
+    `${at}.continuation`,
+    want.continuation,
+    "requestsContinuation" in outcome ? outcome.requestsContinuation : false
+  )
+  check(`${at}.commits`, want.commits, outcome.commits)
+  check(`${at}.start`, want.start, start)
+  check(`${at}.end`, want.end, end)
+  const text = ToolOutcome.text(outcome)
+  if (want.textIncludes !== undefined && !text.includes(want.textIncludes)) {
+    differences.push({ where: `${where}.expect.${at}.textIncludes`, expected: want.textIncludes, got: text })
+  }
+}
+
+const promptsOf = (wave: WaveReport): ReadonlyArray<string> =>
+  wave.events.flatMap((event) => event._tag === "ToolApprovalRequested" ? [event.tool] : [])
+
+/** Most in flight at once, by tool and by class; a call counts from its start to its outcome. */
+const peaksOf = (wave: WaveReport, classes: ReadonlyMap<string, string>): ReadonlyMap<string, number> => {
+  const now = new Map<string, number>()
+  const peaks = new Map<string, number>()
+  const started = new Set<number>()
+  const add = (name: string | undefined, change: number) => {
+    if (name === undefined) return
+    const count = (now.get(name) ?? 0) + change
+    now.set(name, count)
+    peaks.set(name, Math.max(peaks.get(name) ?? 0, count))
+  }
+  for (const event of wave.events) {
+    if (event._tag !== "ToolCallStart" && event._tag !== "ToolCallComplete") continue
+    if (event._tag === "ToolCallComplete" && !started.has(event.index)) continue
+    started.add(event.index)
+    const change = event._tag === "ToolCallStart" ? 1 : -1
+    add(event.tool, change)
+    add(classes.get(event.tool), change)
+  }
+  return peaks
+}

@@ -1,0 +1,291 @@
+/**
+ * A scenario: scripted tools, waves of calls and what is expected of them, as
+ * plain data.
+ *
+ * This is the format of `tool-executor simulate FILE` and its reader; what runs
+ * it is `ScenarioRunner`. An unknown key is an error that names it.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { type ConfigurationError, decodeStrict } from "../ConfigurationError.ts"
+import { ToolRule } from "../ToolRule.ts"
+
+const optional = Schema.optionalKey
+
+const Span = Schema.String.check(
+  Schema.makeFilter((text) => Option.isSome(Duration.fromInput(text as Duration.Input)), {
+    expected: "a duration such as \"50 millis\" or \"5 minutes\""
+  })
+)
+
+const behaviour = {
+  takes: optional(Span),
+  returns: optional(Schema.Json),
+  fails: optional(Schema.Json),
+  retryable: optional(Schema.Boolean),
+  dies: optional(Schema.String),
+  never: optional(Schema.Boolean),
+  deaf: optional(Schema.Boolean),
+  progress: optional(Schema.Array(Schema.Struct({
+    at: Span,
+    progress: optional(Schema.Finite),
+    total: optional(Schema.Finite),
+    message: optional(Schema.String)
+  }))),
+  lateCommit: optional(Span)
+}
+
+/**
+ * What one execution of a scripted tool does.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Behaviour = Schema.Struct(behaviour)
+
+/**
+ * What one execution of a scripted tool does.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Behaviour = typeof Behaviour.Type
+
+/**
+ * A scripted tool: what it declares and what its executions do.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ScriptedTool = Schema.Struct({
+  ...behaviour,
+  /** One behaviour per execution, the last repeated; the keys beside it are defaults. */
+  calls: optional(Schema.NonEmptyArray(Behaviour)),
+  class: optional(Schema.Literals(["ReadOnly", "ConcurrentMut", "SerialMut"])),
+  promoted: optional(Schema.Boolean),
+  recursive: optional(Schema.Boolean),
+  maxConcurrent: optional(Schema.Finite),
+  resources: optional(Schema.Array(Schema.String)),
+  timeout: optional(Span),
+  retryOnTimeout: optional(Schema.Boolean),
+  idempotent: optional(Schema.Boolean),
+  dedupe: optional(Schema.Union([Schema.Boolean, Schema.Literals(["never", "always"])])),
+  parameters: optional(Schema.Record(Schema.String, Schema.Json))
+})
+
+/**
+ * A scripted tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ScriptedTool = typeof ScriptedTool.Type
+
+const Config = Schema.Struct({
+  executionTimeout: optional(Span),
+  permissionTimeout: optional(Span),
+  mode: optional(Schema.Literals(["classes", "parallel", "sequential"])),
+  onExecutionError: optional(Schema.Literals(["continue", "stop"])),
+  approval: optional(Schema.Literals(["perCall", "upfront"])),
+  dedupe: optional(Schema.Union([
+    Schema.Literal(false),
+    Schema.Struct({
+      window: optional(Span),
+      onDuplicate: optional(Schema.Literals(["reject", "replay"])),
+      inFlight: optional(Schema.Literals(["reject", "join"])),
+      outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"])))
+    })
+  ])),
+  pools: optional(Schema.Struct({
+    read: optional(Schema.Finite),
+    concurrent: optional(Schema.Finite),
+    serial: optional(Schema.Finite)
+  })),
+  output: optional(Schema.Struct({
+    maxChars: optional(Schema.Union([Schema.Finite, Schema.Literal("unbounded")])),
+    batchChars: optional(Schema.Union([Schema.Finite, Schema.Literal("unbounded")]))
+  })),
+  turn: optional(Schema.Struct({
+    timeout: optional(Span),
+    minimumSlice: optional(Span),
+    maxCalls: optional(Schema.Finite)
+  }))
+})
+
+/**
+ * What is expected of one outcome; fields left out are not checked.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ExpectedOutcome = Schema.Struct({
+  id: optional(Schema.String),
+  tag: optional(Schema.Literals(["Succeeded", "Failed", "TimedOut", "Denied", "Cancelled", "Skipped"])),
+  /** The tag inside `Denied`. */
+  reason: optional(Schema.String),
+  /** The rule's tag inside a `RuleViolation`. */
+  violation: optional(Schema.String),
+  by: optional(Schema.String),
+  which: optional(Schema.Literals(["tool", "turn", "idle"])),
+  origin: optional(Schema.Literals(["handler", "result", "defect"])),
+  retryable: optional(Schema.Boolean),
+  output: optional(Schema.Json),
+  kind: optional(Schema.Literals(["Inline", "Truncated", "Artifact"])),
+  continuation: optional(Schema.Boolean),
+  /** Virtual milliseconds since the wave began. */
+  start: optional(Schema.Finite),
+  end: optional(Schema.Finite),
+  textIncludes: optional(Schema.String),
+  commits: optional(Schema.Finite)
+})
+
+/**
+ * What is expected of one outcome.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ExpectedOutcome = typeof ExpectedOutcome.Type
+
+/**
+ * What is expected of a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Expected = Schema.Struct({
+  outcomes: optional(Schema.Array(ExpectedOutcome)),
+  elapsed: optional(Schema.Finite),
+  peak: optional(Schema.Record(Schema.String, Schema.Finite)),
+  prompts: optional(Schema.Array(Schema.String)),
+  events: optional(Schema.Union([
+    Schema.Struct({ id: Schema.String, tags: Schema.Array(Schema.String) }),
+    Schema.Array(Schema.Struct({ id: Schema.String, tags: Schema.Array(Schema.String) }))
+  ]))
+})
+
+/**
+ * What is expected of a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Expected = typeof Expected.Type
+
+const Call = Schema.Struct({ id: Schema.String, name: Schema.String, params: optional(Schema.Json) })
+
+/** The keys that say what a step does; each step has exactly one of them. */
+const stepKinds = [
+  "process",
+  "wave",
+  "advance",
+  "completeBatch",
+  "cancel",
+  "cancelCall",
+  "startConstraints",
+  "exitRequirements",
+  "revoke",
+  "expectProcess"
+] as const
+
+/**
+ * One step of a script.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const Step = Schema.Struct({
+  /** Begins a new process in that batch. */
+  process: optional(Schema.String),
+  /** Runs the calls of one model turn. */
+  wave: optional(Schema.Array(Call)),
+  expect: optional(Expected),
+  /** Lets virtual time pass. */
+  advance: optional(Span),
+  completeBatch: optional(Schema.String),
+  /** Cancels the process `at` this long after the start of the wave that follows. */
+  cancel: optional(Schema.Literal(true)),
+  /** Cancels a call of the wave that follows. */
+  cancelCall: optional(Schema.String),
+  at: optional(Span),
+  startConstraints: optional(Schema.Json),
+  exitRequirements: optional(Schema.Json),
+  revoke: optional(Schema.String),
+  expectProcess: optional(Schema.Struct({
+    shouldExit: optional(Schema.Boolean),
+    exitPending: optional(Schema.Array(Schema.String)),
+    startPending: optional(Schema.Array(Schema.String)),
+    allowedNext: optional(Schema.Array(Schema.String)),
+    lateWritesBlocked: optional(Schema.Finite),
+    orphans: optional(Schema.Finite)
+  }))
+}).check(Schema.makeFilter(
+  (step) => stepKinds.filter((kind) => Object.hasOwn(step, kind)).length === 1,
+  { expected: `a step with exactly one of ${stepKinds.join(", ")}` }
+))
+
+/**
+ * One step of a script.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Step = typeof Step.Type
+
+const Answer = Schema.Struct({
+  tool: Schema.String,
+  after: optional(Span),
+  answer: Schema.Struct({
+    _tag: Schema.Literals(["ApproveOnce", "ApproveForDuration", "ApproveForScope", "Deny"]),
+    duration: optional(Span),
+    scope: optional(Schema.String),
+    reason: optional(Schema.String),
+    params: optional(Schema.Json)
+  })
+})
+
+/**
+ * Schema of a scenario file.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Scenario = Schema.Struct({
+  name: Schema.String,
+  tools: Schema.Record(Schema.String, ScriptedTool),
+  rules: optional(Schema.Array(ToolRule)),
+  policy: optional(Schema.Struct({
+    default: optional(Schema.Literals(["allow", "ask", "deny"])),
+    mode: optional(Schema.String),
+    allow: optional(Schema.Array(Schema.String)),
+    ask: optional(Schema.Array(Schema.String)),
+    deny: optional(Schema.Array(Schema.String))
+  })),
+  config: optional(Config),
+  answers: optional(Schema.NullOr(Schema.Array(Answer))),
+  script: Schema.Array(Step)
+})
+
+/**
+ * A scenario.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Scenario = typeof Scenario.Type
+
+/**
+ * Reads a scenario from JSON that was parsed already; fails with every mistake
+ * and its path.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const decode: (input: unknown) => Effect.Effect<Scenario, ConfigurationError> = decodeStrict(
+  Scenario,
+  "scenario"
+)

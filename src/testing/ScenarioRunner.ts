@@ -1,0 +1,252 @@
+/**
+ * Runs a scenario in virtual time against the real executor and compares what
+ * happened with what it expects.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import * as LocalExecutor from "../LocalExecutor.ts"
+import * as Rules from "../policy/Rules.ts"
+import * as ToolCall from "../ToolCall.ts"
+import type { ToolEvent } from "../ToolEvent.ts"
+import { type Batch, ToolExecutor } from "../ToolExecutor.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
+import type { ToolRule } from "../ToolRule.ts"
+import * as Comparison from "./Comparison.ts"
+import type { Scenario, Step } from "./Scenario.ts"
+import * as ScriptedTools from "./ScriptedTools.ts"
+import * as VirtualTime from "./VirtualTime.ts"
+
+/**
+ * One wave of a scenario as it went.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WaveReport {
+  /** Place of its step in the script, from 0. */
+  readonly step: number
+  readonly outcomes: ReadonlyArray<TimedOutcome>
+  /** Virtual milliseconds till the wave ended. */
+  readonly elapsed: number
+  readonly events: ReadonlyArray<ToolEvent>
+}
+
+/**
+ * An outcome with its virtual times in milliseconds since the wave began.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TimedOutcome {
+  /** Absent if the call never started. */
+  readonly start?: number
+  readonly end: number
+  readonly outcome: ToolOutcome
+}
+
+/**
+ * A scenario as it went.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Report {
+  readonly name: string
+  readonly waves: ReadonlyArray<WaveReport>
+  /** Empty if everything holds. */
+  readonly differences: ReadonlyArray<Comparison.Difference>
+  /** What the scenario asks for and this version does not enforce. */
+  readonly notes: ReadonlyArray<string>
+}
+
+/**
+ * Runs a scenario.
+ *
+ * **Details**
+ *
+ * Fails with `ConfigurationError` if its tools or rules cannot be built, and
+ * with `VirtualTime.Stuck` if a wave waits for something that never comes.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const run = (scenario: Scenario): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> =>
+  VirtualTime.run(play(scenario))
+
+// Utilities
+
+const play = Effect.fnUntraced(function*(scenario: Scenario) {
+  const notes = new Set<string>()
+  const tools = ScriptedTools.make(scenario.tools)
+  const options = optionsOf(scenario, notes)
+  const layer = LocalExecutor.layer(tools.toolkit, options).pipe(Layer.provide(tools.handlers))
+  const scope = yield* Scope.make()
+  const context = yield* Layer.buildWithScope(layer, scope)
+  const stage = new Stage(Context.get(context, ToolExecutor), scope, classesOf(scenario))
+  for (const [index, step] of scenario.script.entries()) yield* perform(stage, step, index, notes)
+  yield* Scope.close(scope, Exit.void)
+  return { name: scenario.name, waves: stage.waves, differences: stage.differences, notes: Array.from(notes) }
+})
+
+/** What the steps of a script work on. */
+class Stage {
+  readonly executor: ToolExecutor["Service"]
+  readonly scope: Scope.Scope
+  readonly classes: ReadonlyMap<string, string>
+  readonly waves: Array<WaveReport> = []
+  readonly differences: Array<Comparison.Difference> = []
+  readonly batches = new Map<string, Batch>()
+  process: ToolProcess | undefined
+  /** What is to happen during the wave that follows. */
+  pending: Array<{ readonly at: string | undefined; readonly run: (process: ToolProcess) => Effect.Effect<void> }> = []
+
+  constructor(executor: ToolExecutor["Service"], scope: Scope.Scope, classes: ReadonlyMap<string, string>) {
+    this.executor = executor
+    this.scope = scope
+    this.classes = classes
+  }
+}
+
+const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number, notes: Set<string>) {
+  if (step.process !== undefined) stage.process = yield* newProcess(stage, step.process)
+  else if (step.advance !== undefined) yield* Effect.sleep(step.advance as Duration.Input)
+  else if (step.completeBatch !== undefined) {
+    yield* stage.executor.completeBatch(step.completeBatch)
+    stage.batches.delete(step.completeBatch)
+  } else if (step.cancel !== undefined) {
+    stage.pending.push({ at: step.at, run: (process) => process.cancel("the user stopped it") })
+  } else if (step.cancelCall !== undefined) {
+    const id = step.cancelCall
+    stage.pending.push({ at: step.at, run: (process) => process.cancelCall(id, "the user stopped it") })
+  } else if (step.wave !== undefined) yield* wave(stage, step, index)
+  else if (step.expectProcess !== undefined) yield* expectProcess(stage, step, index, notes)
+  else if (step.revoke !== undefined) notes.add("revoke: standing grants are not there yet; the step does nothing")
+  else notes.add("startConstraints, exitRequirements: process rules are not enforced yet; the step does nothing")
+})
+
+const newProcess = Effect.fnUntraced(function*(stage: Stage, id: string) {
+  let batch = stage.batches.get(id)
+  if (batch === undefined) {
+    batch = yield* Scope.provide(stage.executor.batch(id), stage.scope)
+    stage.batches.set(id, batch)
+  }
+  return yield* batch.process
+})
+
+const wave = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
+  const process = stage.process ??= yield* newProcess(stage, "batch")
+  const calls = step.wave!.map(({ id, name, params }) =>
+    typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
+  )
+  const began = yield* Clock.currentTimeMillis
+  const running = yield* Effect.forkChild(Stream.runCollect(process.stream(calls)), { startImmediately: true })
+  const timers: Array<Fiber.Fiber<void>> = []
+  for (const { at, run } of stage.pending.splice(0)) {
+    const action = at === undefined ? run(process) : Effect.andThen(Effect.sleep(at as Duration.Input), run(process))
+    timers.push(yield* Effect.forkChild(action, { startImmediately: true }))
+  }
+  const events = yield* Fiber.join(running)
+  const elapsed = (yield* Clock.currentTimeMillis) - began
+  yield* Fiber.interruptAll(timers)
+  const outcomes = events.flatMap((event) => event._tag === "ToolsEnd" ? event.executionResults : [])
+  const ends = new Map(events.flatMap((event) => event._tag === "ToolCallComplete" ? [[event.index, event.at]] : []))
+  const report: WaveReport = {
+    step: index,
+    elapsed,
+    events,
+    outcomes: outcomes.map((outcome) => ({
+      ...(outcome.startedAt === undefined ? {} : { start: outcome.startedAt - began }),
+      end: (ends.get(outcome.index) ?? began) - began,
+      outcome
+    }))
+  }
+  stage.waves.push(report)
+  if (step.expect !== undefined) {
+    stage.differences.push(...Comparison.compare(step.expect, report, stage.classes, `script[${index}]`))
+  }
+})
+
+const expectProcess = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number, notes: Set<string>) {
+  const { lateWritesBlocked, orphans, ...rules } = step.expectProcess!
+  const is = yield* stage.executor.orphans
+  const where = `script[${index}].expectProcess`
+  if (lateWritesBlocked !== undefined && lateWritesBlocked !== is.lateWritesBlocked) {
+    stage.differences.push({
+      where: `${where}.lateWritesBlocked`,
+      expected: lateWritesBlocked,
+      got: is.lateWritesBlocked
+    })
+  }
+  if (orphans !== undefined && orphans !== is.running.length) {
+    stage.differences.push({ where: `${where}.orphans`, expected: orphans, got: is.running.length })
+  }
+  for (const key of Object.keys(rules)) {
+    notes.add(`expectProcess.${key}: process rules are not enforced yet; not checked`)
+  }
+})
+
+const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>
+  new Map(
+    Object.entries(scenario.tools).map(([name, tool]) => [
+      name,
+      tool.recursive === true
+        ? "ConcurrentMut"
+        : tool.class === "ReadOnly"
+        ? "ReadOnly"
+        : tool.promoted ?? tool.class === "ConcurrentMut"
+        ? "ConcurrentMut"
+        : "SerialMut"
+    ])
+  )
+
+const isPlainName = (pattern: string): boolean => !/[*?(]/.test(pattern)
+
+const optionsOf = (scenario: Scenario, notes: Set<string>): LocalExecutor.Options => {
+  const { answers, config = {}, policy = {} } = scenario
+  const rules = (scenario.rules ?? []).filter((rule): rule is ToolRule => {
+    if (Rules.enforced.has(rule._tag)) return true
+    notes.add(`rules: ${rule._tag} is not enforced yet; the rule does nothing`)
+    return false
+  })
+  for (const [tool, { dedupe }] of Object.entries(scenario.tools)) {
+    if (dedupe === undefined) continue
+    rules.push({ _tag: dedupe === true || dedupe === "always" ? "AlwaysDedupe" : "NeverDedupe", tool })
+  }
+  const lists = { allow: policy.allow ?? [], deny: policy.deny ?? [] }
+  const patterns = [...lists.allow, ...lists.deny].filter((pattern) => !isPlainName(pattern))
+  for (const pattern of patterns) notes.add(`policy: the pattern ${pattern} is not enforced yet; names of tools are`)
+  if ((policy.ask ?? []).length > 0 || policy.default === "ask") {
+    notes.add("policy: nobody can be asked yet; what would be asked is allowed")
+  }
+  if (policy.mode !== undefined) notes.add(`policy: the mode ${policy.mode} is not enforced yet`)
+  if (answers !== undefined) notes.add("answers: nobody can be asked yet; they are not used")
+  if (config.approval === "upfront") notes.add("config.approval: nobody can be asked yet")
+  if (config.permissionTimeout !== undefined) notes.add("config.permissionTimeout: nobody can be asked yet")
+  const { executionTimeout, turn, ...same } = config
+  return {
+    rules,
+    policy: {
+      default: policy.default === "deny" ? "deny" : "allow",
+      allow: lists.allow.filter(isPlainName),
+      deny: lists.deny.filter(isPlainName)
+    },
+    executionTimeout: executionTimeout as Duration.Input | undefined,
+    turn: turn as LocalExecutor.Options["turn"],
+    mode: same.mode,
+    onExecutionError: same.onExecutionError,
+    pools: same.pools,
+    output: same.output,
+    dedupe: same.dedupe as LocalExecutor.Options["dedupe"]
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * Tools that do what a script says: take so long, fail, die, hang, stay deaf.
+ *
+ * They are ordinary dynamic tools of a `Toolkit`, so the executor under test
+ * takes no other way with them than with real ones.
+ *
+ * @since 0.1.0
+ */
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
+import { ToolContext } from "../ToolContext.ts"
+import type { Behaviour, ScriptedTool } from "./Scenario.ts"
+
+/**
+ * A toolkit of scripted tools, and the layer of its handlers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ScriptedTools {
+  readonly toolkit: Toolkit.Toolkit<Record<string, Tool.Any>>
+  readonly handlers: Layer.Layer<Tool.HandlersFor<Record<string, Tool.Any>>>
+}
+
+/**
+ * Creates tools from their scripts. Executions are counted per tool, from one
+ * for each `make`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (tools: { readonly [name: string]: ScriptedTool }): ScriptedTools => {
+  const entries = Object.entries(tools)
+  const toolkit = Toolkit.make(...entries.map(([name, script]) => declare(name, script)))
+  const handlers = Object.fromEntries(entries.map(([name, script]) => [name, handlerOf(script)]))
+  return { toolkit, handlers: toolkit.toLayer(handlers) as ScriptedTools["handlers"] }
+}
+
+// Utilities
+
+const declare = (name: string, script: ScriptedTool): Tool.Any =>
+  Tool.dynamic(name, {
+    parameters: script.parameters ?? { type: "object" },
+    success: Schema.Unknown,
+    failure: Schema.Unknown
+  })
+    .annotate(Tool.Readonly, script.class === "ReadOnly")
+    .annotate(Tool.OpenWorld, false)
+    .annotate(Tool.Idempotent, script.idempotent ?? false)
+    .annotate(ToolAnnotations.Promoted, script.promoted ?? script.class === "ConcurrentMut")
+    .annotate(ToolAnnotations.Recursive, script.recursive ?? false)
+    .annotate(ToolAnnotations.MaxConcurrent, script.maxConcurrent)
+    .annotate(ToolAnnotations.Timeout, script.timeout as Duration.Input | undefined)
+    .annotate(ToolAnnotations.RetryOnTimeout, script.retryOnTimeout ?? true)
+    .annotate(ToolAnnotations.IsRetryable, (failure) => !(failure instanceof ScriptedFailure) || failure.retryable)
+    .annotate(ToolAnnotations.Resources, (params) => resourcesOf(script.resources ?? [], params))
+
+/** A failure that says whether a retry makes sense; on the wire it is just the scripted value. */
+class ScriptedFailure {
+  readonly retryable: boolean
+  private readonly value: Schema.Json
+
+  constructor(value: Schema.Json, retryable: boolean) {
+    this.value = value
+    this.retryable = retryable
+  }
+
+  toJSON(): Schema.Json {
+    return this.value
+  }
+}
+
+const resourcesOf = (names: ReadonlyArray<string>, params: unknown): ReadonlyArray<string> =>
+  typeof params !== "object" || params === null
+    ? []
+    : names.flatMap((name) => Object.hasOwn(params, name) ? [String((params as Record<string, unknown>)[name])] : [])
+
+const handlerOf = (script: ScriptedTool) => {
+  let executions = 0
+  return () =>
+    Effect.suspend(() => {
+      const { calls, ...defaults } = script
+      const call = calls?.[Math.min(executions, calls.length - 1)]
+      executions++
+      return perform({ ...defaults, ...call })
+    })
+}
+
+const millis = (span: string | undefined): number =>
+  span === undefined ? 0 : Duration.toMillis(Duration.fromInputUnsafe(span as Duration.Input))
+
+const perform = Effect.fnUntraced(function*(behaviour: Behaviour) {
+  const context = yield* ToolContext
+  if (behaviour.lateCommit !== undefined) yield* Effect.forkDetach(commitLate(millis(behaviour.lateCommit)))
+  let passed = 0
+  for (const { at, ...report } of behaviour.progress ?? []) {
+    yield* sleep(millis(at) - passed, behaviour)
+    passed = Math.max(passed, millis(at))
+    yield* context.progress(report)
+  }
+  if (behaviour.never === true) return yield* Effect.suspend(() => deafIf(behaviour, Effect.never))
+  yield* sleep(millis(behaviour.takes) - passed, behaviour)
+  if (behaviour.dies !== undefined) return yield* Effect.die(new Error(behaviour.dies))
+  if (behaviour.fails === undefined) return behaviour.returns ?? null
+  return yield* Effect.fail(
+    behaviour.retryable === undefined ? behaviour.fails : new ScriptedFailure(behaviour.fails, behaviour.retryable)
+  )
+})
+
+const deafIf = <A>(behaviour: Behaviour, effect: Effect.Effect<A>): Effect.Effect<A> =>
+  behaviour.deaf === true ? Effect.uninterruptible(effect) : effect
+
+const sleep = (wait: number, behaviour: Behaviour): Effect.Effect<void> =>
+  wait > 0 ? deafIf(behaviour, Effect.sleep(wait)) : Effect.void
+
+/** What a promise does that nobody can stop: it writes after its call has ended. */
+const commitLate = Effect.fnUntraced(function*(wait: number) {
+  const context = yield* ToolContext
+  const { signal } = context
+  yield* Effect.callback<void>((resume) => {
+    if (signal.aborted) return resume(Effect.void)
+    signal.addEventListener("abort", () => resume(Effect.void), { once: true })
+  })
+  yield* Effect.sleep(wait)
+  yield* context.commit(Effect.void)
+})

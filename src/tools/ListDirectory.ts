@@ -1,0 +1,212 @@
+/**
+ * The tool `list_directory`: what is in a folder, some levels deep.
+ *
+ * Links are named, never followed. `.git` and `node_modules` are named, and
+ * listed only when they are the folder asked for.
+ *
+ * @since 0.1.0
+ */
+import * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as NodeFsPromises from "node:fs/promises"
+import * as NodePath from "node:path"
+import * as Descriptor from "./Descriptor.ts"
+import * as Workspace from "./Workspace.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * Most entries that one call gives.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxEntries = 1_000
+
+/**
+ * Names after which one call stops counting what it does not give.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxNames = 20_000
+
+/**
+ * Deepest level that one call gives.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxDepth = 20
+
+/**
+ * Folders that are not entered on the way through a tree.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const notEntered: ReadonlySet<string> = new Set([".git", "node_modules"])
+
+/**
+ * Schema of an entry.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Entry = Schema.Struct({
+  /** Relative to the workspace root. */
+  path: Schema.String,
+  type: Schema.Literals(["file", "directory", "link", "other"]),
+  /** Bytes; files only. */
+  size: Schema.optionalKey(Schema.Int),
+  /** Where a link leads; absent if that is outside the root or nowhere. */
+  target: Schema.optionalKey(Schema.String)
+})
+
+/**
+ * The tool `list_directory`.
+ *
+ * @category tools
+ * @since 0.1.0
+ */
+export const tool = Tool.make("list_directory", {
+  description:
+    "Lists a folder of the workspace, hidden entries included, sorted by path. One call gives at most 1,000 " +
+    "entries, upper levels first, and says how many more there are. Links are marked and not followed; .git and " +
+    "node_modules are only listed when asked for by path.",
+  parameters: Schema.Struct({
+    path: Schema.optionalKey(
+      Schema.String.annotate({ description: "Path of the folder, relative to the workspace root; default the root" })
+    ),
+    depth: Schema.optionalKey(
+      Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
+        description: "How many levels to list; default 1 (the folder itself), most 20"
+      })
+    )
+  }),
+  success: Schema.Struct({
+    path: Schema.String,
+    entries: Schema.Array(Entry),
+    /** Entries that were seen and are not in `entries`. */
+    omitted: Schema.Int,
+    /** What is missing, and how to see it. */
+    note: Schema.optionalKey(Schema.String)
+  }),
+  failure: WorkspaceFailure.WorkspaceFailure
+})
+  .annotate(Tool.Title, "List directory")
+  .annotate(Tool.Readonly, true)
+  .annotate(Tool.Destructive, false)
+  .annotate(Tool.Idempotent, true)
+  .annotate(Tool.OpenWorld, false)
+
+/**
+ * Makes the handler of `list_directory` for a workspace.
+ *
+ * **Details**
+ *
+ * Fails as `Descriptor.open` for the folder asked for. A folder below it that
+ * cannot be read, or is gone, is named in `note`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (
+  workspace: Workspace.Workspace
+): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
+  Tool.Success<typeof tool>,
+  WorkspaceFailure.WorkspaceFailure
+> =>
+  Effect.fnUntraced(function*(params) {
+    const path = params.path ?? "."
+    const top = yield* Workspace.realPath(workspace, path)
+    const entries: Array<typeof Entry.Type> = []
+    const unread: Array<string> = []
+    let seen = 0
+    let complete = true
+    let level = [top]
+    for (let depth = Math.min(params.depth ?? 1, maxDepth); depth > 0 && level.length > 0 && complete; depth--) {
+      const below: Array<string> = []
+      for (const folder of level) {
+        const read = readFolder(workspace, folder, folder === top ? path : undefined, {
+          names: maxNames - seen,
+          entries: maxEntries - entries.length
+        })
+        const result = yield* Effect.result(read)
+        if (Result.isFailure(result)) {
+          if (folder === top) return yield* Effect.fail(result.failure)
+          unread.push(Workspace.display(workspace, folder))
+          continue
+        }
+        const found = result.success
+        seen += found.count
+        complete = complete && found.complete
+        for (const entry of found.entries) entries.push(entry)
+        for (const name of found.folders) below.push(NodePath.join(folder, name))
+        if (!complete) break
+      }
+      level = below
+    }
+    entries.sort((a, b) => a.path < b.path ? -1 : a.path > b.path ? 1 : 0)
+    const omitted = seen - entries.length
+    const note = noteOf(omitted, complete, unread)
+    return { path: Workspace.display(workspace, top), entries, omitted, ...(note === "" ? {} : { note }) }
+  })
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+const readFolder = Effect.fnUntraced(function*(
+  workspace: Workspace.Workspace,
+  real: string,
+  asked: string | undefined,
+  limits: { readonly names: number; readonly entries: number }
+) {
+  const folder = yield* Descriptor.openReal(workspace, real, "folder", asked)
+  const { complete, names } = yield* Descriptor.readNames(workspace, folder, limits.names)
+  const entries = yield* Effect.forEach(
+    names.slice(0, limits.entries),
+    (name) => describe(workspace, folder, name),
+    { concurrency: 16 }
+  )
+  const folders = names.flatMap((it) => it.kind === "directory" && !notEntered.has(it.name) ? [it.name] : [])
+  return { count: names.length, complete, entries, folders }
+}, Effect.scoped)
+
+/** An entry that vanished or that cannot be looked at is described by what its name said. */
+const describe = Effect.fnUntraced(function*(
+  workspace: Workspace.Workspace,
+  folder: Descriptor.Descriptor,
+  name: Descriptor.Name
+): Effect.fn.Return<typeof Entry.Type> {
+  const path = Workspace.display(workspace, NodePath.join(folder.real, name.name))
+  const entry = { path, type: name.kind }
+  if (name.kind === "file") {
+    const stats = yield* Effect.option(
+      WorkspaceFailure.attempt(path, () => NodeFsPromises.lstat(NodePath.join(folder.pinned, name.name)))
+    )
+    return stats._tag === "Some" ? { ...entry, size: stats.value.size } : entry
+  }
+  if (name.kind === "link") {
+    const target = yield* Effect.option(Workspace.realPath(workspace, NodePath.join(folder.real, name.name)))
+    return target._tag === "Some" ? { ...entry, target: Workspace.display(workspace, target.value) } : entry
+  }
+  return entry
+})
+
+const noteOf = (omitted: number, complete: boolean, unread: ReadonlyArray<string>): string => {
+  const sentences: Array<string> = []
+  if (omitted > 0 || !complete) {
+    const many = complete ? `${omitted}` : `At least ${Math.max(omitted, 1)}`
+    sentences.push(
+      `${many} more ${omitted === 1 ? "entry is" : "entries are"} not shown; list a folder below, or less deep.`
+    )
+  }
+  if (unread.length > 0) {
+    const shown = unread.slice(0, 10).join(", ")
+    sentences.push(`Not readable: ${shown}${unread.length > 10 ? ` and ${unread.length - 10} more` : ""}.`)
+  }
+  return sentences.join(" ")
+}

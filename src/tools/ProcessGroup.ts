@@ -1,0 +1,184 @@
+/**
+ * A command in a process group of its own, so that all it starts can be ended
+ * with it.
+ *
+ * `effect/process` is not used: it ends a group by native timers rather than
+ * the Clock, signals a group at once when its leader fails, and has no bounded
+ * drain. A process that starts a session of its own (`setsid`) is out of reach.
+ *
+ * @internal
+ */
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import * as NodeChildProcess from "node:child_process"
+import * as NodeFsPromises from "node:fs/promises"
+// The default import: the methods of the namespace have lost their process.
+import NodeProcess from "node:process"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * How a command ended; one of the two is null.
+ *
+ * @internal
+ */
+export interface Ended {
+  readonly exitCode: number | null
+  readonly signal: string | null
+}
+
+/**
+ * A running command.
+ *
+ * @internal
+ */
+export interface ProcessGroup {
+  /** Ends when the command itself did, whatever it left running. */
+  readonly exited: Effect.Effect<Ended>
+  /** Ends when nobody holds its output any more. */
+  readonly closed: Effect.Effect<void>
+}
+
+/**
+ * Starts a command; with the scope its group is ended: TERM, and after
+ * `killGrace` KILL. The scope closes within the grace and one second.
+ *
+ * **Details**
+ *
+ * Fails with `InvalidCommand` where the program cannot be started.
+ *
+ * @internal
+ */
+export const make = Effect.fnUntraced(function*(options: {
+  readonly argv: readonly [string, ...Array<string>]
+  readonly cwd: string
+  readonly environment: Readonly<Record<string, string>>
+  readonly killGrace: Duration.Duration
+  readonly onOutput: (stream: "stdout" | "stderr", chunk: Buffer) => void
+}): Effect.fn.Return<ProcessGroup, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+  const exited = Deferred.makeUnsafe<Ended>()
+  const closed = Deferred.makeUnsafe<void>()
+  const [program, ...args] = options.argv
+  yield* Effect.acquireRelease(
+    Effect.callback<Running, WorkspaceFailure.WorkspaceFailure>((resume) => {
+      const spawned = Result.try(() =>
+        NodeChildProcess.spawn(program, args, {
+          cwd: options.cwd,
+          env: options.environment,
+          detached: true,
+          stdio: ["ignore", "pipe", "pipe"]
+        })
+      )
+      if (Result.isFailure(spawned)) {
+        resume(Effect.fail(notStarted(spawned.failure, program)))
+        return
+      }
+      const child = spawned.success
+      const onParentExit = () => void signal(running.pid, "SIGKILL")
+      const running: Running = {
+        pid: child.pid ?? 0,
+        empty: false,
+        detach: () => {
+          NodeProcess.off("exit", onParentExit)
+          child.stdout.destroy()
+          child.stderr.destroy()
+        }
+      }
+      child.once("spawn", () => {
+        NodeProcess.once("exit", onParentExit)
+        resume(Effect.succeed(running))
+      })
+      child.once("error", (cause) => resume(Effect.fail(notStarted(cause, program))))
+      child.once("exit", (exitCode, killedBy) => {
+        running.empty = !isAlive(running.pid)
+        Deferred.doneUnsafe(exited, Effect.succeed({ exitCode, signal: killedBy }))
+      })
+      child.once("close", () => Deferred.doneUnsafe(closed, Effect.void))
+      child.stdout.on("data", (chunk: Buffer) => options.onOutput("stdout", chunk))
+      child.stderr.on("data", (chunk: Buffer) => options.onOutput("stderr", chunk))
+    }),
+    (running) => Effect.ensuring(end(running, options.killGrace), Effect.sync(running.detach))
+  )
+  return { exited: Deferred.await(exited), closed: Deferred.await(closed) }
+})
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+interface Running {
+  /** Id of the leader and of the group. */
+  readonly pid: number
+  /** Whether the leader left nobody behind. Seen where it is reaped: later its id may come to mean another group. */
+  empty: boolean
+  /** Lets go of the outputs and of the process's own exit. */
+  readonly detach: () => void
+}
+
+/** Bound on the wait after KILL, which only a process stuck in the kernel outlives. */
+const killedWithin = Duration.seconds(1)
+
+const end = Effect.fnUntraced(function*(running: Running, grace: Duration.Duration) {
+  if (running.empty || !signal(running.pid, "SIGTERM")) return
+  if (yield* isGoneWithin(running, grace)) return
+  signal(running.pid, "SIGKILL")
+  yield* isGoneWithin(running, killedWithin)
+})
+
+/** Looks at growing intervals, since there is no event for the end of a group. */
+const isGoneWithin = Effect.fnUntraced(function*(running: Running, limit: Duration.Duration) {
+  const until = (yield* Clock.monotonicTimeNanos) + Duration.toNanosUnsafe(limit)
+  for (let wait = 5; yield* isRunning(running); wait = Math.min(wait * 2, 100)) {
+    if ((yield* Clock.monotonicTimeNanos) >= until) return false
+    yield* Effect.sleep(wait)
+  }
+  return true
+})
+
+/**
+ * Whether anybody in the group still runs. Where nobody reaps orphans, as in a
+ * container without an init, the ended stay behind as zombies and can still be
+ * signalled: they do not count.
+ */
+const isRunning = Effect.fnUntraced(function*(running: Running) {
+  if (running.empty || !isAlive(running.pid)) return false
+  const processes = yield* Effect.option(Effect.tryPromise(() => NodeFsPromises.readdir("/proc")))
+  if (processes._tag === "None") return true
+  const states = yield* Effect.forEach(
+    processes.value.filter((name) => /^\d+$/.test(name)),
+    (pid) => Effect.option(Effect.tryPromise(() => NodeFsPromises.readFile(`/proc/${pid}/stat`, "latin1"))),
+    { concurrency: 16 }
+  )
+  return states.some((it) => {
+    // "pid (name) state parent group …", where the name may hold anything.
+    const [state, , group] = it._tag === "Some" ? it.value.slice(it.value.lastIndexOf(")") + 2).split(" ") : []
+    return Number(group) === running.pid && state !== "Z" && state !== "X"
+  })
+})
+
+/** Whether there was anybody to get the signal. */
+const signal = (pid: number, name: "SIGTERM" | "SIGKILL" | 0): boolean =>
+  Result.isSuccess(Result.try(() => NodeProcess.kill(-pid, name)))
+
+const isAlive = (pid: number): boolean => signal(pid, 0)
+
+const notStarted = (cause: unknown, program: string): WorkspaceFailure.WorkspaceFailure => {
+  const code = WorkspaceFailure.codeOf(cause)
+  const known = Object.hasOwn(startProblems, code) ? startProblems[code] : undefined
+  return WorkspaceFailure.make(
+    "InvalidCommand",
+    program,
+    known ?? `The program could not be started (${code === "" ? "unknown reason" : code}). Try another command.`
+  )
+}
+
+const startProblems: Readonly<Record<string, string>> = {
+  ENOENT: "There is no such program. Check its name, or give its path; a line for the shell goes into command.",
+  EACCES: "The file is not a program that may be run. Check its mode, or run it with its interpreter.",
+  ENOEXEC: "The file is not a program. Run it with its interpreter.",
+  E2BIG: "The arguments are too long. Write them to a file and pass its path.",
+  ERR_INVALID_ARG_VALUE: "An argument holds a NUL character. Use arguments without it."
+}

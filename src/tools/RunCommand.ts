@@ -1,0 +1,178 @@
+/**
+ * The tool `run_command`: a command line or a program with arguments.
+ *
+ * It starts in a folder of the workspace and is **not confined to it**: what it
+ * runs may read, write and send whatever the user of this process may. Confine
+ * it with permissions, or with a sandbox round the process.
+ *
+ * @since 0.1.0
+ */
+import * as Tool from "effect/ai/Tool"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
+import * as Schema from "effect/Schema"
+import * as ToolContext from "../ToolContext.ts"
+import * as Descriptor from "./Descriptor.ts"
+import * as OutputCapture from "./OutputCapture.ts"
+import * as ProcessGroup from "./ProcessGroup.ts"
+import type * as Workspace from "./Workspace.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * Bytes kept of each of the two outputs, half from its start and half from its end.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxOutputBytes = 200_000
+
+/**
+ * The tool `run_command`.
+ *
+ * @category tools
+ * @since 0.1.0
+ */
+export const tool = Tool.make("run_command", {
+  description: "Runs a command and gives its exit code and output. Give either command, a line for sh -c, or argv, a " +
+    "program with its arguments and no shell. It is not confined to the workspace: it can read and change anything " +
+    "that the user can. A non-zero exit code is a normal result: look at exitCode. Of each output the first and last " +
+    "100,000 bytes are kept. Standard input is empty, only some environment variables are passed on, and whatever is " +
+    "left running in the background is ended when the command ends.",
+  parameters: Schema.Struct({
+    command: Schema.optionalKey(Schema.String.annotate({ description: "A line for sh -c; not together with argv" })),
+    argv: Schema.optionalKey(
+      Schema.Array(Schema.String).annotate({
+        description: "The program and its arguments, passed as they are, without a shell; not together with command"
+      })
+    ),
+    cwd: Schema.optionalKey(
+      Schema.String.annotate({
+        description: "Folder to start in, relative to the workspace root and inside it; default the root"
+      })
+    )
+  }),
+  success: Schema.Struct({
+    /** Null if a signal ended the command. */
+    exitCode: Schema.NullOr(Schema.Int),
+    /** Name of the signal that ended it, such as SIGSEGV; null if it exited. */
+    signal: Schema.NullOr(Schema.String),
+    stdout: Schema.String,
+    stderr: Schema.String,
+    /** Bytes of both outputs that are not shown. */
+    droppedBytes: Schema.optionalKey(Schema.Int)
+  }),
+  failure: WorkspaceFailure.WorkspaceFailure
+})
+  .annotate(Tool.Title, "Run command")
+  .annotate(Tool.Readonly, false)
+  .annotate(Tool.Destructive, true)
+  .annotate(Tool.Idempotent, false)
+  .annotate(Tool.OpenWorld, true)
+
+/**
+ * What a command runs with.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Every environment variable that the command gets. */
+  readonly environment: Readonly<Record<string, string>>
+  /** How long its process group has between TERM and KILL. */
+  readonly killGrace: Duration.Duration
+  /** How long its output is awaited after it exited, if something it started holds on to it. */
+  readonly drain: Duration.Duration
+}
+
+/**
+ * Makes the handler of `run_command` for a workspace.
+ *
+ * **Details**
+ *
+ * Output is reported as progress at most every 50 ms, of a flood its last 4,096
+ * characters. Fails with `InvalidCommand` where there is not exactly one of
+ * `command` and `argv` or the program cannot be started, and as `Descriptor.open`
+ * for `cwd`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (
+  workspace: Workspace.Workspace,
+  options: Options
+): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
+  Tool.Success<typeof tool>,
+  WorkspaceFailure.WorkspaceFailure
+> =>
+  Effect.fnUntraced(function*(params) {
+    const argv = yield* argvOf(params)
+    const cwd = (yield* Effect.scoped(Descriptor.open(workspace, params.cwd ?? ".", "folder"))).real
+    const captures = { stdout: OutputCapture.make(maxOutputBytes), stderr: OutputCapture.make(maxOutputBytes) }
+    const reporter = yield* makeReporter
+    const group = yield* ProcessGroup.make({
+      argv,
+      cwd,
+      environment: options.environment,
+      killGrace: options.killGrace,
+      onOutput: (stream, chunk) => {
+        captures[stream].push(chunk)
+        reporter.push(stream, chunk)
+      }
+    })
+    yield* Effect.forkScoped(reporter.run)
+    const ended = yield* group.exited
+    yield* Effect.timeoutOption(group.closed, options.drain)
+    yield* reporter.flush
+    const stdout = captures.stdout.text()
+    const stderr = captures.stderr.text()
+    const droppedBytes = stdout.droppedBytes + stderr.droppedBytes
+    return { ...ended, stdout: stdout.text, stderr: stderr.text, ...(droppedBytes === 0 ? {} : { droppedBytes }) }
+  }, Effect.scoped)
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+const reportEvery = Duration.millis(50)
+const reportedCharacters = 4_096
+
+const argvOf = (
+  params: Tool.Parameters<typeof tool>
+): Effect.Effect<readonly [string, ...Array<string>], WorkspaceFailure.WorkspaceFailure> => {
+  const { argv, command } = params
+  const invalid = (path: string, message: string) => Effect.fail(WorkspaceFailure.make("InvalidCommand", path, message))
+  if ((command === undefined) === (argv === undefined)) {
+    const problem = command === undefined ? "Neither command nor argv is given" : "Both command and argv are given"
+    return invalid(command ?? "", `${problem}. Give one of them: command for a line of shell, argv for a program.`)
+  }
+  const [program, ...args] = argv ?? ["/bin/sh", "-c", command ?? ""]
+  if (program === undefined || program === "" || command?.trim() === "") {
+    return invalid("", "The command is empty. Give a line of shell in command, or a program and arguments in argv.")
+  }
+  return [program, ...args].some((word) => word.includes("\0"))
+    ? invalid(command ?? program, "The command holds a NUL character. Use one without it.")
+    : Effect.succeed([program, ...args])
+}
+
+/** Gathers output and reports it, without ever making the command wait. */
+const makeReporter = Effect.gen(function*() {
+  const context = yield* ToolContext.ToolContext
+  const latch = yield* Latch.make()
+  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() }
+  let pending = ""
+  const report = Effect.suspend(() => {
+    const message = pending
+    pending = ""
+    latch.closeUnsafe()
+    return message === "" ? Effect.void : context.progress({ message })
+  })
+  return {
+    push: (stream: "stdout" | "stderr", chunk: Buffer) => {
+      pending = (pending + decoders[stream].decode(chunk, { stream: true })).slice(-reportedCharacters)
+      if (pending !== "") latch.openUnsafe()
+    },
+    run: Effect.forever(latch.await.pipe(Effect.andThen(report), Effect.andThen(Effect.sleep(reportEvery)))),
+    flush: report
+  }
+})

@@ -1,0 +1,297 @@
+/**
+ * The tool `search_text`: lines that match a regular expression.
+ *
+ * Files are read here and matched in a thread of their own, which is killed
+ * with the call: a pattern that backtracks for ever neither blocks the program
+ * nor survives its call. Matches do not span lines.
+ *
+ * @since 0.1.0
+ */
+import * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Glob from "effect/Glob"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as NodePath from "node:path"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as ToolContext from "../ToolContext.ts"
+import * as Descriptor from "./Descriptor.ts"
+import { notEntered } from "./ListDirectory.ts"
+import { isBinary } from "./ReadFile.ts"
+import * as SearchWorker from "./SearchWorker.ts"
+import * as Workspace from "./Workspace.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * Bounds of one call.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const limits = {
+  /** Matches given by default, and most that can be asked for. */
+  matches: { default: 200, most: 1_000 },
+  /** Most lines of context before and after a match. */
+  contextLines: 10,
+  /** Characters of all texts together. */
+  size: 400_000,
+  /** Characters shown of a line. */
+  lineLength: 500,
+  /** Bytes of a file; larger ones are skipped. */
+  fileSize: 5_000_000,
+  /** Files searched or skipped. */
+  files: 50_000,
+  /** Names read in one folder. */
+  names: 20_000,
+  /** Characters of the pattern and of the glob. */
+  pattern: 1_000,
+  glob: 200
+} as const
+
+const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
+
+/**
+ * The tool `search_text`.
+ *
+ * @category tools
+ * @since 0.1.0
+ */
+export const tool = Tool.make("search_text", {
+  description: "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
+    "files are searched; .git and node_modules only when asked for by path; links are not followed; binary files " +
+    "and files over 5,000,000 bytes are skipped and counted. Long lines are cut around the match.",
+  parameters: Schema.Struct({
+    pattern: Schema.String.annotate({ description: "JavaScript regular expression without slashes and flags" }),
+    path: Schema.optionalKey(
+      Schema.String.annotate({
+        description: "File or folder to search, relative to the workspace root; default the root"
+      })
+    ),
+    glob: Schema.optionalKey(
+      Schema.String.annotate({
+        description: "Only files whose path from the workspace root matches, such as src/**/*.{ts,tsx}; " +
+          "without a slash it matches names in any folder, such as *.md"
+      })
+    ),
+    ignoreCase: Schema.optionalKey(
+      Schema.Boolean.annotate({ description: "Whether case does not matter; default false" })
+    ),
+    contextLines: Schema.optionalKey(
+      Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)).annotate({
+        description: "Lines to show before and after each match; default 0, most 10"
+      })
+    ),
+    maxMatches: Schema.optionalKey(
+      positive.annotate({ description: "Matching lines to give; default 200, most 1,000" })
+    )
+  }),
+  success: Schema.Struct({
+    /** In the order of paths and lines. */
+    matches: Schema.Array(Schema.Struct({
+      path: Schema.String,
+      /** From 1. */
+      line: Schema.Int,
+      text: Schema.String,
+      before: Schema.optionalKey(Schema.Array(Schema.String)),
+      after: Schema.optionalKey(Schema.Array(Schema.String))
+    })),
+    filesSearched: Schema.Int,
+    /** Files and folders left out: binary, too large, not readable, or gone. */
+    filesSkipped: Schema.Int,
+    /** Whether there may be more matches. */
+    truncated: Schema.Boolean,
+    /** Why there may be more, and how to see it. */
+    note: Schema.optionalKey(Schema.String)
+  }),
+  failure: WorkspaceFailure.WorkspaceFailure
+})
+  .annotate(Tool.Title, "Search text")
+  .annotate(Tool.Readonly, true)
+  .annotate(Tool.Destructive, false)
+  .annotate(Tool.Idempotent, true)
+  .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.Timeout, "30 seconds")
+
+/**
+ * Makes the handler of `search_text` for a workspace.
+ *
+ * **Details**
+ *
+ * Fails with `InvalidPattern` for a pattern or glob that cannot be used, and as
+ * `Workspace.realPath` for the path.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (
+  workspace: Workspace.Workspace
+): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
+  Tool.Success<typeof tool>,
+  WorkspaceFailure.WorkspaceFailure
+> =>
+  Effect.fnUntraced(function*(params) {
+    const context = yield* ToolContext.ToolContext
+    const flags = yield* flagsOf(params.pattern, params.ignoreCase === true)
+    const matches = yield* matcherOf(params.glob)
+    const top = yield* Workspace.realPath(workspace, params.path ?? ".")
+    const worker = yield* SearchWorker.make({
+      source: params.pattern,
+      flags,
+      contextLines: Math.min(params.contextLines ?? 0, limits.contextLines),
+      lineLength: limits.lineLength
+    })
+    const room = Math.min(params.maxMatches ?? limits.matches.default, limits.matches.most)
+    const tree = walk(workspace, top, yield* kindOf(workspace, top, params.path ?? "."), matches)
+    const found: Array<SearchWorker.Match> = []
+    let size = 0
+    let searched = 0
+    let skipped = 0
+    let full = false
+    let reported = 0
+    while (!full && searched + skipped < limits.files) {
+      const next = yield* tree.next
+      skipped += next.skipped
+      if (next.files.length === 0) break
+      const files = yield* Effect.forEach(next.files, (real) => readFile(workspace, real), { concurrency: 8 })
+      const readable = files.filter((file) => file !== undefined)
+      const reply = yield* worker.search(readable, { matches: room - found.length, size: limits.size - size })
+      for (const match of reply.matches) found.push(match)
+      size += reply.size
+      searched += reply.files
+      skipped += files.length - readable.length
+      full = reply.full
+      if (searched >= reported + 100) {
+        reported = searched
+        yield* context.progress({ progress: searched, message: `${searched} files searched, ${found.length} matches` })
+      }
+    }
+    const stopped = searched + skipped >= limits.files
+    const note = full
+      ? "There are more matches. Narrow the pattern, path or glob, or raise maxMatches."
+      : stopped || tree.cut()
+      ? "Not every file was searched. Narrow the path."
+      : undefined
+    return {
+      matches: found,
+      filesSearched: searched,
+      filesSkipped: skipped,
+      truncated: note !== undefined,
+      ...(note === undefined ? {} : { note })
+    }
+  }, Effect.scoped)
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+/** Files per message to the thread. */
+const batchSize = 16
+
+const invalid = (pattern: string, problem: string, right: string) =>
+  Effect.fail(WorkspaceFailure.make("InvalidPattern", pattern, `${problem}. ${right}`))
+
+/** Unicode mode where the pattern allows it (for `\p{…}`), else without, since models write such as `[\w-.]`. */
+const flagsOf = (pattern: string, ignoreCase: boolean): Effect.Effect<string, WorkspaceFailure.WorkspaceFailure> => {
+  if (pattern === "" || pattern.length > limits.pattern) {
+    return invalid(pattern, `The pattern has ${pattern.length} characters`, `Use one of 1 to ${limits.pattern}.`)
+  }
+  const base = ignoreCase ? "i" : ""
+  if (Result.isSuccess(Result.try(() => new RegExp(pattern, `${base}u`)))) return Effect.succeed(`${base}u`)
+  const plain = Result.try(() => new RegExp(pattern, base))
+  return Result.isSuccess(plain)
+    ? Effect.succeed(base)
+    : invalid(pattern, String(plain.failure), "Write a JavaScript regular expression; escape ( [ { with a backslash.")
+}
+
+const matcherOf = (
+  glob: string | undefined
+): Effect.Effect<(path: string) => boolean, WorkspaceFailure.WorkspaceFailure> => {
+  if (glob === undefined) return Effect.succeed(() => true)
+  if (glob === "" || glob.length > limits.glob) {
+    return invalid(
+      glob,
+      `The glob has ${glob.length} characters`,
+      `Use one of 1 to ${limits.glob}, such as src/**/*.ts.`
+    )
+  }
+  const compiled = Glob.make(glob.includes("/") ? glob : `**/${glob}`, { dot: true })
+  return Effect.succeed((path) => Glob.match(compiled, path))
+}
+
+/** Goes through a tree, folder by folder, in the order of names; gives some files at a time, none at the end. */
+const walk = (
+  workspace: Workspace.Workspace,
+  top: string,
+  kind: "file" | "directory",
+  matches: (path: string) => boolean
+) => {
+  const stack: Array<{ readonly real: string; readonly kind: "file" | "directory" }> = [{ real: top, kind }]
+  let cut = false
+  const next = Effect.gen(function*() {
+    const files: Array<string> = []
+    let skipped = 0
+    while (files.length < batchSize) {
+      const entry = stack.pop()
+      if (entry === undefined) break
+      if (entry.kind === "file") {
+        if (entry.real === top || matches(Workspace.display(workspace, entry.real))) files.push(entry.real)
+        continue
+      }
+      const names = yield* Effect.result(readFolder(workspace, entry.real))
+      if (Result.isFailure(names)) {
+        if (entry.real === top) return yield* Effect.fail(names.failure)
+        skipped++
+        continue
+      }
+      cut = cut || !names.success.complete
+      for (const it of names.success.names.toReversed()) {
+        const enter = it.kind === "directory" && !notEntered.has(it.name)
+        if (enter || it.kind === "file") stack.push({ real: NodePath.join(entry.real, it.name), kind: it.kind })
+      }
+    }
+    return { files, skipped }
+  })
+  return { next, cut: () => cut }
+}
+
+/** A folder, or a regular file that can be read; anything else fails. */
+const kindOf = (workspace: Workspace.Workspace, real: string, path: string) =>
+  Effect.scoped(Descriptor.openReal(workspace, real, "folder", path)).pipe(
+    Effect.as("directory" as const),
+    Effect.catchIf(
+      (failure) => failure.error === "NotADirectory",
+      () => Effect.as(Effect.scoped(Descriptor.openReal(workspace, real, "file", path)), "file" as const)
+    )
+  )
+
+const readFolder = Effect.fnUntraced(function*(workspace: Workspace.Workspace, real: string) {
+  const folder = yield* Descriptor.openReal(workspace, real, "folder")
+  return yield* Descriptor.readNames(workspace, folder, limits.names)
+}, Effect.scoped)
+
+/** The bytes of a file, or nothing where it is to be skipped. */
+const readFile = (
+  workspace: Workspace.Workspace,
+  real: string
+): Effect.Effect<SearchWorker.SearchFile | undefined> =>
+  Effect.orElseSucceed(Effect.scoped(readBytes(workspace, real)), () => undefined)
+
+const readBytes = Effect.fnUntraced(function*(
+  workspace: Workspace.Workspace,
+  real: string
+): Effect.fn.Return<SearchWorker.SearchFile | undefined, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+  const file = yield* Descriptor.openReal(workspace, real, "file")
+  if (file.stats.size > limits.fileSize) return undefined
+  const path = Workspace.display(workspace, real)
+  const bytes = new Uint8Array(file.stats.size)
+  let length = 0
+  yield* Descriptor.readChunks(file, path, (chunk) => {
+    const part = chunk.subarray(0, bytes.length - length)
+    bytes.set(part, length)
+    length += part.length
+    return length < bytes.length && !isBinary(bytes.subarray(0, length))
+  })
+  const content = bytes.subarray(0, length)
+  return isBinary(content) ? undefined : { path, bytes: content }
+})

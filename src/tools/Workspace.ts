@@ -1,0 +1,157 @@
+/**
+ * A root folder that paths cannot leave.
+ *
+ * A path is looked at three times: as text (`..`), as a real path (links), and
+ * once more on the opened descriptor, because links can be swapped between
+ * looking and opening. What a descriptor turned out to be is what is used.
+ *
+ * It does not stop hard links or mounts that bring foreign files under the
+ * root: to the file system those are inside.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as NodeFsPromises from "node:fs/promises"
+import * as NodePath from "node:path"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * A root folder that paths cannot leave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Workspace {
+  /** Real path of the root. */
+  readonly root: string
+  /** Absolute path of the root as it was configured; may hold links. */
+  readonly given: string
+}
+
+/**
+ * Makes a workspace of an existing folder; fails with `ConfigurationError`
+ * where there is none.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(root: string): Effect.fn.Return<Workspace, ConfigurationError> {
+  if (root === "" || root.includes("\0")) {
+    return yield* wrongRoot(root === "" ? "is empty" : "holds a NUL character")
+  }
+  const given = NodePath.resolve(root)
+  const missing = (cause: unknown) =>
+    wrongRoot(
+      WorkspaceFailure.codeOf(cause) === "ENOENT"
+        ? `'${given}' does not exist`
+        : `'${given}' cannot be opened (${WorkspaceFailure.codeOf(cause)})`
+    )
+  const real = yield* Effect.tryPromise({ try: () => NodeFsPromises.realpath(given), catch: missing })
+  const stats = yield* Effect.tryPromise({ try: () => NodeFsPromises.stat(real), catch: missing })
+  return stats.isDirectory() ? { root: real, given } : yield* wrongRoot(`'${given}' is not a folder`)
+})
+
+/**
+ * Gives the absolute path that a path of the model means, looking at the text alone.
+ *
+ * **Details**
+ *
+ * Relative paths start at the root; absolute ones must lie in it. `a/../b` is
+ * `b`. Fails with `InvalidPath` or `OutsideRoot`.
+ *
+ * @category paths
+ * @since 0.1.0
+ */
+export const locate = (self: Workspace, path: string): Effect.Effect<string, WorkspaceFailure.WorkspaceFailure> => {
+  if (path === "" || path.includes("\0")) {
+    const problem = path === "" ? "is empty" : "holds a NUL character"
+    return Effect.fail(
+      WorkspaceFailure.make("InvalidPath", path, `The path ${problem}. Give a path relative to the workspace root.`)
+    )
+  }
+  const absolute = NodePath.resolve(self.root, path)
+  if (isWithin(self.root, absolute)) return Effect.succeed(absolute)
+  return isWithin(self.given, absolute)
+    ? Effect.succeed(NodePath.resolve(self.root, NodePath.relative(self.given, absolute)))
+    : Effect.fail(outside(path))
+}
+
+/**
+ * Gives the real path of something that exists; fails with `NotFound` or, where
+ * links lead out, with `OutsideRoot`.
+ *
+ * @category paths
+ * @since 0.1.0
+ */
+export const realPath = Effect.fnUntraced(function*(
+  self: Workspace,
+  path: string
+): Effect.fn.Return<string, WorkspaceFailure.WorkspaceFailure> {
+  const absolute = yield* locate(self, path)
+  const real = yield* WorkspaceFailure.attempt(path, () => NodeFsPromises.realpath(absolute))
+  return isWithin(self.root, real) ? real : yield* Effect.fail(outside(path))
+})
+
+/**
+ * Gives the key of a path for `ToolAnnotations.Resources`: the real path of as
+ * much of it as exists, then the rest. Never fails, so that a call that will be
+ * refused has a key too.
+ *
+ * @category paths
+ * @since 0.1.0
+ */
+export const resourceKey = Effect.fnUntraced(function*(self: Workspace, path: string): Effect.fn.Return<string> {
+  const absolute = yield* Effect.orElseSucceed(locate(self, path), () => NodePath.resolve(self.root, path))
+  let existing = absolute
+  while (true) {
+    const current = existing
+    const real = yield* Effect.option(WorkspaceFailure.attempt(path, () => NodeFsPromises.realpath(current)))
+    if (real._tag === "Some") return NodePath.join(real.value, NodePath.relative(current, absolute))
+    existing = NodePath.dirname(current)
+    if (existing === current) return absolute
+  }
+})
+
+/**
+ * Gives a path inside the root as results show it: relative, with `/`; the root is `.`.
+ *
+ * @category paths
+ * @since 0.1.0
+ */
+export const display = (self: Workspace, real: string): string => {
+  const relative = NodePath.relative(self.root, real)
+  return relative === "" ? "." : NodePath.sep === "/" ? relative : relative.split(NodePath.sep).join("/")
+}
+
+/**
+ * Tells whether an absolute path is the root or lies below it.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isWithin = (root: string, absolute: string): boolean =>
+  absolute === root || absolute.startsWith(root.endsWith(NodePath.sep) ? root : root + NodePath.sep)
+
+/**
+ * Failure of a path that leads out of the root.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const outside = (path: string): WorkspaceFailure.WorkspaceFailure =>
+  WorkspaceFailure.make(
+    "OutsideRoot",
+    path,
+    "The path leads out of the workspace root, by itself or through a link. Use a path inside the root, relative to it."
+  )
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+const wrongRoot = (problem: string): ConfigurationError =>
+  new ConfigurationError({
+    subject: "WorkspaceTools",
+    problems: [{ path: "root", problem, expected: "the path of an existing folder that can be read" }]
+  })

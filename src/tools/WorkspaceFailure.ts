@@ -1,0 +1,127 @@
+/**
+ * What a workspace tool answers when it cannot do what it was asked: one plain
+ * tagged value, with a message written for the model.
+ *
+ * It covers what a path, a pattern or a command can be wrong about. A wrong
+ * root is not covered: that is a `ConfigurationError` of the layer.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+
+/**
+ * Schema of a failure of a workspace tool.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const WorkspaceFailure = Schema.Struct({
+  error: Schema.Literals([
+    /** The path is empty, too long, or holds a NUL character. */
+    "InvalidPath",
+    /** The path, or a link on its way, leads out of the root. */
+    "OutsideRoot",
+    /** Nothing is there. */
+    "NotFound",
+    /** A folder, pipe, socket or device where a file is needed. */
+    "NotAFile",
+    /** Something else where a folder is needed. */
+    "NotADirectory",
+    /** The operating system forbids it. */
+    "PermissionDenied",
+    /** The file is not text. */
+    "BinaryFile",
+    /** The lines asked for are not in the file. */
+    "InvalidRange",
+    /** The regular expression or the glob cannot be used. */
+    "InvalidPattern",
+    /** The command cannot be run as it was given. */
+    "InvalidCommand",
+    /** The path changed while the tool worked on it. */
+    "ChangedMeanwhile",
+    /** Anything else the operating system reports. */
+    "IoError"
+  ]),
+  /** What it is about, as the model gave it: a path, a program or a pattern; at most 300 characters. */
+  path: Schema.String,
+  /** What was wrong, and what would be right. */
+  message: Schema.String
+})
+
+/**
+ * A failure of a workspace tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type WorkspaceFailure = typeof WorkspaceFailure.Type
+
+/**
+ * Makes a failure.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (error: WorkspaceFailure["error"], path: string, message: string): WorkspaceFailure => ({
+  error,
+  path: path.length > 300 ? `${path.slice(0, 300)}…` : path,
+  message
+})
+
+/**
+ * Gives the failure that an error thrown by `node:fs` or `node:child_process` stands for.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromUnknown = (cause: unknown, path: string): WorkspaceFailure => {
+  const code = codeOf(cause)
+  const known = Object.hasOwn(byCode, code) ? byCode[code] : undefined
+  return known === undefined
+    ? make("IoError", path, `The operating system reported ${code === "" ? "an error" : code}. Try another path.`)
+    : make(known[0], path, known[1])
+}
+
+/**
+ * Runs a promise of `node:fs`; a rejection becomes a `WorkspaceFailure`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const attempt = <A>(path: string, run: () => Promise<A>): Effect.Effect<A, WorkspaceFailure> =>
+  Effect.tryPromise({ try: run, catch: (cause) => fromUnknown(cause, path) })
+
+/**
+ * Gives the `code` of a Node error, or the empty string.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const codeOf = (cause: unknown): string =>
+  Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+const notAFile = "It is a pipe, socket or device. Only regular files can be used."
+const forbidden = "The operating system does not permit it. Use a path that you may read or write."
+
+const byCode: Readonly<Record<string, readonly [WorkspaceFailure["error"], string]>> = {
+  ENOENT: ["NotFound", "There is no such file or folder. list_directory shows what is there."],
+  ENOTDIR: ["NotFound", "A part of the path is a file, not a folder. list_directory shows what is there."],
+  EISDIR: ["NotAFile", "It is a folder. Give the path of a file."],
+  ENXIO: ["NotAFile", notAFile],
+  ENODEV: ["NotAFile", notAFile],
+  EACCES: ["PermissionDenied", forbidden],
+  EPERM: ["PermissionDenied", forbidden],
+  EROFS: ["PermissionDenied", "The file system is read-only. Write somewhere else."],
+  ELOOP: ["OutsideRoot", "The path goes round in links. Use the path of the file itself."],
+  EEXIST: ["ChangedMeanwhile", "Something of that name was made meanwhile. Look again and retry."],
+  ENAMETOOLONG: ["InvalidPath", "The path is too long. Use a shorter one."],
+  ERR_INVALID_ARG_VALUE: ["InvalidPath", "The path holds a NUL character. Use one without it."],
+  ENOSPC: ["IoError", "The disk is full. Make room before trying again."],
+  EDQUOT: ["IoError", "The disk quota is used up. Make room before trying again."]
+}

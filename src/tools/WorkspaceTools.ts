@@ -1,0 +1,217 @@
+/**
+ * Tools over a root folder: `read_file`, `list_directory`, `search_text`,
+ * `write_file` and `run_command`.
+ *
+ * The file tools cannot leave the root, through links neither. `run_command`
+ * can: it starts in the root and is not confined to it.
+ *
+ * **Example** (Giving a model a folder)
+ *
+ * ```ts
+ * import { Effect, Stream } from "effect"
+ * import { WorkspaceTools } from "effect-tool-executor/tools"
+ *
+ * const { layer, toolkit } = WorkspaceTools.make({ root: "." })
+ *
+ * export const program = Effect.gen(function*() {
+ *   const tools = yield* toolkit
+ *   const results = yield* tools.handle("read_file", { path: "README.md", maxLines: 20 })
+ *   return yield* Stream.runCollect(results)
+ * }).pipe(Effect.provide(layer))
+ * ```
+ *
+ * @since 0.1.0
+ */
+import type * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Config from "effect/Config"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as NodePath from "node:path"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as ListDirectory from "./ListDirectory.ts"
+import * as ReadFile from "./ReadFile.ts"
+import * as RunCommand from "./RunCommand.ts"
+import * as SearchText from "./SearchText.ts"
+import * as Workspace from "./Workspace.ts"
+import * as WriteFile from "./WriteFile.ts"
+
+/**
+ * What the tools work on and with.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Path of an existing folder; a relative one starts at the working directory of the process. */
+  readonly root: string
+  /**
+   * Environment that commands get their variables from, such as that of the
+   * process. Default: the current `ConfigProvider`, which is that of the process.
+   */
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined
+  /** Names of the variables that commands get. Default: `defaultEnvironment`. */
+  readonly allowEnvironment?: ReadonlyArray<string> | undefined
+  /** How long a command's process group has between TERM and KILL. Default: 2 seconds. */
+  readonly killGrace?: Duration.Input | undefined
+  /**
+   * How long output is awaited after a command exited, if something it started
+   * holds on to it. Default: 200 milliseconds.
+   */
+  readonly drain?: Duration.Input | undefined
+}
+
+/**
+ * Names of the environment variables that commands get by default: nothing that
+ * commonly holds a secret.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaultEnvironment: ReadonlyArray<string> = [
+  "PATH",
+  "HOME",
+  "USER",
+  "LOGNAME",
+  "SHELL",
+  "LANG",
+  "LC_ALL",
+  "LC_CTYPE",
+  "TERM",
+  "TMPDIR",
+  "TZ"
+]
+
+/**
+ * The five tools.
+ *
+ * **Gotchas**
+ *
+ * Without a root there are no resource keys, so `write_file` of this toolkit
+ * runs alone. The toolkit of `make` has them, and its writers of different
+ * files run at once.
+ *
+ * @category tools
+ * @since 0.1.0
+ */
+export const toolkit = Toolkit.make(
+  ReadFile.tool,
+  ListDirectory.tool,
+  SearchText.tool,
+  WriteFile.tool,
+  RunCommand.tool
+)
+
+/**
+ * Handlers of the five tools.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
+
+/**
+ * Layer with the handlers of the five tools over a root folder.
+ *
+ * **Details**
+ *
+ * Fails with `ConfigurationError` where the root is missing or not a folder, or
+ * where a duration is negative, endless or not a duration.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationError> =>
+  toolkit.toLayer(Effect.gen(function*() {
+    const { command, workspace } = yield* check(options)
+    return toolkit.of({
+      read_file: ReadFile.make(workspace),
+      list_directory: ListDirectory.make(workspace),
+      search_text: SearchText.make(workspace),
+      write_file: WriteFile.make(workspace),
+      run_command: RunCommand.make(workspace, command)
+    })
+  }))
+
+/**
+ * Makes the toolkit and the handlers for a root folder; the file tools declare
+ * the real paths they touch (`ToolAnnotations.Resources`).
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options: Options): {
+  readonly toolkit: typeof toolkit
+  readonly layer: Layer.Layer<Handlers, ConfigurationError>
+} => {
+  const resources = resourcesOf(options.root)
+  return {
+    toolkit: Toolkit.make(
+      ReadFile.tool.annotate(ToolAnnotations.Resources, resources),
+      ListDirectory.tool.annotate(ToolAnnotations.Resources, resources),
+      SearchText.tool.annotate(ToolAnnotations.Resources, resources),
+      WriteFile.tool.annotate(ToolAnnotations.Resources, resources).annotate(ToolAnnotations.Promoted, true),
+      RunCommand.tool
+    ),
+    layer: layer(options)
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+/** The one path of a call; without a usable root its text, so that there always is a key. */
+const resourcesOf = (root: string) => (params: unknown): Effect.Effect<ReadonlyArray<string>> => {
+  const path = Predicate.hasProperty(params, "path") && typeof params.path === "string" ? params.path : "."
+  return Workspace.make(root).pipe(
+    Effect.flatMap((workspace) => Workspace.resourceKey(workspace, path)),
+    Effect.orElseSucceed(() => NodePath.resolve(root, path)),
+    Effect.map((key) => [key])
+  )
+}
+
+const check = Effect.fnUntraced(function*(options: Options) {
+  const workspace = yield* Effect.result(Workspace.make(options.root))
+  const killGrace = durationOf(options.killGrace ?? "2 seconds")
+  const drain = durationOf(options.drain ?? "200 millis")
+  const problems: Array<Problem> = [
+    ...(Result.isFailure(workspace) ? workspace.failure.problems : []),
+    ...(killGrace === undefined ? [wrongDuration("killGrace")] : []),
+    ...(drain === undefined ? [wrongDuration("drain")] : [])
+  ]
+  if (Result.isFailure(workspace) || killGrace === undefined || drain === undefined) {
+    return yield* new ConfigurationError({ subject: "WorkspaceTools", problems })
+  }
+  const environment = yield* environmentOf(options)
+  return { workspace: workspace.success, command: { environment, killGrace, drain } }
+})
+
+const durationOf = (input: Duration.Input): Duration.Duration | undefined =>
+  Option.getOrUndefined(
+    Option.filter(Duration.fromInput(input), (it) => Duration.isFinite(it) && !Duration.isNegative(it))
+  )
+
+const wrongDuration = (path: string): Problem => ({
+  path,
+  problem: "is not a duration of zero or more with an end",
+  expected: "a duration such as \"2 seconds\""
+})
+
+const environmentOf = Effect.fnUntraced(function*(options: Options) {
+  const environment: Record<string, string> = {}
+  for (const name of options.allowEnvironment ?? defaultEnvironment) {
+    const value = options.environment === undefined
+      ? Option.getOrUndefined(yield* Effect.orElseSucceed(Config.option(Config.String(name)), Option.none))
+      : Object.hasOwn(options.environment, name)
+      ? options.environment[name]
+      : undefined
+    if (value !== undefined) environment[name] = value
+  }
+  return environment
+})

@@ -1,0 +1,68 @@
+/**
+ * Ready-made tools.
+ *
+ * @since 0.1.0
+ */
+
+/**
+ * Files and folders that were opened and found to lie inside the root.
+ *
+ * @since 0.1.0
+ */
+export * as Descriptor from "./Descriptor.ts"
+
+/**
+ * The tool `list_directory`: what is in a folder, some levels deep.
+ *
+ * @since 0.1.0
+ */
+export * as ListDirectory from "./ListDirectory.ts"
+
+/**
+ * The tool `read_file`: a range of lines of a text file.
+ *
+ * @since 0.1.0
+ */
+export * as ReadFile from "./ReadFile.ts"
+
+/**
+ * The tool `run_command`: a command line or a program with arguments.
+ *
+ * @since 0.1.0
+ */
+export * as RunCommand from "./RunCommand.ts"
+
+/**
+ * The tool `search_text`: lines that match a regular expression.
+ *
+ * @since 0.1.0
+ */
+export * as SearchText from "./SearchText.ts"
+
+/**
+ * A root folder that paths cannot leave.
+ *
+ * @since 0.1.0
+ */
+export * as Workspace from "./Workspace.ts"
+
+/**
+ * What a workspace tool answers when it cannot do what it was asked.
+ *
+ * @since 0.1.0
+ */
+export * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * Tools over a root folder, as a toolkit and a layer.
+ *
+ * @since 0.1.0
+ */
+export * as WorkspaceTools from "./WorkspaceTools.ts"
+
+/**
+ * The tool `write_file`: a file's whole content, at once or not at all.
+ *
+ * @since 0.1.0
+ */
+export * as WriteFile from "./WriteFile.ts"

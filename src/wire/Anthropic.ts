@@ -1,0 +1,122 @@
+/**
+ * The shape of Anthropic messages.
+ *
+ * Blocks that are no calls of ours are passed over: text, thinking, and what
+ * the provider's own tools did.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import type * as ToolCall from "../ToolCall.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Shape from "./Shape.ts"
+
+/**
+ * One answer of a tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolResultBlock {
+  readonly type: "tool_result"
+  readonly tool_use_id: string
+  readonly content: string
+  /** Only there when it is an error. */
+  readonly is_error?: true
+}
+
+/**
+ * The one message that carries every answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface UserMessage {
+  readonly role: "user"
+  readonly content: ReadonlyArray<ToolResultBlock>
+}
+
+/**
+ * What the reader takes, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const expected = "an assistant message with content blocks, or the array of its content blocks"
+
+const knownBlock = /^(?:text|(?:redacted_)?thinking|(?:\w+_)?tool_(?:use|result))$/
+
+/**
+ * Tells whether the input can only be meant to be of this shape.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const looksLike = (input: unknown): boolean =>
+  Shape.isArray(input)
+    ? input.some((entry) => {
+      const type = Shape.own(entry, "type")
+      return typeof type === "string" && type.length < 100 && knownBlock.test(type)
+    })
+    : Shape.own(input, "role") !== undefined &&
+      (Shape.isArray(Shape.own(input, "content")) || Shape.own(input, "type") === "message")
+
+/**
+ * Reads the calls of a message.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  if (Shape.isArray(input)) return readBlocks(input, "")
+  if (!Shape.isObject(input)) return Shape.wrong("", Shape.is(input), expected)
+  const role = Shape.own(input, "role")
+  const content = Shape.own(input, "content")
+  if (role !== undefined && role !== "assistant") return Shape.wrong("role", Shape.is(role), `"assistant"`)
+  if (Shape.isArray(Shape.own(input, "tool_calls"))) {
+    return Shape.wrong("tool_calls", "is OpenAI's way to call tools", "content blocks of type tool_use")
+  }
+  if (Shape.isArray(content)) return readBlocks(content, "content")
+  if (role === undefined) return Shape.wrong("", "is no message", expected)
+  return typeof content === "string"
+    ? Result.succeed([])
+    : Shape.wrong("content", Shape.is(content), "an array of content blocks")
+}
+
+/**
+ * Writes one `user` message with one `tool_result` block per outcome.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMessage => ({
+  role: "user",
+  content: outcomes.map((outcome): ToolResultBlock => {
+    const content = Shape.wellFormed(ToolOutcome.text(outcome))
+    const block = { type: "tool_result" as const, tool_use_id: outcome.callId, content }
+    if (!ToolOutcome.isError(outcome)) return block
+    // the provider refuses an error without content
+    return { ...block, content: content === "" ? "The tool failed." : content, is_error: true }
+  })
+})
+
+// Utilities
+
+const readBlocks = (blocks: ReadonlyArray<unknown>, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  Result.map(Shape.entries(blocks, path, readBlock), (calls) => calls.filter((call) => call !== undefined))
+
+const readBlock = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
+  Result.gen(function*() {
+    const block = yield* Shape.object(entry, path, "a content block")
+    const type = yield* Shape.string(block, "type", path, "the type of the block")
+    if (type === "function" || type === "function_call" || type === "custom") {
+      return yield* Shape.wrong(path, "is a tool call in OpenAI's shape", "a content block of type tool_use")
+    }
+    if (type !== "tool_use") return undefined
+    const id = yield* Shape.string(block, "id", path)
+    const name = yield* Shape.string(block, "name", path)
+    const params = Shape.own(block, "input")
+    return params === undefined
+      ? yield* Shape.wrong(`${path}.input`, "is missing", "an object, {} for none")
+      : Shape.call(id, name, params)
+  })

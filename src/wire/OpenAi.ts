@@ -1,0 +1,144 @@
+/**
+ * The shape of OpenAI chat completions, which many servers copy.
+ *
+ * Only whole messages are read: neither chunks of a stream nor items of the
+ * Responses API.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import * as ToolCall from "../ToolCall.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Shape from "./Shape.ts"
+
+/**
+ * One answer of a tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolMessage {
+  readonly role: "tool"
+  readonly tool_call_id: string
+  readonly content: string
+}
+
+/**
+ * What the reader takes, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const expected =
+  "an assistant message with tool_calls, a chat completion with choices, or an array of tool calls"
+
+/**
+ * Tells whether the input can only be meant to be of this shape.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const looksLike = (input: unknown): boolean =>
+  Shape.isArray(input)
+    ? input.some((entry) =>
+      Shape.isObject(Shape.own(entry, "function")) || Shape.own(entry, "type") === "function" ||
+      Shape.own(entry, "type") === "custom"
+    )
+    : Shape.own(input, "choices") !== undefined || (Shape.own(input, "tool_calls") ?? null) !== null ||
+      (Shape.own(input, "role") === "assistant" && !Shape.isArray(Shape.own(input, "content")))
+
+/**
+ * Reads the calls of a message.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  if (Shape.isArray(input)) return Shape.entries(input, "", readCall)
+  if (!Shape.isObject(input)) return Shape.wrong("", Shape.is(input), expected)
+  const choices = Shape.own(input, "choices")
+  return choices === undefined ? readMessage(input, "") : readChoices(choices)
+}
+
+/**
+ * Writes one `tool` message per outcome.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ReadonlyArray<ToolMessage> =>
+  outcomes.map((outcome) => ({
+    role: "tool",
+    tool_call_id: outcome.callId,
+    content: Shape.wellFormed(ToolOutcome.text(outcome))
+  }))
+
+// Utilities
+
+const readChoices = (choices: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  if (!Shape.isArray(choices) || choices.length === 0) {
+    return Shape.wrong("choices", Shape.isArray(choices) ? "is empty" : Shape.is(choices), "an array with one choice")
+  }
+  const withCalls = choices.flatMap((choice, index) => {
+    const calls = Shape.own(Shape.own(choice, "message"), "tool_calls")
+    return Shape.isArray(calls) && calls.length > 0 ? [index] : []
+  })
+  if (withCalls.length > 1) {
+    return Shape.wrong("choices", `has ${withCalls.length} choices with tool calls`, "one choice: ask for n = 1")
+  }
+  const index = withCalls[0] ?? 0
+  const path = `choices[${index}]`
+  return Result.gen(function*() {
+    const choice = yield* Shape.object(choices[index], path, "an object with a message")
+    if (Shape.own(choice, "message") === undefined && Shape.own(choice, "delta") !== undefined) {
+      return yield* Shape.wrong(path, "is a chunk of a stream", "the whole message, put together from its chunks")
+    }
+    const message = yield* Shape.object(Shape.own(choice, "message"), `${path}.message`, "an assistant message")
+    return yield* readMessage(message, `${path}.message`)
+  })
+}
+
+const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  const role = Shape.own(message, "role")
+  const calls = Shape.own(message, "tool_calls")
+  // some servers leave the role out
+  if (role !== undefined && role !== "assistant") {
+    return Shape.wrong(Shape.at(path, "role"), Shape.is(role), `"assistant"`)
+  }
+  if (Shape.isArray(calls)) return Shape.entries(calls, Shape.at(path, "tool_calls"), readCall)
+  if (calls !== undefined && calls !== null) {
+    return Shape.wrong(Shape.at(path, "tool_calls"), Shape.is(calls), "an array of tool calls")
+  }
+  if (Shape.isObject(Shape.own(message, "function_call"))) {
+    return Shape.wrong(Shape.at(path, "function_call"), "has no id to answer to", "tool_calls, which replaced it")
+  }
+  const content = Shape.own(message, "content")
+  const foreign = Shape.isArray(content) ? content.findIndex((it) => Shape.own(it, "type") === "tool_use") : -1
+  if (foreign !== -1) {
+    return Shape.wrong(Shape.at(path, `content[${foreign}]`), "is a tool call in Anthropic's shape", "tool_calls")
+  }
+  return role === undefined && path === ""
+    ? Shape.wrong("", "is neither a message nor a completion", expected)
+    : Result.succeed([])
+}
+
+const readCall = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
+  Result.gen(function*() {
+    const call = yield* Shape.object(entry, path, "an object with id, type and function")
+    const id = yield* Shape.string(call, "id", path)
+    // some servers leave the type out
+    const type = Shape.own(call, "type") ?? "function"
+    if (type === "custom") {
+      const custom = yield* Shape.object(Shape.own(call, "custom"), `${path}.custom`, "an object with name and input")
+      const name = yield* Shape.string(custom, "name", `${path}.custom`)
+      return ToolCall.make(id, name, { input: yield* Shape.string(custom, "input", `${path}.custom`) })
+    }
+    if (type !== "function") return yield* Shape.wrong(`${path}.type`, Shape.is(type), `"function" or "custom"`)
+    const fn = yield* Shape.object(Shape.own(call, "function"), `${path}.function`, "an object with name and arguments")
+    const name = yield* Shape.string(fn, "name", `${path}.function`)
+    const params = Shape.own(fn, "arguments")
+    if (params === undefined) {
+      return yield* Shape.wrong(`${path}.function.arguments`, "is missing", `JSON text, "{}" for none`)
+    }
+    return Shape.call(id, name, params)
+  })

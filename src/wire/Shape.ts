@@ -1,0 +1,167 @@
+/**
+ * What the readers of all formats share: looking into untrusted JSON, and
+ * saying in a bounded text what was found there.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import * as ToolCall from "../ToolCall.ts"
+
+/**
+ * What is wrong with a message: where, what, and what would be right.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Mistake {
+  /** Path from the root, such as `tool_calls[2].function.name`; empty for the whole. */
+  readonly path: string
+  /** Begins with a verb: `is missing`. */
+  readonly problem: string
+  readonly expected: string
+}
+
+/**
+ * What a reader gives.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Read<A> = Result.Result<A, Mistake>
+
+/**
+ * A JSON object of the model's or the provider's.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type JsonObject = Readonly<Record<string, unknown>>
+
+/**
+ * Fails with a mistake.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const wrong = (path: string, problem: string, expected: string): Read<never> =>
+  Result.fail({ path, problem, expected })
+
+/**
+ * Tells whether the value is an object and no array.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/**
+ * Tells whether the value is an array, of what is not known.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isArray = (value: unknown): value is ReadonlyArray<unknown> => Array.isArray(value)
+
+/**
+ * Gives an own property and never one of a prototype.
+ *
+ * @category accessors
+ * @since 0.1.0
+ */
+export const own = (value: unknown, key: string): unknown =>
+  isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined
+
+/**
+ * Gives the path of a property.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const at = (path: string, key: string): string => path === "" ? key : `${path}.${key}`
+
+/**
+ * Cuts a text that is not ours to a length that an error message can bear.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const clip = (text: string, length = 60): string =>
+  wellFormed(text.length > length ? `${text.slice(0, length)}…` : text)
+
+/**
+ * Says what the value is, in a few words: `is missing`, `is an array`, `is "user"`.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const is = (value: unknown): string => {
+  if (value === undefined) return "is missing"
+  if (isArray(value)) return "is an array"
+  if (typeof value === "string") return `is ${JSON.stringify(clip(value))}`
+  return typeof value === "object" && value !== null ? "is an object" : `is ${clip(String(value))}`
+}
+
+/**
+ * Replaces lone surrogates, which strict readers of JSON refuse even when they are escaped.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const wellFormed = (text: string): string =>
+  // every supported engine has the method; the declared language level (ES2023) does not
+  (text as string & { toWellFormed(): string }).toWellFormed()
+
+/**
+ * Reads a property that must be an object.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const object = (value: unknown, path: string, expected: string): Read<JsonObject> =>
+  isObject(value) ? Result.succeed(value) : wrong(path, is(value), expected)
+
+/**
+ * Reads a property that must be a string.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const string = (parent: JsonObject, key: string, path: string, expected = "a string"): Read<string> => {
+  const value = own(parent, key)
+  return typeof value === "string" ? Result.succeed(value) : wrong(at(path, key), is(value), expected)
+}
+
+/**
+ * Reads every entry of an array; the first mistake wins.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const entries = <A>(
+  array: ReadonlyArray<unknown>,
+  path: string,
+  read: (entry: unknown, path: string, index: number) => Read<A>
+): Read<ReadonlyArray<A>> => {
+  const found: Array<A> = []
+  for (const [index, entry] of array.entries()) {
+    const result = read(entry, `${path}[${index}]`, index)
+    if (Result.isFailure(result)) return Result.fail(result.failure)
+    found.push(result.success)
+  }
+  return Result.succeed(found)
+}
+
+/**
+ * Reads the arguments of a call: text is parsed, anything else is taken as it is.
+ *
+ * **Details**
+ *
+ * The arguments are the model's own. Whatever is wrong with them is told to the
+ * model, call by call, and does not spoil the wave.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const call = (id: string, name: string, params: unknown): ToolCall.ToolCall =>
+  typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)

@@ -1,0 +1,191 @@
+/**
+ * Holds the map of the sources: which file may import which.
+ *
+ * Rings, inner to outer. A file imports from its own ring or an inner one. A
+ * new file that is in no ring fails here until somebody gives it one.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { readdirSync, readFileSync } from "node:fs"
+import { builtinModules } from "node:module"
+import { posix } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; readonly files: ReadonlyArray<string> }> =
+  [
+    {
+      name: "vocabulary",
+      core: true,
+      files: [
+        "ConfigurationError.ts",
+        "ToolAnnotations.ts",
+        "ToolCall.ts",
+        "ToolEvent.ts",
+        "ToolHandlers.ts",
+        "ToolOutcome.ts",
+        "ToolRefusal.ts",
+        "ToolRule.ts",
+        "WireFormat.ts",
+        "wire/"
+      ]
+    },
+    { name: "store", core: true, files: ["store/"] },
+    { name: "policy", core: true, files: ["policy/"] },
+    { name: "output", core: true, files: ["output/"] },
+    {
+      name: "executor",
+      core: true,
+      files: [
+        "GuardedToolkit.ts",
+        "ToolContext.ts",
+        "ToolExecutor.ts",
+        "ToolExecutors.ts",
+        "ToolProcess.ts",
+        "execution/"
+      ]
+    },
+    { name: "assemblies", core: true, files: ["LocalExecutor.ts"] },
+    { name: "agent", core: true, files: ["agent/"] },
+    { name: "tools and mcp", files: ["tools/", "mcp/"] },
+    { name: "server", files: ["server/"] },
+    // All but the command line: what `simulate` needs is here too.
+    { name: "testing", files: ["testing/"] },
+    { name: "cli", files: ["cli/"] }
+  ]
+
+/** Files outside the rings: the list of modules, and what every ring may use. */
+const barrel = "index.ts"
+const internal = "internal/"
+
+/** Type-only imports that may point outward. */
+const outwardTypes: ReadonlyArray<readonly [from: string, to: string]> = [["ToolContext.ts", "ToolExecutor.ts"]]
+
+const lineLimit = 500
+
+const root = fileURLToPath(new URL("../src/", import.meta.url))
+
+interface Import {
+  readonly specifier: string
+  readonly typeOnly: boolean
+}
+
+/** Reads the imports and re-exports of a module, without its comments. */
+const importsOf = (text: string): ReadonlyArray<Import> => {
+  const found: Array<Import> = []
+  // Statements begin a line; the examples of doc comments begin with a star.
+  for (const match of text.matchAll(/^(?:import|export)\s+(type\s+)?(?:[\w*{][^"';=]*?\sfrom\s+)?["']([^"']+)["']/gm)) {
+    found.push({ specifier: match[2] ?? "", typeOnly: match[1] !== undefined })
+  }
+  const code = text.replaceAll(/^\s*(?:\*|\/\*|\/\/).*$/gm, "")
+  for (const match of code.matchAll(/\b(?:import|require)\s*\(\s*["']([^"']+)["']/g)) {
+    found.push({ specifier: match[1] ?? "", typeOnly: false })
+  }
+  return found
+}
+
+const ringOf = (file: string): number =>
+  rings.findIndex((ring) => ring.files.some((it) => it.endsWith("/") ? file.startsWith(it) : file === it))
+
+const isCore = (file: string): boolean => file.startsWith(internal) || rings[ringOf(file)]?.core === true
+
+/** Says what is wrong with the imports of one file. */
+const problemsOf = (file: string, text: string): ReadonlyArray<string> => {
+  if (file === barrel) {
+    return text.split("\n").flatMap((line) => {
+      const isComment = /^\s*(?:$|\/\*|\*|\/\/)/.test(line)
+      const match = /^export \* as (\w+) from "\.\/(?:[\w-]+\/)*(\w+)\.ts"$/.exec(line)
+      return isComment || (match !== null && match[1] === match[2])
+        ? []
+        : [`${file}: only \`export * as X from "./X.ts"\`, got: ${line}`]
+    })
+  }
+  const ring = ringOf(file)
+  if (ring === -1 && !file.startsWith(internal)) {
+    return [`${file}: is in no ring; give it one in test/rings.test.ts`]
+  }
+  return importsOf(text).flatMap(({ specifier, typeOnly }) => {
+    if (!specifier.startsWith(".")) {
+      if (specifier.startsWith("effect-tool-executor")) return [`${file}: imports its own package; use a relative path`]
+      return isCore(file) && isPlatform(specifier) ? [`${file}: the core does not import ${specifier}`] : []
+    }
+    const target = posix.join(posix.dirname(file), specifier)
+    if (target === barrel) return [`${file}: imports the barrel; import the module itself`]
+    if (target.startsWith(internal)) return []
+    if (file.startsWith(internal)) return [`${file}: internal imports only internal, got ${target}`]
+    const targetRing = ringOf(target)
+    if (targetRing === -1) return [`${file}: imports ${target}, which is in no ring`]
+    if (targetRing <= ring) return []
+    if (typeOnly && outwardTypes.some(([from, to]) => from === file && to === target)) return []
+    return [`${file} (${rings[ring]?.name}): imports outward, ${target} (${rings[targetRing]?.name})`]
+  })
+}
+
+const isPlatform = (specifier: string): boolean =>
+  specifier.startsWith("node:") ||
+  builtinModules.includes(specifier) ||
+  specifier.startsWith("@effect/platform-") ||
+  specifier.startsWith("@effect/sql-") ||
+  /^effect\/(?:cli|http|http-api|sql)(?:\/|$)/.test(specifier)
+
+const files = readdirSync(root, { recursive: true, encoding: "utf8" })
+  .map((file) => file.replaceAll("\\", "/"))
+  .filter((file) => file.endsWith(".ts"))
+  .sort()
+
+describe("the rings", () => {
+  it("has sources to look at", () => {
+    assert.isAbove(files.length, 5)
+  })
+
+  it("reads every form of import", () => {
+    const text = [
+      `import * as A from "a"`,
+      `import { B, type C } from "b"`,
+      `import type { D } from "d"`,
+      `import {\n  E,\n  F\n} from "e"`,
+      `export * as G from "./G.ts"`,
+      `export type { H } from "./H.ts"`,
+      `import "i"`,
+      ` * import { not } from "comment"`,
+      `// import("comment")`,
+      `const j = () => import("j")`,
+      `export const k = "k"`,
+      `type L = import("l").L`
+    ].join("\n")
+    assert.deepStrictEqual(
+      importsOf(text).map((it) => it.typeOnly ? `type ${it.specifier}` : it.specifier),
+      ["a", "b", "type d", "e", "./G.ts", "type ./H.ts", "i", "j", "l"]
+    )
+  })
+
+  it("refuses what it is there to refuse", () => {
+    const refuses = (file: string, text: string) => assert.isNotEmpty(problemsOf(file, text), `${file}: ${text}`)
+    const allows = (file: string, text: string) => assert.deepStrictEqual(problemsOf(file, text), [])
+    refuses("ToolCall.ts", `import { execute } from "./ToolExecutor.ts"`)
+    refuses("ToolCall.ts", `import type { Rules } from "./policy/Rules.ts"`)
+    refuses("policy/Rules.ts", `import { readFileSync } from "node:fs"`)
+    refuses("agent/AgentTurn.ts", `import * as Http from "effect/http"`)
+    refuses("policy/Rules.ts", `import * as Waves from "../execution/Waves.ts"`)
+    refuses("internal/glob.ts", `import * as ToolCall from "../ToolCall.ts"`)
+    refuses("testing/Scenario.ts", `import * as Run from "../cli/Run.ts"`)
+    refuses("tools/Files.ts", `import { ToolCall } from "../index.ts"`)
+    refuses("Unknown.ts", "")
+    refuses("index.ts", `export { ToolCall } from "./ToolCall.ts"`)
+    allows("index.ts", `export * as ToolCall from "./ToolCall.ts"`)
+    allows("ToolContext.ts", `import type { ToolExecutor } from "./ToolExecutor.ts"`)
+    allows("execution/Attempt.ts", `import * as ToolContext from "../ToolContext.ts"`)
+    allows("tools/Files.ts", `import { readFile } from "node:fs/promises"`)
+    allows("policy/Rules.ts", `import { glob } from "../internal/glob.ts"`)
+  })
+
+  for (const file of files) {
+    const text = readFileSync(root + file, "utf8")
+
+    it(`holds for ${file}`, () => {
+      assert.deepStrictEqual(problemsOf(file, text), [])
+    })
+
+    it(`finds ${file} short enough to be one thing`, () => {
+      assert.isAtMost(text.trimEnd().split("\n").length, lineLimit)
+    })
+  }
+})

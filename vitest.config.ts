@@ -1,0 +1,22 @@
+import { fileURLToPath } from "node:url"
+import { defineConfig } from "vitest/config"
+
+const source = fileURLToPath(new URL("./src", import.meta.url))
+
+export default defineConfig({
+  resolve: {
+    // The same map as `paths` in tsconfig.json: tests read the sources under the published names.
+    alias: [
+      { find: /^effect-tool-executor$/, replacement: `${source}/index.ts` },
+      { find: /^effect-tool-executor\/(testing|tools)$/, replacement: `${source}/$1/index.ts` },
+      { find: /^effect-tool-executor\/(.+)$/, replacement: `${source}/$1.ts` }
+    ]
+  },
+  test: {
+    include: ["test/**/*.test.ts"],
+    globals: false,
+    passWithNoTests: false,
+    testTimeout: 20_000,
+    hookTimeout: 20_000
+  }
+})
