@@ -44,7 +44,7 @@ export const ToolRefusal = Schema.Union([
   Schema.TaggedStruct("InvalidParameters", { issues: Schema.Array(ParameterIssue) }),
   /** The policy does not allow the call; `rule` is the pattern, rule or mode that says so. */
   Schema.TaggedStruct("PolicyDenied", { rule: Schema.String }),
-  /** A call of this tool failed or timed out in a way that is not worth a retry. */
+  /** The tool failed in a way that is not worth a retry, or what the call touches is held by a handler that will not stop. */
   Schema.TaggedStruct("ToolBlocked", { because: Schema.String }),
   /** The tool's circuit breaker is open. */
   Schema.TaggedStruct("CircuitOpen", { retryAfterMillis: Schema.Finite }),
@@ -111,7 +111,7 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
     case "PolicyDenied":
       return `"${tool}" is not allowed here (${refusal.rule}). Do not call it again; go on without it.`
     case "ToolBlocked":
-      return `"${tool}" is blocked for the rest of this turn: ${refusal.because}. Use another tool or go on without it.`
+      return `"${tool}" is blocked: ${refusal.because}. Use another tool or go on without it.`
     case "CircuitOpen":
       return `"${tool}" has failed too often and is paused for ${
         inSeconds(refusal.retryAfterMillis)

@@ -87,6 +87,10 @@ export class CallState implements Ticket {
     this.owner.deadlock(this, waitsFor)
   }
 
+  onBlocked(because: string): void {
+    this.owner.settle(this, { _tag: "Denied", reason: { _tag: "ToolBlocked", because } })
+  }
+
   /** Gives the outcome of an end. */
   conclude(end: End, now: number): ToolOutcome {
     const { attempt, startedAt } = this

@@ -282,7 +282,7 @@ export class Wave implements Owner, Host {
     if (outcome._tag === "Succeeded") this.process.batch.outputChars += outcome.output.modelText.length
     if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && !outcome.replayOf) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
-      this.process.blocked.set(outcome.tool, `call ${outcome.callId} ${what} and is not worth a retry`)
+      this.process.blocked.set(outcome.tool, `call ${outcome.callId} ${what} and is not worth a retry in this turn`)
     }
     const isError = outcome._tag === "Denied" || outcome._tag === "TimedOut"
     if (isError && this.engine.onExecutionError === "stop" && call.index < this.stopAt) {
@@ -321,9 +321,17 @@ export class Wave implements Owner, Host {
   /** The handler still runs: its resource keys and its dedupe key stay until it ends. */
   private lingers(call: CallState, fiber: Fiber.Fiber<unknown, unknown>): void {
     this.lingering++
-    const orphan = { callId: call.call.id, tool: call.call.name, since: this.now() }
-    this.engine.orphans.add(fiber, orphan, () => {
+    const { id: callId, name: tool } = call.call
+    // who waits for its keys waits for its clean-up, but not for ever
+    const patience = call.resources.length === 0 ? undefined : this.detach(Effect.andThen(
+      Effect.sleep(this.engine.graceMillis),
+      Effect.sync(() =>
+        this.engine.pools.block(call, `call ${callId} of "${tool}" was stopped but still runs, and both touch the same`)
+      )
+    ))
+    this.engine.orphans.add(fiber, { callId, tool, since: this.now() }, () => {
       this.lingering--
+      patience?.interruptUnsafe()
       this.engine.pools.leave(call)
       if (call.reservation !== undefined) this.record(this.engine.store.release(call.reservation))
       this.checkQuiet()

@@ -62,6 +62,8 @@ export interface Ticket {
   readonly onReady: () => void
   /** The call would wait for ever: its own caller holds what it needs. */
   readonly onDeadlock: (waitsFor: string) => void
+  /** What the call touches is held by a handler that does not stop. */
+  readonly onBlocked: (because: string) => void
 }
 
 /**
@@ -75,6 +77,8 @@ export class Pools extends Context.Service<Pools, {
   readonly enter: (tickets: ReadonlyArray<Ticket>) => void
   /** Gives back the permits of tool and class, keeps the resource keys. Again does nothing. */
   readonly releasePermits: (ticket: Ticket) => void
+  /** Refuses, with the reason, whoever waits or comes to wait for a resource key of this ticket, until it leaves. */
+  readonly block: (ticket: Ticket, because: string) => void
   /** Gives back everything. Again does nothing. */
   readonly leave: (ticket: Ticket) => void
   /** Checks whether a call that waits for another call's outcome waits for itself; then its `onDeadlock` is called. */
@@ -139,6 +143,8 @@ export class Permit {
   readonly isShared: boolean
   /** Tickets that hold it or will; a resource key without any is forgotten. */
   users = 0
+  /** Why nobody is to wait for it now. */
+  blocked: string | undefined
   private readonly semaphore: Semaphore.Semaphore
   private readonly context: Context.Context<never>
   private readonly waiting = MutableList.make<Ticket>()
@@ -175,6 +181,7 @@ export class Permit {
   /** Hands the permit to the next in the queue, or back to the semaphore. */
   release(ticket: Ticket, granted: (ticket: Ticket) => void): void {
     if (!this.holders.delete(ticket)) return
+    this.blocked = undefined
     const next = this.next()
     if (next === undefined) {
       this.run(this.semaphore.release(1))
@@ -182,6 +189,11 @@ export class Permit {
       this.holders.add(next)
       granted(next)
     }
+  }
+
+  /** Those that wait, in order. */
+  get queue(): ReadonlyArray<Ticket> {
+    return MutableList.toArray(this.waiting)
   }
 
   private next(): Ticket | undefined {
@@ -269,7 +281,8 @@ const fromClasses = (
       if (!next.tryTake(ticket)) {
         ticket.state = "waiting"
         next.wait(ticket, granted)
-        if (nested > 0) check(ticket, next.name)
+        if (next.blocked !== undefined) ticket.onBlocked(next.blocked)
+        else if (nested > 0) check(ticket, next.name)
         return
       }
       ticket.held++
@@ -304,6 +317,13 @@ const fromClasses = (
       const resources = ticket.permits.findIndex((permit) => permit.kind !== "resource")
       if (resources >= 0) release(ticket, resources)
       drain()
+    },
+    block: (ticket, because) => {
+      for (const permit of ticket.permits) {
+        if (permit.kind !== "resource" || !permit.holders.has(ticket)) continue
+        permit.blocked = because
+        for (const waiting of permit.queue) if (waiting.state === "waiting") waiting.onBlocked(because)
+      }
     },
     leave: (ticket) => {
       if (ticket.state === "left") return

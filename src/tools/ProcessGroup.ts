@@ -91,14 +91,17 @@ export const make = Effect.fnUntraced(function*(options: {
         NodeProcess.once("exit", onParentExit)
         resume(Effect.succeed(running))
       })
-      child.once("error", (cause) => resume(Effect.fail(notStarted(cause, program))))
+      child.on("error", (cause) => resume(Effect.fail(notStarted(cause, program))))
       child.once("exit", (exitCode, killedBy) => {
         running.empty = !isAlive(running.pid)
         Deferred.doneUnsafe(exited, Effect.succeed({ exitCode, signal: killedBy }))
       })
       child.once("close", () => Deferred.doneUnsafe(closed, Effect.void))
-      child.stdout.on("data", (chunk: Buffer) => options.onOutput("stdout", chunk))
-      child.stderr.on("data", (chunk: Buffer) => options.onOutput("stderr", chunk))
+      for (const name of ["stdout", "stderr"] as const) {
+        child[name].on("data", (chunk: Buffer) => options.onOutput(name, chunk))
+        // An output that breaks has ended; what came before it counts.
+        child[name].on("error", () => undefined)
+      }
     }),
     (running) => Effect.ensuring(end(running, options.killGrace), Effect.sync(running.detach))
   )
@@ -159,9 +162,9 @@ const isRunning = Effect.fnUntraced(function*(running: Running) {
   })
 })
 
-/** Whether there was anybody to get the signal. */
+/** Whether there was anybody to get the signal. Group 0 would be our own. */
 const signal = (pid: number, name: "SIGTERM" | "SIGKILL" | 0): boolean =>
-  Result.isSuccess(Result.try(() => NodeProcess.kill(-pid, name)))
+  pid > 0 && Result.isSuccess(Result.try(() => NodeProcess.kill(-pid, name)))
 
 const isAlive = (pid: number): boolean => signal(pid, 0)
 

@@ -31,6 +31,15 @@ describe("list_directory", () => {
       })
     }))
 
+  it.live("lists names that are not UTF-8, and searches past them", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      NodeFs.writeFileSync(Buffer.concat([Buffer.from(`${root}/`), Buffer.of(0xff)]), "x")
+      const { entries } = yield* call({ root }, "list_directory", {})
+      assert.deepStrictEqual(entries, [{ path: "\uFFFD", type: "file" }])
+      assert.include(yield* call({ root }, "search_text", { pattern: "x" }), { filesSearched: 0, filesSkipped: 1 })
+    }))
+
   it.live("goes as deep as asked and enters neither links, .git nor node_modules", () =>
     Effect.gen(function*() {
       const { outside, root } = yield* makeFolders

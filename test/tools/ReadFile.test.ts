@@ -135,6 +135,13 @@ describe("read_file", () => {
       assert.include(yield* errorOf("\ud800"), { error: "NotFound" })
     }))
 
+  it("leaves out the line that is too long, also the part of it that came in an earlier chunk", () => {
+    const window = LineWindow.make(1, 10, 10)
+    for (const chunk of ["abc\nde", "fg", "hijklmnop\n", "q\n"]) window.push(Buffer.from(chunk))
+    assert.isTrue(window.isFull())
+    assert.deepStrictEqual(window.end(), { content: "abc\n", endLine: 1, lines: 3, cut: false })
+  })
+
   it.prop(
     "cuts the same window out of every way to split a file",
     {

@@ -4,7 +4,9 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import { spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
+import { fileURLToPath } from "node:url"
 import * as OutputCapture from "../../src/tools/OutputCapture.ts"
 import { call, makeFolders, put, recorder, until } from "./fixture.ts"
 
@@ -212,6 +214,25 @@ describe("run_command", () => {
       )
       assert.isTrue(Exit.isFailure(exit))
       assert.isFalse(isRunning(pidIn(`${root}/leader`)))
+    }))
+
+  it.live("ends with the process that runs it, even if that just exits", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const script = `
+        import * as Effect from "effect/Effect"
+        import { existsSync } from "node:fs"
+        import * as RunCommand from "${new URL("../../src/tools/RunCommand.ts", import.meta.url).href}"
+        import * as Workspace from "${new URL("../../src/tools/Workspace.ts", import.meta.url).href}"
+        const workspace = await Effect.runPromise(Workspace.make(${JSON.stringify(root)}))
+        const options = { environment: {}, killGrace: 2000, drain: 200 }
+        Effect.runFork(RunCommand.make(workspace, options)({ command: "echo $$ > leader; exec sleep 1000" }))
+        setInterval(() => existsSync(${JSON.stringify(`${root}/leader`)}) && process.exit(7), 20)
+      `
+      const here = fileURLToPath(new URL(".", import.meta.url))
+      const ended = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd: here, encoding: "utf8" })
+      assert.strictEqual(ended.status, 7, ended.stderr)
+      yield* until(() => written(`${root}/leader`) && !isRunning(pidIn(`${root}/leader`)))
     }))
 
   it("keeps an output of exactly the bound whole, and cuts between characters beyond it", () => {

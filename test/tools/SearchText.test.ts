@@ -173,7 +173,7 @@ describe("search_text", () => {
       assert.strictEqual(result.filesSkipped, 1)
     }))
 
-  it.live("searches a folder of its own name order the same way each time", () =>
+  it.live("gives the same matches in the same order each time", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders
       put(root, Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`${(index * 37) % 60}/${index}`, "x\n"])))

@@ -1,0 +1,47 @@
+/**
+ * What tests of tools, rules and policies need.
+ *
+ * @since 0.1.0
+ */
+
+/**
+ * Compares a wave as it went with what a scenario expects of it. Pure.
+ *
+ * @since 0.1.0
+ */
+export * as Comparison from "./Comparison.ts"
+
+/**
+ * Scripted tools, waves of calls and what is expected of them, as plain data.
+ *
+ * @since 0.1.0
+ */
+export * as Scenario from "./Scenario.ts"
+
+/**
+ * Runs a scenario in virtual time against the real executor.
+ *
+ * @since 0.1.0
+ */
+export * as ScenarioRunner from "./ScenarioRunner.ts"
+
+/**
+ * Tools that do what a scenario says.
+ *
+ * @since 0.1.0
+ */
+export * as ScriptedTools from "./ScriptedTools.ts"
+
+/**
+ * Draws what happened to calls as text that a person can read.
+ *
+ * @since 0.1.0
+ */
+export * as Timeline from "./Timeline.ts"
+
+/**
+ * Runs an effect in virtual time.
+ *
+ * @since 0.1.0
+ */
+export * as VirtualTime from "./VirtualTime.ts"

@@ -1,0 +1,156 @@
+/** A random executor and random work for it, all from one seed. */
+import type { Duration } from "effect"
+import { Effect, Layer } from "effect"
+import {
+  Attempt,
+  Dedupe,
+  Guards,
+  Permissions,
+  Pools,
+  Rules,
+  StateStore,
+  ToolCall,
+  ToolExecutor,
+  ToolHandlers,
+  type ToolRule,
+  TurnBudget,
+  Waves
+} from "effect-tool-executor"
+import { type Scenario, ScriptedTools } from "effect-tool-executor/testing"
+
+/** A small seeded generator (mulberry32): the same seed gives the same case. */
+export const dice = (seed: number) => {
+  let state = seed | 0
+  const next = () => {
+    state = state + 0x6d2b79f5 | 0
+    let t = Math.imul(state ^ state >>> 15, 1 | state)
+    t = t + Math.imul(t ^ t >>> 7, 61 | t) ^ t
+    return ((t ^ t >>> 14) >>> 0) / 4294967296
+  }
+  const int = (below: number) => Math.floor(next() * below)
+  return {
+    int,
+    chance: (probability: number) => next() < probability,
+    pick: <A>(items: ReadonlyArray<A>): A => items[int(items.length)]!
+  }
+}
+
+export type Dice = ReturnType<typeof dice>
+
+const behaviour = ({ chance, int, pick }: Dice): Scenario.Behaviour => ({
+  takes: `${pick([0, 0, 5, 10, 20, 50])} millis`,
+  ...(chance(0.15) ? { fails: "no" } : {}),
+  ...(chance(0.1) ? { retryable: false } : {}),
+  ...(chance(0.05) ? { dies: "defect" } : {}),
+  ...(chance(0.1) ? { never: true } : {}),
+  ...(chance(0.1) ? { deaf: true } : {}),
+  ...(chance(0.1) ? { progress: [{ at: `${int(6)} millis`, message: "half" }] } : {}),
+  ...(chance(0.1) ? { lateCommit: "5 millis" } : {})
+})
+
+const tool = (random: Dice): Scenario.ScriptedTool => {
+  const { chance, int, pick } = random
+  return {
+    class: pick(["ReadOnly", "ConcurrentMut", "SerialMut"]),
+    // a limit for every tool, so that what never ends by itself ends
+    timeout: `${1 + int(60)} millis`,
+    calls: [behaviour(random), behaviour(random), behaviour(random)],
+    ...(chance(0.3) ? { maxConcurrent: 1 + int(3) } : {}),
+    ...(chance(0.4) ? { resources: ["key"] } : {}),
+    ...(chance(0.2) ? { retryOnTimeout: false } : {})
+  }
+}
+
+/** Counts what happens to each reservation of a store. */
+export const recordingStore = () => {
+  const memory = StateStore.makeMemory()
+  const states = new Map<number, "open" | "running" | "done">()
+  const mistakes: Array<string> = []
+  const expectState = (id: number, state: string, what: string) => {
+    if (states.get(id) !== state) mistakes.push(`${what} of reservation ${id}, which is ${states.get(id)}`)
+  }
+  const store = StateStore.StateStore.of({
+    ...memory,
+    reserve: (owner, claims, now) => {
+      const answer = memory.reserve(owner, claims, now)
+      if (!Effect.isEffect(answer) && !("_tag" in answer)) states.set(answer.id, "open")
+      return answer
+    },
+    settle: (reservation, settlement, now) => {
+      expectState(reservation.id, "open", "settlement")
+      states.set(reservation.id, settlement.key === "running" ? "running" : "done")
+      return memory.settle(reservation, settlement, now)
+    },
+    release: (reservation) => {
+      expectState(reservation.id, "running", "release")
+      states.set(reservation.id, "done")
+      return memory.release(reservation)
+    }
+  })
+  return { store, states, mistakes }
+}
+
+export const make = (seed: number) => {
+  const random = dice(seed)
+  const { chance, int, pick } = random
+  const tools = Object.fromEntries(Array.from({ length: 1 + int(5) }, (_, index) => [`t${index}`, tool(random)]))
+  const names = Object.keys(tools)
+  const pools = { read: 1 + int(4), concurrent: 1 + int(3), serial: 1 }
+  const rules: Array<ToolRule.ToolRule> = chance(0.5)
+    ? [{ _tag: "MaxCalls", tool: pick(["*", pick(names)]), max: int(6) }]
+    : []
+  const turn: TurnBudget.Options = chance(0.2)
+    ? {
+      timeout: `${20 + int(100)} millis`,
+      minimumSlice: "1 millis",
+      ...(chance(0.5) ? { maxCalls: 1 + int(10) } : {})
+    }
+    : {}
+  const guards: ReadonlyArray<Guards.Guard> = chance(0.2)
+    ? [{
+      name: "host",
+      check: () => chance(0.2) ? Effect.fail("no") : chance(0.3) ? Effect.sleep("3 millis") : Effect.void
+    }]
+    : []
+  const dedupe = pick<Dedupe.Options | false>([
+    {},
+    { inFlight: "join" },
+    { onDuplicate: "replay", inFlight: "join" },
+    { onDuplicate: "replay" },
+    false
+  ])
+  const scripted = ScriptedTools.make(tools)
+  const recorder = recordingStore()
+  const grace: Duration.Input = "10 millis"
+  const gates = Layer.mergeAll(
+    Rules.layer(rules),
+    Permissions.layerAllowAll,
+    dedupe === false ? Dedupe.layerNoop : Dedupe.layer(dedupe),
+    Pools.layer(pools),
+    Layer.succeed(StateStore.StateStore, recorder.store)
+  ).pipe(Layer.provideMerge(ToolHandlers.layer(scripted.toolkit)), Layer.provide(scripted.handlers))
+  const settings = Layer.mergeAll(
+    Layer.succeed(Waves.Mode, pick(["classes", "classes", "parallel", "sequential"])),
+    Layer.succeed(Waves.OnExecutionError, pick(["continue", "continue", "stop"])),
+    Layer.succeed(Guards.Guards, guards),
+    Layer.succeed(TurnBudget.Turn, turn),
+    Layer.succeed(Attempt.Limits, { cleanupGrace: grace })
+  )
+  let serial = 0
+  const wave = () =>
+    Array.from({ length: int(12) }, () => {
+      const name = chance(0.08) ? "nope" : pick(names)
+      const id = chance(0.1) ? "same" : `c${serial++}`
+      if (chance(0.05)) return ToolCall.fromText(id, name, "{")
+      return ToolCall.make(id, name, { key: pick(["a", "b"]), n: int(3) })
+    })
+  return {
+    random,
+    tools,
+    pools,
+    rules,
+    recorder,
+    wave,
+    layer: ToolExecutor.layer.pipe(Layer.provide(gates), Layer.provide(settings))
+  }
+}
