@@ -54,6 +54,8 @@ export interface Options extends Attempt.Options {
   readonly onExecutionError?: "continue" | "stop" | undefined
   /** Whether events that tools emit are passed on. Default true. */
   readonly toolEvents?: boolean | undefined
+  /** Whether agents go on only if the model asks for it (`request_heartbeat`). Default false. */
+  readonly heartbeats?: boolean | undefined
   /** Whose executor it is. Default `"default"`. */
   readonly principal?: string | undefined
 }
@@ -119,5 +121,6 @@ const settings = (options: Options) =>
     Layer.succeed(Waves.Mode, options.mode ?? "classes"),
     Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
     Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
+    Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
     Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
   )

@@ -41,7 +41,7 @@ import { Pools } from "./policy/Pools.ts"
 import { Rules } from "./policy/Rules.ts"
 import * as TurnBudget from "./policy/TurnBudget.ts"
 import * as StateStore from "./store/StateStore.ts"
-import { type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
+import { heartbeatArgument, type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
 import * as ToolProcess from "./ToolProcess.ts"
 
 /**
@@ -85,7 +85,7 @@ export class ToolExecutor extends Context.Service<ToolExecutor, {
   readonly batch: (id?: string) => Effect.Effect<Batch, never, Scope.Scope>
   /** Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone. */
   readonly completeBatch: (id: string) => Effect.Effect<void>
-  /** Tells whether an agent goes on after the tool only if the model asks for it. */
+  /** Tells whether an agent goes on after the tool only if the model asks for it: with `Heartbeats`, without a `ContinueLoop` rule. */
   readonly requiresHeartbeat: (tool: string) => boolean
   /** The tools that the policy lets this agent see, with the JSON Schemas of their parameters. */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
@@ -109,6 +109,18 @@ export class ToolExecutor extends Context.Service<ToolExecutor, {
  */
 export const Principal = Context.Reference<string>("effect-tool-executor/ToolExecutor/Principal", {
   defaultValue: () => "default"
+})
+
+/**
+ * Whether agents go on only if the model asks for it. Then the tools that need
+ * a heartbeat show the argument `request_heartbeat` in their JSON Schema. The
+ * argument is taken out of every call, on or off. Default false.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Heartbeats = Context.Reference<boolean>("effect-tool-executor/ToolExecutor/Heartbeats", {
+  defaultValue: () => false
 })
 
 /**
@@ -148,6 +160,7 @@ export const make: Effect.Effect<
   }
   const buffer = yield* EventHub.Buffer
   const turn = yield* TurnBudget.Turn
+  const heartbeats = yield* Heartbeats
   const batches = new Map<string, OpenBatch>()
   let lastBatch = 0
   let lastProcess = 0
@@ -198,6 +211,8 @@ export const make: Effect.Effect<
         : Effect.void
     })
 
+  const requiresHeartbeat = (tool: string): boolean => heartbeats && !engine.rules.forTool(tool).continues
+
   const executor = ToolExecutor.of({
     batch: Effect.fnUntraced(function*(id = `batch-${++lastBatch}`) {
       // a batch may be entered again: it is the same one until the last of its scopes closes
@@ -213,8 +228,12 @@ export const make: Effect.Effect<
       return open.batch
     }),
     completeBatch: complete,
-    requiresHeartbeat: (tool) => !engine.rules.forTool(tool).continues,
-    tools: Effect.sync(() => Array.from(engine.handlers.current().values()).filter(engine.permissions.sees)),
+    requiresHeartbeat,
+    tools: Effect.sync(() =>
+      Array.from(engine.handlers.current().values()).filter(engine.permissions.sees).map((tool) =>
+        requiresHeartbeat(tool.name) ? withHeartbeat(tool) : tool
+      )
+    ),
     pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const pruned = engine.store.pruneExpired(now)
       return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
@@ -257,6 +276,23 @@ interface OpenBatch {
   /** Open scopes that entered it. */
   scopes: number
   closed: boolean
+}
+
+const withHeartbeat = (tool: RegisteredTool): RegisteredTool => {
+  const { properties } = tool.jsonSchema
+  return {
+    ...tool,
+    jsonSchema: {
+      ...tool.jsonSchema,
+      properties: {
+        ...(typeof properties === "object" ? properties : {}),
+        [heartbeatArgument]: {
+          type: "boolean",
+          description: "Set to true to be called again after this tool has run"
+        }
+      }
+    }
+  }
 }
 
 const checkedLimits = Effect.gen(function*() {

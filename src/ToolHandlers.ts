@@ -13,18 +13,14 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
-import * as SchemaAST from "effect/SchemaAST"
-import * as SchemaIssue from "effect/SchemaIssue"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
-import { canonicalJson } from "./internal/canonicalJson.ts"
-import { compile } from "./internal/jsonSchema.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
+import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
 import type { ParameterIssue } from "./ToolRefusal.ts"
 
@@ -290,8 +286,8 @@ const register = (
     )
   }
   const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
-    ? rawSchemas(tool.jsonSchema)
-    : codecSchemas(tool.parametersSchema as Schema.Codec<unknown, unknown>)
+    ? Schemas.fromJsonSchema(tool.jsonSchema)
+    : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>))
   if (Result.isFailure(schemas)) {
     report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 2020-12 or draft 7")
     return undefined
@@ -337,42 +333,4 @@ const register = (
     ),
     modelText: toModelOutput === undefined ? undefined : (value) => Prompt.toolModelOutputToText(toModelOutput(value))
   }
-}
-
-interface Schemas {
-  readonly decode: RegisteredTool["decode"]
-  readonly canonical: RegisteredTool["canonical"]
-}
-
-const rawSchemas = (schema: JsonSchema.JsonSchema): Result.Result<Schemas, string> =>
-  Result.map(compile(schema), (validate) => ({
-    decode: (params) => {
-      const issues = validate(params)
-      return issues.length === 0 ? Effect.succeed(params) : Effect.fail(issues)
-    },
-    canonical: canonicalJson
-  }))
-
-const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
-
-const toIssues = (error: Schema.SchemaError): ReadonlyArray<ParameterIssue> =>
-  formatIssue(error.issue).issues.slice(0, 10).map((issue) => ({
-    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join("."),
-    message: issue.message
-  }))
-
-const codecSchemas = (schema: Schema.Codec<unknown, unknown>): Result.Result<Schemas, string> => {
-  const decode = Schema.decodeUnknownEffect(schema, { errors: "all" })
-  // without transformations the decoded value is its own encoding
-  const isPlain = SchemaAST.toEncoded(schema.ast) === schema.ast
-  const encode = Schema.encodeUnknownResult(schema)
-  return Result.succeed({
-    decode: (params): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
-      const decoded = decode(params)
-      // a schema without services and asynchronous steps decodes at once
-      if (Exit.isExit(decoded) && Exit.isSuccess(decoded)) return Effect.succeed(decoded.value)
-      return Effect.mapError(decoded, toIssues)
-    },
-    canonical: (value) => canonicalJson(isPlain ? value : Result.getOrElse(encode(value), () => value))
-  })
 }

@@ -8,7 +8,7 @@
  * @since 0.1.0
  */
 import type { GateCall } from "../policy/Gate.ts"
-import type { Permit, Ticket } from "../policy/Pools.ts"
+import type { Permit, Ticket } from "../policy/Permit.ts"
 import type { ToolRules } from "../policy/Rules.ts"
 import type { Reservation } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"

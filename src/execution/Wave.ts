@@ -2,45 +2,19 @@
  * A wave on its way: arrives, is cut into runs, runs them one after the other,
  * and ends with one outcome per call, however it ends.
  *
- * The wave's main loop is the caller's fiber. Calls are plain objects that move
- * by call-backs; the only fibers beside it are those of handlers.
+ * Its main loop is the caller's fiber.
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
-import type { OutputPolicy } from "../output/OutputPolicy.ts"
-import * as Dedupe from "../policy/Dedupe.ts"
-import type { Answer } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
-import { ToolContext } from "../ToolContext.ts"
-import type { ToolEvent } from "../ToolEvent.ts"
-import type { RegisteredTool } from "../ToolHandlers.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
-import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
-import { CallState, type Owner } from "./CallState.ts"
+import { Calls, type Restore, type Settings, type Watcher } from "./Calls.ts"
+import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
-import type { EventHub } from "./EventHub.ts"
-import { LiveContext } from "./LiveContext.ts"
 import * as Stages from "./Stages.ts"
 import * as Waves from "./Waves.ts"
-
-/**
- * What a caller may say of one wave.
- *
- * @category options
- * @since 0.1.0
- */
-export interface Settings {
-  /** Milliseconds that each call may run at most; the tool's own limit still holds. */
-  readonly timeoutMillis: number
-  /** The host needs whole outputs: nothing is cut or stored. */
-  readonly wholeOutputs: boolean
-  /** Who is told: the process's observers, and the wave's own reader if it has one. */
-  readonly hub: EventHub
-}
 
 /** So many calls are started before the loop lets others have a turn. */
 const chunk = 1_000
@@ -51,21 +25,14 @@ const chunk = 1_000
  * @category models
  * @since 0.1.0
  */
-export class Wave implements Owner, Host {
+export class Wave implements Watcher {
   private readonly engine: Engine
   private readonly process: ProcessState
   private readonly settings: Settings
   private readonly wave: ReadonlyArray<ToolCall>
-  private calls: ReadonlyArray<CallState> = []
-  private context: Context.Context<never> = Context.empty()
-  clock!: Clock.Clock
-  private readonly contexts = new Map<RegisteredTool, Context.Context<never>>()
-  /** In stop mode: calls behind this place do not start. */
-  private stopAt = Infinity
-  private stoppedBy = ""
-  private unsettled = 0
-  /** Handlers of this wave that outlived their outcome. */
-  private lingering = 0
+  /** There once the wave has begun. */
+  private calls: Calls | undefined
+  /** Calls of the present run without an outcome. */
   private runPending = 0
   private runDone: (() => void) | undefined
   private quiet: (() => void) | undefined
@@ -82,14 +49,15 @@ export class Wave implements Owner, Host {
   get run(): Effect.Effect<ToolOutcome.WaveResult> {
     return Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(Effect.context<never>(), (context) => {
-        this.begin(context)
-        return Effect.matchCauseEffect(this.body(restore), {
-          onSuccess: () => Effect.sync(() => this.end()),
+        const calls = this.calls = new Calls(this.engine, this.process, this.wave, this.settings, context, this)
+        this.process.waves.add(this)
+        return Effect.matchCauseEffect(this.body(calls, restore), {
+          onSuccess: () => Effect.sync(() => this.end(calls)),
           onFailure: (cause) =>
             Effect.andThen(
-              this.abort,
+              this.abort(calls),
               Effect.suspend(() => {
-                this.end()
+                this.end(calls)
                 return Effect.failCause(cause)
               })
             )
@@ -100,64 +68,58 @@ export class Wave implements Owner, Host {
 
   /** Ends every call that has no outcome yet; the wave goes on to its end. */
   cancel(reason: string): void {
-    for (const call of this.calls) this.cancelCall(call, reason)
+    for (const call of this.calls?.all ?? []) this.calls?.cancel(call, reason)
   }
 
   /** Ends the calls of an id. */
   cancelId(id: string, reason: string): void {
-    for (const call of this.calls) if (call.call.id === id) this.cancelCall(call, reason)
+    for (const call of this.calls?.all ?? []) if (call.call.id === id) this.calls?.cancel(call, reason)
   }
 
-  private begin(context: Context.Context<never>): void {
-    this.context = context
-    this.clock = Context.get(context, Clock.Clock)
-    const caller = Context.get(context, ToolContext)
-    const parent = caller instanceof LiveContext && caller.call.outcome === undefined ? caller.call : undefined
-    const now = this.now()
-    this.calls = this.wave.map((call, index) => new CallState(this, index, call, now, parent))
-    this.unsettled = this.calls.length
-    this.process.waves.add(this)
-    if (!this.settings.hub.isObserved) return
-    for (const { call, index } of this.calls) {
-      const params = call.malformed?.text ?? call.params
-      this.publish({ _tag: "ToolCallQueued", callId: call.id, tool: call.name, index, at: now, params })
-    }
+  settled(): void {
+    this.runPending--
+  }
+
+  freed(): void {
+    if (this.runPending === 0) this.runDone?.()
+    this.quiet?.()
   }
 
   // not interruptible but where it waits for others, so that what is reserved is never lost
-  private readonly body = Effect.fnUntraced(function*(this: Wave, restore: Restore) {
+  private readonly body = Effect.fnUntraced(function*(this: Wave, calls: Calls, restore: Restore) {
     const registry = this.engine.handlers.current()
-    for (const call of this.calls) {
-      const waits = Stages.arrive(this.engine, this.process, registry, call, this.now())
+    for (const call of calls.all) {
+      const waits = Stages.arrive(this.engine, this.process, registry, call, calls.now())
       if (waits !== undefined) yield* restore(waits)
     }
-    const items = this.calls.map((call): Waves.Item => ({
+    const items = calls.all.map((call): Waves.Item => ({
       class: call.decided === undefined ? call.tool!.class : "ShortCircuit",
       closesRun: call.rules?.closesRun ?? false
     }))
     for (const run of Waves.cut(items, this.engine.mode)) {
-      yield* this.execute(run.map((index) => this.calls[index]!), restore)
+      yield* this.execute(calls, run.map((index) => calls.all[index]!), restore)
     }
   })
 
   private readonly execute = Effect.fnUntraced(function*(
     this: Wave,
+    calls: Calls,
     run: ReadonlyArray<CallState>,
     restore: Restore
   ) {
-    if (this.engine.guards.length > 0) yield* restore(Stages.guard(this.engine, this.process, run, this.now()))
+    if (this.engine.guards.length > 0) yield* restore(Stages.guard(this.engine, this.process, run, calls.now()))
     const admitted: Array<CallState> = []
     this.runPending = run.length
     for (const call of run) {
-      if (this.isBehindStop(call)) this.settle(call, this.skipped())
-      else if (yield* this.dispatch(call, restore)) admitted.push(call)
+      if (calls.isBehindStop(call)) calls.settle(call, calls.skipped())
+      else if (yield* calls.dispatch(call, restore)) admitted.push(call)
     }
     for (let i = 0; i < admitted.length; i += chunk) {
       if (i > 0) yield* restore(Effect.yieldNow)
       this.engine.pools.enter(admitted.slice(i, i + chunk).filter((call) => call.outcome === undefined))
     }
     if (this.runPending === 0) return
-    this.watchDeadline()
+    this.watchDeadline(calls)
     yield* restore(Effect.callback<void>((resume) => {
       this.runDone = () => resume(Effect.void)
       if (this.runPending === 0) this.runDone()
@@ -165,199 +127,18 @@ export class Wave implements Owner, Host {
     this.runDone = undefined
   })
 
-  /** Dispatches a call; true if it goes on to its permits. */
-  private readonly dispatch = Effect.fnUntraced(function*(this: Wave, call: CallState, restore: Restore) {
-    const { engine, process } = this
-    const claims = Stages.claims(engine, process, call, this.now())
-    let it: Stages.Dispatched
-    if ("_tag" in claims) {
-      it = { _tag: "Decided", end: claims }
-    } else {
-      const answer = claims.length === 0 ? undefined : engine.store.reserve(call.call.id, claims, this.now())
-      const reserved = Effect.isEffect(answer)
-        ? yield* Effect.catch(answer, (error) => Effect.succeed(error))
-        : answer
-      it = Stages.reserved(engine, process, call, reserved)
-    }
-    // it may have been cancelled while it was dispatched anew: then what it has reserved goes back
-    if (call.outcome !== undefined) return this.giveBack(call)
-    switch (it._tag) {
-      case "Admitted": {
-        const resources = Stages.resources(call)
-        call.resources = Effect.isEffect(resources) ? yield* restore(resources) : resources
-        if (call.decided !== undefined) this.settle(call, call.decided)
-        return call.outcome === undefined
-      }
-      case "Decided":
-        this.settle(call, it.end)
-        return false
-      case "Joined":
-        call.joined = it.leader
-        ;(it.leader.followers ??= []).push(call)
-        this.engine.pools.checkJoin(call)
-        return false
-    }
-  })
-
-  /** Dispatches a call anew whose leader never started. */
-  redispatch(call: CallState): void {
-    call.joined = undefined
-    this.detach(Effect.uninterruptible(Effect.map(this.dispatch(call, Effect.interruptible), (admitted) => {
-      if (admitted) this.engine.pools.enter([call])
-    })))
-  }
-
-  deadlock(call: CallState, waitsFor: string): void {
-    this.settle(call, { _tag: "Denied", reason: { _tag: "ReentryRefused", waitsFor } })
-  }
-
-  /** The call holds all its permits. */
-  start(call: CallState): void {
-    if (call.outcome !== undefined) return
-    const now = this.now()
-    const end = this.isBehindStop(call) ? this.skipped() : Stages.recheck(this.engine, this.process, call, now)
-    if (end !== undefined) return this.settle(call, end)
-    const { engine, settings } = this
-    const tool = call.tool!
-    call.startedAt = now
-    if (tool.class !== "ReadOnly") this.record(engine.store.mutated(engine.principal))
-    const limit = this.process.budget.limit(
-      Math.min(tool.timeoutMillis ?? engine.executionMillis, settings.timeoutMillis),
-      now
-    )
-    const attempt = new Attempt(this, call, tool, now, limit)
-    call.attempt = attempt
-    if (settings.hub.isObserved) {
-      const { id: callId } = call.call
-      const of = { callId, tool: tool.name, index: call.index, at: now }
-      this.publish({ _tag: "ToolCallStart", ...of, attempt: 1, limitMillis: limit.millis })
-    }
-    const context = new LiveContext(call, engine, this.process, settings.hub, this.clock)
-    attempt.start(call.gateCall!.params, context, Context.add(this.contextOf(tool), ToolContext, context))
-  }
-
-  ended(call: AttemptedCall, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
-    this.settle(call as CallState, end, fiber)
-  }
-
-  outputLimit(): number {
-    return this.settings.wholeOutputs ? Infinity : this.engine.output.limit(this.process.batch.outputChars)
-  }
-
-  get commitMillis(): number {
-    return this.engine.commitMillis
-  }
-
-  get output(): OutputPolicy {
-    return this.engine.output
-  }
-
-  get owner() {
-    return { principal: this.engine.principal, batch: this.process.batch.id }
-  }
-
-  get readOn(): string {
-    return this.engine.handlers.current().has("read_artifact")
-      ? "Read on with read_artifact."
-      : "Ask for a smaller part to see more."
-  }
-
-  /** Gives the call its outcome, once: marks, records, gives back, tells. */
-  settle(call: CallState, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void {
-    if (call.outcome !== undefined) return
-    const now = this.now()
-    const outcome = call.conclude(end, now)
-    call.outcome = outcome
-    // what later calls are judged by is there before a permit goes to one of them
-    this.mark(call, outcome)
-    const { reservation } = call
-    if (reservation === undefined) return this.conclude(call, outcome, fiber)
-    this.engine.leaders.delete(reservation.id)
-    const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined)
-    this.record(this.engine.store.settle(reservation, settlement, now), () => this.conclude(call, outcome, fiber))
-  }
-
-  private mark(call: CallState, outcome: ToolOutcome.ToolOutcome): void {
-    if (outcome.startedAt === undefined && call.counted) this.process.budget.giveBack()
-    if (outcome._tag === "Succeeded") this.process.batch.outputChars += outcome.output.modelText.length
-    if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && !outcome.replayOf) {
-      const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
-      this.process.blocked.set(outcome.tool, `call ${outcome.callId} ${what} and is not worth a retry in this turn`)
-    }
-    const isError = outcome._tag === "Denied" || outcome._tag === "TimedOut"
-    if (isError && this.engine.onExecutionError === "stop" && call.index < this.stopAt) {
-      this.stopAt = call.index
-      this.stoppedBy = `call ${outcome.callId} (${outcome.tool}) ${
-        outcome._tag === "Denied" ? "was refused" : "timed out"
-      }`
-    }
-  }
-
-  private conclude(
-    call: CallState,
-    outcome: ToolOutcome.ToolOutcome,
-    fiber: Fiber.Fiber<unknown, unknown> | undefined
-  ): void {
-    if (fiber !== undefined) this.lingers(call, fiber)
-    if (this.settings.hub.isObserved) {
-      const { callId, index, tool } = outcome
-      const { dropped } = call
-      this.publish({ _tag: "ToolCallComplete", callId, tool, index, at: this.now(), outcome, dropped })
-    }
-    for (const follower of call.followers ?? []) {
-      if (follower.outcome !== undefined) continue
-      if (outcome.startedAt === undefined) follower.owner.redispatch(follower)
-      else follower.owner.settle(follower, CallState.replay(outcome, follower.heartbeat))
-    }
-    this.unsettled--
-    this.runPending--
-    // permits last: they start the next call, which must find everything above done
-    if (fiber === undefined) this.engine.pools.leave(call)
-    else this.engine.pools.releasePermits(call)
-    if (this.runPending === 0) this.runDone?.()
-    this.checkQuiet()
-  }
-
-  /** The handler still runs: its resource keys and its dedupe key stay until it ends. */
-  private lingers(call: CallState, fiber: Fiber.Fiber<unknown, unknown>): void {
-    this.lingering++
-    const { id: callId, name: tool } = call.call
-    // who waits for its keys waits for its clean-up, but not for ever
-    const patience = call.resources.length === 0 ? undefined : this.detach(Effect.andThen(
-      Effect.sleep(this.engine.graceMillis),
-      Effect.sync(() =>
-        this.engine.pools.block(call, `call ${callId} of "${tool}" was stopped but still runs, and both touch the same`)
-      )
-    ))
-    this.engine.orphans.add(fiber, { callId, tool, since: this.now() }, () => {
-      this.lingering--
-      patience?.interruptUnsafe()
-      this.engine.pools.leave(call)
-      if (call.reservation !== undefined) this.record(this.engine.store.release(call.reservation))
-      this.checkQuiet()
-    })
-  }
-
-  private cancelCall(call: CallState, reason: string): void {
-    if (call.outcome !== undefined) return
-    if (call.attempt !== undefined) call.attempt.stop({ _tag: "Cancelled", started: true, reason })
-    else if (call.state !== "new" || call.joined !== undefined) {
-      this.settle(call, { _tag: "Cancelled", started: false, reason })
-    } else call.decided ??= { _tag: "Cancelled", started: false, reason }
-  }
-
   /** The caller was interrupted: nothing goes on, and clean-up has its grace. */
-  private get abort(): Effect.Effect<void> {
+  private abort(calls: Calls): Effect.Effect<void> {
     return Effect.suspend(() => {
       const reason = "the caller was interrupted"
-      for (const call of this.calls) {
-        this.cancelCall(call, reason)
-        if (call.attempt === undefined) this.settle(call, { _tag: "Cancelled", started: false, reason })
+      for (const call of calls.all) {
+        calls.cancel(call, reason)
+        if (call.attempt === undefined) calls.settle(call, { _tag: "Cancelled", started: false, reason })
       }
       const quiet = (settledOnly: boolean) =>
         Effect.callback<void>((resume) => {
           this.quiet = () => {
-            if (this.unsettled === 0 && (settledOnly || this.lingering === 0)) resume(Effect.void)
+            if (calls.unsettled === 0 && (settledOnly || calls.lingering === 0)) resume(Effect.void)
           }
           this.quiet()
         })
@@ -365,13 +146,15 @@ export class Wave implements Owner, Host {
     })
   }
 
-  private end(): ToolOutcome.WaveResult {
+  private end(calls: Calls): ToolOutcome.WaveResult {
     this.process.waves.delete(this)
     this.deadlineFiber?.interruptUnsafe()
-    const outcomes = this.calls.map((call) => call.outcome!)
+    const outcomes = calls.all.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)
-    this.publish({ _tag: "ToolsEnd", at: this.now(), toolMessages, executionResults: outcomes })
-    const needsContinuation = this.calls.some((call) =>
+    if (this.settings.hub.isObserved) {
+      calls.publish({ _tag: "ToolsEnd", at: calls.now(), toolMessages, executionResults: outcomes })
+    }
+    const needsContinuation = calls.all.some((call) =>
       call.outcome!._tag !== "Cancelled" && call.outcome!._tag !== "Skipped" &&
       (call.heartbeat || (call.outcome!.startedAt !== undefined && call.rules!.continues))
     )
@@ -379,69 +162,17 @@ export class Wave implements Owner, Host {
   }
 
   /** One fiber serves all calls that wait for permits when the turn's time is over. */
-  private watchDeadline(): void {
+  private watchDeadline(calls: Calls): void {
     const { deadline, limitMillis } = this.process.budget
     if (deadline === Infinity || this.deadlineFiber !== undefined) return
-    this.deadlineFiber = this.detach(Effect.andThen(
-      Effect.sleep(Math.max(0, deadline - this.now())),
+    this.deadlineFiber = calls.detach(Effect.andThen(
+      Effect.sleep(Math.max(0, deadline - calls.now())),
       Effect.sync(() => {
-        for (const call of this.calls) {
+        for (const call of calls.all) {
           if (call.state !== "waiting" && call.joined === undefined) continue
-          this.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })
+          calls.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })
         }
       })
     ))
   }
-
-  private contextOf(tool: RegisteredTool): Context.Context<never> {
-    let context = this.contexts.get(tool)
-    if (context === undefined) this.contexts.set(tool, context = Context.merge(tool.context, this.context))
-    return context
-  }
-
-  private isBehindStop(call: CallState): boolean {
-    return call.index > this.stopAt
-  }
-
-  private skipped(): End {
-    return { _tag: "Skipped", because: this.stoppedBy }
-  }
-
-  private giveBack(call: CallState): false {
-    const { reservation } = call
-    if (reservation === undefined) return false
-    this.engine.leaders.delete(reservation.id)
-    const nothing = { started: false, key: "release", windowMillis: 0, value: undefined } as const
-    this.record(this.engine.store.settle(reservation, nothing, this.now()))
-    return false
-  }
-
-  private checkQuiet(): void {
-    this.quiet?.()
-  }
-
-  private now(): number {
-    return this.clock.currentTimeMillisUnsafe()
-  }
-
-  private publish(event: ToolEvent): void {
-    this.settings.hub.publish(event)
-  }
-
-  /** Notes something in the store; `then` when it is noted, at once if the store answers at once. */
-  private record(answer: Answer<void>, then?: () => void): void {
-    if (!Effect.isEffect(answer)) return then?.()
-    // the outcome stands: what the store could not note is for the operator to see
-    const noted = Effect.catchCause(answer, (cause) => Effect.logWarning("StateStore failed", cause))
-    this.detach(noted).addObserver(() => then?.())
-  }
-
-  /** Runs an effect beside the wave. */
-  private detach(effect: Effect.Effect<void>): Fiber.Fiber<void> {
-    return Effect.runForkWith(this.context)(effect)
-  }
 }
-
-// Utilities
-
-type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>

@@ -1,0 +1,53 @@
+/** The parameters of a tool: how they are decoded, and what makes two of them equal. */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import * as SchemaIssue from "effect/SchemaIssue"
+import { canonicalJson } from "./canonicalJson.ts"
+import { compile, type Issue } from "./jsonSchema.ts"
+
+/** Parameters of one tool, compiled. */
+export interface Schemas {
+  /** Decodes untrusted parameters; fails with every issue found, at most ten. */
+  readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<Issue>>
+  /** One text for equal parameters, taken from their encoded form. */
+  readonly canonical: (decoded: unknown) => string
+}
+
+/** Of a raw JSON Schema: parameters stay as they are. */
+export const fromJsonSchema = (schema: JsonSchema.JsonSchema): Result.Result<Schemas, string> =>
+  Result.map(compile(schema), (validate) => ({
+    decode: (params) => {
+      const issues = validate(params)
+      return issues.length === 0 ? Effect.succeed(params) : Effect.fail(issues)
+    },
+    canonical: canonicalJson
+  }))
+
+const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
+
+const toIssues = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
+  formatIssue(error.issue).issues.slice(0, 10).map((issue) => ({
+    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join("."),
+    message: issue.message
+  }))
+
+/** Of a `Schema`: parameters are decoded. */
+export const fromCodec = (schema: Schema.Codec<unknown, unknown>): Schemas => {
+  const decode = Schema.decodeUnknownEffect(schema, { errors: "all" })
+  // without transformations the decoded value is its own encoding
+  const isPlain = SchemaAST.toEncoded(schema.ast) === schema.ast
+  const encode = Schema.encodeUnknownResult(schema)
+  return {
+    decode: (params): Effect.Effect<unknown, ReadonlyArray<Issue>> => {
+      const decoded = decode(params)
+      // a schema without services and asynchronous steps decodes at once
+      if (Exit.isExit(decoded) && Exit.isSuccess(decoded)) return Effect.succeed(decoded.value)
+      return Effect.mapError(decoded, toIssues)
+    },
+    canonical: (value) => canonicalJson(isPlain ? value : Result.getOrElse(encode(value), () => value))
+  }
+}
