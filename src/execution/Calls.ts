@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
-import type { Answer } from "../store/StateStore.ts"
+import type { Answer, Refused, Reservation, StateStoreError } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
@@ -109,28 +109,30 @@ export class Calls implements Owner, Host {
     }
   }
 
-  /** Dispatches a call; true if it goes on to its permits. */
-  readonly dispatch = Effect.fnUntraced(function*(this: Calls, call: CallState, restore: Restore) {
+  /** Dispatches a call, at once or by an effect where something has to be waited for; true if it goes on to its permits. */
+  dispatch(call: CallState, restore: Restore): boolean | Effect.Effect<boolean> {
     const { engine, process } = this
-    const claims = Stages.claims(engine, process, call, this.now())
-    let it: Stages.Dispatched
-    if ("_tag" in claims) {
-      it = { _tag: "Decided", end: claims }
-    } else {
-      const answer = claims.length === 0 ? undefined : engine.store.reserve(call.call.id, claims, this.now())
-      const reserved = Effect.isEffect(answer)
-        ? yield* Effect.catch(answer, (error) => Effect.succeed(error))
-        : answer
-      it = Stages.reserved(engine, process, call, reserved)
-    }
+    const now = this.now()
+    const claims = Stages.claims(engine, process, call, now)
+    if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims }, restore)
+    const answer = claims.length === 0 ? undefined : engine.store.reserve(call.call.id, claims, now)
+    const go = (reserved: Reservation | Refused | StateStoreError | undefined) =>
+      this.dispatched(call, Stages.reserved(engine, process, call, reserved), restore)
+    if (!Effect.isEffect(answer)) return go(answer)
+    return Effect.flatMap(Effect.catch(answer, (error) => Effect.succeed(error)), (it) => {
+      const admitted = go(it)
+      return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
+    })
+  }
+
+  private dispatched(call: CallState, it: Stages.Dispatched, restore: Restore): boolean | Effect.Effect<boolean> {
     // it may have been cancelled while it was dispatched anew: then what it has reserved goes back
     if (call.outcome !== undefined) return this.giveBack(call)
     switch (it._tag) {
       case "Admitted": {
         const resources = Stages.resources(call)
-        call.resources = Effect.isEffect(resources) ? yield* restore(resources) : resources
-        if (call.decided !== undefined) this.settle(call, call.decided)
-        return call.outcome === undefined
+        if (Effect.isEffect(resources)) return Effect.map(restore(resources), (found) => this.admit(call, found))
+        return this.admit(call, resources)
       }
       case "Decided":
         this.settle(call, it.end)
@@ -141,14 +143,23 @@ export class Calls implements Owner, Host {
         this.engine.pools.checkJoin(call)
         return false
     }
-  })
+  }
+
+  private admit(call: CallState, resources: ReadonlyArray<string>): boolean {
+    call.resources = resources
+    if (call.decided !== undefined) this.settle(call, call.decided)
+    return call.outcome === undefined
+  }
 
   /** Dispatches a call anew whose leader never started. */
   redispatch(call: CallState): void {
     call.joined = undefined
-    this.detach(Effect.uninterruptible(Effect.map(this.dispatch(call, Effect.interruptible), (admitted) => {
+    const enter = (admitted: boolean) => {
       if (admitted) this.engine.pools.enter([call])
-    })))
+    }
+    const admitted = this.dispatch(call, Effect.interruptible)
+    if (typeof admitted === "boolean") enter(admitted)
+    else this.detach(Effect.uninterruptible(Effect.map(admitted, enter)))
   }
 
   deadlock(call: CallState, waitsFor: string): void {

@@ -111,8 +111,12 @@ export class Wave implements Watcher {
     const admitted: Array<CallState> = []
     this.runPending = run.length
     for (const call of run) {
-      if (calls.isBehindStop(call)) calls.settle(call, calls.skipped())
-      else if (yield* calls.dispatch(call, restore)) admitted.push(call)
+      if (calls.isBehindStop(call)) {
+        calls.settle(call, calls.skipped())
+        continue
+      }
+      const dispatched = calls.dispatch(call, restore)
+      if (typeof dispatched === "boolean" ? dispatched : yield* dispatched) admitted.push(call)
     }
     for (let i = 0; i < admitted.length; i += chunk) {
       if (i > 0) yield* restore(Effect.yieldNow)
