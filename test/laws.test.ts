@@ -52,13 +52,18 @@ type Played = Effect.Success<ReturnType<typeof play>>
 const completions = ({ events }: Played) =>
   events.flatMap((event) => event._tag === "ToolCallComplete" ? [event.outcome] : [])
 
+/** The outcome is that of another call's execution. */
+const isShared = (outcome: ToolOutcome.ToolOutcome): boolean => "replayOf" in outcome && outcome.replayOf !== undefined
+
 /** Most calls that ran at once, by what `group` says of them; a call runs from its start to its outcome. */
 const peak = ({ events }: Played, group: (tool: string) => boolean): number => {
   let now = 0
   let most = 0
   for (const event of events) {
     if (event._tag === "ToolCallStart" && group(event.tool)) most = Math.max(most, ++now)
-    if (event._tag === "ToolCallComplete" && event.outcome.attempt > 0 && group(event.tool)) now--
+    if (
+      event._tag === "ToolCallComplete" && event.outcome.attempt > 0 && !isShared(event.outcome) && group(event.tool)
+    ) now--
   }
   return most
 }
@@ -114,7 +119,10 @@ describe("whatever happens to the waves of two processes", () => {
       if (rule._tag !== "MaxCalls") continue
       for (const name of Object.keys(played.tools)) {
         if (rule.tool !== "*" && rule.tool !== name) continue
-        assert.isAtMost(completions(played).filter((it) => it.tool === name && it.attempt > 0).length, rule.max)
+        assert.isAtMost(
+          completions(played).filter((it) => it.tool === name && it.attempt > 0 && !isShared(it)).length,
+          rule.max
+        )
       }
     }
   })

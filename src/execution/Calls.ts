@@ -262,7 +262,7 @@ export class Calls implements Owner, Host {
     for (const follower of call.followers ?? []) {
       if (follower.outcome !== undefined) continue
       if (outcome.startedAt === undefined) follower.owner.redispatch(follower)
-      else follower.owner.settle(follower, CallState.replay(outcome, follower.heartbeat))
+      else follower.owner.settle(follower, CallState.join(outcome, follower.heartbeat))
     }
     this.unsettled--
     this.watcher.settled()

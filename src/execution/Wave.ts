@@ -158,9 +158,9 @@ export class Wave implements Watcher {
     if (this.settings.hub.isObserved) {
       calls.publish({ _tag: "ToolsEnd", at: calls.now(), toolMessages, executionResults: outcomes })
     }
-    const needsContinuation = calls.all.some((call) =>
-      call.outcome!._tag !== "Cancelled" && call.outcome!._tag !== "Skipped" &&
-      (call.heartbeat || (call.outcome!.startedAt !== undefined && call.rules!.continues))
+    const needsContinuation = calls.all.some(({ heartbeat, outcome }) =>
+      (heartbeat && outcome!._tag !== "Cancelled" && outcome!._tag !== "Skipped") ||
+      ("hasContinueRule" in outcome! && outcome.hasContinueRule)
     )
     return { outcomes, needsContinuation, toolMessages }
   }
