@@ -1,0 +1,84 @@
+/**
+ * The command line `tool-executor`.
+ *
+ * `run` turns arguments into an exit code and is all that `bin.ts` needs; it
+ * reaches files, streams and signals through services only.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as CliConfig from "effect/cli/CliConfig"
+import * as CliOutput from "effect/cli/CliOutput"
+import * as Command from "effect/cli/Command"
+import * as GlobalFlag from "effect/cli/GlobalFlag"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import { escapeLines } from "./escape.ts"
+import * as Files from "./Files.ts"
+import * as Run from "./Run.ts"
+import * as Schemas from "./Schemas.ts"
+import * as Simulate from "./Simulate.ts"
+
+/**
+ * The command with its subcommands.
+ *
+ * @category commands
+ * @since 0.1.0
+ */
+export const command = Command.make("tool-executor").pipe(
+  Command.withDescription("Runs the tool calls of language models under rules, permissions, limits and deadlines"),
+  Command.withSubcommands([Run.command, Simulate.command, Schemas.command])
+)
+
+/**
+ * Runs a command line and gives its exit code.
+ *
+ * **Details**
+ *
+ * 0: success. 1: something did not succeed or hold. 2: bad usage, input or
+ * config. 70: a bug of ours; its cause is on standard error.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const run = (
+  args: ReadonlyArray<string>,
+  options: { readonly version: string }
+): Effect.Effect<number, never, Command.Environment> =>
+  Command.runWith(command, options)(args).pipe(
+    Effect.as(0),
+    Effect.catchTag("CliFailure", ({ code, explanation }) =>
+      Effect.as(Files.tell(explanation === "" ? "" : `${explanation}\n`), code)),
+    // bad usage; the presenter has said so
+    Effect.orElseSucceed(() =>
+      2
+    ),
+    Effect.catchCauseIf(
+      (cause) => !Cause.hasInterruptsOnly(cause),
+      (cause) => Effect.as(Files.tell(`This is a bug of tool-executor:\n${escapeLines(Cause.pretty(cause))}\n`), 70)
+    ),
+    Effect.provide(layer)
+  )
+
+// Utilities
+
+const usage = CliOutput.Presenter.of({
+  present: (event) => {
+    if (event._tag === "Version") return CliOutput.defaultPresenter.present(event)
+    if (event._tag === "Help" && event.reason === "Requested") return CliOutput.defaultPresenter.present(event)
+    // standard output is for results alone
+    return Effect.gen(function*() {
+      const formatter = CliOutput.defaultFormatter({ colors: false })
+      const errors = event._tag === "Help" ? "A command is missing." : formatter.formatErrors(event.errors)
+      yield* Console.error(`${formatter.formatHelpDoc(event.helpDoc)}\n\n${escapeLines(errors.trim())}`)
+    })
+  }
+})
+
+const layer = Layer.mergeAll(
+  CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] }),
+  CliOutput.layerPresenter(usage),
+  Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)])
+)

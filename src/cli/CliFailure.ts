@@ -1,0 +1,56 @@
+/**
+ * The error of a command that ends with another exit code than 0.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import { escape } from "./escape.ts"
+
+/**
+ * Error of a command: its exit code and what to tell the user.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class CliFailure extends Schema.TaggedError<CliFailure>("effect-tool-executor/cli/CliFailure")("CliFailure", {
+  /** 1: something did not succeed or hold. 2: bad usage, input or config. */
+  code: Schema.Literals([1, 2]),
+  /** For standard error, safe to show; empty if everything has been said. */
+  explanation: Schema.String
+}) {
+  override get message(): string {
+    return this.explanation
+  }
+}
+
+/**
+ * Error of bad usage, input or config.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const wrong = (explanation: string): CliFailure => new CliFailure({ code: 2, explanation })
+
+/**
+ * Error of a command that did its work, all of it printed, with less than full success.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const incomplete: Effect.Effect<never, CliFailure> = Effect.suspend(() =>
+  Effect.fail(new CliFailure({ code: 1, explanation: "" }))
+)
+
+/**
+ * Describes a wrong configuration, one line per problem.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const describe = ({ problems, subject }: ConfigurationError): string =>
+  [
+    `${escape(subject)}: ${problems.length} ${problems.length === 1 ? "problem" : "problems"}`,
+    ...problems.map((it) => escape(`  ${it.path}: ${it.problem}; expected ${it.expected}`))
+  ].join("\n")

@@ -1,0 +1,153 @@
+/**
+ * The config file of `tool-executor run`: rules, policy and limits as JSON.
+ *
+ * Every mistake that can be seen in the file alone is found when it is read,
+ * all at once; an unknown key is one.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { decodeStrict } from "../ConfigurationError.ts"
+import type * as LocalExecutor from "../LocalExecutor.ts"
+import * as Rules from "../policy/Rules.ts"
+import { ToolRule } from "../ToolRule.ts"
+import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
+import { type CliFailure, describe, wrong } from "./CliFailure.ts"
+import * as Files from "./Files.ts"
+
+/**
+ * Names of the tools that `run` has.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const toolNames: ReadonlyArray<string> = Object.keys(WorkspaceTools.toolkit.tools)
+
+const optional = Schema.optionalKey
+
+const Span = Schema.String.check(
+  Schema.makeFilter(
+    (text) => Option.exists(Duration.fromInput(text as Duration.Input), (it) => Duration.toMillis(it) > 0),
+    { expected: "a duration above zero, such as \"30 seconds\"" }
+  )
+).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
+
+const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
+
+const Chars = Schema.Union([AtLeastOne, Schema.Literal("unbounded")])
+
+const ToolName = Schema.Literals(toolNames)
+
+const Tool = Schema.Struct({
+  promoted: optional(Schema.Boolean).annotate({
+    description: "Calls of the tool may overlap, though it changes things"
+  }),
+  maxConcurrent: optional(AtLeastOne).annotate({ description: "Calls of the tool at once" }),
+  timeout: optional(Span).annotate({ description: "How long a call may run" }),
+  idleTimeout: optional(Span).annotate({ description: "How long a call may run without reporting progress" }),
+  retryOnTimeout: optional(Schema.Boolean).annotate({
+    description: "Whether the tool may be called again after it ran out of time"
+  })
+})
+
+const Rule = ToolRule.check(
+  Schema.makeFilter((rule) => Rules.enforced.has(rule._tag), {
+    expected: `a rule that this version enforces: ${Array.from(Rules.enforced).join(", ")}`
+  }),
+  Schema.makeFilter(
+    (rule) => rule._tag === "ExclusiveGroup" || rule.tool === "*" || toolNames.includes(rule.tool),
+    { expected: `a rule for * or one of the tools ${toolNames.join(", ")}` }
+  )
+)
+
+/**
+ * Schema of the config file.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Config = Schema.Struct({
+  $schema: optional(Schema.String),
+  rules: optional(Schema.Array(Rule)).annotate({ description: "Rules that hold whatever the model wants" }),
+  tools: optional(Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, optional(Tool)])))),
+  policy: optional(Schema.Struct({
+    default: optional(Schema.Literals(["allow", "deny", "readOnly"])).annotate({
+      description: "For tools that no list names; readOnly, the default, lets only tools run that change nothing"
+    }),
+    allow: optional(Schema.Array(ToolName)).annotate({ description: "Tools that may run, as with --allow" }),
+    deny: optional(Schema.Array(ToolName)).annotate({ description: "Tools that may not run, not even with --allow" })
+  })),
+  dedupe: optional(Schema.Union([
+    Schema.Literal(false),
+    Schema.Struct({
+      window: optional(Span),
+      outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
+      onDuplicate: optional(Schema.Literals(["reject", "replay"])),
+      inFlight: optional(Schema.Literals(["reject", "join"]))
+    })
+  ])).annotate({ description: "What becomes of equal calls; false lets them run" }),
+  pools: optional(Schema.Struct({
+    read: optional(AtLeastOne),
+    concurrent: optional(AtLeastOne),
+    serial: optional(AtLeastOne)
+  })).annotate({ description: "Calls at once, by class" }),
+  output: optional(Schema.Struct({ maxChars: optional(Chars), batchChars: optional(Chars) })).annotate({
+    description: "Characters of the results that the model is given"
+  }),
+  turn: optional(Schema.Struct({
+    timeout: optional(Span),
+    minimumSlice: optional(Span),
+    maxCalls: optional(AtLeastOne)
+  })).annotate({ description: "Limits of the whole message" }),
+  mode: optional(Schema.Literals(["classes", "parallel", "sequential"])),
+  onExecutionError: optional(Schema.Literals(["continue", "stop"])).annotate({
+    description: "Whether a call that is refused or runs out of time ends the rest"
+  }),
+  executionTimeout: optional(Span).annotate({ description: "How long a call may run if its tool says nothing else" }),
+  environment: optional(Schema.Array(Schema.NonEmptyString)).annotate({
+    description: "Names of the environment variables that run_command may see"
+  })
+})
+
+/**
+ * What a config file holds.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Config = typeof Config.Type
+
+/**
+ * Reads a config file; fails with exit code 2 and every mistake.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = Effect.fnUntraced(function*(path: string) {
+  const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  return yield* decode(input, path)
+})
+
+/**
+ * Decodes a config that is parsed already; fails with exit code 2 and every mistake.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const decode = (input: unknown, path: string): Effect.Effect<Config, CliFailure> =>
+  Effect.mapError(decodeStrict(Config, path)(input), (error) => wrong(describe(error)))
+
+/**
+ * Gives the options of the executor for a config, with some more tools allowed.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toOptions = (config: Config, allow: ReadonlyArray<string>): LocalExecutor.Options => {
+  const { $schema: _, environment: __, policy, ...same } = config
+  // durations were checked when the file was decoded
+  return { ...same, policy: { ...policy, allow: [...policy?.allow ?? [], ...allow] } } as LocalExecutor.Options
+}

@@ -1,0 +1,162 @@
+/**
+ * What happens to calls, as text for standard error.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Sse from "effect/encoding/Sse"
+import * as Option from "effect/Option"
+import * as Stdio from "effect/Stdio"
+import * as Timeline from "../testing/Timeline.ts"
+import * as ToolEvent from "../ToolEvent.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+import { clip, escapeJson } from "./escape.ts"
+
+/**
+ * Gives the text of an event, line breaks included; empty if it shows nothing.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Writer = (event: ToolEvent.ToolEvent) => string
+
+/**
+ * Writes nothing.
+ *
+ * @category writers
+ * @since 0.1.0
+ */
+export const none: Writer = () => ""
+
+/**
+ * Writes one JSON object per line, the event's name under `event`.
+ *
+ * @category writers
+ * @since 0.1.0
+ */
+export const ndjson: Writer = (event) =>
+  `${escapeJson(JSON.stringify({ event: ToolEvent.sseName(event), ...wireOf(event) }))}\n`
+
+/**
+ * Writes server-sent events.
+ *
+ * @category writers
+ * @since 0.1.0
+ */
+export const sse: Writer = (event) =>
+  Sse.encoder.write({
+    _tag: "Event",
+    event: ToolEvent.sseName(event),
+    id: undefined,
+    data: escapeJson(JSON.stringify(wireOf(event)))
+  })
+
+/**
+ * Makes a writer for people: one line when a call ends, lines for progress in
+ * between, one for the wave.
+ *
+ * **Details**
+ *
+ * What models and tools chose is escaped and cut. Reports of progress are
+ * passed over if one of the same call was shown less than half a second before.
+ *
+ * @category writers
+ * @since 0.1.0
+ */
+export const pretty = (options: { readonly color: boolean }): Writer => {
+  const paint = (color: keyof typeof colors, text: string) =>
+    options.color ? `\u001b[${colors[color]}m${text}\u001b[0m` : text
+  const params = new Map<number, unknown>()
+  const shownAt = new Map<number, number>()
+  let began = 0
+  const report = (event: { readonly index: number; readonly tool: string; readonly at: number }, text: string) => {
+    if (event.at - (shownAt.get(event.index) ?? -Infinity) < progressMillis) return ""
+    shownAt.set(event.index, event.at)
+    return `${paint("dim", `… ${nameOf(event.tool)}  ${clip(text.trimEnd(), textColumns)}`)}\n`
+  }
+  const complete = (event: Extract<ToolEvent.ToolEvent, { readonly _tag: "ToolCallComplete" }>) => {
+    const { at, dropped, index, outcome, tool } = event
+    const [color, mark] = outcome._tag === "Succeeded"
+      ? ["green", "✓"] as const
+      : outcome._tag === "Failed"
+      ? ["red", "✗"] as const
+      : ["yellow", "✗"] as const
+    const result = Timeline.summary(outcome) + (outcome._tag === "Failed" ? `, ${ToolOutcome.text(outcome)}` : "")
+    const args = clip(jsonOf(params.get(index)), argumentColumns)
+    const time = timeOf(outcome.duration ?? at - outcome.queuedAt)
+    const lost = dropped > 0 ? `  (${dropped} reports not shown)` : ""
+    params.delete(index)
+    return `${paint(color, mark)} ${nameOf(tool)}  ${paint("dim", args)}  ${time}  ${
+      paint(color, clip(result, textColumns))
+    }${lost}\n`
+  }
+  return (event) => {
+    switch (event._tag) {
+      case "ToolCallQueued":
+        if (params.size === 0) began = event.at
+        params.set(event.index, event.params)
+        return ""
+      case "ToolProgress":
+        return report(event, progressOf(event))
+      case "ToolStatus":
+        return report(event, event.status)
+      case "ToolLog":
+        return `${paint("dim", `… ${nameOf(event.tool)}  ${event.level}: ${clip(event.message, textColumns)}`)}\n`
+      case "ToolCallComplete":
+        return complete(event)
+      case "ToolsEnd":
+        return `${totalOf(event.executionResults)}, ${timeOf(event.at - began)}\n`
+      default:
+        return ""
+    }
+  }
+}
+
+/**
+ * Tells whether standard error takes colours: a terminal, and `NO_COLOR` unset
+ * (https://no-color.org).
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const wantsColor = Effect.gen(function*() {
+  const stdio = yield* Stdio.Stdio
+  const refused = yield* Effect.orElseSucceed(Config.option(Config.String("NO_COLOR")), Option.none)
+  return (yield* stdio.stderrIsTerminal) && Option.getOrElse(refused, () => "") === ""
+})
+
+// Utilities
+
+const colors = { dim: "2", red: "31", green: "32", yellow: "33" }
+
+const progressMillis = 500
+const nameColumns = 40
+const argumentColumns = 60
+const textColumns = 120
+
+const nameOf = (tool: string): string => clip(tool, nameColumns)
+
+const wireOf = (event: ToolEvent.ToolEvent): Record<string, unknown> =>
+  PlainJson.from(ToolEvent.toWire(event)) as Record<string, unknown>
+
+const jsonOf = (params: unknown): string => JSON.stringify(PlainJson.from(params))
+
+const timeOf = (millis: number): string => millis < 1000 ? `${millis} ms` : `${(millis / 1000).toFixed(1)} s`
+
+const progressOf = (event: Extract<ToolEvent.ToolEvent, { readonly _tag: "ToolProgress" }>): string => {
+  const amount = event.progress === undefined
+    ? []
+    : [event.total === undefined ? `${event.progress}` : `${event.progress} of ${event.total}`]
+  // of output, the last line says how far it is
+  const lastLine = (event.message ?? "").trimEnd().split("\n").at(-1) ?? ""
+  return [...amount, ...lastLine === "" ? [] : [lastLine]].join("  ")
+}
+
+const totalOf = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): string => {
+  const counts = new Map<string, number>()
+  for (const { _tag } of outcomes) counts.set(_tag, (counts.get(_tag) ?? 0) + 1)
+  const parts = Array.from(counts, ([tag, count]) => `${count} ${tag}`)
+  return [`${outcomes.length} ${outcomes.length === 1 ? "call" : "calls"}`, ...parts].join(", ")
+}

@@ -1,0 +1,98 @@
+/**
+ * Reading and writing of whole texts: files and the standard streams.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import type { PlatformError } from "effect/PlatformError"
+import * as Stdio from "effect/Stdio"
+import * as Stream from "effect/Stream"
+import { CliFailure, wrong } from "./CliFailure.ts"
+import { escape, escapeJson } from "./escape.ts"
+
+/**
+ * Reads a text file; fails with exit code 2.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = Effect.fnUntraced(function*(path: string) {
+  const files = yield* FileSystem.FileSystem
+  const text = yield* Effect.mapError(
+    files.readFileString(path),
+    (error) => wrong(`${escape(path)}: it cannot be read (${reasonOf(error)})`)
+  )
+  return withoutMark(text)
+})
+
+/**
+ * Reads standard input to its end; fails with exit code 2, at once if nobody
+ * but a person at the keyboard could write to it.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const readStdin = Effect.gen(function*() {
+  const stdio = yield* Stdio.Stdio
+  if (yield* stdio.stdinIsTerminal) {
+    return yield* wrong("No FILE is given and standard input is a terminal. Name a file, or pipe the message in.")
+  }
+  const text = yield* Effect.mapError(
+    Stream.mkString(Stream.decodeText(stdio.stdin)),
+    (error) => wrong(`standard input: it cannot be read (${reasonOf(error)})`)
+  )
+  return withoutMark(text)
+})
+
+/**
+ * Parses JSON; fails with exit code 2 and the name of where it is from.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const parseJson = (text: string, name: string): Effect.Effect<unknown, CliFailure> =>
+  Effect.try({
+    try: () => JSON.parse(text) as unknown,
+    catch: (error) => wrong(`${escape(name)}: it is not JSON (${escape(error instanceof Error ? error.message : "")})`)
+  })
+
+/**
+ * Writes a text to standard output and a line break after it.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const print = Effect.fnUntraced(function*(text: string) {
+  const stdio = yield* Stdio.Stdio
+  yield* Effect.mapError(
+    Stream.run(Stream.make(`${text}\n`), stdio.stdout()),
+    (error) => new CliFailure({ code: 1, explanation: `standard output: it cannot be written to (${reasonOf(error)})` })
+  )
+})
+
+/**
+ * Writes a value to standard output as JSON that a terminal can show.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const printJson = (value: unknown) => print(escapeJson(JSON.stringify(value, undefined, 2)))
+
+/**
+ * Writes a text to standard error as it is; nothing fails if nobody reads it.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const tell = Effect.fnUntraced(function*(text: string) {
+  if (text === "") return
+  const stdio = yield* Stdio.Stdio
+  yield* Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))
+})
+
+// Utilities
+
+const withoutMark = (text: string): string => text.startsWith("\ufeff") ? text.slice(1) : text
+
+const reasonOf = (error: PlatformError): string => escape(error.reason._tag)

@@ -1,0 +1,22 @@
+/**
+ * The user's wish to stop, as a command that runs calls sees it.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+
+/**
+ * Waits for the user's next wish to stop and gives the reason.
+ *
+ * **Details**
+ *
+ * Whoever waits takes the wish over; while nobody waits, it ends the program.
+ * By default nobody ever wishes to stop.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Interruption = Context.Reference<Effect.Effect<string>>("effect-tool-executor/cli/Interruption", {
+  defaultValue: () => Effect.never
+})

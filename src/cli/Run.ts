@@ -1,0 +1,146 @@
+/**
+ * `tool-executor run`: runs the calls of an assistant message on a folder and
+ * prints the results in the provider's shape.
+ *
+ * @since 0.1.0
+ */
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
+import * as LocalExecutor from "../LocalExecutor.ts"
+import { ToolExecutor } from "../ToolExecutor.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
+import * as WireFormat from "../WireFormat.ts"
+import { describe, incomplete, wrong } from "./CliFailure.ts"
+import * as Config from "./Config.ts"
+import { escape } from "./escape.ts"
+import * as EventLines from "./EventLines.ts"
+import * as Files from "./Files.ts"
+import { Interruption } from "./Interruption.ts"
+
+const input = {
+  file: Argument.String("FILE").pipe(
+    Argument.withDescription("File with the assistant message as JSON; - or nothing is standard input"),
+    Argument.withDefault("-")
+  ),
+  root: Flag.String("root").pipe(
+    Flag.withMetavar("DIR"),
+    Flag.withDescription("Folder that the tools work in; default the current one. run_command is not confined to it"),
+    Flag.withDefault(".")
+  ),
+  format: Flag.Literals("format", ["auto", "openai", "anthropic", "native"]).pipe(
+    Flag.withDescription("Shape of the message and of the results; auto, the default, goes by the message"),
+    Flag.withDefault("auto")
+  ),
+  allow: Flag.String("allow").pipe(
+    Flag.withMetavar("TOOL"),
+    Flag.withDescription("Tool that may run though it changes things or reaches outside; may be repeated"),
+    Flag.atLeast(0)
+  ),
+  events: Flag.Literals("events", ["pretty", "ndjson", "sse", "none"]).pipe(
+    Flag.withDescription("How standard error shows what happens; default pretty"),
+    Flag.withDefault("pretty")
+  ),
+  config: Flag.String("config").pipe(
+    Flag.withMetavar("FILE"),
+    Flag.withDescription(
+      "JSON file with rules, policy and limits; `tool-executor schema config` prints its JSON Schema"
+    ),
+    Flag.optional
+  )
+}
+
+/**
+ * The command.
+ *
+ * @category commands
+ * @since 0.1.0
+ */
+export const command = Command.make(
+  "run",
+  input,
+  Effect.fnUntraced(function*({ allow, config, events, file, format, root }) {
+    yield* checkNames(allow)
+    const settings = Option.isSome(config) ? yield* Config.read(config.value) : {}
+    const text = file === "-" ? yield* Files.readStdin : yield* Files.read(file)
+    const wave = yield* Result.match(WireFormat.readText(text, format), {
+      onSuccess: Effect.succeed,
+      onFailure: (error) => Effect.fail(wrong(escape(`${file === "-" ? "standard input" : file}: ${error.message}`)))
+    })
+    if (wave.calls.length === 0) yield* Files.tell("The message has no tool calls.\n")
+    yield* execute(wave, yield* writerOf(events)).pipe(
+      Effect.provide(layerOf(root, settings, allow)),
+      Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error))))
+    )
+  })
+).pipe(
+  Command.withShortDescription("Run the tool calls of an assistant message on a folder"),
+  Command.withDescription(
+    "Runs the tool calls of an assistant message on a folder and prints the results, ready to send back. " +
+      `The tools are ${Config.toolNames.join(", ")}. Tools that change things or reach outside are refused unless ` +
+      "allowed. The file tools cannot leave the root; run_command can: it starts in the root and is NOT confined to " +
+      "it, so allow it only where any command may run. Standard error shows what happens. Exit code: 0 all calls " +
+      "succeeded, 1 some did not, 2 bad usage, input or config. Ctrl-C cancels; every call still gets a result. A " +
+      "second one ends at once."
+  ),
+  Command.withExamples([
+    { command: "tool-executor run reply.json --root .", description: "Run the calls that only read" },
+    {
+      command: "cat reply.json | tool-executor run --allow write_file --allow run_command > results.json",
+      description: "Allow writing and commands, keep the results"
+    }
+  ])
+)
+
+// Utilities
+
+const checkNames = Effect.fnUntraced(function*(allow: ReadonlyArray<string>) {
+  const unknown = allow.filter((name) => !Config.toolNames.includes(name))
+  if (unknown.length === 0) return
+  const names = unknown.map((name) => `"${escape(name)}"`).join(", ")
+  return yield* wrong(`--allow: there is no tool ${names}; the tools are ${Config.toolNames.join(", ")}`)
+})
+
+const writerOf = Effect.fnUntraced(function*(events: "pretty" | "ndjson" | "sse" | "none") {
+  if (events === "pretty") return EventLines.pretty({ color: yield* EventLines.wantsColor })
+  return events === "ndjson" ? EventLines.ndjson : events === "sse" ? EventLines.sse : EventLines.none
+})
+
+const layerOf = (root: string, config: Config.Config, allow: ReadonlyArray<string>) => {
+  const tools = WorkspaceTools.make({ root, allowEnvironment: config.environment })
+  return LocalExecutor.layer(tools.toolkit, Config.toOptions(config, allow)).pipe(Layer.provide(tools.layer))
+}
+
+const execute = Effect.fnUntraced(
+  function*({ calls, format }: WireFormat.Wave, write: EventLines.Writer) {
+    const executor = yield* ToolExecutor
+    const batch = yield* executor.batch()
+    const process = yield* batch.process
+    const interruption = yield* Interruption
+    yield* Effect.forkScoped(Effect.flatMap(interruption, process.cancel), { startImmediately: true })
+    let outcomes: ReadonlyArray<ToolOutcome.ToolOutcome> = []
+    yield* Stream.runForEach(process.stream(calls), (event) => {
+      if (event._tag === "ToolsEnd") outcomes = event.executionResults
+      return Files.tell(write(event))
+    })
+    yield* Files.printJson(WireFormat.write(format, outcomes))
+    yield* cleanUp(executor)
+    if (outcomes.some(ToolOutcome.isError)) return yield* incomplete
+  },
+  Effect.scoped
+)
+
+/** Lets what was stopped end in its own way, such as a command that removes its files; whatever takes longer is killed. */
+const cleanUp = (executor: ToolExecutor["Service"]): Effect.Effect<void> =>
+  executor.orphans.pipe(
+    Effect.repeat({ until: ({ running }) => running.length === 0, schedule: Schedule.spaced("20 millis") }),
+    Effect.timeoutOption("5 seconds"),
+    Effect.asVoid
+  )

@@ -1,0 +1,128 @@
+/**
+ * `tool-executor simulate`: plays scenario files in virtual time and checks
+ * what they expect.
+ *
+ * @since 0.1.0
+ */
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { Difference } from "../testing/Comparison.ts"
+import * as Scenario from "../testing/Scenario.ts"
+import * as ScenarioRunner from "../testing/ScenarioRunner.ts"
+import * as Timeline from "../testing/Timeline.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+import * as WireFormat from "../WireFormat.ts"
+import { CliFailure, describe, incomplete } from "./CliFailure.ts"
+import { clip, escape } from "./escape.ts"
+import * as Files from "./Files.ts"
+
+/**
+ * The command.
+ *
+ * @category commands
+ * @since 0.1.0
+ */
+export const command = Command.make(
+  "simulate",
+  {
+    files: Argument.String("FILE").pipe(
+      Argument.withDescription("Scenario as JSON; `tool-executor schema scenario` prints its JSON Schema"),
+      Argument.atLeast(1)
+    ),
+    json: Flag.Boolean("json").pipe(
+      Flag.withDescription("Print one JSON document with the outcomes and times of every wave"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fnUntraced(function*({ files, json }) {
+    const results = yield* Effect.forEach(
+      files,
+      (file) => Effect.map(Effect.result(play(file)), (played) => ({ file, played }))
+    )
+    if (json) yield* Files.printJson(results.map(toJson))
+    else {
+      const texts = results.flatMap(({ played }) => Result.isSuccess(played) ? [draw(played.success)] : [])
+      if (texts.length > 0) yield* Files.print(texts.join("\n\n"))
+    }
+    const mistakes = results.flatMap(({ played }) => Result.isFailure(played) ? [played.failure.explanation] : [])
+    if (mistakes.length > 0) return yield* new CliFailure({ code: 2, explanation: mistakes.join("\n") })
+    const holds = results.every(({ played }) => Result.isSuccess(played) && played.success.differences.length === 0)
+    if (!holds) return yield* incomplete
+  })
+).pipe(
+  Command.withShortDescription("Try rules and policies against scenarios, in virtual time"),
+  Command.withDescription(
+    "Plays scenarios against the real executor with scripted tools, in virtual time, and checks what they expect. " +
+      "Draws one bar per call. Exit code: 0 everything holds, 1 something differs, 2 a file is wrong; a wrong file " +
+      "does not stop the others."
+  ),
+  Command.withExamples([
+    { command: "tool-executor simulate barrier.json", description: "Draw and check one scenario" },
+    { command: "tool-executor simulate scenarios/*.json --json", description: "Check many, for a program to read" }
+  ])
+)
+
+// Utilities
+
+/** Plays one file; a scenario that never ends differs from one that does. */
+const play = Effect.fnUntraced(function*(file: string): Effect.fn.Return<
+  ScenarioRunner.Report,
+  CliFailure,
+  Effect.Services<ReturnType<typeof Files.read>>
+> {
+  const input = yield* Effect.flatMap(Files.read(file), (text) => Files.parseJson(text, file))
+  const wrongFile = Effect.mapError((error: Parameters<typeof describe>[0]) =>
+    new CliFailure({ code: 2, explanation: `${escape(file)}: ${describe(error)}` })
+  )
+  const scenario = yield* wrongFile(Scenario.decode(input))
+  return yield* ScenarioRunner.run(scenario).pipe(
+    Effect.catchTag("Stuck", (stuck) =>
+      Effect.succeed({
+        name: scenario.name,
+        waves: [],
+        differences: [{ where: "script", expected: "a scenario that ends", got: stuck.message }],
+        notes: []
+      })),
+    wrongFile
+  )
+})
+
+const textColumns = 160
+
+const draw = (report: ScenarioRunner.Report): string =>
+  Timeline.render(report, { show: (text) => clip(text, textColumns) })
+
+interface Played {
+  readonly file: string
+  readonly played: Result.Result<ScenarioRunner.Report, CliFailure>
+}
+
+const toJson = ({ file, played }: Played) =>
+  Result.match(played, {
+    onFailure: (failure) => ({ file, status: "wrong", mistake: failure.explanation }),
+    onSuccess: ({ differences, name, notes, waves }) => ({
+      file,
+      status: differences.length === 0 ? "holds" : "differs",
+      name,
+      waves: waves.map(({ elapsed, outcomes, step }) => ({
+        step,
+        elapsed,
+        outcomes: WireFormat.write("native", outcomes.map(({ outcome }) => outcome)).map((outcome, index) => ({
+          start: outcomes[index]?.start ?? null,
+          end: outcomes[index]?.end,
+          ...outcome
+        }))
+      })),
+      differences: differences.map(plainDifference),
+      notes
+    })
+  })
+
+const plainDifference = ({ expected, got, where }: Difference) => ({
+  where,
+  expected: PlainJson.from(expected),
+  got: PlainJson.from(got)
+})

@@ -1,0 +1,81 @@
+/**
+ * Makes text that a model or a tool chose safe to show on a terminal: one line,
+ * nothing hidden, bounded.
+ *
+ * @since 0.1.0
+ */
+import * as CliOutput from "effect/cli/CliOutput"
+
+// What a terminal does not show as a character of its own: controls, formats
+// (with the marks that turn the direction of text), unassigned, private and
+// lone surrogates, separators other than the space, what is invisible by
+// default, the empty Braille cell, and marks piled more than two high.
+const hidden = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|(?<=\p{M}{2})\p{M}/gu
+
+/**
+ * Shows every character that is not visible, or does something, as an escape
+ * such as `\n` or `\u202e`.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const escape = (text: string): string => text.replace(hidden, escapeOne)
+
+/**
+ * Escapes the text and cuts it to a number of terminal columns, with `…` for
+ * what was cut.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const clip = (text: string, columns: number): string => {
+  // a character is at least one column wide once it is escaped, or a mark on one
+  const looked = text.length > columns * 4 ? text.slice(0, columns * 4) : text
+  const shown = escape(looked)
+  if (looked === text && CliOutput.displayWidth(shown) <= columns) return shown
+  let cut = ""
+  let width = 0
+  for (const { segment } of graphemes.segment(shown)) {
+    width += CliOutput.displayWidth(segment)
+    if (width > columns - 1) break
+    cut += segment
+  }
+  return `${cut}…`
+}
+
+/**
+ * Escapes the text line by line, for messages of our own that have several.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const escapeLines = (text: string): string => text.split("\n").map(escape).join("\n")
+
+/**
+ * Escapes the same characters inside the text of a JSON value, which stays the
+ * same value.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const escapeJson = (json: string): string =>
+  json.replace(
+    hidden,
+    (char) =>
+      char === "\n" ?
+        char :
+        Array.from({ length: char.length }, (_, at) => `\\u${char.charCodeAt(at).toString(16).padStart(4, "0")}`).join(
+          ""
+        )
+  )
+
+// Utilities
+
+const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" })
+
+const short: ReadonlyMap<string, string> = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]])
+
+const escapeOne = (char: string): string => {
+  const code = char.codePointAt(0)!
+  return short.get(char) ?? (code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`)
+}

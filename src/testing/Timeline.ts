@@ -1,0 +1,224 @@
+/**
+ * Draws what happened to calls as text that a person can read: one bar per
+ * call, with waiting, asking and running told apart. Pure.
+ *
+ * @since 0.1.0
+ */
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
+import type { Difference } from "./Comparison.ts"
+import type { Report, WaveReport } from "./ScenarioRunner.ts"
+
+/**
+ * One call as it is drawn; all times in milliseconds on one clock.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Row {
+  readonly label: string
+  readonly queuedAt: number
+  /** When a person was being asked. */
+  readonly asking?: ReadonlyArray<readonly [from: number, to: number]>
+  /** Absent if the call never started. */
+  readonly startedAt?: number
+  readonly end: number
+  /** What became of it, in a few words. */
+  readonly result: string
+}
+
+/**
+ * How a timeline is drawn.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Characters of a bar. Default 40. */
+  readonly width?: number | undefined
+  /** Makes text that is not ours safe to show. Default: control characters escaped as in JSON. */
+  readonly show?: ((text: string) => string) | undefined
+}
+
+/**
+ * What the characters of a bar mean.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const legend = "· waiting   ? asking   █ running   | refused or ended at once"
+
+/**
+ * Draws one bar per row, over the time from the first arrival to the last end.
+ *
+ * @category drawing
+ * @since 0.1.0
+ */
+export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyArray<string> => {
+  const show = options.show ?? showAsJson
+  const began = Math.min(...rows.map((row) => row.queuedAt))
+  const span = Math.max(...rows.map((row) => row.end)) - began
+  const lines = rows.map((row) => ({
+    label: show(row.label),
+    bar: bar(row, began, span, options.width ?? 40),
+    times: timesOf(row, began),
+    result: show(row.result)
+  }))
+  const widest = (of: "label" | "times") => Math.max(...lines.map((line) => line[of].length))
+  const label = widest("label")
+  const times = widest("times")
+  return lines.map((line) => `${line.label.padEnd(label)}  ${line.bar}  ${line.times.padEnd(times)}  ${line.result}`)
+}
+
+/**
+ * Draws a scenario as it went: its waves, then what differs, then its notes.
+ *
+ * @category drawing
+ * @since 0.1.0
+ */
+export const render = (report: Report, options: Options = {}): string => {
+  const show = options.show ?? showAsJson
+  const waves = report.waves.flatMap((wave, index) => ["", ...drawWave(wave, index, options)])
+  return [
+    `${report.differences.length === 0 ? "✓" : "✗"} ${show(report.name)}`,
+    ...waves.map(indent),
+    ...(report.waves.some((wave) => wave.outcomes.length > 0) ? ["", indent(legend)] : []),
+    ...section("Differences", report.differences.flatMap((it) => differenceLines(it, show))),
+    ...section("Notes", report.notes.map(show))
+  ].join("\n")
+}
+
+/**
+ * Gives the rows of a wave.
+ *
+ * @category drawing
+ * @since 0.1.0
+ */
+export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> =>
+  wave.outcomes.map(({ end, outcome, start }) => ({
+    label: `${outcome.callId} ${outcome.tool}`,
+    queuedAt: 0,
+    asking: askingOf(wave, outcome),
+    ...(start === undefined ? {} : { startedAt: start }),
+    end,
+    result: summary(outcome)
+  }))
+
+/**
+ * Says in a few words what became of a call; may hold text of the model.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const summary = (outcome: ToolOutcome): string => {
+  const replay = "replayOf" in outcome && outcome.replayOf !== undefined ? ` (as ${outcome.replayOf})` : ""
+  switch (outcome._tag) {
+    case "Succeeded":
+      return `Succeeded${outcome.output._tag === "Inline" ? "" : `, ${outcome.output._tag}`}${replay}`
+    case "Failed":
+      return `Failed: ${outcome.origin}${replay}`
+    case "TimedOut":
+      return `TimedOut: ${outcome.which} limit of ${millis(outcome.limitMillis)}${replay}`
+    case "Denied":
+      return `Denied: ${because(outcome.reason)}`
+    case "Cancelled":
+      return `Cancelled: ${outcome.reason}${replay}`
+    case "Skipped":
+      return `Skipped: ${outcome.because}`
+  }
+}
+
+// Utilities
+
+const showAsJson = (text: string): string => JSON.stringify(text).slice(1, -1).replaceAll("\\\"", "\"")
+
+const indent = (line: string): string => line === "" ? "" : `  ${line}`
+
+const section = (title: string, lines: ReadonlyArray<string>): ReadonlyArray<string> =>
+  lines.length === 0 ? [] : ["", `  ${title}`, ...lines.map((line) => `    ${line}`)]
+
+const drawWave = (wave: WaveReport, index: number, options: Options): ReadonlyArray<string> => {
+  const calls = wave.outcomes.length
+  const title = `Wave ${index + 1}, script[${wave.step}]: ${calls} ${calls === 1 ? "call" : "calls"}, ${
+    millis(wave.elapsed)
+  }`
+  return calls === 0 ? [title] : [title, ...bars(rowsOf(wave), options).map(indent)]
+}
+
+const differenceLines = (
+  { expected, got, where }: Difference,
+  show: (text: string) => string
+): ReadonlyArray<string> => [
+  show(where),
+  `  expected ${show(jsonOf(expected))}`,
+  `  got      ${show(jsonOf(got))}`
+]
+
+const jsonOf = (value: unknown): string => {
+  try {
+    return JSON.stringify(value) ?? "nothing"
+  } catch {
+    // a value that a tool made may be a loop or hold a bigint
+    return String(value)
+  }
+}
+
+const bar = (row: Row, began: number, span: number, width: number): string => {
+  const at = (time: number) => span === 0 ? 0 : (time - began) / span * width
+  const cells = Array.from({ length: width }, () => " ")
+  const fill = (from: number, to: number, mark: string) => {
+    // whatever took time has a cell, however short it was
+    const first = Math.min(Math.floor(at(from)), width - 1)
+    for (let cell = first; cell < Math.max(Math.round(at(to)), first + 1); cell++) cells[cell] = mark
+  }
+  if (row.end === row.queuedAt) fill(row.end, row.end, "|")
+  if ((row.startedAt ?? row.end) > row.queuedAt) fill(row.queuedAt, row.startedAt ?? row.end, "·")
+  for (const [from, to] of row.asking ?? []) if (to > from) fill(from, to, "?")
+  if (row.startedAt !== undefined && row.end > row.startedAt) fill(row.startedAt, row.end, "█")
+  else if (row.end > row.queuedAt) fill(row.end, row.end, "|")
+  return cells.join("")
+}
+
+const timesOf = (row: Row, began: number): string =>
+  row.startedAt === undefined || row.startedAt === row.end
+    ? `${row.end - began} ms`
+    : `${row.startedAt - began}–${row.end - began} ms`
+
+const millis = (value: number): string => `${value} ms`
+
+const askingOf = (wave: WaveReport, outcome: ToolOutcome): ReadonlyArray<readonly [from: number, to: number]> => {
+  const open = new Map<string, number>()
+  const spans: Array<readonly [from: number, to: number]> = []
+  for (const event of wave.events) {
+    if (event._tag === "ToolsEnd" || event.index !== outcome.index) continue
+    const at = event.at - outcome.queuedAt
+    if (event._tag === "ToolApprovalRequested") open.set(event.requestId, at)
+    if (event._tag === "ToolApprovalResolved") {
+      spans.push([open.get(event.requestId) ?? at, at])
+      open.delete(event.requestId)
+    }
+  }
+  return spans
+}
+
+const because = (reason: ToolRefusal): string => {
+  switch (reason._tag) {
+    case "PolicyDenied":
+      return `PolicyDenied, ${reason.rule}`
+    case "DuplicateCall":
+      return `DuplicateCall of ${reason.of}${reason.running ? ", which runs" : ""}`
+    case "RuleViolation":
+      return `RuleViolation, ${reason.rule._tag}`
+    case "PermissionDenied":
+      return `PermissionDenied by ${reason.by}`
+    case "InvalidParameters":
+      return ["InvalidParameters,", ...reason.issues.slice(0, 1).flatMap((it) => [it.path, it.message])]
+        .filter((part) => part !== "").join(" ")
+    case "GuardRejected":
+      return `GuardRejected by ${reason.guard}`
+    case "ToolBlocked":
+      return `ToolBlocked, ${reason.because}`
+    default:
+      return reason._tag
+  }
+}

@@ -1,0 +1,49 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Ajv2020 } from "ajv/dist/2020.js"
+import * as Effect from "effect/Effect"
+import { readdirSync, readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+import { run } from "./harness.ts"
+
+const scenarios = fileURLToPath(new URL("../scenarios/", import.meta.url))
+
+const validator = Effect.fnUntraced(function*(of: "config" | "scenario") {
+  const { code, stdout } = yield* run(["schema", of])
+  assert.strictEqual(code, 0)
+  return new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object)
+})
+
+describe("tool-executor schema", () => {
+  it.live("prints a JSON Schema that takes a right config and no wrong one", () =>
+    Effect.gen(function*() {
+      const isConfig = yield* validator("config")
+      assert.isTrue(isConfig({
+        $schema: "./tool-executor.schema.json",
+        rules: [{ _tag: "MaxCalls", tool: "*", max: 3 }],
+        tools: { run_command: { timeout: "10 seconds", retryOnTimeout: false } },
+        policy: { default: "readOnly", allow: ["run_command"] },
+        dedupe: false,
+        output: { maxChars: "unbounded" },
+        environment: ["PATH"]
+      }))
+      for (
+        const wrong of [
+          { colour: true },
+          { policy: { allow: ["rm"] } },
+          { tools: { reed_file: {} } },
+          { tools: { read_file: { maxConcurrent: 0 } } },
+          { dedupe: true }
+        ]
+      ) assert.isFalse(isConfig(wrong), JSON.stringify(wrong))
+    }))
+
+  it.live("prints a JSON Schema that takes every scenario and no unknown key", () =>
+    Effect.gen(function*() {
+      const isScenario = yield* validator("scenario")
+      for (const name of readdirSync(scenarios).filter((it) => it.endsWith(".json"))) {
+        assert.isTrue(isScenario(JSON.parse(readFileSync(scenarios + name, "utf8"))), name)
+      }
+      assert.isFalse(isScenario({ name: "a", tools: {}, script: [], tolls: {} }))
+      assert.isFalse(isScenario({ name: "a", tools: { read: { klass: "ReadOnly" } }, script: [] }))
+    }))
+})

@@ -1,0 +1,167 @@
+/**
+ * The command as people run it: a process of its own.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { spawn } from "node:child_process"
+import { readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+import { folder, openai } from "./harness.ts"
+
+const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+
+interface Options {
+  readonly stdin?: string
+  /** Called with all of each output whenever there is more of it. */
+  readonly onOutput?: (so: { readonly stdout: string; readonly stderr: string }, child: Child) => void
+}
+
+interface Child {
+  readonly signal: (name: "SIGINT" | "SIGTERM") => void
+  readonly closeStdout: () => void
+}
+
+const run = (args: ReadonlyArray<string>, options: Options = {}) =>
+  Effect.callback<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>((resume) => {
+    const child = spawn(process.execPath, [bin, ...args], {
+      stdio: "pipe",
+      env: { ...process.env, NO_COLOR: undefined }
+    })
+    const written = { stdout: "", stderr: "" }
+    const handle: Child = { signal: (name) => child.kill(name), closeStdout: () => child.stdout.destroy() }
+    for (const name of ["stdout", "stderr"] as const) {
+      child[name].setEncoding("utf8").on("data", (text: string) => {
+        written[name] += text
+        options.onOutput?.(written, handle)
+      })
+    }
+    child.on("close", (code) => resume(Effect.succeed({ code, ...written })))
+    child.stdin.on("error", () => undefined).end(options.stdin ?? "")
+    return Effect.sync(() => child.kill("SIGKILL"))
+  })
+
+/** Does something once, the first time it is true. */
+const once = (
+  when: (so: { readonly stdout: string; readonly stderr: string }) => boolean,
+  act: (child: Child) => void
+) => {
+  let done = false
+  return (so: { readonly stdout: string; readonly stderr: string }, child: Child) => {
+    if (done || !when(so)) return
+    done = true
+    act(child)
+  }
+}
+
+const command = (text: string) => JSON.stringify([{ id: "1", name: "run_command", params: { command: text } }])
+
+const tags = (stdout: string) => (JSON.parse(stdout) as ReadonlyArray<Record<string, unknown>>).map((it) => it["_tag"])
+
+describe("the executable", () => {
+  it.live("has the version of its package", () =>
+    Effect.gen(function*() {
+      const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+        readonly version: string
+      }
+      const { code, stdout } = yield* run(["--version"])
+      assert.strictEqual(code, 0)
+      assert.include(stdout, version)
+    }))
+
+  it.live("ends with 0, 1 and 2", () =>
+    Effect.gen(function*() {
+      const { root } = yield* folder({ "a.txt": "alpha" })
+      const message = (path: string) => JSON.stringify(openai(["c", "read_file", { path }]))
+      assert.strictEqual((yield* run(["run", "--root", root], { stdin: message("a.txt") })).code, 0)
+      assert.strictEqual((yield* run(["run", "--root", root], { stdin: message("b.txt") })).code, 1)
+      assert.strictEqual((yield* run(["run", "--root", root], { stdin: "no" })).code, 2)
+      assert.strictEqual((yield* run(["run", "--nope"])).code, 2)
+    }))
+
+  it.live("gives five megabytes of results whole through a pipe", () =>
+    Effect.gen(function*() {
+      const { file, root } = yield* folder({
+        "config.json": {
+          policy: { allow: ["run_command"] },
+          dedupe: false,
+          output: { maxChars: "unbounded", batchChars: "unbounded" }
+        }
+      })
+      const calls = Array.from({ length: 30 }, (_, index) =>
+        ["c" + index, "run_command", {
+          command: `head -c 190000 /dev/zero | tr '\\0' x`
+        }] as const)
+      const { code, stdout } = yield* run(
+        ["run", "--root", root, "--config", file("config.json"), "--events", "none"],
+        {
+          stdin: JSON.stringify(openai(...calls))
+        }
+      )
+      const messages = JSON.parse(stdout) as ReadonlyArray<{ readonly content: string }>
+      assert.strictEqual(code, 0)
+      assert.lengthOf(messages, 30)
+      assert.isTrue(messages.every((it) => it.content.length > 190_000))
+      assert.isAbove(stdout.length, 5_000_000)
+      assert.isTrue(stdout.endsWith("]\n"))
+    }))
+
+  it.live("answers every call at Ctrl-C and lets commands clean up", () =>
+    Effect.gen(function*() {
+      const { read, root } = yield* folder({})
+      const { code, stdout } = yield* run(["run", "--root", root, "--allow", "run_command"], {
+        stdin: command(
+          "trap 'sleep 0.3; echo cleaned > done.txt; exit' TERM; echo ready; while :; do sleep 0.05; done"
+        ),
+        onOutput: once(({ stderr }) => stderr.includes("ready\n"), (child) => child.signal("SIGINT"))
+      })
+      assert.strictEqual(code, 1)
+      assert.deepStrictEqual(tags(stdout), ["Cancelled"])
+      assert.strictEqual(yield* read("done.txt"), "cleaned\n")
+    }))
+
+  it.live("answers every call when it is asked to end", () =>
+    Effect.gen(function*() {
+      const { root } = yield* folder({})
+      const { code, stdout } = yield* run(["run", "--root", root, "--allow", "run_command"], {
+        stdin: command("echo ready; sleep 60"),
+        onOutput: once(({ stderr }) => stderr.includes("ready\n"), (child) => child.signal("SIGTERM"))
+      })
+      assert.strictEqual(code, 1)
+      assert.deepStrictEqual(tags(stdout), ["Cancelled"])
+    }))
+
+  it.live("ends at once at a second Ctrl-C", () =>
+    Effect.gen(function*() {
+      const { root } = yield* folder({})
+      const first = once(({ stderr }) => stderr.includes("ready\n"), (child) => child.signal("SIGINT"))
+      const second = once(({ stdout }) => stdout.endsWith("]\n"), (child) => child.signal("SIGINT"))
+      const { code } = yield* run(["run", "--root", root, "--allow", "run_command"], {
+        stdin: command("trap '' TERM; echo ready; while :; do sleep 0.05; done"),
+        onOutput: (so, child) => {
+          first(so, child)
+          second(so, child)
+        }
+      })
+      assert.strictEqual(code, 130)
+    }))
+
+  it.live("shows what models wrote without obeying it, and no colours to a file", () =>
+    Effect.gen(function*() {
+      const name = "read\u001b[2J\u202e\n✓ fake  Succeeded"
+      const { code, stderr } = yield* run(["run"], { stdin: JSON.stringify([{ name, params: { name } }]) })
+      assert.strictEqual(code, 1)
+      assert.match(stderr, /^[^\p{Cc}\u202e\n]*\n[^\p{Cc}\u202e\n]*\n$/u)
+      assert.include(stderr, "read\\u001b[2J\\u202e\\n✓ fake")
+    }))
+
+  it.live("says so when nobody takes its results", () =>
+    Effect.gen(function*() {
+      const { root } = yield* folder({})
+      const { code, stderr } = yield* run(["run", "--root", root, "--allow", "run_command"], {
+        stdin: command("echo ready; sleep 0.3"),
+        onOutput: once(({ stderr }) => stderr.includes("ready\n"), (child) => child.closeStdout())
+      })
+      assert.strictEqual(code, 1)
+      assert.include(stderr, "standard output: it cannot be written to")
+    }))
+})

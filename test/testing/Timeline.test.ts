@@ -1,0 +1,124 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Scenario from "effect-tool-executor/testing/Scenario"
+import * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
+import * as Timeline from "effect-tool-executor/testing/Timeline"
+import * as Effect from "effect/Effect"
+
+const play = Effect.fnUntraced(function*(input: unknown) {
+  return yield* ScenarioRunner.run(yield* Scenario.decode(input))
+})
+
+describe("Timeline", () => {
+  it("tells waiting, asking and running apart", () => {
+    const lines = Timeline.bars([
+      { label: "a", queuedAt: 1000, startedAt: 1000, end: 1040, result: "Succeeded" },
+      { label: "bcd", queuedAt: 1000, asking: [[1010, 1030]], startedAt: 1040, end: 1100, result: "Succeeded" },
+      { label: "e", queuedAt: 1000, end: 1050, result: "Skipped" },
+      { label: "f", queuedAt: 1000, end: 1000, result: "Denied" }
+    ], { width: 10 })
+    assert.deepStrictEqual(lines, [
+      "a    ████        0–40 ms    Succeeded",
+      "bcd  ·??·██████  40–100 ms  Succeeded",
+      "e    ·····|      50 ms      Skipped",
+      "f    |           0 ms       Denied"
+    ])
+  })
+
+  it("gives whatever took time a place, however short it was", () => {
+    const [line] = Timeline.bars([
+      { label: "a", queuedAt: 0, startedAt: 0, end: 1, result: "" },
+      { label: "b", queuedAt: 0, startedAt: 1, end: 100_000, result: "" }
+    ], { width: 10 })
+    assert.include(line, "█")
+  })
+
+  it("draws calls of no time, and none at all", () => {
+    assert.deepStrictEqual(Timeline.bars([]), [])
+    assert.lengthOf(Timeline.bars([{ label: "a", queuedAt: 5, startedAt: 5, end: 5, result: "" }]), 1)
+  })
+
+  it.effect("draws the waves of a scenario, then what differs, then its notes", () =>
+    Effect.gen(function*() {
+      const report = yield* play({
+        name: "two calls",
+        tools: { read: { class: "ReadOnly", takes: "50 millis" } },
+        policy: { ask: ["read"] },
+        script: [{
+          wave: [{ id: "1", name: "read", params: {} }, { id: "2", name: "nope", params: {} }],
+          expect: { outcomes: [{ tag: "Failed", end: 50 }, { tag: "Denied" }] }
+        }]
+      })
+      assert.strictEqual(
+        Timeline.render(report, { width: 4 }),
+        [
+          "✗ two calls",
+          "",
+          "  Wave 1, script[0]: 2 calls, 50 ms",
+          "    1 read  ████  0–50 ms  Succeeded",
+          "    2 nope  |     0 ms     Denied: ToolNotFound",
+          "",
+          `  ${Timeline.legend}`,
+          "",
+          "  Differences",
+          "    script[0].expect.outcomes[0].tag",
+          "      expected \"Failed\"",
+          "      got      \"Succeeded\"",
+          "",
+          "  Notes",
+          ...report.notes.map((note) => `    ${note}`)
+        ].join("\n")
+      )
+      assert.lengthOf(report.notes, 1)
+    }))
+
+  it.effect("keeps hostile names on their line", () =>
+    Effect.gen(function*() {
+      const report = yield* play({
+        name: "n\u001b[2J\nfake",
+        tools: {},
+        script: [{ wave: [{ id: "1\n2", name: "x\u001b[31m\ny", params: {} }] }]
+      })
+      const text = Timeline.render(report)
+      assert.notInclude(text, "\u001b")
+      assert.lengthOf(text.split("\n"), 6)
+    }))
+
+  it.effect("names the short reason of every outcome", () =>
+    Effect.gen(function*() {
+      const report = yield* play({
+        name: "reasons",
+        tools: {
+          read: { class: "ReadOnly" },
+          fail: { class: "ReadOnly", fails: "no" },
+          hang: { class: "ReadOnly", never: true, timeout: "1 second" },
+          big: { class: "ReadOnly", returns: "x".repeat(20_000) },
+          once: { class: "ReadOnly" },
+          closed: { class: "ReadOnly" }
+        },
+        rules: [{ _tag: "MaxCalls", tool: "once", max: 0 }],
+        policy: { deny: ["closed"] },
+        config: { onExecutionError: "continue" },
+        script: [
+          { cancelCall: "9", at: "500 millis" },
+          {
+            wave: ["read", "read", "fail", "hang", "big", "once", "closed", "nope"].map((name, index) => ({
+              id: String(index + 1),
+              name,
+              params: {}
+            })).concat([{ id: "9", name: "hang", params: { other: true } as {} }])
+          }
+        ]
+      })
+      assert.deepStrictEqual(report.waves[0]?.outcomes.map(({ outcome }) => Timeline.summary(outcome)), [
+        "Succeeded",
+        "Denied: DuplicateCall of 1, which runs",
+        "Failed: handler",
+        "TimedOut: tool limit of 1000 ms",
+        "Succeeded, Artifact",
+        "Denied: RuleViolation, MaxCalls",
+        "Denied: PolicyDenied, deny closed",
+        "Denied: ToolNotFound",
+        "Cancelled: the user stopped it"
+      ])
+    }))
+})
