@@ -175,8 +175,10 @@ export const make: Effect.Effect<
       meta: options.meta ?? {},
       blocked: new Map(),
       waves: new Set(),
-      cancelled: open.closed ? "the batch is closed" : undefined
+      cancelled: open.closed ? "the batch is closed" : undefined,
+      closed: open.closed
     }
+    if (open.closed) state.hub.end()
     open.processes.add(state)
     return ToolProcess.make(engine, state)
   })
@@ -203,7 +205,8 @@ export const make: Effect.Effect<
       for (const process of open.processes) {
         process.cancelled ??= "the batch is closed"
         for (const wave of process.waves) wave.cancel(process.cancelled)
-        process.hub.end()
+        process.closed = true
+        if (process.waves.size === 0) process.hub.end()
       }
       const closed = engine.store.closeBatch(id)
       return Effect.isEffect(closed)

@@ -111,7 +111,10 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
       const outcome = yield* orFail(wave.outcomes[0]!)
       if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
       const { output } = outcome
-      return (yield* schemas.success(output._tag === "Artifact" ? output.preview : output.value)) as Tool.Success<T>
+      if (output._tag !== "Artifact") return (yield* schemas.success(output.value)) as Tool.Success<T>
+      // only another call's outcome can be an artifact here, and the value is no longer there
+      const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
+      return yield* toError({ ...outcome, _tag: "Denied", reason })
     }),
     events: state.hub.stream,
     cancel: (reason) =>

@@ -17,7 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
+import * as Detached from "../internal/detached.ts"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
@@ -118,6 +118,9 @@ export class Attempt {
   private bound: Fiber.Fiber<void> | undefined
   private controller: AbortController | undefined
   private modelText: string | undefined
+  /** The handler has returned: what fails after that is its output. */
+  private returned = false
+  private exit: Exit.Exit<unknown, unknown> | undefined
   private readonly host: Host
   private readonly call: AttemptedCall
   private readonly tool: RegisteredTool
@@ -164,31 +167,32 @@ export class Attempt {
     })
     const whole = tool.retry === undefined
       ? once
-      : Effect.retry(once, { schedule: tool.retry, while: (failure) => !this.isOver && tool.isRetryable(failure) })
-    const fiber = Effect.runForkWith(context)(Effect.flatMap(
-      whole,
-      tool.modelText === undefined ? tool.encode : (value) => {
-        this.modelText = tool.modelText!(value)
-        return tool.encode(value)
-      }
-    ))
+      : Effect.retry(once, { schedule: tool.retry, while: (failure) => !this.isOver && this.isRetryable(failure) })
+    const fiber = Effect.runForkWith(context)(Effect.flatMap(whole, (value) => {
+      this.returned = true
+      if (tool.modelText !== undefined) this.modelText = tool.modelText(value)
+      return tool.encode(value)
+    }))
     this.fiber = fiber
     const exit = fiber.pollUnsafe()
     if (exit !== undefined) return this.onExit(exit)
     fiber.addObserver((late) => this.onExit(late))
     // a handler may cancel its own call before it first waits
-    if (this.pending !== undefined && this.openCommits === 0) return this.settle(this.pending)
+    if (this.pending !== undefined) return this.stopNow(this.pending)
     this.watch()
   }
 
   /** Ends the attempt from outside; a commit under way is waited for, within its bound. */
   stop(end: End): void {
     if (this.isOver || this.pending !== undefined) return
-    if (this.fiber !== undefined && this.openCommits === 0) return this.settle(end)
     this.pending = end
-    if (this.fiber === undefined) return
+    if (this.fiber !== undefined) this.stopNow(end)
+  }
+
+  private stopNow(end: End): void {
+    if (this.openCommits === 0) return this.settle(end)
     this.controller?.abort()
-    this.fiber.interruptUnsafe()
+    this.fiber?.interruptUnsafe()
     this.bound = this.after(this.host.commitMillis, () => {
       if (this.phase === "running") this.settle({ ...end, openCommits: this.openCommits } as End)
     })
@@ -214,17 +218,20 @@ export class Attempt {
           this.openCommits--
           if (this.isOver) return
           if (Exit.isSuccess(exit)) this.commits++
-          if (this.pending !== undefined && this.openCommits === 0) this.settle(this.pending)
+          if (this.openCommits > 0) return
+          if (this.exit !== undefined) this.onExit(this.exit)
+          // interrupted already: it ends now, unless it is deaf
+          else if (this.pending !== undefined) this.after(0, () => this.isOver || this.settle(this.pending!))
         }))
     }))
   }
 
   private onExit(exit: Exit.Exit<unknown, unknown>): void {
     if (this.isOver) return
-    if (this.pending !== undefined) {
-      if (this.openCommits === 0) this.settle(this.pending)
-      return
-    }
+    // a commit in a fiber of the handler's own may outlive the handler; it is waited for like the handler
+    this.exit = exit
+    if (this.openCommits > 0) return
+    if (this.pending !== undefined) return this.settle(this.pending)
     if (Exit.isSuccess(exit)) this.succeed(exit.value)
     else this.settle(this.failure(exit.cause))
   }
@@ -246,18 +253,10 @@ export class Attempt {
     this.phase = "ending"
     this.wakeWatch?.()
     const [truncated, store] = applied
-    let open = true
-    const finish = (kept: typeof truncated) => {
-      if (!open) return
-      open = false
-      storing.interruptUnsafe()
-      timer.interruptUnsafe()
-      this.phase = "running"
+    Detached.start(store, this.context, storeMillis, (exit) => {
+      const kept = exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated
       this.settle({ _tag: "Succeeded", output: kept, ...continuation })
-    }
-    const storing = Effect.runForkWith(this.context)(store)
-    const timer = this.after(storeMillis, () => finish(truncated))
-    storing.addObserver((exit) => finish(Exit.isSuccess(exit) ? exit.value : truncated))
+    })
   }
 
   private failure(cause: Cause.Cause<unknown>): End {
@@ -274,14 +273,14 @@ export class Attempt {
         ...continuation
       }
     }
-    if (Schema.isSchemaError(error.value)) return this.resultFailure(error.value.message)
+    if (this.returned) return this.resultFailure(String(error.value))
     const encoded = this.now(tool.encodeFailure(error.value))
-    const value = encoded === undefined ? String(error.value) : encoded
+    const value = encoded === undefined ? this.text(error.value) : encoded
     return {
       _tag: "Failed",
       error: value,
       origin: "handler",
-      retryable: tool.isRetryable(error.value),
+      retryable: this.isRetryable(error.value),
       modelText: cut(`"${tool.name}" failed: ${this.text(value)}`, this.host.outputLimit(), " [cut]"),
       ...continuation
     }
@@ -307,7 +306,15 @@ export class Attempt {
     try {
       return textOf(value)
     } catch {
-      return String(value)
+      return "it gave a value that has no text"
+    }
+  }
+
+  private isRetryable(failure: unknown): boolean {
+    try {
+      return this.tool.isRetryable(failure)
+    } catch {
+      return true
     }
   }
 

@@ -10,6 +10,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import * as Detached from "../internal/detached.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import type { Answer, Refused, Reservation, StateStoreError } from "../store/StateStore.ts"
@@ -41,7 +42,7 @@ export interface Settings {
 }
 
 /**
- * Lets an effect be interrupted that stands in a region that cannot be.
+ * Makes an effect as interruptible as the caller is.
  *
  * @category models
  * @since 0.1.0
@@ -78,7 +79,11 @@ export class Calls implements Owner, Host {
   private readonly settings: Settings
   private readonly watcher: Watcher
   private readonly context: Context.Context<never>
+  /** As interruptible as the caller is, for where the wave waits. */
+  private readonly restore: Restore
   private readonly contexts = new Map<RegisteredTool, Context.Context<never>>()
+  /** What calls that do not run yet wait for. */
+  private readonly waits = new Set<{ readonly calls: ReadonlyArray<CallState>; readonly stop: () => void }>()
   /** In stop mode: calls behind this place do not start. */
   private stopAt = Infinity
   private stoppedBy = ""
@@ -89,6 +94,7 @@ export class Calls implements Owner, Host {
     wave: ReadonlyArray<ToolCall>,
     settings: Settings,
     context: Context.Context<never>,
+    restore: Restore,
     watcher: Watcher
   ) {
     this.engine = engine
@@ -96,6 +102,7 @@ export class Calls implements Owner, Host {
     this.settings = settings
     this.watcher = watcher
     this.context = context
+    this.restore = restore
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
     const parent = caller instanceof LiveContext && caller.call.outcome === undefined ? caller.call : undefined
@@ -110,14 +117,14 @@ export class Calls implements Owner, Host {
   }
 
   /** Dispatches a call, at once or by an effect where something has to be waited for; true if it goes on to its permits. */
-  dispatch(call: CallState, restore: Restore): boolean | Effect.Effect<boolean> {
+  dispatch(call: CallState): boolean | Effect.Effect<boolean> {
     const { engine, process } = this
     const now = this.now()
     const claims = Stages.claims(engine, process, call, now)
-    if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims }, restore)
+    if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
     const answer = claims.length === 0 ? undefined : engine.store.reserve(call.call.id, claims, now)
     const go = (reserved: Reservation | Refused | StateStoreError | undefined) =>
-      this.dispatched(call, Stages.reserved(engine, process, call, reserved), restore)
+      this.dispatched(call, Stages.reserved(engine, process, call, reserved))
     if (!Effect.isEffect(answer)) return go(answer)
     return Effect.flatMap(Effect.catch(answer, (error) => Effect.succeed(error)), (it) => {
       const admitted = go(it)
@@ -125,14 +132,22 @@ export class Calls implements Owner, Host {
     })
   }
 
-  private dispatched(call: CallState, it: Stages.Dispatched, restore: Restore): boolean | Effect.Effect<boolean> {
+  private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
     // it may have been cancelled while it was dispatched anew: then what it has reserved goes back
     if (call.outcome !== undefined) return this.giveBack(call)
     switch (it._tag) {
       case "Admitted": {
         const resources = Stages.resources(call)
-        if (Effect.isEffect(resources)) return Effect.map(restore(resources), (found) => this.admit(call, found))
-        return this.admit(call, resources)
+        if (!Effect.isEffect(resources)) return this.admit(call, resources)
+        return Effect.map(
+          this.wait(
+            [call],
+            Effect.map(resources, (found) => {
+              call.resources = found
+            })
+          ),
+          () => this.admit(call, call.resources)
+        )
       }
       case "Decided":
         this.settle(call, it.end)
@@ -157,7 +172,7 @@ export class Calls implements Owner, Host {
     const enter = (admitted: boolean) => {
       if (admitted) this.engine.pools.enter([call])
     }
-    const admitted = this.dispatch(call, Effect.interruptible)
+    const admitted = this.dispatch(call)
     if (typeof admitted === "boolean") enter(admitted)
     else this.detach(Effect.uninterruptible(Effect.map(admitted, enter)))
   }
@@ -290,15 +305,41 @@ export class Calls implements Owner, Host {
       if (call.reservation !== undefined) this.record(this.engine.store.release(call.reservation))
       this.watcher.freed()
     })
+    this.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.engine.orphans.confirm(fiber))))
   }
 
-  /** Ends a call that has no outcome yet; one whose turn has not come is only marked. */
-  cancel(call: CallState, reason: string): void {
-    if (call.outcome !== undefined) return
-    if (call.attempt !== undefined) call.attempt.stop({ _tag: "Cancelled", started: true, reason })
-    else if (call.state !== "new" || call.joined !== undefined) {
-      this.settle(call, { _tag: "Cancelled", started: false, reason })
-    } else call.decided ??= { _tag: "Cancelled", started: false, reason }
+  /** Ends those that have no outcome yet; one whose turn has not come is only marked. */
+  cancel(calls: ReadonlyArray<CallState>, reason: string): void {
+    const end: End = { _tag: "Cancelled", started: false, reason }
+    // all are marked before the first is ended: what it frees must start none of the others
+    for (const call of calls) if (call.attempt === undefined) call.decided ??= end
+    for (const call of calls) {
+      if (call.outcome !== undefined) continue
+      if (call.attempt !== undefined) call.attempt.stop({ ...end, started: true })
+      else if (call.state !== "new" || call.joined !== undefined) this.settle(call, call.decided ?? end)
+    }
+    for (const wait of this.waits) if (wait.calls.every((call) => call.decided !== undefined)) wait.stop()
+  }
+
+  /**
+   * Waits for an effect on behalf of calls that do not run yet. Cancelling them
+   * ends the wait, and nobody waits for an effect that is deaf.
+   */
+  wait(calls: ReadonlyArray<CallState>, effect: Effect.Effect<void>): Effect.Effect<void> {
+    return this.restore(Effect.callback<void>((resume) => {
+      let detached: Detached.Wait | undefined
+      const wait = {
+        calls,
+        stop: () => {
+          this.waits.delete(wait)
+          detached?.stop()
+          resume(Effect.void)
+        }
+      }
+      this.waits.add(wait)
+      detached = Detached.start(effect, this.context, Infinity, wait.stop)
+      return Effect.sync(wait.stop)
+    }))
   }
 
   private contextOf(tool: RegisteredTool): Context.Context<never> {

@@ -84,4 +84,6 @@ export interface ProcessState {
   readonly waves: Set<Wave>
   /** Why the process was cancelled; once set it stays. */
   cancelled: string | undefined
+  /** The batch is over: when the last wave has ended, so have the events. */
+  closed: boolean
 }

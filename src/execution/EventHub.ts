@@ -50,6 +50,7 @@ export class EventHub {
   /** Everything told here is told there, too. */
   private readonly parent: EventHub | undefined
   private readonly readers = new Set<Reader>()
+  private ended = false
 
   constructor(capacity: number, parent?: EventHub) {
     this.capacity = capacity
@@ -83,6 +84,7 @@ export class EventHub {
         Effect.map(Queue.unbounded<ToolEvent, Cause.Done>(), (queue) => {
           const reader = { queue }
           this.readers.add(reader)
+          if (this.ended) Queue.endUnsafe(queue)
           return reader
         }),
         (reader) =>
@@ -102,6 +104,7 @@ export class EventHub {
 
   /** Ends every stream after what it has still to read. */
   end(): void {
+    this.ended = true
     for (const { queue } of this.readers) Queue.endUnsafe(queue)
   }
 }

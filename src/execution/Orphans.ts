@@ -32,14 +32,18 @@ export class Orphans {
   private total = 0
   private blocked = 0
 
-  /** Lists a fiber until it ends; then `onEnd` is called. */
+  /** Lists a fiber until it ends; then `onEnd` is called. It counts from `confirm` on: one that is just ending does not. */
   add(fiber: Fiber.Fiber<unknown, unknown>, orphan: Orphan, onEnd: () => void): void {
-    this.total++
     this.running.set(fiber, orphan)
     fiber.addObserver(() => {
       this.running.delete(fiber)
       onEnd()
     })
+  }
+
+  /** Counts the orphan of a fiber, if it still is one. */
+  confirm(fiber: Fiber.Fiber<unknown, unknown>): void {
+    if (this.running.has(fiber)) this.total++
   }
 
   /** Counts a commit, report or artifact that came after the outcome. */

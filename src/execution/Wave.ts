@@ -49,7 +49,15 @@ export class Wave implements Watcher {
   get run(): Effect.Effect<ToolOutcome.WaveResult> {
     return Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(Effect.context<never>(), (context) => {
-        const calls = this.calls = new Calls(this.engine, this.process, this.wave, this.settings, context, this)
+        const calls = this.calls = new Calls(
+          this.engine,
+          this.process,
+          this.wave,
+          this.settings,
+          context,
+          restore,
+          this
+        )
         this.process.waves.add(this)
         return Effect.matchCauseEffect(this.body(calls, restore), {
           onSuccess: () => Effect.sync(() => this.end(calls)),
@@ -68,12 +76,12 @@ export class Wave implements Watcher {
 
   /** Ends every call that has no outcome yet; the wave goes on to its end. */
   cancel(reason: string): void {
-    for (const call of this.calls?.all ?? []) this.calls?.cancel(call, reason)
+    this.calls?.cancel(this.calls.all, reason)
   }
 
   /** Ends the calls of an id. */
   cancelId(id: string, reason: string): void {
-    for (const call of this.calls?.all ?? []) if (call.call.id === id) this.calls?.cancel(call, reason)
+    this.calls?.cancel(this.calls.all.filter((call) => call.call.id === id), reason)
   }
 
   settled(): void {
@@ -90,7 +98,7 @@ export class Wave implements Watcher {
     const registry = this.engine.handlers.current()
     for (const call of calls.all) {
       const waits = Stages.arrive(this.engine, this.process, registry, call, calls.now())
-      if (waits !== undefined) yield* restore(waits)
+      if (waits !== undefined) yield* calls.wait([call], waits)
     }
     const items = calls.all.map((call): Waves.Item => ({
       class: call.decided === undefined ? call.tool!.class : "ShortCircuit",
@@ -107,7 +115,7 @@ export class Wave implements Watcher {
     run: ReadonlyArray<CallState>,
     restore: Restore
   ) {
-    if (this.engine.guards.length > 0) yield* restore(Stages.guard(this.engine, this.process, run, calls.now()))
+    if (this.engine.guards.length > 0) yield* calls.wait(run, Stages.guard(this.engine, this.process, run, calls.now()))
     const admitted: Array<CallState> = []
     this.runPending = run.length
     for (const call of run) {
@@ -115,7 +123,7 @@ export class Wave implements Watcher {
         calls.settle(call, calls.skipped())
         continue
       }
-      const dispatched = calls.dispatch(call, restore)
+      const dispatched = calls.dispatch(call)
       if (typeof dispatched === "boolean" ? dispatched : yield* dispatched) admitted.push(call)
     }
     for (let i = 0; i < admitted.length; i += chunk) {
@@ -135,8 +143,8 @@ export class Wave implements Watcher {
   private abort(calls: Calls): Effect.Effect<void> {
     return Effect.suspend(() => {
       const reason = "the caller was interrupted"
+      calls.cancel(calls.all, reason)
       for (const call of calls.all) {
-        calls.cancel(call, reason)
         if (call.attempt === undefined) calls.settle(call, { _tag: "Cancelled", started: false, reason })
       }
       const quiet = (settledOnly: boolean) =>
@@ -162,6 +170,7 @@ export class Wave implements Watcher {
       (heartbeat && outcome!._tag !== "Cancelled" && outcome!._tag !== "Skipped") ||
       ("hasContinueRule" in outcome! && outcome.hasContinueRule)
     )
+    if (this.process.closed && this.process.waves.size === 0) this.process.hub.end()
     return { outcomes, needsContinuation, toolMessages }
   }
 
@@ -172,6 +181,7 @@ export class Wave implements Watcher {
     this.deadlineFiber = calls.detach(Effect.andThen(
       Effect.sleep(Math.max(0, deadline - calls.now())),
       Effect.sync(() => {
+        this.deadlineFiber = undefined
         for (const call of calls.all) {
           if (call.state !== "waiting" && call.joined === undefined) continue
           calls.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })

@@ -1,6 +1,8 @@
 /**
  * One text for every JSON value: object keys sorted at every depth, arrays in
  * order. Two values have the same text exactly when they are the same JSON.
+ * Maps, sets, big integers and numbers that are not finite, which JSON does not
+ * have, are told apart, too.
  */
 
 /** Gives the canonical text of a JSON value; `undefined` properties are left out, as `JSON.stringify` does. */
@@ -8,7 +10,11 @@ export const canonicalJson = (value: unknown): string => JSON.stringify(sorted(v
 
 /** A copy with its keys in order, since `JSON.stringify` is far faster than building the text here. */
 const sorted = (value: unknown): unknown => {
+  if (typeof value === "number" && !Number.isFinite(value)) return tagged("number", String(value))
+  if (typeof value === "bigint") return tagged("bigint", String(value))
   if (typeof value !== "object" || value === null) return value
+  if (value instanceof Map) return tagged("map", sorted(Array.from(value)))
+  if (value instanceof Set) return tagged("set", sorted(Array.from(value)))
   if (Array.isArray(value)) return value.map(sorted)
   if ("toJSON" in value && typeof value.toJSON === "function") return sorted(value.toJSON())
   const copy: Record<string, unknown> = {}
@@ -20,6 +26,9 @@ const sorted = (value: unknown): unknown => {
   }
   return copy
 }
+
+/** What JSON has no text for, told apart from what it has. */
+const tagged = (kind: string, value: unknown): unknown => ({ "\u0000": kind, value })
 
 /** Sorts in place; most objects have few keys, and for those an insertion is several times faster than `sort`. */
 const inOrder = (keys: Array<string>): Array<string> => {

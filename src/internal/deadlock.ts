@@ -7,13 +7,13 @@
  */
 
 /** What is known of a call: what it holds, what it waits for, who waits for it. */
-interface Node {
-  readonly permits: ReadonlyArray<{ readonly holders: ReadonlySet<Node>; readonly isShared: boolean }>
+interface Node<T> {
+  readonly permits: ReadonlyArray<{ readonly holders: ReadonlySet<T>; readonly isShared: boolean }>
   readonly held: number
   readonly state: "new" | "waiting" | "ready" | "left"
-  readonly parent: Node | undefined
-  readonly children: ReadonlySet<Node> | undefined
-  readonly joined: Node | undefined
+  readonly parent: T | undefined
+  readonly children: ReadonlySet<T> | undefined
+  readonly joined: T | undefined
 }
 
 /**
@@ -23,28 +23,36 @@ interface Node {
  * **Details**
  *
  * A waiting call goes on when any holder of its permit does; a running call
- * goes on when all calls its handler made do. A call met again on the way
- * counts as stuck.
+ * goes on when all calls its handler made do. Who goes on is found by starting
+ * from those that wait for nobody, until nobody is added.
  */
-export const findDeadlock = <T extends Node>(ticket: T): T | undefined => {
-  const met = new Set<Node>()
-  const free = new Set<Node>()
-  let nested: Node | undefined
-  const goesOn = (node: Node): boolean => {
-    if (free.has(node)) return true
-    if (met.has(node)) return false
-    met.add(node)
-    const waits = node.joined !== undefined || node.state === "waiting"
-    const permit = node.permits[node.held]
-    const able = node.joined !== undefined
-      ? goesOn(node.joined)
-      : node.state === "waiting"
-      ? permit === undefined || permit.isShared || Array.from(permit.holders).some(goesOn)
-      : Array.from(node.children ?? []).every(goesOn)
-    if (able) free.add(node)
-    // of several the one nearest to the start of the search
-    else if (waits && node.parent !== undefined) nested = node
-    return able
-  }
-  return goesOn(ticket) ? undefined : nested as T | undefined
+export const findDeadlock = <T extends Node<T>>(ticket: T): T | undefined => {
+  const reachable = new Set<T>([ticket])
+  for (const node of reachable) for (const next of waitsFor(node)) reachable.add(next)
+  const free = new Set<T>()
+  let before: number
+  do {
+    before = free.size
+    for (const node of reachable) if (!free.has(node) && goesOn(node, free)) free.add(node)
+  } while (free.size > before)
+  if (free.has(ticket)) return undefined
+  // of several the one nearest to the start of the search
+  for (const node of reachable) if (!free.has(node) && node.parent !== undefined && isWaiting(node)) return node
+  return undefined
+}
+
+const isWaiting = <T extends Node<T>>(node: T): boolean => node.joined !== undefined || node.state === "waiting"
+
+const waitsFor = <T extends Node<T>>(node: T): Iterable<T> =>
+  node.joined !== undefined
+    ? [node.joined]
+    : node.state === "waiting"
+    ? node.permits[node.held]?.holders ?? []
+    : node.children ?? []
+
+const goesOn = <T extends Node<T>>(node: T, free: ReadonlySet<T>): boolean => {
+  if (node.joined !== undefined) return free.has(node.joined)
+  if (node.state !== "waiting") return Array.from(node.children ?? []).every((child) => free.has(child))
+  const permit = node.permits[node.held]
+  return permit === undefined || permit.isShared || Array.from(permit.holders).some((holder) => free.has(holder))
 }

@@ -77,7 +77,7 @@ export const make = (options: Options, store: ArtifactStore["Service"] | undefin
       if (store === undefined) return truncated
       return [
         truncated,
-        Effect.map(store.put(from.owner, text), (ref): Output => {
+        Effect.map(Effect.suspend(() => store.put(from.owner, text)), (ref): Output => {
           const marker = `\n[preview: ${text.length} characters in all, kept as artifact ${ref.id}. ${from.readOn}]`
           const preview = cut(previewText(value, options), Math.max(0, limit - marker.length), "")
           return { _tag: "Artifact", ref, preview, modelText: cut(preview + marker, limit, "") }

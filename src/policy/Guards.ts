@@ -8,7 +8,9 @@
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import { within } from "../internal/detached.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
 
 /**
@@ -56,24 +58,16 @@ export const check = (
   timeoutMillis: number
 ): Effect.Effect<Verdict> => {
   let asked = "guard"
-  return Effect.suspend(() =>
-    Effect.forEach(guards, (guard) =>
-      Effect.suspend(() => {
-        asked = guard.name
-        return guard.check(call)
-      }), { discard: true })
-  ).pipe(
-    Effect.timeoutOrElse({ duration: timeoutMillis, orElse: () => Effect.fail("it took too long") }),
-    Effect.matchCauseEffect({
-      onSuccess: () => Effect.void as Effect.Effect<Verdict>,
-      onFailure: (cause) =>
-        Cause.hasInterruptsOnly(cause)
-          ? Effect.interrupt
-          : Effect.succeed<Verdict>({
-            _tag: "GuardRejected",
-            guard: asked,
-            reason: Option.getOrElse(Cause.findErrorOption(cause), () => "it failed")
-          })
-    })
-  )
+  const all = Effect.forEach(guards, (guard) =>
+    Effect.suspend(() => {
+      asked = guard.name
+      return guard.check(call)
+    }), { discard: true })
+  return Effect.map(within(all, timeoutMillis), (exit): Verdict => {
+    if (exit !== undefined && Exit.isSuccess(exit)) return undefined
+    const reason = exit === undefined
+      ? "it took too long"
+      : Option.getOrElse(Cause.findErrorOption(exit.cause), () => "it failed")
+    return { _tag: "GuardRejected", guard: asked, reason }
+  })
 }

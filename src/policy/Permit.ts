@@ -8,6 +8,7 @@
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
 import * as MutableList from "effect/MutableList"
 import * as Semaphore from "effect/Semaphore"
 import type { RegisteredTool } from "../ToolHandlers.ts"
@@ -63,6 +64,8 @@ export class Permit {
   private readonly context: Context.Context<never>
   private readonly waiting = MutableList.make<Ticket>()
   private taking = false
+  /** Stands in the semaphore's own queue already. */
+  private outside: Fiber.Fiber<number> | undefined
 
   constructor(options: {
     readonly kind: Permit["kind"]
@@ -79,14 +82,23 @@ export class Permit {
 
   /** Takes a permit now, unless others wait or none is free. */
   tryTake(ticket: Ticket): boolean {
-    if (this.waiting.length > 0) return false
-    const taken = this.run(this.semaphore.takeIfAvailable(1)).pollUnsafe()
-    if (taken?._tag !== "Success" || !taken.value) return false
+    if (this.waiting.length > 0 || this.taking) return false
+    if (this.isShared) {
+      // in turn with code outside, not ahead of it
+      const fiber = this.run(this.semaphore.take(1))
+      if (fiber.pollUnsafe() === undefined) {
+        this.outside = fiber
+        return false
+      }
+    } else {
+      const taken = this.run(this.semaphore.takeIfAvailable(1)).pollUnsafe()
+      if (taken?._tag !== "Success" || !taken.value) return false
+    }
     this.holders.add(ticket)
     return true
   }
 
-  /** Queues the ticket; `granted` is called with the next one whose turn it is. */
+  /** Queues the ticket. `granted` is called if a shared semaphore lets one in; else `release` hands over. */
   wait(ticket: Ticket, granted: (ticket: Ticket) => void): void {
     MutableList.append(this.waiting, ticket)
     if (this.isShared) this.takeFromOutside(granted)
@@ -96,7 +108,8 @@ export class Permit {
   release(ticket: Ticket, granted: (ticket: Ticket) => void): void {
     if (!this.holders.delete(ticket)) return
     this.blocked = undefined
-    const next = this.next()
+    // a shared semaphore says itself whose turn it is
+    const next = this.isShared ? undefined : this.next()
     if (next === undefined) {
       this.run(this.semaphore.release(1))
     } else {
@@ -122,7 +135,9 @@ export class Permit {
   private takeFromOutside(granted: (ticket: Ticket) => void): void {
     if (this.taking) return
     this.taking = true
-    this.run(this.semaphore.take(1)).addObserver(() => {
+    const fiber = this.outside ?? this.run(this.semaphore.take(1))
+    this.outside = undefined
+    fiber.addObserver(() => {
       this.taking = false
       const next = this.next()
       if (next === undefined) {

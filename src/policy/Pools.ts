@@ -148,12 +148,16 @@ const fromClasses = (
     ticket.held++
     advance(ticket)
   }
+  const grantedFromOutside = (ticket: Ticket): void => {
+    granted(ticket)
+    drain()
+  }
   const advance = (ticket: Ticket): void => {
     while (ticket.held < ticket.permits.length) {
       const next = ticket.permits[ticket.held]!
       if (!next.tryTake(ticket)) {
         ticket.state = "waiting"
-        next.wait(ticket, granted)
+        next.wait(ticket, grantedFromOutside)
         if (next.blocked !== undefined) ticket.onBlocked(next.blocked)
         else if (nested > 0) check(ticket, next.name)
         return
