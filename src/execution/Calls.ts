@@ -327,18 +327,19 @@ export class Calls implements Owner, Host {
    */
   wait(calls: ReadonlyArray<CallState>, effect: Effect.Effect<void>): Effect.Effect<void> {
     return this.restore(Effect.callback<void>((resume) => {
-      let detached: Detached.Wait | undefined
-      const wait = {
+      const running: { wait?: Detached.Wait } = {}
+      const entry = {
         calls,
         stop: () => {
-          this.waits.delete(wait)
-          detached?.stop()
+          this.waits.delete(entry)
+          running.wait?.stop()
           resume(Effect.void)
         }
       }
-      this.waits.add(wait)
-      detached = Detached.start(effect, this.context, Infinity, wait.stop)
-      return Effect.sync(wait.stop)
+      this.waits.add(entry)
+      // it may end, and thus be taken off the list, before it is noted
+      running.wait = Detached.start(effect, this.context, Infinity, entry.stop)
+      return Effect.sync(entry.stop)
     }))
   }
 
