@@ -32,9 +32,14 @@ describe("canonicalJson", () => {
     assert.notStrictEqual(canonicalJson(parsed(`{"__proto__":{"a":1}}`)), canonicalJson({}))
   })
 
+  it("tells apart what JSON has no text for", () => {
+    const values = [null, NaN, Infinity, -Infinity, 1n, new Map([["a", 1]]), new Map([["a", 2]]), new Set(["a"]), {}]
+    assert.strictEqual(new Set(values.map(canonicalJson)).size, values.length)
+  })
+
   it("leaves out what JSON leaves out", () => {
     assert.strictEqual(canonicalJson({ a: undefined, b: () => 1, c: 1 }), `{"c":1}`)
-    assert.strictEqual(canonicalJson([undefined, NaN]), "[null,null]")
+    assert.strictEqual(canonicalJson([undefined]), "[null]")
     assert.strictEqual(canonicalJson(undefined), "null")
   })
 
