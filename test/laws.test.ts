@@ -55,15 +55,21 @@ const completions = ({ events }: Played) =>
 /** The outcome is that of another call's execution. */
 const isShared = (outcome: ToolOutcome.ToolOutcome): boolean => "replayOf" in outcome && outcome.replayOf !== undefined
 
-/** Most calls that ran at once, by what `group` says of them; a call runs from its start to its outcome. */
-const peak = ({ events }: Played, group: (tool: string) => boolean): number => {
+/**
+ * Most calls that ran at once, of the tools in the group. By their times, not by
+ * the order of events: two processes are observed by two streams.
+ */
+const peak = (played: Played, group: (tool: string) => boolean): number => {
+  const changes = completions(played).flatMap((outcome) => {
+    const { duration, startedAt, tool } = outcome
+    if (startedAt === undefined || duration === undefined || isShared(outcome) || !group(tool)) return []
+    return duration === 0 ? [] : [{ at: startedAt, change: 1 }, { at: startedAt + duration, change: -1 }]
+  })
   let now = 0
   let most = 0
-  for (const event of events) {
-    if (event._tag === "ToolCallStart" && group(event.tool)) most = Math.max(most, ++now)
-    if (
-      event._tag === "ToolCallComplete" && event.outcome.attempt > 0 && !isShared(event.outcome) && group(event.tool)
-    ) now--
+  for (const { change } of changes.toSorted((a, b) => a.at - b.at || a.change - b.change)) {
+    now += change
+    most = Math.max(most, now)
   }
   return most
 }

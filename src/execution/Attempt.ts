@@ -336,6 +336,9 @@ export class Attempt {
       // clean-up that does not wait is over by now
       if (fiber.pollUnsafe() === undefined) running = fiber
     }
+    // a wave may be long: what is over holds on to nothing
+    this.exit = this.pending = this.fiber = undefined
+    this.context = Context.empty()
     this.host.ended(this.call, end, running)
   }
 

@@ -13,7 +13,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Detached from "../internal/detached.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
-import type { Answer, Refused, Reservation, StateStoreError } from "../store/StateStore.ts"
+import { type Answer, type Refused, type Reservation, StateStoreError } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
@@ -122,14 +122,24 @@ export class Calls implements Owner, Host {
     const now = this.now()
     const claims = Stages.claims(engine, process, call, now)
     if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
-    const answer = claims.length === 0 ? undefined : engine.store.reserve(call.call.id, claims, now)
+    const answer = claims.length === 0 ? undefined : this.ask(() => engine.store.reserve(call.call.id, claims, now))
     const go = (reserved: Reservation | Refused | StateStoreError | undefined) =>
       this.dispatched(call, Stages.reserved(engine, process, call, reserved))
     if (!Effect.isEffect(answer)) return go(answer)
-    return Effect.flatMap(Effect.catch(answer, (error) => Effect.succeed(error)), (it) => {
+    const failed = (cause: unknown) => Effect.succeed(new StateStoreError({ operation: "reserve", cause }))
+    return Effect.flatMap(Effect.catchCause(answer, failed), (it) => {
       const admitted = go(it)
       return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
     })
+  }
+
+  /** What the store answers; a driver that throws has failed like one that says so. */
+  private ask<A>(question: () => Answer<A>): Answer<A> {
+    try {
+      return question()
+    } catch (cause) {
+      return Effect.die(cause)
+    }
   }
 
   private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
@@ -190,7 +200,7 @@ export class Calls implements Owner, Host {
     const { engine, settings } = this
     const tool = call.tool!
     call.startedAt = now
-    if (tool.class !== "ReadOnly") this.record(engine.store.mutated(engine.principal))
+    if (tool.class !== "ReadOnly") this.record(() => engine.store.mutated(engine.principal))
     const limit = this.process.budget.limit(
       Math.min(tool.timeoutMillis ?? engine.executionMillis, settings.timeoutMillis),
       now
@@ -244,12 +254,14 @@ export class Calls implements Owner, Host {
     if (reservation === undefined) return this.conclude(call, outcome, fiber)
     this.engine.leaders.delete(reservation.id)
     const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined)
-    this.record(this.engine.store.settle(reservation, settlement, now), () => this.conclude(call, outcome, fiber))
+    this.record(() => this.engine.store.settle(reservation, settlement, now), () => this.conclude(call, outcome, fiber))
   }
 
   private mark(call: CallState, outcome: ToolOutcome.ToolOutcome): void {
     if (outcome.startedAt === undefined && call.counted) this.process.budget.giveBack()
-    if (outcome._tag === "Succeeded") this.process.batch.outputChars += outcome.output.modelText.length
+    if (outcome._tag === "Succeeded" && !this.settings.wholeOutputs) {
+      this.process.batch.outputChars += outcome.output.modelText.length
+    }
     if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && !outcome.replayOf) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
       this.process.blocked.set(outcome.tool, `call ${outcome.callId} ${what} and is not worth a retry in this turn`)
@@ -302,7 +314,8 @@ export class Calls implements Owner, Host {
       this.lingering--
       patience?.interruptUnsafe()
       this.engine.pools.leave(call)
-      if (call.reservation !== undefined) this.record(this.engine.store.release(call.reservation))
+      const { reservation } = call
+      if (reservation !== undefined) this.record(() => this.engine.store.release(reservation))
       this.watcher.freed()
     })
     this.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.engine.orphans.confirm(fiber))))
@@ -363,7 +376,7 @@ export class Calls implements Owner, Host {
     if (reservation === undefined) return false
     this.engine.leaders.delete(reservation.id)
     const nothing = { started: false, key: "release", windowMillis: 0, value: undefined } as const
-    this.record(this.engine.store.settle(reservation, nothing, this.now()))
+    this.record(() => this.engine.store.settle(reservation, nothing, this.now()))
     return false
   }
 
@@ -376,7 +389,8 @@ export class Calls implements Owner, Host {
   }
 
   /** Notes something in the store; `then` when it is noted, at once if the store answers at once. */
-  private record(answer: Answer<void>, then?: () => void): void {
+  private record(question: () => Answer<void>, then?: () => void): void {
+    const answer = this.ask(question)
     if (!Effect.isEffect(answer)) return then?.()
     // the outcome stands: what the store could not note is for the operator to see
     const noted = Effect.catchCause(answer, (cause) => Effect.logWarning("StateStore failed", cause))

@@ -1,0 +1,99 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { LocalExecutor, ToolExecutor } from "../src/index.ts"
+import * as VirtualTime from "../src/testing/VirtualTime.ts"
+import { call, calls, layer, run, tags } from "./support/Harness.ts"
+
+describe("ToolExecutor", () => {
+  it.effect("enters a batch again by its id until the last scope closes", () =>
+    run(
+      { t: () => Effect.void },
+      { rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }] },
+      ({ executor }) =>
+        Effect.gen(function*() {
+          const once = (n: number) =>
+            Effect.flatMap(
+              executor.batch("b"),
+              (batch) => Effect.flatMap(batch.process, (process) => process.executeBatch([call("x", "t", { n })]))
+            )
+          yield* Effect.scoped(Effect.gen(function*() {
+            yield* executor.batch("b")
+            assert.deepStrictEqual(tags(yield* Effect.scoped(once(1))), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* Effect.scoped(once(2))), ["RuleViolation"])
+          }))
+          assert.deepStrictEqual(tags(yield* Effect.scoped(once(3))), ["Succeeded"])
+        })
+    ))
+
+  it.effect("gives batches ids of their own", () =>
+    run(
+      { t: () => Effect.void },
+      {},
+      ({ batch, executor }) => Effect.map(executor.batch(), (other) => assert.notStrictEqual(other.id, batch.id))
+    ))
+
+  it.effect("cancels calls of a process whose batch is over", () =>
+    run({ t: () => Effect.void }, {}, ({ batch, executor, process }) =>
+      Effect.gen(function*() {
+        yield* executor.completeBatch(batch.id)
+        yield* executor.completeBatch(batch.id)
+        yield* executor.completeBatch("no such batch")
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* (yield* batch.process).executeBatch(calls("t"))), ["Cancelled"])
+      })))
+
+  it.effect("prunes what is past its window", () =>
+    run(
+      { t: () => Effect.void },
+      { dedupe: { window: "1 second" } },
+      ({ executor, process }) =>
+        Effect.gen(function*() {
+          yield* process.executeBatch(calls("t", "t"))
+          assert.strictEqual(yield* executor.pruneExpired, 0)
+          yield* Effect.sleep("1 second")
+          assert.strictEqual(yield* executor.pruneExpired, 2)
+        })
+    ))
+
+  it.effect("is not built with limits that are none, and says them all", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(Effect.scoped(Layer.build(layer({ t: () => Effect.void }, {
+        executionTimeout: 0,
+        commitTimeout: "-1 second" as "1 second",
+        cleanupGrace: "soon" as "1 second",
+        turn: { timeout: 0, maxCalls: 0 }
+      }))))
+      assert.deepStrictEqual(error.problems.map((it) => it.path).sort(), [
+        "cleanupGrace",
+        "commitTimeout",
+        "executionTimeout",
+        "turn.maxCalls",
+        "turn.timeout"
+      ])
+    }))
+})
+
+describe("LocalExecutor", () => {
+  const Add = Tool.make("add", { parameters: Schema.Struct({ a: Schema.Finite }), success: Schema.Finite })
+    .annotate(Tool.Readonly, true)
+  const kit = Toolkit.make(Add)
+
+  it.effect("runs reads of closed worlds with safe defaults", () =>
+    VirtualTime.run(
+      Effect.gen(function*() {
+        const executor = yield* ToolExecutor.ToolExecutor
+        const process = yield* (yield* executor.batch()).process
+        const wave = yield* process.executeBatch(calls(["add", { a: 1 }], ["add", { a: 1 }], ["add", { a: "x" }]))
+        assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "InvalidParameters"])
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(
+          LocalExecutor.layer(kit).pipe(Layer.provide(kit.toLayer({ add: ({ a }) => Effect.succeed(a + 1) })))
+        )
+      )
+    ))
+})

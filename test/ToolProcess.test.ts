@@ -1,0 +1,184 @@
+import { assert, describe, expectTypeOf, it } from "@effect/vitest"
+import * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { StateStore, ToolContext, ToolOutcome } from "../src/index.ts"
+import { call, calls, run, tag, tags, value } from "./support/Harness.ts"
+
+class NotThere extends Schema.TaggedError<NotThere>("test/NotThere")("NotThere", { path: Schema.String }) {}
+
+const Size = Tool.make("size", {
+  parameters: Schema.Struct({ path: Schema.String, since: Schema.DateFromString }),
+  success: Schema.Struct({ bytes: Schema.Finite, at: Schema.DateFromString }),
+  failure: NotThere
+}).annotate(Tool.Readonly, true)
+
+const size = {
+  tool: Size,
+  handler: ({ path, since }: { readonly [key: string]: unknown }) =>
+    path === "gone"
+      ? Effect.fail(new NotThere({ path }))
+      : path === "dies"
+      ? Effect.die("boom")
+      : path === "slow"
+      ? Effect.never
+      : Effect.succeed({ bytes: String(path).length, at: since })
+}
+
+describe("ToolProcess.call", () => {
+  it.effect("is typed in and out", () =>
+    run({ size }, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const effect = process.call(Size, { path: "abc", since: new Date(5) })
+        const result = yield* effect
+        expectTypeOf(result).toEqualTypeOf<{ readonly bytes: number; readonly at: Date }>()
+        expectTypeOf<Effect.Error<typeof effect>>().toEqualTypeOf<
+          NotThere | ToolOutcome.ToolExecutionError | Schema.SchemaError
+        >()
+        assert.deepStrictEqual(result, { bytes: 3, at: new Date(5) })
+      })))
+
+  it.effect("fails with the tool's own failure", () =>
+    run(
+      { size },
+      {},
+      ({ process }) =>
+        Effect.map(Effect.flip(process.call(Size, { path: "gone", since: new Date(0) })), (error) => {
+          assert.instanceOf(error, NotThere)
+          assert.propertyVal(error, "path", "gone")
+        })
+    ))
+
+  it.effect("fails with ToolExecutionError when the tool did not come to its own end", () =>
+    run(
+      { size },
+      { tools: { size: { timeout: "1 second" } }, rules: [{ _tag: "MaxCalls", tool: "size", max: 2 }] },
+      ({ process }) =>
+        Effect.gen(function*() {
+          for (const [path, reason] of [["dies", "Failed"], ["slow", "TimedOut"], ["more", "RuleViolation"]] as const) {
+            const error = yield* Effect.flip(process.call(Size, { path, since: new Date(0) }))
+            assert.instanceOf(error, ToolOutcome.ToolExecutionError)
+            if (error instanceof ToolOutcome.ToolExecutionError) assert.strictEqual(error.reason._tag, reason)
+          }
+        })
+    ))
+
+  it.effect("gives whole outputs, however large", () => {
+    const Big = Tool.make("big", { success: Schema.String }).annotate(Tool.Readonly, true)
+    return run(
+      { big: { tool: Big, handler: () => Effect.succeed("x".repeat(100_000)) } },
+      {},
+      ({ process }) => Effect.map(process.call(Big, {}), (it) => assert.strictEqual(it.length, 100_000))
+    )
+  })
+
+  it.effect("does not use up what the model may read", () => {
+    const Big = Tool.make("big", { success: Schema.String }).annotate(Tool.Readonly, true)
+    return run(
+      {
+        big: { tool: Big, handler: () => Effect.succeed("x".repeat(5_000)) },
+        t: () => Effect.succeed("y".repeat(900))
+      },
+      { output: { batchChars: 2_000 }, artifacts: false },
+      ({ process }) =>
+        Effect.gen(function*() {
+          yield* process.call(Big, {})
+          const wave = yield* process.executeBatch(calls("t"))
+          assert.strictEqual(wave.toolMessages[0]!.text.length, 900)
+        })
+    )
+  })
+
+  it.effect("passes the same gates", () =>
+    run(
+      { size },
+      { policy: { deny: ["size"] } },
+      ({ process }) =>
+        Effect.map(Effect.flip(process.call(Size, { path: "a", since: new Date(0) })), (error) => {
+          if (error instanceof ToolOutcome.ToolExecutionError) assert.strictEqual(error.reason._tag, "PolicyDenied")
+          else assert.fail("expected ToolExecutionError")
+        })
+    ))
+})
+
+describe("ToolProcess", () => {
+  it.effect("gives its metadata to handlers", () =>
+    run(
+      { t: () => Effect.map(ToolContext.ToolContext, (it) => it.meta["user"]) },
+      {},
+      ({ batch }) =>
+        Effect.gen(function*() {
+          const process = yield* batch.processWith({ meta: { user: "ada" } })
+          assert.deepStrictEqual((yield* process.executeBatch(calls("t"))).outcomes.map(value), ["ada"])
+        })
+    ))
+
+  it.effect("refuses a custom event type that is taken", () =>
+    run(
+      { t: () => Effect.flatMap(ToolContext.ToolContext, (it) => it.emit("call_start", {})) },
+      {},
+      ({ process }) =>
+        Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Failed"]))
+    ))
+
+  for (const what of ["fails", "dies"] as const) {
+    const broken = (operation: string) =>
+      what === "fails"
+        ? Effect.fail(new StateStore.StateStoreError({ operation, cause: "down" }))
+        : Effect.die("down")
+
+    it.effect(`answers every call though the store ${what} when asked to reserve`, () =>
+      run(
+        { t: () => Effect.void },
+        { store: { ...StateStore.makeMemory(), reserve: () => broken("reserve") } },
+        ({ process }) =>
+          Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["GuardRejected"]))
+      ))
+
+    it.effect(`answers every call though the store ${what} when asked to settle`, () =>
+      run(
+        { t: () => Effect.void },
+        { store: { ...StateStore.makeMemory(), settle: () => broken("settle") } },
+        ({ process }) =>
+          Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded"]))
+      ))
+  }
+
+  it.effect("answers every call of a store that takes its time", () => {
+    const memory = StateStore.makeMemory()
+    const later = <A>(answer: StateStore.Answer<A>) =>
+      Effect.andThen(Effect.sleep(5), Effect.isEffect(answer) ? answer : Effect.succeed(answer))
+    return run(
+      { t: () => Effect.sleep(10), w: { class: "SerialMut", handler: () => Effect.sleep(10) } },
+      {
+        store: {
+          ...memory,
+          reserve: (...args) => later(memory.reserve(...args)),
+          settle: (...args) => later(memory.settle(...args)),
+          mutated: (...args) => later(memory.mutated(...args))
+        },
+        dedupe: { inFlight: "join" },
+        rules: [{ _tag: "MaxCalls", tool: "t", max: 3 }]
+      },
+      ({ process }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeBatch([
+            call("1", "t", { a: 1 }),
+            call("2", "t", { a: 1 }),
+            call("3", "w"),
+            call("4", "t", { a: 1 }),
+            call("5", "t", { a: 2 }),
+            call("6", "t", { a: 3 })
+          ])
+          assert.deepStrictEqual(wave.outcomes.map(tag), [
+            "Succeeded",
+            "Succeeded",
+            "Succeeded",
+            "Succeeded",
+            "Succeeded",
+            "RuleViolation"
+          ])
+        })
+    )
+  })
+})

@@ -1,0 +1,200 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { ArtifactStore, OutputPolicy, type ToolOutcome } from "../../src/index.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { calls, run, tags } from "../support/Harness.ts"
+
+const outputOf = (wave: ToolOutcome.WaveResult): ToolOutcome.Output => {
+  const outcome = wave.outcomes[0]!
+  assert.strictEqual(outcome._tag, "Succeeded")
+  return (outcome as ToolOutcome.Of<"Succeeded">).output
+}
+
+const returning = (value: unknown) => ({ t: () => Effect.succeed(value) })
+
+const broken: ReadonlyArray<readonly [string, ArtifactStore.ArtifactStore["Service"] | false, number]> = [
+  ["no store", false, 0],
+  ["a store that fails", {
+    put: () => Effect.fail(new ArtifactStore.ArtifactError({ reason: "StoreFailed", id: "" })),
+    read: () => Effect.never
+  }, 0],
+  ["a store that dies", { put: () => Effect.die("boom"), read: () => Effect.never }, 0],
+  ["a store that throws", {
+    put: () => {
+      throw new Error("boom")
+    },
+    read: () => Effect.never
+  }, 0],
+  ["a store that hangs", { put: () => Effect.never, read: () => Effect.never }, 5_000],
+  [
+    "a store that hangs and is deaf",
+    { put: () => Effect.uninterruptible(Effect.never), read: () => Effect.never },
+    5_000
+  ]
+]
+
+describe("OutputPolicy", () => {
+  it.effect("leaves an output of exactly the limit untouched", () =>
+    run(
+      returning("x".repeat(100)),
+      { output: { maxChars: 100 } },
+      ({ process }) =>
+        Effect.map(process.executeBatch(calls("t")), (wave) =>
+          assert.deepStrictEqual(outputOf(wave), {
+            _tag: "Inline",
+            value: "x".repeat(100),
+            modelText: "x".repeat(100)
+          }))
+    ))
+
+  it.effect("stores the whole of an output one over the limit", () => {
+    const artifacts = ArtifactStore.makeMemory()
+    return run(
+      returning("y".repeat(601)),
+      { output: { maxChars: 600 }, artifacts },
+      ({ batch, process }) =>
+        Effect.gen(function*() {
+          const output = outputOf(yield* process.executeBatch(calls("t")))
+          assert.strictEqual(output._tag, "Artifact")
+          if (output._tag !== "Artifact") return
+          assert.isAtMost(output.modelText.length, 600)
+          assert.include(output.modelText, output.ref.id)
+          assert.strictEqual(output.ref.chars, 601)
+          const owner = { principal: "default", batch: batch.id }
+          const whole = yield* artifacts.read(owner, output.ref.id, { offset: 0, length: 10_000 })
+          assert.strictEqual(whole.text, "y".repeat(601))
+          const foreign = yield* Effect.flip(
+            artifacts.read({ ...owner, batch: "other" }, output.ref.id, { offset: 0, length: 1 })
+          )
+          assert.strictEqual(foreign.reason, "NotFound")
+          const stranger = yield* Effect.flip(
+            artifacts.read({ ...owner, principal: "other" }, output.ref.id, { offset: 0, length: 1 })
+          )
+          assert.strictEqual(stranger.reason, "NotFound")
+        })
+    )
+  })
+
+  for (const [what, artifacts, at] of broken) {
+    it.effect(`cuts within the limit with ${what}, and the host keeps the value`, () =>
+      run(
+        returning("z".repeat(5_000)),
+        { output: { maxChars: 700 }, artifacts },
+        ({ process }) =>
+          Effect.gen(function*() {
+            const output = outputOf(yield* process.executeBatch(calls("t")))
+            assert.deepInclude(output, { _tag: "Truncated", originalChars: 5_000, value: "z".repeat(5_000) })
+            assert.isAtMost(output.modelText.length, 700)
+            assert.match(output.modelText, /\[cut: 5000 characters in all\]$/)
+            assert.strictEqual(yield* VirtualTime.now, at)
+          })
+      ))
+  }
+
+  it.effect("cuts nothing where the limit is unbounded", () =>
+    run(
+      returning("z".repeat(50_000)),
+      { output: { maxChars: "unbounded" } },
+      ({ process }) =>
+        Effect.map(
+          process.executeBatch(calls("t")),
+          (wave) => assert.strictEqual(outputOf(wave).modelText.length, 50_000)
+        )
+    ))
+
+  it.effect("gives every output a little once the batch has used up its own", () =>
+    run(
+      { t: () => Effect.succeed("x".repeat(900)) },
+      { output: { maxChars: 1_000, batchChars: 1_500 }, artifacts: false },
+      ({ batch, process }) =>
+        Effect.gen(function*() {
+          yield* process.executeBatch(calls("t"))
+          const second = yield* (yield* batch.process).executeBatch(calls(["t", { other: 1 }]))
+          assert.isAtMost(outputOf(second).modelText.length, 600)
+          const third = yield* process.executeBatch(calls(["t", { other: 2 }]))
+          assert.isAtMost(outputOf(third).modelText.length, 500)
+        })
+    ))
+
+  const cyclic: Record<string, unknown> = { name: "loop" }
+  cyclic["self"] = cyclic
+  let deep: unknown = 1
+  for (let n = 0; n < 100_000; n++) deep = [deep]
+  for (
+    const [what, value] of [
+      ["a BigInt", { n: 1n }],
+      ["itself", cyclic],
+      ["very deep nesting", deep],
+      ["a toJSON that throws", {
+        toJSON: () => {
+          throw new Error("no")
+        }
+      }]
+    ] as const
+  ) {
+    it.effect(`takes no output that contains ${what}: Failed(result)`, () =>
+      run(returning(value), {}, ({ process }) =>
+        Effect.map(process.executeBatch(calls("t", "t")), (wave) => {
+          assert.deepInclude(wave.outcomes[0], { _tag: "Failed", origin: "result" })
+          assert.deepStrictEqual(tags(wave), ["Failed", "Failed"])
+        })))
+  }
+
+  it.effect("takes no output that does not fit the tool's schema: Failed(result)", () => {
+    const tool = Tool.make("t", { success: Schema.Struct({ a: Schema.Finite }) }).annotate(Tool.Readonly, true)
+    return run(
+      { t: { handler: () => Effect.succeed({ a: "x" }), tool } },
+      {},
+      ({ process }) =>
+        Effect.map(
+          process.executeBatch(calls(["t", {}])),
+          (wave) => assert.deepInclude(wave.outcomes[0], { _tag: "Failed", origin: "result" })
+        )
+    )
+  })
+
+  it.effect("answers an output of nothing with a word", () =>
+    run(
+      returning(undefined),
+      {},
+      ({ process }) =>
+        Effect.map(process.executeBatch(calls("t")), (wave) => assert.isNotEmpty(outputOf(wave).modelText))
+    ))
+
+  it.effect("shows the shape of large objects inside the limit", () =>
+    run(
+      returning({
+        list: Array.from({ length: 5_000 }, (_, n) => n),
+        text: "t".repeat(9_000),
+        deep: { a: { b: { c: { d: { e: 1 } } } } }
+      }),
+      {},
+      ({ process }) =>
+        Effect.map(process.executeBatch(calls("t")), (wave) => {
+          const output = outputOf(wave)
+          assert.strictEqual(output._tag, "Artifact")
+          assert.include(output.modelText, "4800 more")
+          assert.isAtMost(output.modelText.length, 10_000)
+        })
+    ))
+
+  it.prop("never cuts inside a surrogate pair and never goes over the limit", [
+    Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 60 }))
+  ], ([limit]) => {
+    for (const prefix of ["", "a"]) {
+      const cut = OutputPolicy.cut(prefix + "😀".repeat(40), limit, " [cut]")
+      assert.isAtMost(cut.length, limit)
+      assert.notMatch(cut, /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/)
+    }
+  }, { arbitrary: { runs: 100 } })
+
+  it.effect("keeps texts of failures within the limit", () =>
+    run(
+      { t: () => Effect.fail("f".repeat(50_000)) },
+      { output: { maxChars: 600 } },
+      ({ process }) =>
+        Effect.map(process.executeBatch(calls("t")), (wave) => assert.isAtMost(wave.toolMessages[0]!.text.length, 600))
+    ))
+})

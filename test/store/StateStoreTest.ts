@@ -1,0 +1,246 @@
+/** What every driver of `StateStore` keeps; each driver's own test runs it. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import { StateStore } from "../../src/index.ts"
+
+type Store = StateStore.StateStore["Service"]
+
+const settleAnswer = <A>(answer: StateStore.Answer<A>): Effect.Effect<A, StateStore.StateStoreError> =>
+  Effect.isEffect(answer) ? answer : Effect.succeed(answer)
+
+const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateStore.KeyClaim => ({
+  _tag: "Key",
+  principal: "p",
+  tool: "t",
+  key: name,
+  readOnly: false,
+  process: "process-1",
+  ignoreOtherProcesses: false,
+  ...options
+})
+
+const calls = (max: number, tool = "t", batch = "b"): StateStore.CallsClaim => ({ _tag: "Calls", batch, tool, max })
+
+const kept = { started: true, key: "keep", windowMillis: 1_000, value: "kept" } as const
+const released = { started: true, key: "release", windowMillis: 1_000, value: undefined } as const
+const unstarted = { started: false, key: "release", windowMillis: 1_000, value: undefined } as const
+const running = { started: true, key: "running", windowMillis: 1_000, value: undefined } as const
+
+export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, unknown>): void => {
+  const check = (
+    what: string,
+    body: (store: {
+      readonly raw: Store
+      readonly reserve: (owner: string, claims: ReadonlyArray<StateStore.Claim>, now?: number) => Effect.Effect<
+        StateStore.Reservation | StateStore.Refused,
+        StateStore.StateStoreError
+      >
+      readonly take: (
+        owner: string,
+        claims: ReadonlyArray<StateStore.Claim>,
+        now?: number
+      ) => Effect.Effect<StateStore.Reservation, StateStore.StateStoreError>
+      readonly refused: (
+        claims: ReadonlyArray<StateStore.Claim>,
+        now?: number
+      ) => Effect.Effect<StateStore.Refused, StateStore.StateStoreError>
+      readonly settle: (
+        reservation: StateStore.Reservation,
+        settlement: StateStore.Settlement,
+        now?: number
+      ) => Effect.Effect<void, StateStore.StateStoreError>
+    }) => Effect.Effect<void, StateStore.StateStoreError>
+  ) =>
+    it.effect(what, () =>
+      Effect.gen(function*() {
+        const raw = yield* StateStore.StateStore
+        const reserve = (owner: string, claims: ReadonlyArray<StateStore.Claim>, now = 0) =>
+          settleAnswer(raw.reserve(owner, claims, now))
+        yield* body({
+          raw,
+          reserve,
+          take: (owner, claims, now) =>
+            Effect.map(reserve(owner, claims, now), (it) => {
+              assert.notProperty(it, "_tag", "is a reservation")
+              return it as StateStore.Reservation
+            }),
+          refused: (claims, now) =>
+            Effect.map(reserve("other", claims, now), (it) => {
+              assert.propertyVal(it, "_tag", "Refused")
+              return it as StateStore.Refused
+            }),
+          settle: (reservation, settlement, now = 0) => settleAnswer(raw.settle(reservation, settlement, now))
+        })
+      }).pipe(Effect.provide(layer, { local: true })))
+
+  describe(`StateStore (${name})`, () => {
+    check("gives each reservation an id of its own", ({ take }) =>
+      Effect.gen(function*() {
+        const a = yield* take("a", [key("1")])
+        const b = yield* take("b", [key("2")])
+        assert.notStrictEqual(a.id, b.id)
+        assert.strictEqual(a.owner, "a")
+      }))
+
+    check("refuses a key in flight and says whose it is", ({ refused, take }) =>
+      Effect.gen(function*() {
+        const a = yield* take("a", [key("1")])
+        assert.deepInclude(yield* refused([key("1")]), { owner: "a", reservation: a.id, running: true })
+      }))
+
+    check(
+      "refuses a settled key until its window is over, with what was kept",
+      ({ refused, settle, take }) =>
+        Effect.gen(function*() {
+          yield* settle(yield* take("a", [key("1")], 0), kept, 500)
+          assert.deepInclude(yield* refused([key("1")], 1_499), { owner: "a", running: false, value: "kept" })
+          yield* take("b", [key("1")], 1_500)
+        })
+    )
+
+    check("frees a released key at once", ({ settle, take }) =>
+      Effect.gen(function*() {
+        yield* settle(yield* take("a", [key("1")]), released)
+        yield* take("b", [key("1")])
+      }))
+
+    check(
+      "keeps a running key in flight until it is released",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const a = yield* take("a", [key("1")])
+          yield* settle(a, running)
+          assert.deepInclude(yield* refused([key("1")], 1_000_000), { running: true })
+          yield* settleAnswer(raw.release(a))
+          const b = yield* take("b", [key("1")])
+          yield* settleAnswer(raw.release(a))
+          assert.deepInclude(yield* refused([key("1")]), { reservation: b.id })
+        })
+    )
+
+    check("keeps the keys of principals apart", ({ take }) =>
+      Effect.gen(function*() {
+        yield* take("a", [key("1", { principal: "p" })])
+        yield* take("b", [key("1", { principal: "q" })])
+      }))
+
+    check("takes all claims or none", ({ raw, refused, take }) =>
+      Effect.gen(function*() {
+        yield* take("a", [key("1")])
+        assert.strictEqual((yield* refused([calls(1), key("1")])).claim._tag, "Key")
+        yield* take("b", [calls(1)])
+        assert.strictEqual((yield* refused([key("2"), calls(1)])).claim._tag, "Calls")
+        yield* take("c", [key("2")])
+        assert.isDefined(raw)
+      }))
+
+    check("tells the first claim that could not be had", ({ refused, take }) =>
+      Effect.gen(function*() {
+        yield* take("a", [key("1"), calls(1)])
+        assert.strictEqual((yield* refused([key("1"), calls(1)])).claim._tag, "Key")
+        assert.strictEqual((yield* refused([calls(1), key("1")])).claim._tag, "Calls")
+      }))
+
+    check(
+      "lets every ReadOnly key die when a mutating call starts, no other",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const flying = yield* take("a", [key("flying", { readOnly: true })])
+          yield* settle(yield* take("b", [key("settled", { readOnly: true })]), kept)
+          yield* settle(yield* take("c", [key("write")]), kept)
+          yield* settle(yield* take("d", [key("other", { readOnly: true, principal: "q" })]), kept)
+          yield* settleAnswer(raw.mutated("p"))
+          const next = yield* take("e", [key("flying", { readOnly: true })])
+          yield* take("f", [key("settled", { readOnly: true })])
+          yield* refused([key("write")])
+          yield* refused([key("other", { readOnly: true, principal: "q" })])
+          // the end of the old one does not touch the key of the new one
+          yield* settle(flying, kept)
+          assert.deepInclude(yield* refused([key("flying", { readOnly: true })]), {
+            reservation: next.id,
+            running: true
+          })
+        })
+    )
+
+    check(
+      "keeps no key of a read during which a mutating call started",
+      ({ raw, settle, take }) =>
+        Effect.gen(function*() {
+          const read = yield* take("a", [key("1", { readOnly: true })])
+          yield* settleAnswer(raw.mutated("p"))
+          yield* settle(read, kept)
+          yield* take("b", [key("1", { readOnly: true })])
+        })
+    )
+
+    check(
+      "lets a settled key of another process be where that is asked for, but none in flight",
+      ({ refused, settle, take }) =>
+        Effect.gen(function*() {
+          const other = { process: "process-2", ignoreOtherProcesses: true }
+          const a = yield* take("a", [key("1")])
+          yield* refused([key("1", other)])
+          yield* settle(a, kept)
+          yield* refused([key("1", { ignoreOtherProcesses: true })])
+          yield* take("b", [key("1", other)])
+        })
+    )
+
+    check("counts calls up to the maximum, per batch and tool", ({ refused, take }) =>
+      Effect.gen(function*() {
+        yield* take("a", [calls(2)])
+        yield* take("b", [calls(2)])
+        yield* refused([calls(2)])
+        yield* take("c", [calls(3)])
+        yield* take("d", [calls(1, "u")])
+        yield* take("e", [calls(1, "t", "other")])
+      }))
+
+    check("spends what started and gives back what did not", ({ refused, settle, take }) =>
+      Effect.gen(function*() {
+        yield* settle(yield* take("a", [calls(1)]), unstarted)
+        yield* settle(yield* take("b", [calls(1)]), released)
+        yield* refused([calls(1)])
+      }))
+
+    check("forgets the counts of a batch that closes", ({ raw, take }) =>
+      Effect.gen(function*() {
+        yield* take("a", [calls(1)])
+        yield* settleAnswer(raw.closeBatch("b"))
+        yield* take("b", [calls(1)])
+      }))
+
+    check(
+      "gives nothing back to a batch that was closed meanwhile and begun again",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const old = yield* take("a", [calls(1)])
+          yield* settleAnswer(raw.closeBatch("b"))
+          yield* take("b", [calls(1)])
+          yield* settle(old, unstarted)
+          yield* refused([calls(1)])
+        })
+    )
+
+    check("drops what is past its window and says how much", ({ raw, settle, take }) =>
+      Effect.gen(function*() {
+        yield* settle(yield* take("a", [key("1")]), kept, 0)
+        yield* settle(yield* take("b", [key("2")]), kept, 500)
+        yield* take("c", [key("3")])
+        assert.strictEqual(yield* settleAnswer(raw.pruneExpired(1_000)), 1)
+        assert.strictEqual(yield* settleAnswer(raw.pruneExpired(1_000)), 0)
+        assert.strictEqual(yield* settleAnswer(raw.pruneExpired(1_500)), 1)
+      }))
+
+    check("takes keys of any text", ({ refused, take }) =>
+      Effect.gen(function*() {
+        for (const name of ["__proto__", "constructor", "", "\n", "\u0000", "🙂", "x".repeat(100_000)]) {
+          yield* take("a", [key(name), calls(1, name, name)])
+          yield* refused([key(name)])
+          yield* refused([calls(1, name, name)])
+        }
+      }))
+  })
+}

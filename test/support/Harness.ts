@@ -1,0 +1,153 @@
+/**
+ * An executor over a handful of tools written in place, in virtual time.
+ *
+ * Tools are dynamic unless a test gives one of its own: parameters are any
+ * object, outputs and failures anything.
+ */
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import {
+  ArtifactStore,
+  Attempt,
+  Dedupe,
+  EventHub,
+  Guards,
+  type LocalExecutor,
+  OutputPolicy,
+  Permissions,
+  Pools,
+  Rules,
+  StateStore,
+  ToolAnnotations,
+  ToolCall,
+  ToolExecutor,
+  ToolHandlers,
+  type ToolOutcome,
+  type ToolProcess,
+  TurnBudget,
+  Waves
+} from "../../src/index.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+
+export type Handler = (params: { readonly [key: string]: unknown }) => Effect.Effect<unknown, unknown>
+
+export interface ToolSpec {
+  readonly handler: Handler
+  readonly class?: "ReadOnly" | "ConcurrentMut" | "SerialMut"
+  readonly annotate?: (tool: Tool.Any) => Tool.Any
+  /** A tool of one's own instead of a dynamic one. */
+  readonly tool?: Tool.Any
+}
+
+export interface Options extends Omit<LocalExecutor.Options, "pools"> {
+  readonly pools?: Pools.Options | Layer.Layer<Pools.Pools>
+  readonly store?: StateStore.StateStore["Service"]
+  readonly artifacts?: ArtifactStore.ArtifactStore["Service"] | false
+  readonly buffer?: number
+  readonly guardMillis?: number
+}
+
+type AnyToolkit = Toolkit.Toolkit<Record<string, Tool.Any>>
+
+/** Declares a dynamic tool that takes any object. */
+export const declare = (name: string, spec: Omit<ToolSpec, "handler"> = {}): Tool.Any => {
+  const plain = spec.tool ??
+    Tool.dynamic(name, { parameters: { type: "object" }, success: Schema.Unknown, failure: Schema.Unknown })
+      .annotate(Tool.Readonly, (spec.class ?? "ReadOnly") === "ReadOnly")
+      .annotate(Tool.OpenWorld, false)
+      .annotate(ToolAnnotations.Promoted, spec.class === "ConcurrentMut")
+  return spec.annotate === undefined ? plain : spec.annotate(plain)
+}
+
+/** A toolkit and the layer of its handlers. */
+export const toolkit = (tools: { readonly [name: string]: ToolSpec | Handler }) => {
+  const specs = Object.entries(tools).map(([name, it]) =>
+    [name, typeof it === "function" ? { handler: it } : it] as const
+  )
+  const kit = Toolkit.make(...specs.map(([name, spec]) => declare(name, spec))) as AnyToolkit
+  const handlers = Object.fromEntries(specs.map(([name, spec]) => [name, spec.handler]))
+  return {
+    kit,
+    handlers: kit.toLayer(handlers as never) as Layer.Layer<Tool.HandlersFor<Record<string, Tool.Any>>>
+  }
+}
+
+/** The layer of an executor over tools. */
+export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, options: Options = {}) => {
+  const { handlers, kit } = toolkit(tools)
+  const { artifacts, pools } = options
+  const gates = Layer.mergeAll(
+    Rules.layer(options.rules ?? []),
+    Permissions.layer(options.policy ?? { default: "allow" }),
+    options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
+    Layer.isLayer(pools) ? pools as Layer.Layer<Pools.Pools> : Pools.layer(pools as Pools.Options | undefined),
+    Layer.sync(StateStore.StateStore, () => options.store ?? StateStore.makeMemory()),
+    artifacts === false
+      ? Layer.empty
+      : Layer.sync(ArtifactStore.ArtifactStore, () => artifacts ?? ArtifactStore.makeMemory())
+  ).pipe(Layer.provideMerge(ToolHandlers.layer(kit, { tools: options.tools }).pipe(Layer.provide(handlers))))
+  const settings = Layer.mergeAll(
+    Layer.succeed(Attempt.Limits, options),
+    Layer.succeed(OutputPolicy.Limits, options.output ?? {}),
+    Layer.succeed(TurnBudget.Turn, options.turn ?? {}),
+    Layer.succeed(Guards.Guards, options.guards ?? []),
+    Layer.succeed(Guards.TimeoutMillis, options.guardMillis ?? 10_000),
+    Layer.succeed(Waves.Mode, options.mode ?? "classes"),
+    Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
+    Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
+    Layer.succeed(EventHub.Buffer, options.buffer ?? 1_024),
+    Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
+    Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
+  )
+  return ToolExecutor.layer.pipe(Layer.provide(gates), Layer.provide(settings))
+}
+
+export interface Env {
+  readonly executor: ToolExecutor.ToolExecutor["Service"]
+  readonly batch: ToolExecutor.Batch
+  readonly process: ToolProcess.ToolProcess
+}
+
+/** Builds one more executor for the rest of the scope. */
+export const open = Effect.fnUntraced(function*(
+  tools: { readonly [name: string]: ToolSpec | Handler },
+  options?: Options
+): Effect.fn.Return<Env, never, Scope.Scope> {
+  const context = yield* Effect.orDie(Layer.build(Layer.fresh(layer(tools, options))))
+  const executor = Context.get(context, ToolExecutor.ToolExecutor)
+  const batch = yield* executor.batch()
+  return { executor, batch, process: yield* batch.process }
+})
+
+/** Runs a program with an executor over tools, in virtual time. */
+export const run = <A, E>(
+  tools: { readonly [name: string]: ToolSpec | Handler },
+  options: Options,
+  program: (env: Env) => Effect.Effect<A, E, Scope.Scope>
+): Effect.Effect<A, E | VirtualTime.Stuck> =>
+  VirtualTime.run(Effect.scoped(Effect.flatMap(open(tools, options), program)), { limit: "1 day" })
+
+export const call = ToolCall.make
+
+/** A wave of calls `1`, `2`, … of the given tools, with different parameters unless given. */
+export const calls = (...names: ReadonlyArray<string | readonly [name: string, params: unknown]>) =>
+  names.map((it, index) =>
+    typeof it === "string"
+      ? ToolCall.make(String(index + 1), it, { n: index + 1 })
+      : ToolCall.make(String(index + 1), it[0], it[1])
+  )
+
+/** One word per outcome. */
+export const tag = (outcome: ToolOutcome.ToolOutcome): string =>
+  outcome._tag === "Denied" ? outcome.reason._tag : outcome._tag
+
+export const tags = (wave: ToolOutcome.WaveResult): ReadonlyArray<string> => wave.outcomes.map(tag)
+
+/** The value of a success. */
+export const value = (outcome: ToolOutcome.ToolOutcome | undefined): unknown =>
+  outcome?._tag === "Succeeded" && outcome.output._tag !== "Artifact" ? outcome.output.value : undefined
