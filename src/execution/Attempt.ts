@@ -238,7 +238,7 @@ export class Attempt {
 
   private succeed(value: unknown): void {
     const { host } = this
-    const continuation = this.continuation
+    const { requestsContinuation, hasContinueRule } = this
     let text: string
     try {
       text = this.modelText ?? textOf(value)
@@ -247,7 +247,7 @@ export class Attempt {
     }
     const applied = host.output.apply(value, text, host.outputLimit(), host)
     if ("_tag" in applied) {
-      return this.settle({ _tag: "Succeeded", output: applied, ...continuation })
+      return this.settle({ _tag: "Succeeded", output: applied, requestsContinuation, hasContinueRule })
     }
     // the handler has made it: neither limit nor cancellation ends it any more
     this.phase = "ending"
@@ -255,12 +255,12 @@ export class Attempt {
     const [truncated, store] = applied
     Detached.start(store, this.context, storeMillis, (exit) => {
       const kept = exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated
-      this.settle({ _tag: "Succeeded", output: kept, ...continuation })
+      this.settle({ _tag: "Succeeded", output: kept, requestsContinuation, hasContinueRule })
     })
   }
 
   private failure(cause: Cause.Cause<unknown>): End {
-    const { continuation, tool } = this
+    const { hasContinueRule, requestsContinuation, tool } = this
     const error = Cause.findErrorOption(cause)
     if (Option.isNone(error)) {
       return {
@@ -270,7 +270,8 @@ export class Attempt {
         origin: "defect",
         retryable: true,
         modelText: `"${tool.name}" failed because of an internal error. Trying the same again is not likely to help.`,
-        ...continuation
+        requestsContinuation,
+        hasContinueRule
       }
     }
     if (this.returned) return this.resultFailure(String(error.value))
@@ -282,24 +283,30 @@ export class Attempt {
       origin: "handler",
       retryable: this.isRetryable(error.value),
       modelText: cut(`"${tool.name}" failed: ${this.text(value)}`, this.host.outputLimit(), " [cut]"),
-      ...continuation
+      requestsContinuation,
+      hasContinueRule
     }
   }
 
   private resultFailure(why: string): End {
-    const { continuation, tool } = this
+    const { hasContinueRule, requestsContinuation, tool } = this
     return {
       _tag: "Failed",
       error: why,
       origin: "result",
       retryable: true,
       modelText: `"${tool.name}" ran, but its output is not what it promises. Whatever it did is done.`,
-      ...continuation
+      requestsContinuation,
+      hasContinueRule
     }
   }
 
-  private get continuation() {
-    return { requestsContinuation: this.call.heartbeat, hasContinueRule: this.call.rules?.continues ?? false }
+  private get requestsContinuation(): boolean {
+    return this.call.heartbeat
+  }
+
+  private get hasContinueRule(): boolean {
+    return this.call.rules?.continues ?? false
   }
 
   private text(value: unknown): string {

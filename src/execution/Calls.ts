@@ -117,9 +117,8 @@ export class Calls implements Owner, Host {
   }
 
   /** Dispatches a call, at once or by an effect where something has to be waited for; true if it goes on to its permits. */
-  dispatch(call: CallState): boolean | Effect.Effect<boolean> {
+  dispatch(call: CallState, now = this.now()): boolean | Effect.Effect<boolean> {
     const { engine, process } = this
-    const now = this.now()
     const claims = Stages.claims(engine, process, call, now)
     if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
     const answer = claims.length === 0 ? undefined : this.ask(() => engine.store.reserve(call.call.id, claims, now))
@@ -252,7 +251,7 @@ export class Calls implements Owner, Host {
     this.mark(call, outcome)
     const { reservation } = call
     if (reservation === undefined) return this.conclude(call, outcome, fiber)
-    this.engine.leaders.delete(reservation.id)
+    if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
     const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined)
     this.record(() => this.engine.store.settle(reservation, settlement, now), () => this.conclude(call, outcome, fiber))
   }

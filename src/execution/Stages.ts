@@ -172,7 +172,7 @@ export const reserved = (
     }
     if ("_tag" in reserved) return refusedClaim(engine, call, reserved)
     call.reservation = reserved
-    engine.leaders.set(reserved.id, call)
+    if (engine.dedupe.inFlight === "join") engine.leaders.set(reserved.id, call)
   }
   const end = call.decided ?? denied(Permissions.authorize(engine.permissions, call.gateCall!))
   if (end !== undefined) return decided(end)
@@ -225,6 +225,7 @@ export const guard = (
   )
 
 const blocked = (process: ProcessState, call: CallState): End | undefined => {
+  if (process.blocked.size === 0) return undefined
   const because = process.blocked.get(call.call.name)
   return because === undefined ? undefined : denied({ _tag: "ToolBlocked", because })
 }

@@ -96,9 +96,12 @@ export class Wave implements Watcher {
   // not interruptible but where it waits for others, so that what is reserved is never lost
   private readonly body = Effect.fnUntraced(function*(this: Wave, calls: Calls, restore: Restore) {
     const registry = this.engine.handlers.current()
+    let now = calls.now()
     for (const call of calls.all) {
-      const waits = Stages.arrive(this.engine, this.process, registry, call, calls.now())
-      if (waits !== undefined) yield* calls.wait([call], waits)
+      const waits = Stages.arrive(this.engine, this.process, registry, call, now)
+      if (waits === undefined) continue
+      yield* calls.wait([call], waits)
+      now = calls.now()
     }
     const items = calls.all.map((call): Waves.Item => ({
       class: call.decided === undefined ? call.tool!.class : "ShortCircuit",
@@ -118,13 +121,19 @@ export class Wave implements Watcher {
     if (this.engine.guards.length > 0) yield* calls.wait(run, Stages.guard(this.engine, this.process, run, calls.now()))
     const admitted: Array<CallState> = []
     this.runPending = run.length
+    let now = calls.now()
     for (const call of run) {
       if (calls.isBehindStop(call)) {
         calls.settle(call, calls.skipped())
         continue
       }
-      const dispatched = calls.dispatch(call)
-      if (typeof dispatched === "boolean" ? dispatched : yield* dispatched) admitted.push(call)
+      const dispatched = calls.dispatch(call, now)
+      if (typeof dispatched === "boolean") {
+        if (dispatched) admitted.push(call)
+      } else {
+        if (yield* dispatched) admitted.push(call)
+        now = calls.now()
+      }
     }
     for (let i = 0; i < admitted.length; i += chunk) {
       if (i > 0) yield* restore(Effect.yieldNow)

@@ -74,9 +74,13 @@ export const make = Effect.fnUntraced(function*(
     }
     return new Permit({ kind: "class", name: `the ${name} pool`, size, context })
   }
-  const classes = { ReadOnly: pool("read", 20), ConcurrentMut: pool("concurrent", 10), SerialMut: pool("serial", 1) }
+  const classes = {
+    ReadOnly: [pool("read", 20)],
+    ConcurrentMut: [pool("concurrent", 10)],
+    SerialMut: [pool("serial", 1)]
+  }
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "Pools", problems })
-  return fromClasses((tool) => [classes[tool.class]], context)
+  return fromClasses((tool) => classes[tool.class], context)
 })
 
 /**
