@@ -91,6 +91,15 @@ export class CallState implements Ticket {
     this.owner.settle(this, { _tag: "Denied", reason: { _tag: "ToolBlocked", because } })
   }
 
+  /** Lets go of what a call with an outcome does not need: waves may be long. */
+  forget(): void {
+    this.attempt = undefined
+    this.gateCall = undefined
+    this.rules = undefined
+    this.reservation = undefined
+    this.followers = undefined
+  }
+
   /** Gives the outcome of an end. */
   conclude(end: End, now: number): ToolOutcome {
     const { attempt, startedAt } = this

@@ -211,7 +211,7 @@ export class Calls implements Owner, Host {
       const of = { callId, tool: tool.name, index: call.index, at: now }
       this.publish({ _tag: "ToolCallStart", ...of, attempt: 1, limitMillis: limit.millis })
     }
-    const context = new LiveContext(call, engine, this.process, settings.hub, this.clock)
+    const context = new LiveContext(call, attempt, engine, this.process, settings.hub, this.clock)
     attempt.start(call.gateCall!.params, context, Context.add(this.contextOf(tool), ToolContext, context))
   }
 
@@ -295,12 +295,14 @@ export class Calls implements Owner, Host {
     // permits last: they start the next call, which must find everything above done
     if (fiber === undefined) this.engine.pools.leave(call)
     else this.engine.pools.releasePermits(call)
+    call.forget()
     this.watcher.freed()
   }
 
   /** The handler still runs: its resource keys and its dedupe key stay until it ends. */
   private lingers(call: CallState, fiber: Fiber.Fiber<unknown, unknown>): void {
     this.lingering++
+    const { reservation } = call
     const { id: callId, name: tool } = call.call
     // who waits for its keys waits for its clean-up, but not for ever
     const patience = call.resources.length === 0 ? undefined : this.detach(Effect.andThen(
@@ -313,7 +315,6 @@ export class Calls implements Owner, Host {
       this.lingering--
       patience?.interruptUnsafe()
       this.engine.pools.leave(call)
-      const { reservation } = call
       if (reservation !== undefined) this.record(() => this.engine.store.release(reservation))
       this.watcher.freed()
     })

@@ -11,6 +11,7 @@ import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import type { Service } from "../ToolContext.ts"
 import { isCustomType, reservedTypes, type ToolEvent } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
+import type { Attempt } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
@@ -27,13 +28,22 @@ type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, "callId" |
 export class LiveContext implements Service, HandlerContext {
   /** The call that the handler works for; a call made by the handler has it as its parent. */
   readonly call: CallState
+  private readonly attempt: Attempt
   private readonly engine: Engine
   private readonly process: ProcessState
   private readonly hub: EventHub
   private readonly clock: Clock.Clock
 
-  constructor(call: CallState, engine: Engine, process: ProcessState, hub: EventHub, clock: Clock.Clock) {
+  constructor(
+    call: CallState,
+    attempt: Attempt,
+    engine: Engine,
+    process: ProcessState,
+    hub: EventHub,
+    clock: Clock.Clock
+  ) {
     this.call = call
+    this.attempt = attempt
     this.hub = hub
     this.engine = engine
     this.process = process
@@ -60,11 +70,11 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   get deadline(): number {
-    return this.call.attempt!.deadline
+    return this.attempt.deadline
   }
 
   get signal(): AbortSignal {
-    return this.call.attempt!.signal
+    return this.attempt.signal
   }
 
   get executor(): ToolExecutor["Service"] {
@@ -104,7 +114,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   get commit(): Service["commit"] {
-    return (write) => this.call.attempt!.commit(write, () => this.engine.orphans.lateWrite())
+    return (write) => this.attempt.commit(write, () => this.engine.orphans.lateWrite())
   }
 
   get artifact(): Service["artifact"] {
@@ -117,7 +127,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   private isLive(): boolean {
-    const live = this.call.attempt!.report()
+    const live = this.attempt.report()
     if (!live) this.engine.orphans.lateWrite()
     return live
   }
