@@ -70,7 +70,6 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
     options.color ? `\u001b[${colors[color]}m${text}\u001b[0m` : text
   const params = new Map<number, unknown>()
   const shownAt = new Map<number, number>()
-  let began = 0
   const report = (event: { readonly index: number; readonly tool: string; readonly at: number }, text: string) => {
     if (event.at - (shownAt.get(event.index) ?? -Infinity) < progressMillis) return ""
     shownAt.set(event.index, event.at)
@@ -92,10 +91,14 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
       paint(color, clip(result, textColumns))
     }${lost}\n`
   }
+  const ended = ({ at, executionResults }: Extract<ToolEvent.ToolEvent, { readonly _tag: "ToolsEnd" }>) => {
+    // the calls of a wave arrive together; a wave of none took no time
+    const [first] = executionResults
+    return `${totalOf(executionResults)}${first === undefined ? "" : `, ${timeOf(at - first.queuedAt)}`}\n`
+  }
   return (event) => {
     switch (event._tag) {
       case "ToolCallQueued":
-        if (params.size === 0) began = event.at
         params.set(event.index, event.params)
         return ""
       case "ToolProgress":
@@ -107,7 +110,7 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
       case "ToolCallComplete":
         return complete(event)
       case "ToolsEnd":
-        return `${totalOf(event.executionResults)}, ${timeOf(event.at - began)}\n`
+        return ended(event)
       default:
         return ""
     }

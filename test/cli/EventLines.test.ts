@@ -53,6 +53,14 @@ describe("EventLines", () => {
     )
   })
 
+  it("gives a wave of no calls no time", () => {
+    const write = EventLines.pretty({ color: false })
+    assert.strictEqual(
+      write({ _tag: "ToolsEnd", at: 1_795_000_000_000, toolMessages: [], executionResults: [] }),
+      "0 calls\n"
+    )
+  })
+
   it("colours its own words only, and only if it is told to", () => {
     const text = events.map(EventLines.pretty({ color: true })).join("")
     assert.include(text, "\u001b[31m✗\u001b[0m")
