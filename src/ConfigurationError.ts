@@ -9,6 +9,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 
@@ -62,28 +63,48 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
  * @since 0.1.0
  */
 export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) => {
-  const decode = Schema.decodeUnknownEffect(schema, { errors: "all", onExcessProperty: "error" })
+  const decode = Schema.decodeUnknownEffect(schema, strictly)
   return (input: unknown): Effect.Effect<A, ConfigurationError> =>
-    Effect.mapError(decode(input), (error) =>
-      new ConfigurationError({
-        subject,
-        problems: format(error.issue).issues.map(({ message, path }) => {
-          const at = pathOf(path)
-          if (message === "Expected no excess property") {
-            return { path: at, problem: "this key is not known", expected: "one of the documented keys" }
-          }
-          if (message === "Missing key") return { path: at, problem: "it is missing", expected: "a value" }
-          const expected = message.replace(/^Expected /, "")
-          return {
-            path: at,
-            problem: `it is ${valueAt(input, path)}`,
-            expected: expected.length > 400 ? `${expected.slice(0, 400)}…` : expected
-          }
-        })
-      }))
+    Effect.mapError(
+      decode(input),
+      (error) => new ConfigurationError({ subject, problems: problemsOf(error, input, "") })
+    )
 }
 
+/**
+ * Gives every mistake in what a person wrote, each with its path below `at`.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const validateStrict = <A, I>(
+  schema: Schema.Codec<A, I>,
+  input: unknown,
+  at: string
+): ReadonlyArray<Problem> =>
+  Result.match(Schema.decodeUnknownResult(schema, strictly)(input), {
+    onFailure: (error) => problemsOf(error, input, at),
+    onSuccess: () => []
+  })
+
 // Utilities
+
+const strictly = { errors: "all", onExcessProperty: "error" } as const
+
+const problemsOf = (error: Schema.SchemaError, input: unknown, root: string): ReadonlyArray<Problem> =>
+  format(error.issue).issues.map(({ message, path }) => {
+    const at = pathOf(path, root)
+    if (message === "Expected no excess property") {
+      return { path: at, problem: "this key is not known", expected: "one of the documented keys" }
+    }
+    if (message === "Missing key") return { path: at, problem: "it is missing", expected: "a value" }
+    const expected = message.replace(/^Expected /, "")
+    return {
+      path: at,
+      problem: `it is ${valueAt(input, path)}`,
+      expected: expected.length > 400 ? `${expected.slice(0, 400)}…` : expected
+    }
+  })
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
@@ -92,10 +113,10 @@ type Path = ReadonlyArray<PropertyKey | { readonly key: PropertyKey }>
 const keys = (path: Path | undefined): ReadonlyArray<PropertyKey> =>
   (path ?? []).map((part) => typeof part === "object" ? part.key : part)
 
-const pathOf = (path: Path | undefined): string =>
+const pathOf = (path: Path | undefined, root: string): string =>
   keys(path).reduce<string>(
     (text, key) => typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
-    ""
+    root
   ) || "the whole"
 
 /** The value at a path, as short JSON. */

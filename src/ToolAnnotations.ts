@@ -24,6 +24,7 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schedule from "effect/Schedule"
+import type { Own } from "./ToolRule.ts"
 
 /**
  * Whether a mutating tool may run beside others (`ConcurrentMut`) instead of
@@ -117,6 +118,17 @@ export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>(
   "effect-tool-executor/ToolAnnotations/Retry",
   { defaultValue: () => undefined }
 )
+
+/**
+ * Rules that the tool brings itself: data without `tool`, which is the tool.
+ * They hold beside the host's (`Rules.layer`) and are checked with them.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Rules = Context.Reference<ReadonlyArray<Own>>("effect-tool-executor/ToolAnnotations/Rules", {
+  defaultValue: () => []
+})
 
 /**
  * Whether a failure of the tool is worth another try by the model. Default:

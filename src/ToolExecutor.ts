@@ -21,16 +21,17 @@
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
-import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
-import * as Attempt from "./execution/Attempt.ts"
+import type { ConfigurationError } from "./ConfigurationError.ts"
 import type { BatchState, Engine, ProcessState } from "./execution/Engine.ts"
 import * as EventHub from "./execution/EventHub.ts"
+import * as Limits from "./execution/Limits.ts"
 import { type Orphan, Orphans } from "./execution/Orphans.ts"
+import * as Periodic from "./execution/Periodic.ts"
+import * as ShownTools from "./execution/ShownTools.ts"
 import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
@@ -38,11 +39,14 @@ import { Dedupe } from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
 import { Permissions } from "./policy/Permissions.ts"
 import { Pools } from "./policy/Pools.ts"
+import { RuleHistory } from "./policy/RuleHistory.ts"
 import { Rules } from "./policy/Rules.ts"
 import * as TurnBudget from "./policy/TurnBudget.ts"
 import * as StateStore from "./store/StateStore.ts"
-import { heartbeatArgument, type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
+import * as ToolCall from "./ToolCall.ts"
+import { type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
 import * as ToolProcess from "./ToolProcess.ts"
+import type { Of } from "./ToolRule.ts"
 
 /**
  * Options of a process.
@@ -87,7 +91,11 @@ export class ToolExecutor extends Context.Service<ToolExecutor, {
   readonly completeBatch: (id: string) => Effect.Effect<void>
   /** Tells whether an agent goes on after the tool only if the model asks for it: with `Heartbeats`, without a `ContinueLoop` rule. */
   readonly requiresHeartbeat: (tool: string) => boolean
-  /** The tools that the policy lets this agent see, with the JSON Schemas of their parameters. */
+  /**
+   * The tools that the policy lets this agent see, with the JSON Schemas of
+   * their parameters as the rules leave them: `AllowedOperations` limits values,
+   * prefilled arguments are the host's and not shown.
+   */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
   /** Forgets what is past its window; gives the number of entries dropped. */
   readonly pruneExpired: Effect.Effect<number, StateStore.StateStoreError>
@@ -124,7 +132,8 @@ export const Heartbeats = Context.Reference<boolean>("effect-tool-executor/ToolE
 })
 
 /**
- * Creates an executor from its gates and the settings in the context.
+ * Creates an executor from its gates and the settings in the context. The tools
+ * of `Periodic` rules are fired as long as the scope is open.
  *
  * @category constructors
  * @since 0.1.0
@@ -132,10 +141,10 @@ export const Heartbeats = Context.Reference<boolean>("effect-tool-executor/ToolE
 export const make: Effect.Effect<
   ToolExecutor["Service"],
   ConfigurationError,
-  ToolHandlers | Rules | Permissions | Dedupe | Pools
+  ToolHandlers | Rules | Permissions | Dedupe | Pools | Scope.Scope
 > = Effect.gen(function*() {
   const context = yield* Effect.context<never>()
-  const limits = yield* checkedLimits
+  const { turn, ...limits } = yield* Limits.checked
   const artifacts = Option.getOrUndefined(yield* Effect.serviceOption(ArtifactStore))
   const engine: Engine = {
     handlers: yield* ToolHandlers,
@@ -154,18 +163,17 @@ export const make: Effect.Effect<
     onExecutionError: yield* Waves.OnExecutionError,
     ...limits,
     toolEvents: yield* EventHub.ToolEvents,
+    heartbeats: yield* Heartbeats,
     leaders: new Map(),
     context,
     self: () => executor
   }
   const buffer = yield* EventHub.Buffer
-  const turn = yield* TurnBudget.Turn
-  const heartbeats = yield* Heartbeats
   const batches = new Map<string, OpenBatch>()
   let lastBatch = 0
   let lastProcess = 0
 
-  const processWith = Effect.fnUntraced(function*(open: OpenBatch, options: ProcessOptions) {
+  const processWith = Effect.fnUntraced(function*(open: OpenBatch, options: ProcessOptions, fires?: string) {
     const now = yield* Clock.currentTimeMillis
     const state: ProcessState = {
       id: `process-${++lastProcess}`,
@@ -173,6 +181,8 @@ export const make: Effect.Effect<
       budget: new TurnBudget.TurnBudget(options.turn ?? turn, now),
       hub: new EventHub.EventHub(buffer),
       meta: options.meta ?? {},
+      history: new RuleHistory(open.state.succeeded),
+      fires,
       blocked: new Map(),
       waves: new Set(),
       cancelled: open.closed ? "the batch is closed" : undefined,
@@ -184,7 +194,7 @@ export const make: Effect.Effect<
   })
   const newBatch = (id: string): OpenBatch => {
     const open: OpenBatch = {
-      state: { id, outputChars: 0 },
+      state: { id, outputChars: 0, succeeded: new Set() },
       processes: new Set(),
       scopes: 0,
       closed: false,
@@ -214,27 +224,32 @@ export const make: Effect.Effect<
         : Effect.void
     })
 
-  const requiresHeartbeat = (tool: string): boolean => heartbeats && !engine.rules.forTool(tool).continues
+  // a batch may be entered again: it is the same one until the last of its scopes closes
+  const enter = (id = `batch-${++lastBatch}`) =>
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        const found = batches.get(id) ?? newBatch(id)
+        found.scopes++
+        batches.set(id, found)
+        return found
+      }),
+      (it) => Effect.suspend(() => --it.scopes === 0 && batches.get(id) === it ? complete(id) : Effect.void)
+    )
+  const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
+    const process = yield* processWith(yield* enter(), {}, tool)
+    return yield* process.execute(ToolCall.make(process.id, tool, params))
+  }, Effect.scoped)
+
+  const requiresHeartbeat = (tool: string): boolean =>
+    engine.heartbeats && !engine.rules.current().forTool(tool).continues
 
   const executor = ToolExecutor.of({
-    batch: Effect.fnUntraced(function*(id = `batch-${++lastBatch}`) {
-      // a batch may be entered again: it is the same one until the last of its scopes closes
-      const open = yield* Effect.acquireRelease(
-        Effect.sync(() => {
-          const found = batches.get(id) ?? newBatch(id)
-          found.scopes++
-          batches.set(id, found)
-          return found
-        }),
-        (it) => Effect.suspend(() => --it.scopes === 0 && batches.get(id) === it ? complete(id) : Effect.void)
-      )
-      return open.batch
-    }),
+    batch: (id) => Effect.map(enter(id), (open) => open.batch),
     completeBatch: complete,
     requiresHeartbeat,
     tools: Effect.sync(() =>
       Array.from(engine.handlers.current().values()).filter(engine.permissions.sees).map((tool) =>
-        requiresHeartbeat(tool.name) ? withHeartbeat(tool) : tool
+        ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name))
       )
     ),
     pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -247,6 +262,7 @@ export const make: Effect.Effect<
       lateWritesBlocked: engine.orphans.counts.lateWritesBlocked
     }))
   })
+  yield* Periodic.start(engine.rules.current().periodic, fire)
   return executor
 })
 
@@ -280,48 +296,3 @@ interface OpenBatch {
   scopes: number
   closed: boolean
 }
-
-const withHeartbeat = (tool: RegisteredTool): RegisteredTool => {
-  const { properties } = tool.jsonSchema
-  return {
-    ...tool,
-    jsonSchema: {
-      ...tool.jsonSchema,
-      properties: {
-        ...(typeof properties === "object" ? properties : {}),
-        [heartbeatArgument]: {
-          type: "boolean",
-          description: "Set to true to be called again after this tool has run"
-        }
-      }
-    }
-  }
-}
-
-const checkedLimits = Effect.gen(function*() {
-  const limits = yield* Attempt.Limits
-  const turn = yield* TurnBudget.Turn
-  const problems: Array<Problem> = []
-  const millis = (path: string, input: Duration.Input | undefined, fallback: Duration.Input): number => {
-    const parsed = Duration.fromInput(input ?? fallback)
-    if (Option.isSome(parsed) && Duration.toMillis(parsed.value) > 0) return Duration.toMillis(parsed.value)
-    problems.push({
-      path,
-      problem: `it is ${JSON.stringify(input)}`,
-      expected: "a duration above zero, such as \"30 seconds\""
-    })
-    return 0
-  }
-  millis("turn.timeout", turn.timeout, "1 hour")
-  millis("turn.minimumSlice", turn.minimumSlice, "5 seconds")
-  if (turn.maxCalls !== undefined && !(turn.maxCalls >= 1)) {
-    problems.push({ path: "turn.maxCalls", problem: `it is ${turn.maxCalls}`, expected: "1 or more" })
-  }
-  const checked = {
-    executionMillis: millis("executionTimeout", limits.executionTimeout, "120 seconds"),
-    commitMillis: millis("commitTimeout", limits.commitTimeout, "5 seconds"),
-    graceMillis: millis("cleanupGrace", limits.cleanupGrace, "5 seconds")
-  }
-  if (problems.length > 0) return yield* new ConfigurationError({ subject: "ToolExecutor", problems })
-  return checked
-})

@@ -23,6 +23,7 @@ import * as Adapter from "./internal/toolkitAdapter.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
 import type { ParameterIssue } from "./ToolRefusal.ts"
+import type { Own } from "./ToolRule.ts"
 
 /**
  * How calls of a tool may overlap: reads beside reads, promoted and recursive
@@ -69,6 +70,8 @@ export interface RegisteredTool {
   readonly needsApproval: Tool.Any["needsApproval"]
   /** JSON Schema of the parameters, as the model sees it. */
   readonly jsonSchema: JsonSchema.JsonSchema
+  /** The rules that the tool brings itself. */
+  readonly rules: ReadonlyArray<Own>
   readonly timeoutMillis: number | undefined
   readonly idleMillis: number | undefined
   readonly maxConcurrent: number | undefined
@@ -316,6 +319,7 @@ const register = (
     openWorld: tool.annotations.mapUnsafe.has(Tool.OpenWorld.key) && annotation(Tool.OpenWorld),
     needsApproval: tool.needsApproval,
     jsonSchema,
+    rules: annotation(ToolAnnotations.Rules),
     timeoutMillis: millis(settings.timeout ?? annotation(ToolAnnotations.Timeout), report, "timeout"),
     idleMillis: millis(settings.idleTimeout ?? annotation(ToolAnnotations.IdleTimeout), report, "idleTimeout"),
     maxConcurrent,

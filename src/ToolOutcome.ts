@@ -257,6 +257,8 @@ export interface WaveResult {
   readonly outcomes: ReadonlyArray<ToolOutcome>
   /** The agent is to call the model again. */
   readonly needsContinuation: boolean
+  /** The loop is over: an `ExitLoop` tool succeeded, and nothing is required before the exit any more. */
+  readonly shouldExit: boolean
   /** One answer per call, in input order. */
   readonly toolMessages: ReadonlyArray<ToolMessage>
 }

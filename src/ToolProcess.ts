@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Tool from "effect/ai/Tool"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -13,7 +14,11 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { Engine, ProcessState } from "./execution/Engine.ts"
 import { EventHub } from "./execution/EventHub.ts"
+import * as HostCalls from "./execution/HostCalls.ts"
+import * as NextTools from "./execution/NextTools.ts"
 import { Wave } from "./execution/Wave.ts"
+import type { RuleHistory } from "./policy/RuleHistory.ts"
+import * as RuleSet from "./policy/RuleSet.ts"
 import type { ToolCall } from "./ToolCall.ts"
 import type { ToolEvent } from "./ToolEvent.ts"
 import { type Of, orFail, toError, type ToolExecutionError, type ToolOutcome, type WaveResult } from "./ToolOutcome.ts"
@@ -28,6 +33,26 @@ export interface ExecuteOptions {
   /** How long each call may run at most; a tool's own shorter limit still holds. */
   readonly timeout?: Duration.Input | undefined
 }
+
+/**
+ * Options of calls that the host makes because rules demand them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface HostOptions extends ExecuteOptions {
+  /** How often a tool that fails in a way worth a retry is called. Default 1. */
+  readonly attempts?: number | undefined
+}
+
+/**
+ * Where a process stands: start tools are missing, it works, the exit is wanted
+ * but something is required first, it is over.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Phase = "starting" | "working" | "exiting" | "done"
 
 /**
  * One pass of an agent over its work.
@@ -63,6 +88,27 @@ export interface ToolProcess {
     params: Tool.Parameters<T>,
     options?: ExecuteOptions
   ) => Effect.Effect<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError>
+  /**
+   * Calls the start tools that have not succeeded, in one wave; of those with
+   * mode `any` the ones that have arguments, else the first. `args` are encoded
+   * arguments by tool.
+   */
+  readonly startConstraints: (args?: HostCalls.Arguments, options?: HostOptions) => Effect.Effect<WaveResult>
+  /** Calls the tools that are required before exit and have not succeeded, in one wave. */
+  readonly exitRequirements: (args?: HostCalls.Arguments, options?: HostOptions) => Effect.Effect<WaveResult>
+  readonly phase: Effect.Effect<Phase>
+  /** The loop is over: an `ExitLoop` tool succeeded, and nothing is required before the exit any more. */
+  readonly shouldExit: Effect.Effect<boolean>
+  /** Start tools that have to succeed yet. */
+  readonly startPending: Effect.Effect<ReadonlyArray<string>>
+  /** Tools that have to succeed before the exit. */
+  readonly exitPending: Effect.Effect<ReadonlyArray<string>>
+  /** The tools that no gate would refuse by name now; empty means none. */
+  readonly allowedNext: Effect.Effect<ReadonlyArray<string>>
+  /** The tools of which one has to be called next; empty if nothing is forced. */
+  readonly forcedNext: Effect.Effect<ReadonlyArray<string>>
+  /** `allowedNext` and `forcedNext` as the `toolChoice` of `LanguageModel`. */
+  readonly toolChoice: Effect.Effect<LanguageModel.ToolChoice<string>>
   /** What happens from now on, for observers; ends with the batch. Observing changes nothing. */
   readonly events: Stream.Stream<ToolEvent>
   /** Ends every call that has no outcome yet; later calls of this process are `Cancelled`, too. */
@@ -94,6 +140,11 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
     )
 
   let hostCalls = 0
+  const hostId = () => `host_${++hostCalls}`
+  const hostRun = (tools: ReadonlyArray<string>, args: HostCalls.Arguments = {}, options: HostOptions = {}) =>
+    HostCalls.run(tools, args, options.attempts ?? 1, hostId, (calls) => runWave(calls, options))
+  const ask = <A>(question: (set: RuleSet.RuleSet, history: RuleHistory) => A) =>
+    Effect.sync(() => question(engine.rules.current(), state.history))
   return {
     id: state.id,
     batch: state.batch.id,
@@ -106,7 +157,7 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
       options?: ExecuteOptions
     ): Effect.fn.Return<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError> {
       const schemas = codecs(tool)
-      const call = { id: `host_${++hostCalls}`, name: tool.name, params: yield* schemas.encode(params) }
+      const call = { id: hostId(), name: tool.name, params: yield* schemas.encode(params) }
       const wave = yield* runWave([call], options, { wholeOutputs: true })
       const outcome = yield* orFail(wave.outcomes[0]!)
       if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
@@ -116,6 +167,17 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
       const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
       return yield* toError({ ...outcome, _tag: "Denied", reason })
     }),
+    startConstraints: (args, options) =>
+      Effect.suspend(() => hostRun(startTools(engine.rules.current(), state.history, args), args, options)),
+    exitRequirements: (args, options) =>
+      Effect.suspend(() => hostRun(RuleSet.exitPending(engine.rules.current(), state.history), args, options)),
+    phase: ask(phaseOf),
+    shouldExit: ask((set, history) => history.shouldExit(set)),
+    startPending: ask(RuleSet.startPending),
+    exitPending: ask(RuleSet.exitPending),
+    allowedNext: NextTools.allowed(engine, state),
+    forcedNext: NextTools.forced(engine, state),
+    toolChoice: NextTools.choice(engine, state),
     events: state.hub.stream,
     cancel: (reason) =>
       Effect.sync(() => {
@@ -130,6 +192,28 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
 }
 
 // Utilities
+
+const phaseOf = (set: RuleSet.RuleSet, history: RuleHistory): Phase =>
+  history.shouldExit(set)
+    ? "done"
+    : RuleSet.startPending(set, history).length > 0
+    ? "starting"
+    : history.exitWanted
+    ? "exiting"
+    : "working"
+
+/** The start tools that the host calls: of alternatives one is enough. */
+const startTools = (
+  set: RuleSet.RuleSet,
+  history: RuleHistory,
+  args: HostCalls.Arguments = {}
+): ReadonlyArray<string> => {
+  const pending = RuleSet.startPending(set, history)
+  const any = pending.filter((tool) => set.forTool(tool).start?.mode === "any")
+  const given = any.filter((tool) => Object.hasOwn(args, tool))
+  const chosen = given.length > 0 ? given : any.slice(0, 1)
+  return pending.filter((tool) => !any.includes(tool) || chosen.includes(tool))
+}
 
 /** The stream of one wave: a reader of its own beside the process's observers. */
 const streamOf = (

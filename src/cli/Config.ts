@@ -6,13 +6,13 @@
  *
  * @since 0.1.0
  */
+import * as AiTool from "effect/ai/Tool"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { decodeStrict } from "../ConfigurationError.ts"
 import type * as LocalExecutor from "../LocalExecutor.ts"
-import * as Rules from "../policy/Rules.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
 import { ToolRule } from "../ToolRule.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
@@ -53,14 +53,8 @@ const Tool = Schema.Struct({
   })
 })
 
-const Rule = ToolRule.check(
-  Schema.makeFilter((rule) => Rules.enforced.has(rule._tag), {
-    expected: `a rule that this version enforces: ${Array.from(Rules.enforced).join(", ")}`
-  }),
-  Schema.makeFilter(
-    (rule) => rule._tag === "ExclusiveGroup" || rule.tool === "*" || toolNames.includes(rule.tool),
-    { expected: `a rule for * or one of the tools ${toolNames.join(", ")}` }
-  )
+const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
+  Object.values(WorkspaceTools.toolkit.tools).map((tool) => [tool.name, { jsonSchema: AiTool.getJsonSchema(tool) }])
 )
 
 /**
@@ -71,7 +65,7 @@ const Rule = ToolRule.check(
  */
 export const Config = Schema.Struct({
   $schema: optional(Schema.String),
-  rules: optional(Schema.Array(Rule)).annotate({ description: "Rules that hold whatever the model wants" }),
+  rules: optional(Schema.Array(ToolRule)).annotate({ description: "Rules that hold whatever the model wants" }),
   tools: optional(Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, optional(Tool)])))),
   policy: optional(Schema.Struct({
     default: optional(Schema.Literals(["allow", "deny", "readOnly"])).annotate({
@@ -138,7 +132,7 @@ export const read = Effect.fnUntraced(function*(path: string) {
  * @since 0.1.0
  */
 export const decode = (input: unknown, path: string): Effect.Effect<Config, CliFailure> =>
-  Effect.mapError(decodeStrict(Config, path)(input), (error) => wrong(describe(error)))
+  Effect.mapError(RuleSet.decodeWithRules(Config, path, () => tools)(input), (error) => wrong(describe(error)))
 
 /**
  * Gives the options of the executor for a config, with some more tools allowed.

@@ -118,6 +118,8 @@ export class Attempt {
   private bound: Fiber.Fiber<void> | undefined
   private controller: AbortController | undefined
   private modelText: string | undefined
+  /** The encoded output, once there is one. */
+  value: unknown
   /** The handler has returned: what fails after that is its output. */
   private returned = false
   private exit: Exit.Exit<unknown, unknown> | undefined
@@ -238,6 +240,7 @@ export class Attempt {
 
   private succeed(value: unknown): void {
     const { host } = this
+    this.value = value
     const { requestsContinuation, hasContinueRule } = this
     let text: string
     try {

@@ -9,7 +9,8 @@
  */
 import type { GateCall } from "../policy/Gate.ts"
 import type { Permit, Ticket } from "../policy/Permit.ts"
-import type { ToolRules } from "../policy/Rules.ts"
+import type { WaveHistory } from "../policy/RuleHistory.ts"
+import type { ToolRules } from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
@@ -42,6 +43,8 @@ export class CallState implements Ticket {
   readonly call: ToolCall
   readonly queuedAt: number
   readonly parent: CallState | undefined
+  /** Where its success is remembered. */
+  readonly history: WaveHistory
 
   tool: RegisteredTool | undefined
   rules: ToolRules | undefined
@@ -71,12 +74,20 @@ export class CallState implements Ticket {
   dropped = 0
   outcome: ToolOutcome | undefined
 
-  constructor(owner: Owner, index: number, call: ToolCall, queuedAt: number, parent: CallState | undefined) {
+  constructor(
+    owner: Owner,
+    index: number,
+    call: ToolCall,
+    queuedAt: number,
+    parent: CallState | undefined,
+    history: WaveHistory
+  ) {
     this.owner = owner
     this.index = index
     this.call = call
     this.queuedAt = queuedAt
     this.parent = parent
+    this.history = history
   }
 
   onReady(): void {

@@ -13,6 +13,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Detached from "../internal/detached.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
+import type { WaveHistory } from "../policy/RuleHistory.ts"
 import { type Answer, type Refused, type Reservation, StateStoreError } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
@@ -71,6 +72,8 @@ export interface Watcher {
 export class Calls implements Owner, Host {
   readonly all: ReadonlyArray<CallState>
   readonly clock: Clock.Clock
+  /** What rules remember of the wave. */
+  readonly history: WaveHistory
   unsettled: number
   /** Handlers that outlived their outcome. */
   lingering = 0
@@ -107,7 +110,8 @@ export class Calls implements Owner, Host {
     const caller = Context.get(context, ToolContext)
     const parent = caller instanceof LiveContext && caller.call.outcome === undefined ? caller.call : undefined
     const now = this.now()
-    this.all = wave.map((call, index) => new CallState(this, index, call, now, parent))
+    this.history = process.history.begin()
+    this.all = wave.map((call, index) => new CallState(this, index, call, now, parent, this.history))
     this.unsettled = this.all.length
     if (!settings.hub.isObserved) return
     for (const { call, index } of this.all) {
@@ -258,8 +262,9 @@ export class Calls implements Owner, Host {
 
   private mark(call: CallState, outcome: ToolOutcome.ToolOutcome): void {
     if (outcome.startedAt === undefined && call.counted) this.process.budget.giveBack()
-    if (outcome._tag === "Succeeded" && !this.settings.wholeOutputs) {
-      this.process.batch.outputChars += outcome.output.modelText.length
+    if (outcome._tag === "Succeeded") {
+      if (!this.settings.wholeOutputs) this.process.batch.outputChars += outcome.output.modelText.length
+      this.remember(call, outcome.output)
     }
     if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && !outcome.replayOf) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
@@ -272,6 +277,13 @@ export class Calls implements Owner, Host {
         outcome._tag === "Denied" ? "was refused" : "timed out"
       }`
     }
+  }
+
+  /** Notes a success for the rules, with the whole output even where only a part of it was kept. */
+  private remember(call: CallState, output: ToolOutcome.Output): void {
+    const ran = call.attempt ?? (call.joined instanceof CallState ? call.joined.attempt : undefined)
+    const value = ran !== undefined ? ran.value : output._tag === "Artifact" ? undefined : output.value
+    this.process.history.record(this.engine.rules.current(), call.history, call.index, call.call.name, value)
   }
 
   private conclude(
@@ -315,7 +327,7 @@ export class Calls implements Owner, Host {
       this.lingering--
       patience?.interruptUnsafe()
       this.engine.pools.leave(call)
-      if (reservation !== undefined) this.record(() => this.engine.store.release(reservation))
+      if (reservation !== undefined) this.record(() => this.engine.store.release(reservation, this.now()))
       this.watcher.freed()
     })
     this.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.engine.orphans.confirm(fiber))))

@@ -11,6 +11,7 @@ import type { Dedupe } from "../policy/Dedupe.ts"
 import type { Guard } from "../policy/Guards.ts"
 import type { Permissions } from "../policy/Permissions.ts"
 import type { Pools } from "../policy/Pools.ts"
+import type { RuleHistory } from "../policy/RuleHistory.ts"
 import type { Rules } from "../policy/Rules.ts"
 import type { TurnBudget } from "../policy/TurnBudget.ts"
 import type { StateStore } from "../store/StateStore.ts"
@@ -46,6 +47,10 @@ export interface Engine {
   readonly commitMillis: number
   readonly graceMillis: number
   readonly toolEvents: boolean
+  /** Agents go on only if the model asks for it. */
+  readonly heartbeats: boolean
+  /** How many waves a required tool may hold up the end of the loop. */
+  readonly exitAttempts: number
   /** The calls that hold a dedupe key, by reservation: others may join them. */
   readonly leaders: Map<number, CallState>
   /** The services of the executor's layer, for what runs beside a caller. */
@@ -64,6 +69,8 @@ export interface BatchState {
   readonly id: string
   /** Characters of model text that the batch's outputs have used. */
   outputChars: number
+  /** Tools that succeeded in any of its processes. */
+  readonly succeeded: Set<string>
 }
 
 /**
@@ -78,6 +85,10 @@ export interface ProcessState {
   readonly budget: TurnBudget
   readonly hub: EventHub
   readonly meta: Readonly<Record<string, unknown>>
+  /** What rules remember of it. */
+  readonly history: RuleHistory
+  /** The tool that the process is there for, if it is a periodic one. */
+  readonly fires: string | undefined
   /** Tools that are not to be called again, and why. */
   readonly blocked: Map<string, string>
   /** Waves under way. */

@@ -15,8 +15,9 @@ import * as Dedupe from "../policy/Dedupe.ts"
 import * as Guards from "../policy/Guards.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Rules from "../policy/Rules.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
 import type { Claim, Refused, Reservation, StateStoreError } from "../store/StateStore.ts"
-import { heartbeatArgument, type Registry } from "../ToolHandlers.ts"
+import { heartbeatArgument, type RegisteredTool, type Registry } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
@@ -63,12 +64,14 @@ export const arrive = (
     return undefined
   }
   call.tool = tool
-  const decoding = decode(call, takeHeartbeat(call))
+  call.rules = engine.rules.current().forTool(tool.name)
+  const args = withPrefilled(call.rules.prefilled, takeHeartbeat(call))
+  const decoding = decode(tool, args)
   // schemas without services and asynchronous steps are done already
-  if (Exit.isExit(decoding)) return arrived(engine, process, call, decoding)
+  if (Exit.isExit(decoding)) return arrived(engine, process, call, args, decoding)
   return Effect.map(
     Effect.exit(Effect.provideContext(decoding, tool.context)),
-    (exit) => arrived(engine, process, call, exit)
+    (exit) => arrived(engine, process, call, args, exit)
   )
 }
 
@@ -77,6 +80,7 @@ const arrived = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
+  args: unknown,
   exit: Exit.Exit<unknown, unknown>
 ): undefined => {
   if (call.decided !== undefined) return
@@ -86,11 +90,10 @@ const arrived = (
     call.decided = invalid(issues as ReadonlyArray<ParameterIssue>)
     return
   }
-  const tool = call.tool!
-  call.rules = engine.rules.forTool(tool.name)
   call.gateCall = {
     call: call.call,
-    tool,
+    tool: call.tool!,
+    args,
     params: exit.value,
     principal: engine.principal,
     batch: process.batch.id,
@@ -101,19 +104,27 @@ const arrived = (
 
 const unreadable: ParameterIssue = { path: "", message: "They are nested too deeply to be read" }
 
-const decode = (call: CallState, params: unknown): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
+const decode = (tool: RegisteredTool, args: unknown): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
   try {
-    return call.tool!.decode(params)
+    return tool.decode(args)
   } catch {
     return Effect.fail([unreadable])
   }
 }
 
+const isObject = (params: unknown): params is object =>
+  typeof params === "object" && params !== null && !Array.isArray(params)
+
+/** Adds the host's own arguments, which override the model's. */
+const withPrefilled = (prefilled: RuleSet.ToolRules["prefilled"], params: unknown): unknown =>
+  prefilled === undefined || !(isObject(params) || params === undefined || params === null)
+    ? params
+    : { ...params, ...prefilled }
+
 /** Takes the control argument out, whatever its value is. */
 const takeHeartbeat = (call: CallState): unknown => {
   const { params } = call.call
-  if (typeof params !== "object" || params === null || Array.isArray(params)) return params
-  if (!Object.hasOwn(params, heartbeatArgument)) return params
+  if (!isObject(params) || !Object.hasOwn(params, heartbeatArgument)) return params
   const { [heartbeatArgument]: flag, ...rest } = params as Record<string, unknown>
   call.heartbeat = flag === true
   return rest
@@ -151,7 +162,7 @@ export const claims = (
     turn(process, call, now) ??
     blocked(process, call) ??
     denied(call.guarded) ??
-    claimsOf(engine, call)
+    claimsOf(engine, process, call)
 
 /**
  * Dispatch, once the claims are reserved or refused: gates 8 to 12. What is
@@ -170,11 +181,11 @@ export const reserved = (
     if ("operation" in reserved) {
       return decided(denied({ _tag: "GuardRejected", guard: "the state store", reason: "it cannot be reached" })!)
     }
-    if ("_tag" in reserved) return refusedClaim(engine, call, reserved)
+    if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved)
     call.reservation = reserved
     if (engine.dedupe.inFlight === "join") engine.leaders.set(reserved.id, call)
   }
-  const end = call.decided ?? denied(Permissions.authorize(engine.permissions, call.gateCall!))
+  const end = call.decided ?? outOfOrder(engine, process, call) ?? denied(authorize(engine, call))
   if (end !== undefined) return decided(end)
   call.counted = true
   process.budget.take()
@@ -230,30 +241,50 @@ const blocked = (process: ProcessState, call: CallState): End | undefined => {
   return because === undefined ? undefined : denied({ _tag: "ToolBlocked", because })
 }
 
-const claimsOf = (engine: Engine, call: CallState): End | ReadonlyArray<Claim> => {
-  const rules = call.rules!
-  const calls = Rules.claim(rules, call.gateCall!)
+/** Gate 9, for the call's place in its process. */
+const outOfOrder = (engine: Engine, process: ProcessState, call: CallState): End | undefined => {
+  const set = engine.rules.current()
+  return denied(Rules.check(set, process.history.before(set, call.history, call.index), call.gateCall!))
+}
+
+const authorize = (engine: Engine, call: CallState): ToolRefusal | undefined =>
+  Permissions.authorize(engine.permissions, call.gateCall!, call.rules!.consent)
+
+const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {
+  const { batch, principal, tool: { name: tool } } = call.gateCall!
+  const set = engine.rules.current()
+  const limits = Rules.claims(call.rules!, { batch, principal, tool })
+  const awaited = process.fires === tool || (set.rules.length > 0 && RuleSet.isAwaited(set, process.history, tool))
   try {
-    const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule: rules.dedupe, awaited: false })
-    return key === undefined ? calls === undefined ? none : [calls] : calls === undefined ? [key] : [key, calls]
+    const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule: call.rules!.dedupe, awaited })
+    return key === undefined ? limits : [key, ...limits]
   } catch {
     return invalid([unreadable])
   }
 }
 
-const refusedClaim = (engine: Engine, call: CallState, refused: Refused): Dispatched => {
-  if (refused.claim._tag === "Calls") return decided(denied(Rules.explain(call.rules!, call.call.name))!)
+const refusedClaim = (engine: Engine, process: ProcessState, call: CallState, refused: Refused): Dispatched => {
+  if (refused._tag !== "KeyTaken") {
+    return decided(
+      outOfOrder(engine, process, call) ?? denied(Rules.explain(call.rules!, call.call.name, refused))!
+    )
+  }
   const duplicate = decided(denied({ _tag: "DuplicateCall", of: refused.owner, running: refused.running })!)
-  // another call's result is only for those who may call without asking
-  if (Permissions.authorize(engine.permissions, call.gateCall!) !== undefined) return duplicate
+  // another call's result is only for those who may call now, without asking
+  if ((outOfOrder(engine, process, call) ?? authorize(engine, call)) !== undefined) return duplicate
   if (refused.running) {
     const leader = engine.leaders.get(refused.reservation)
     return engine.dedupe.inFlight === "join" && leader !== undefined ? { _tag: "Joined", leader } : duplicate
   }
-  return engine.dedupe.onDuplicate === "replay" && refused.value !== undefined
-    ? decided(CallState.replay(refused.value as ToolOutcome, call.heartbeat))
+  const before = refused.value as ToolOutcome | undefined
+  return engine.dedupe.onDuplicate === "replay" && before !== undefined && leads(before, call.rules!)
+    ? decided(CallState.replay(before, call.heartbeat))
     : duplicate
 }
+
+/** Whether an earlier outcome still has what the rules ask of it. */
+const leads = (outcome: ToolOutcome, { conditionals }: RuleSet.ToolRules): boolean =>
+  conditionals.length === 0 || outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact"
 
 /**
  * Start: the gates whose answer may have changed while the call waited.
@@ -265,4 +296,5 @@ export const recheck = (engine: Engine, process: ProcessState, call: CallState, 
   call.decided ??
     turn(process, call, now) ??
     denied(Permissions.check(engine.permissions, call.gateCall!)) ??
-    blocked(process, call)
+    blocked(process, call) ??
+    outOfOrder(engine, process, call)

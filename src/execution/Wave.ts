@@ -175,12 +175,18 @@ export class Wave implements Watcher {
     if (this.settings.hub.isObserved) {
       calls.publish({ _tag: "ToolsEnd", at: calls.now(), toolMessages, executionResults: outcomes })
     }
-    const needsContinuation = calls.all.some(({ heartbeat, outcome }) =>
+    const asked = calls.all.some(({ heartbeat, outcome }) =>
       (heartbeat && outcome!._tag !== "Cancelled" && outcome!._tag !== "Skipped") ||
       ("hasContinueRule" in outcome! && outcome.hasContinueRule)
     )
     if (this.process.closed && this.process.waves.size === 0) this.process.hub.end()
-    return { outcomes, needsContinuation, toolMessages }
+    const { history } = this.process
+    history.end(calls.history)
+    const set = this.engine.rules.current()
+    const needsContinuation = this.process.cancelled === undefined
+      ? history.conclude(set, { asked, heartbeats: this.engine.heartbeats, attempts: this.engine.exitAttempts })
+      : asked
+    return { outcomes, needsContinuation, shouldExit: history.shouldExit(set), toolMessages }
   }
 
   /** One fiber serves all calls that wait for permits when the turn's time is over. */

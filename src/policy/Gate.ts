@@ -19,6 +19,8 @@ import type { ToolRefusal } from "../ToolRefusal.ts"
 export interface GateCall {
   readonly call: ToolCall
   readonly tool: RegisteredTool
+  /** The arguments as they were decoded: control arguments out, the host's own in. */
+  readonly args: unknown
   /** Decoded parameters. */
   readonly params: unknown
   readonly principal: string

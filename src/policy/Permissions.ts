@@ -9,6 +9,7 @@
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
 
 /**
@@ -124,12 +125,17 @@ export const check = (self: Permissions["Service"], call: GateCall): Verdict => 
 }
 
 /**
- * Gate 12: what has to be asked. Nobody is there to answer, so the answer is no.
+ * Gate 12: what has to be asked, because the policy or a rule says so. Nobody is
+ * there to answer, so the answer is no.
  *
  * @category gates
  * @since 0.1.0
  */
-export const authorize = (self: Permissions["Service"], call: GateCall): Verdict => {
-  const decision = self.decide(call)
+export const authorize = (
+  self: Permissions["Service"],
+  call: GateCall,
+  consent: Of<"RequiresConsent"> | undefined
+): Verdict => {
+  const decision: Decision = consent === undefined ? self.decide(call) : { _tag: "Ask", why: "a rule requires consent" }
   return decision._tag === "Ask" ? { _tag: "PermissionDenied", by: "noApprover", reason: decision.why } : undefined
 }

@@ -1,63 +1,46 @@
 /**
- * Gates 9 and 10: the rules of the host.
+ * Gates 9, 10 and 11: the rules of the host.
  *
- * A rule set is checked when the layer is built. Enforced here are the rules of
- * a batch (`MaxCalls`) and the static ones (`ContinueLoop`, `NeverDedupe`,
- * `AlwaysDedupe`); a rule that nothing enforces is a build error, never a
- * silent no-op.
+ * What a rule set says of a moment is `RuleSet`'s to decide; here it is
+ * enforced on calls. The order of a process (gate 9) is judged by its history,
+ * the limits of a batch (gate 10) and cooldowns (gate 11) are claims on
+ * `StateStore`. A wrong set fails the layer with everything that is wrong.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
-import type { CallsClaim } from "../store/StateStore.ts"
-import { ToolHandlers } from "../ToolHandlers.ts"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import type { Claim, Refused } from "../store/StateStore.ts"
+import { type Registry, ToolHandlers } from "../ToolHandlers.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
-import * as ToolRule from "../ToolRule.ts"
+import type { ToolRule } from "../ToolRule.ts"
 import type { GateCall } from "./Gate.ts"
+import * as RuleProblems from "./RuleProblems.ts"
+import * as RuleSet from "./RuleSet.ts"
 
 /**
- * What the rules say of one tool.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ToolRules {
-  /** The strictest of the `MaxCalls` rules. */
-  readonly maxCalls: Extract<ToolRule.ToolRule, { readonly _tag: "MaxCalls" }> | undefined
-  /** The tool needs no heartbeat. */
-  readonly continues: boolean
-  readonly dedupe: "never" | "always" | undefined
-  /** A call of the tool is the last of its run. */
-  readonly closesRun: boolean
-}
-
-/**
- * The rules of an executor, looked up by tool.
+ * The rules of an executor.
  *
  * @category services
  * @since 0.1.0
  */
 export class Rules extends Context.Service<Rules, {
-  readonly forTool: (tool: string) => ToolRules
+  /** The host's rules and those that the tools bring, for the tools as they are now. */
+  readonly current: () => RuleSet.RuleSet
 }>()("effect-tool-executor/policy/Rules") {}
 
 /**
- * Kinds of rules that are enforced.
+ * How many waves a required tool may hold up the end of the loop. After so many
+ * the exit is let through; `exitPending` still names what is missing. Default 5.
  *
- * @category constants
+ * @category references
  * @since 0.1.0
  */
-export const enforced: ReadonlySet<ToolRule.Tag> = new Set([
-  "MaxCalls",
-  "ContinueLoop",
-  "NeverDedupe",
-  "AlwaysDedupe"
-])
-
-const free: ToolRules = { maxCalls: undefined, continues: false, dedupe: undefined, closesRun: false }
+export const ExitAttempts = Context.Reference<number>("effect-tool-executor/policy/Rules/ExitAttempts", {
+  defaultValue: () => 5
+})
 
 /**
  * Creates the rules of an executor; fails with every problem of the set.
@@ -66,100 +49,117 @@ const free: ToolRules = { maxCalls: undefined, continues: false, dedupe: undefin
  * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*(
-  rules: ReadonlyArray<ToolRule.ToolRule>
+  rules: ReadonlyArray<ToolRule>
 ): Effect.fn.Return<Rules["Service"], ConfigurationError, ToolHandlers> {
-  const tools = (yield* ToolHandlers).current()
-  const problems: Array<Problem> = []
-  rules.forEach((rule, index) => {
-    const path = `rules[${index}]`
-    if (!enforced.has(rule._tag)) {
-      problems.push({
-        path,
-        problem: `${rule._tag} is not enforced by this version`,
-        expected: `one of ${Array.from(enforced).join(", ")}`
-      })
-    }
-    if (rule._tag !== "ExclusiveGroup" && rule.tool !== "*" && !tools.has(rule.tool)) {
-      problems.push({
-        path: `${path}.tool`,
-        problem: `there is no tool "${rule.tool}"`,
-        expected: `* or one of ${Array.from(tools.keys()).join(", ")}`
-      })
-    }
-    if (rule._tag === "MaxCalls" && !(Number.isInteger(rule.max) && rule.max >= 0)) {
-      problems.push({ path: `${path}.max`, problem: `it is ${rule.max}`, expected: "a whole number of 0 or more" })
-    }
-  })
+  const handlers = yield* ToolHandlers
+  const problems = RuleSet.problems(rules, handlers.current())
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "Rules", problems })
-
-  // one look-up per tool, however many rules there are
-  const byTool = new Map<string, ToolRules>()
-  return Rules.of({
-    forTool: (tool) => {
-      let found = byTool.get(tool)
-      if (found === undefined && tools.has(tool)) byTool.set(tool, found = collect(rules, tool))
-      return found ?? collect(rules, tool)
-    }
-  })
+  return Rules.of({ current: forRegistry(handlers, rules) })
 })
 
 /**
- * Layer that enforces a rule set.
+ * Layer that enforces a rule set, with the rules that tools bring themselves
+ * (`ToolAnnotations.Rules`).
+ *
+ * **Details**
+ *
+ * Fails with one `ConfigurationError` that lists everything: rules of the wrong
+ * form, tools and arguments that are not there, cycles, required tools that can
+ * never run, contradictions.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layer = (
-  rules: ReadonlyArray<ToolRule.ToolRule>
+  rules: ReadonlyArray<ToolRule>
 ): Layer.Layer<Rules, ConfigurationError, ToolHandlers> => Layer.effect(Rules, make(rules))
 
 /**
- * Layer without rules.
+ * Layer without rules, those that tools bring included.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layerNoop: Layer.Layer<Rules> = Layer.succeed(Rules, { forTool: () => free })
-
-/**
- * Gate 10: the claims of a call on its batch.
- *
- * @category gates
- * @since 0.1.0
- */
-export const claim = (rules: ToolRules, call: GateCall): CallsClaim | undefined =>
-  rules.maxCalls === undefined
-    ? undefined
-    : { _tag: "Calls", batch: call.batch, tool: call.tool.name, max: rules.maxCalls.max }
-
-/**
- * Explains a claim of gate 10 that could not be had.
- *
- * @category gates
- * @since 0.1.0
- */
-export const explain = (rules: ToolRules, tool: string): ToolRefusal => ({
-  _tag: "RuleViolation",
-  rule: rules.maxCalls!,
-  sentence: `"${tool}" may run at most ${rules.maxCalls!.max} times for this request, and that is used up. ` +
-    "Do not call it again; go on with what you have."
+export const layerNoop: Layer.Layer<Rules> = Layer.sync(Rules, () => {
+  const empty = RuleSet.make([], [])
+  return { current: () => empty }
 })
+
+/**
+ * Gate 9: the rules of order, as the call's place in its process has it.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const check = (set: RuleSet.RuleSet, history: RuleSet.History, call: GateCall): ToolRefusal | undefined => {
+  const violation = RuleSet.check(set, history, { tool: call.tool.name, params: call.args })
+  return violation === undefined ? undefined : refusal(violation)
+}
+
+/**
+ * Gates 10 and 11: the claims of a call on its batch and on its tool's rest.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const claims = (
+  rules: RuleSet.ToolRules,
+  call: { readonly tool: string; readonly batch: string; readonly principal: string }
+): ReadonlyArray<Claim> => {
+  const { cooldown, groups, maxCalls } = rules
+  if (maxCalls === undefined && cooldown === undefined && groups.length === 0) return none
+  const { batch, principal, tool } = call
+  const all: Array<Claim> = []
+  if (maxCalls !== undefined) all.push({ _tag: "Calls", batch, tool, max: maxCalls.max })
+  for (const { id: group } of groups) all.push({ _tag: "Group", batch, group, tool })
+  if (cooldown !== undefined) all.push({ _tag: "Cooldown", principal, tool, millis: cooldown.millis })
+  return all
+}
+
+/**
+ * Explains a claim of gates 10 and 11 that could not be had.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const explain = (
+  rules: RuleSet.ToolRules,
+  tool: string,
+  refused: Exclude<Refused, { readonly _tag: "KeyTaken" }>
+): ToolRefusal => {
+  switch (refused._tag) {
+    case "CallsUsedUp":
+      return refusal({ rule: rules.maxCalls!, tool, names: none })
+    case "GroupTaken": {
+      const { rule } = rules.groups.find((it) => it.id === refused.group)!
+      return refusal({ rule, tool, names: [refused.tool] })
+    }
+    case "CoolingDown": {
+      const { rule } = rules.cooldown!
+      return refused.running
+        ? refusal({ rule, tool, names: [tool] })
+        : { ...refusal({ rule, tool, names: none }), remainingMillis: refused.remainingMillis }
+    }
+  }
+}
 
 // Utilities
 
-const collect = (rules: ReadonlyArray<ToolRule.ToolRule>, tool: string): ToolRules =>
-  rules.filter((rule) => ToolRule.concerns(rule, tool)).reduce<ToolRules>((all, rule) => {
-    switch (rule._tag) {
-      case "MaxCalls":
-        return all.maxCalls !== undefined && all.maxCalls.max <= rule.max ? all : { ...all, maxCalls: rule }
-      case "ContinueLoop":
-        return { ...all, continues: true }
-      case "NeverDedupe":
-        return { ...all, dedupe: "never" }
-      case "AlwaysDedupe":
-        // never wins: repeating what must not be deduplicated is what the host asked for
-        return all.dedupe === "never" ? all : { ...all, dedupe: "always" }
-      default:
-        return all
+const none: ReadonlyArray<never> = []
+
+const refusal = (violation: RuleSet.Violation) =>
+  ({ _tag: "RuleViolation", rule: violation.rule, sentence: RuleSet.explain(violation) }) as const
+
+/** The registry may be replaced: then the rules are indexed anew, for the tools that it has. */
+const forRegistry = (handlers: ToolHandlers["Service"], rules: ReadonlyArray<ToolRule>) => {
+  let registry: Registry | undefined
+  let set: RuleSet.RuleSet
+  return () => {
+    const now = handlers.current()
+    if (now !== registry) {
+      registry = now
+      set = RuleSet.make(RuleProblems.placed(rules, now).map((it) => it.rule as ToolRule), now.keys())
     }
-  }, free)
+    return set
+  }
+}

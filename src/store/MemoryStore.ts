@@ -2,9 +2,13 @@
  * The memory driver of `StateStore`. It is atomic because it does not yield,
  * and its cost does not grow with what it holds.
  *
+ * What nobody asks for any more is dropped little by little as new batches and
+ * principals come, so endless distinct ones need no `pruneExpired`.
+ *
  * @since 0.1.0
  */
-import type { CallsClaim, Claim, KeyClaim, Refused, Reservation, Settlement, StateStore } from "./StateStore.ts"
+import { type KeyEntry, Keys } from "./MemoryKeys.ts"
+import type { CallsClaim, Claim, CooldownClaim, GroupClaim, Refused, Reservation, StateStore } from "./StateStore.ts"
 
 /**
  * Bounds of the memory driver.
@@ -17,7 +21,7 @@ export interface Options {
   readonly maxKeys?: number | undefined
   /** Characters of settled dedupe keys kept per principal. Default 8,000,000. */
   readonly maxKeyChars?: number | undefined
-  /** Milliseconds after which the counts of a batch nobody used are forgotten. Default 1 hour. */
+  /** Milliseconds after which the counts and choices of a batch nobody used are forgotten. Default 1 hour. */
   readonly batchTtlMillis?: number | undefined
 }
 
@@ -33,53 +37,116 @@ export const make = (options?: Options): StateStore["Service"] => {
     maxKeyChars: options?.maxKeyChars ?? 8_000_000
   }
   const batchTtl = options?.batchTtlMillis ?? 3_600_000
-  const principals = new Map<string, Keys>()
-  const batches = new Map<string, BatchCounts>()
+  const principals = new Map<string, Principal>()
+  const batches = new Map<string, Batch>()
   let lastId = 0
 
-  const keysOf = (principal: string): Keys => {
-    let keys = principals.get(principal)
-    if (keys === undefined) principals.set(principal, keys = new Keys(bounds))
-    return keys
+  const isIdle = (batch: Batch, now: number) => batch.open === 0 && now - batch.usedAt >= batchTtl
+  const principalOf = (id: string, now: number): Principal => {
+    let principal = principals.get(id)
+    if (principal === undefined) {
+      sweep(principals, (it) => it.isOver(now))
+      principals.set(id, principal = new Principal(bounds))
+    }
+    return principal
   }
-  const countOf = (claim: CallsClaim, now: number): Count => {
-    let batch = batches.get(claim.batch)
-    // a batch that was idle past its time counts anew, whether pruned or not
-    if (batch === undefined || now - batch.usedAt >= batchTtl) {
-      batches.set(claim.batch, batch = { usedAt: now, calls: new Map() })
+  const batchOf = (id: string, now: number): Batch => {
+    let batch = batches.get(id)
+    // a batch that was idle past its time begins anew, whether pruned or not
+    if (batch === undefined || isIdle(batch, now)) {
+      sweep(batches, (it) => isIdle(it, now))
+      batches.set(id, batch = { usedAt: now, open: 0, calls: new Map(), groups: new Map() })
     }
     batch.usedAt = now
-    let count = batch.calls.get(claim.tool)
-    if (count === undefined) batch.calls.set(claim.tool, count = { used: 0 })
-    return count
+    return batch
+  }
+  /** Looks for what refuses the claims, and gathers what they are about. */
+  const find = (claims: ReadonlyArray<Claim>, now: number): Refused | Found => {
+    const found: Found = { batch: undefined, count: undefined, groups: noGroups, clock: undefined }
+    for (const claim of claims) {
+      const refused = findOne(claim, found, now)
+      if (refused !== undefined) return refused
+    }
+    return found
+  }
+  const findOne = (claim: Claim, found: Found, now: number): Refused | undefined => {
+    switch (claim._tag) {
+      case "Key": {
+        const entry = principalOf(claim.principal, now).keys.find(claim, now)
+        return entry && keyTaken(entry)
+      }
+      case "Calls":
+        found.batch = batchOf(claim.batch, now)
+        found.count = countOf(found.batch, claim)
+        return found.count.used >= claim.max ? usedUp : undefined
+      case "Group": {
+        found.batch = batchOf(claim.batch, now)
+        const choice = choiceOf(found.batch, claim)
+        if (choice.tool !== undefined && choice.tool !== claim.tool) {
+          return { _tag: "GroupTaken", group: claim.group, tool: choice.tool }
+        }
+        found.groups = [...found.groups, choice]
+        return undefined
+      }
+      case "Cooldown":
+        found.clock = clockOf(principalOf(claim.principal, now), claim)
+        return coolingDown(found.clock, claim, now)
+    }
   }
 
   return {
+    check: (claims, now) => {
+      const found = find(claims, now)
+      return "_tag" in found ? found : undefined
+    },
     reserve: (owner, claims, now) => {
-      let count: Count | undefined
+      const found = find(claims, now)
+      if ("_tag" in found) return found
+      const reservation: Held = { id: ++lastId, owner, claims, found, key: undefined }
+      if (found.batch !== undefined) found.batch.open++
+      if (found.count !== undefined) found.count.used++
+      if (found.clock !== undefined) found.clock.running++
       for (const claim of claims) {
-        if (claim._tag === "Key") {
-          const entry = keysOf(claim.principal).find(claim, now)
-          if (entry !== undefined) return refusedBy(claim, entry)
-        } else {
-          count = countOf(claim, now)
-          if (count.used >= claim.max) return refusedBy(claim, undefined)
+        if (claim._tag === "Key") reservation.key = principalOf(claim.principal, now).keys.take(claim, reservation)
+        else if (claim._tag === "Group") {
+          const choice = choiceOf(found.batch!, claim)
+          choice.tool = claim.tool
+          choice.holders++
         }
-      }
-      const reservation: Held = { id: ++lastId, owner, claims, entry: undefined, count }
-      if (count !== undefined) count.used++
-      for (const claim of claims) {
-        if (claim._tag === "Key") reservation.entry = keysOf(claim.principal).take(claim, reservation)
       }
       return reservation
     },
-    settle: (reservation: Held, settlement, now) => {
-      if (!settlement.started && reservation.count !== undefined) reservation.count.used--
-      reservation.entry?.keys.settle(reservation.entry, settlement, now)
+    settle: (reservation, settlement, now) => {
+      const { found: { batch, clock, count, groups }, key } = reservation as Held
+      if (batch !== undefined) {
+        batch.open--
+        batch.usedAt = now
+      }
+      if (!settlement.started && count !== undefined) count.used--
+      for (const choice of groups) {
+        choice.holders--
+        if (settlement.started) choice.isKept = true
+        else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
+      }
+      if (clock !== undefined) {
+        clock.running--
+        if (settlement.started) clock.endedAt = now
+        if (settlement.key === "running") clock.lingering++
+      }
+      key?.keys.settle(key, settlement, now)
     },
-    release: (reservation: Held) => reservation.entry?.keys.forget(reservation.entry),
+    release: (reservation, now) => {
+      const { found: { clock }, key } = reservation as Held
+      if (clock !== undefined) {
+        clock.lingering--
+        clock.endedAt = now
+      }
+      key?.keys.forget(key)
+    },
     mutated: (principal) => {
-      keysOf(principal).epoch++
+      const known = principals.get(principal)
+      // without a key there is nothing that a write could make stale
+      if (known !== undefined) known.keys.epoch++
     },
     closeBatch: (batch) => {
       batches.delete(batch)
@@ -87,9 +154,12 @@ export const make = (options?: Options): StateStore["Service"] => {
     pruneExpired: (now) => {
       let dropped = 0
       for (const [id, batch] of batches) {
-        if (now - batch.usedAt >= batchTtl && batches.delete(id)) dropped++
+        if (isIdle(batch, now) && batches.delete(id)) dropped++
       }
-      for (const keys of principals.values()) dropped += keys.prune(now)
+      for (const [id, principal] of principals) {
+        dropped += principal.prune(now)
+        if (principal.isOver(now)) principals.delete(id)
+      }
       return dropped
     }
   }
@@ -101,138 +171,123 @@ interface Count {
   used: number
 }
 
-interface BatchCounts {
+/** Which tool of a group is used. */
+interface Choice {
+  tool: string | undefined
+  /** Calls that have reserved it and not settled. */
+  holders: number
+  /** One of them started. */
+  isKept: boolean
+}
+
+/** When a tool may start again. */
+interface RestClock {
+  running: number
+  /** Handlers that outlived their outcome: when they end, it rests again. */
+  lingering: number
+  endedAt: number
+  /** The longest rest that was asked for. */
+  millis: number
+}
+
+interface Batch {
   usedAt: number
+  /** Reservations that are not settled. */
+  open: number
   readonly calls: Map<string, Count>
+  readonly groups: Map<string, Choice>
 }
 
-/** A reservation that knows what it holds, so that settling looks nothing up. */
+/** What claims are about, so that settling looks nothing up. */
+interface Found {
+  batch: Batch | undefined
+  count: Count | undefined
+  groups: ReadonlyArray<Choice>
+  clock: RestClock | undefined
+}
+
+/** A reservation that knows what it holds. */
 interface Held extends Reservation {
-  entry?: KeyEntry | undefined
-  readonly count?: Count | undefined
+  readonly found: Found
+  key: KeyEntry | undefined
 }
 
-interface KeyEntry {
-  readonly keys: Keys
-  readonly byKey: Map<string, KeyEntry>
-  readonly key: string
-  readonly reservation: number
-  readonly owner: string
-  readonly process: string
-  readonly readOnly: boolean
-  readonly epoch: number
-  settledAt: number | undefined
-  windowMillis: number
-  value: unknown
-  /** Neighbours in order of settlement. */
-  previous: KeyEntry | undefined
-  next: KeyEntry | undefined
-  /** Replaced or dropped: no longer in `byKey`. */
-  gone: boolean
-}
+const noGroups: ReadonlyArray<Choice> = []
 
-const refusedBy = (claim: Claim, entry: KeyEntry | undefined): Refused => ({
-  _tag: "Refused",
-  claim,
-  owner: entry?.owner ?? "",
-  reservation: entry?.reservation ?? 0,
-  running: entry !== undefined && entry.settledAt === undefined,
-  value: entry?.value
+const usedUp: Refused = { _tag: "CallsUsedUp" }
+
+const keyTaken = (entry: KeyEntry): Refused => ({
+  _tag: "KeyTaken",
+  owner: entry.owner,
+  reservation: entry.reservation,
+  running: entry.settledAt === undefined,
+  value: entry.value
 })
 
-/** The dedupe keys of one principal. */
-class Keys {
-  /** Counts the mutating starts; a ReadOnly key of an earlier epoch is dead. */
-  epoch = 0
-  private readonly byTool = new Map<string, Map<string, KeyEntry>>()
-  /** The settled entries in order of settlement, so that the oldest can be dropped. */
-  private oldest: KeyEntry | undefined
-  private newest: KeyEntry | undefined
-  private settled = 0
-  private chars = 0
-  private readonly bounds: { readonly maxKeys: number; readonly maxKeyChars: number }
+const countOf = (batch: Batch, { tool }: CallsClaim): Count => {
+  let count = batch.calls.get(tool)
+  if (count === undefined) batch.calls.set(tool, count = { used: 0 })
+  return count
+}
+
+const choiceOf = (batch: Batch, { group }: GroupClaim): Choice => {
+  let choice = batch.groups.get(group)
+  if (choice === undefined) batch.groups.set(group, choice = { tool: undefined, holders: 0, isKept: false })
+  return choice
+}
+
+const clockOf = (principal: Principal, { millis, tool }: CooldownClaim): RestClock => {
+  let clock = principal.clocks.get(tool)
+  if (clock === undefined) principal.clocks.set(tool, clock = { running: 0, lingering: 0, endedAt: -Infinity, millis })
+  clock.millis = Math.max(clock.millis, millis)
+  return clock
+}
+
+const coolingDown = ({ endedAt, running }: RestClock, { millis }: CooldownClaim, now: number): Refused | undefined => {
+  if (running > 0) return { _tag: "CoolingDown", running: true, remainingMillis: millis }
+  return now - endedAt < millis
+    ? { _tag: "CoolingDown", running: false, remainingMillis: endedAt + millis - now }
+    : undefined
+}
+
+const isRested = ({ endedAt, lingering, millis, running }: RestClock, now: number): boolean =>
+  running === 0 && lingering === 0 && now - endedAt >= millis
+
+/** So many of the oldest are looked at whenever a new one comes: more than one, so that they are caught up with. */
+const swept = 4
+
+/** Drops the oldest that are over; those that are not go behind the others. */
+const sweep = <A>(all: Map<string, A>, isOver: (it: A) => boolean): void => {
+  const oldest: Array<readonly [string, A]> = []
+  for (const entry of all) {
+    if (oldest.push(entry) === swept) break
+  }
+  for (const [id, it] of oldest) {
+    all.delete(id)
+    if (!isOver(it)) all.set(id, it)
+  }
+}
+
+/** What belongs to one principal. */
+class Principal {
+  readonly keys: Keys
+  readonly clocks = new Map<string, RestClock>()
 
   constructor(bounds: { readonly maxKeys: number; readonly maxKeyChars: number }) {
-    this.bounds = bounds
+    this.keys = new Keys(bounds)
   }
 
-  find(claim: KeyClaim, now: number): KeyEntry | undefined {
-    const entry = this.byTool.get(claim.tool)?.get(claim.key)
-    if (entry === undefined || this.isStale(entry)) return undefined
-    if (entry.settledAt === undefined) return entry
-    if (now - entry.settledAt >= entry.windowMillis) return undefined
-    return claim.ignoreOtherProcesses && entry.process !== claim.process ? undefined : entry
+  /** Nothing in it counts any more. */
+  isOver(now: number): boolean {
+    return this.keys.isOver(now) && Array.from(this.clocks.values()).every((clock) => isRested(clock, now))
   }
 
-  take(claim: KeyClaim, reservation: Reservation): KeyEntry {
-    let byKey = this.byTool.get(claim.tool)
-    if (byKey === undefined) this.byTool.set(claim.tool, byKey = new Map())
-    const before = byKey.get(claim.key)
-    if (before !== undefined) this.forget(before)
-    const entry: KeyEntry = {
-      keys: this,
-      byKey,
-      key: claim.key,
-      reservation: reservation.id,
-      owner: reservation.owner,
-      process: claim.process,
-      readOnly: claim.readOnly,
-      epoch: this.epoch,
-      settledAt: undefined,
-      windowMillis: 0,
-      value: undefined,
-      previous: undefined,
-      next: undefined,
-      gone: false
-    }
-    byKey.set(claim.key, entry)
-    return entry
-  }
-
-  settle(entry: KeyEntry, settlement: Settlement, now: number): void {
-    // a later call may have taken the key of a read that a write made stale
-    if (settlement.key === "running" || entry.gone) return
-    if (settlement.key === "release" || this.isStale(entry)) return this.forget(entry)
-    entry.settledAt = now
-    entry.windowMillis = settlement.windowMillis
-    entry.value = settlement.value
-    this.settled++
-    this.chars += entry.key.length
-    entry.previous = this.newest
-    if (this.newest === undefined) this.oldest = entry
-    else this.newest.next = entry
-    this.newest = entry
-    while (this.settled > this.bounds.maxKeys || this.chars > this.bounds.maxKeyChars) this.forget(this.oldest!)
-  }
-
-  forget(entry: KeyEntry): void {
-    if (entry.gone) return
-    entry.gone = true
-    entry.byKey.delete(entry.key)
-    if (entry.settledAt === undefined) return
-    this.settled--
-    this.chars -= entry.key.length
-    const { next, previous } = entry
-    if (previous === undefined) this.oldest = next
-    else previous.next = next
-    if (next === undefined) this.newest = previous
-    else next.previous = previous
-    entry.previous = entry.next = undefined
-  }
-
-  /** Drops what is dead; gives the number of entries. */
+  /** Drops what is over; gives the number of entries. */
   prune(now: number): number {
-    const before = this.settled
-    let entry = this.oldest
-    while (entry !== undefined) {
-      const { next } = entry
-      if (this.isStale(entry) || now - entry.settledAt! >= entry.windowMillis) this.forget(entry)
-      entry = next
+    let dropped = this.keys.prune(now)
+    for (const [tool, clock] of this.clocks) {
+      if (isRested(clock, now) && this.clocks.delete(tool)) dropped++
     }
-    return before - this.settled
-  }
-
-  private isStale(entry: KeyEntry): boolean {
-    return entry.readOnly && entry.epoch !== this.epoch
+    return dropped
   }
 }

@@ -1,6 +1,6 @@
 /**
- * State that outlives a call and is shared between calls: dedupe keys and call
- * counts.
+ * State that outlives a call and is shared between calls: dedupe keys, call
+ * counts, choices of exclusive groups, cooldown clocks.
  *
  * A call reserves everything it needs in one atomic step (`reserve`: all claims
  * or none) and settles it exactly once. The memory driver is here; it is atomic
@@ -20,7 +20,7 @@ import * as MemoryStore from "./MemoryStore.ts"
  * @category models
  * @since 0.1.0
  */
-export type Claim = KeyClaim | CallsClaim
+export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim
 
 /**
  * The right to be the only call of this key inside its window.
@@ -54,6 +54,34 @@ export interface CallsClaim {
 }
 
 /**
+ * The right to use a tool of a group of which one may be used in a batch.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface GroupClaim {
+  readonly _tag: "Group"
+  readonly batch: string
+  /** One text for the same group. */
+  readonly group: string
+  readonly tool: string
+}
+
+/**
+ * The right to start a tool that rests between its calls.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CooldownClaim {
+  readonly _tag: "Cooldown"
+  readonly principal: string
+  readonly tool: string
+  /** How long it rests, from the end of its last call. */
+  readonly millis: number
+}
+
+/**
  * What a call has reserved. It is to be settled exactly once.
  *
  * @category models
@@ -72,17 +100,60 @@ export interface Reservation {
  * @category models
  * @since 0.1.0
  */
-export interface Refused {
-  readonly _tag: "Refused"
-  readonly claim: Claim
-  /** For a key: the call that has it. */
+export type Refused = KeyTaken | CallsUsedUp | GroupTaken | CoolingDown
+
+/**
+ * An equal call is running, or has ended inside the window.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface KeyTaken {
+  readonly _tag: "KeyTaken"
+  /** The call that has the key. */
   readonly owner: string
-  /** For a key: the reservation that has it. */
+  /** The reservation that has it. */
   readonly reservation: number
-  /** For a key: whether that call is still running. */
+  /** Whether that call is still running. */
   readonly running: boolean
-  /** For a key: what was kept with it (`Settlement.value`). */
+  /** What was kept with the key (`Settlement.value`). */
   readonly value: unknown
+}
+
+/**
+ * All starts of the tool in the batch are used.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CallsUsedUp {
+  readonly _tag: "CallsUsedUp"
+}
+
+/**
+ * Another tool of the group is the one that is used.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface GroupTaken {
+  readonly _tag: "GroupTaken"
+  readonly group: string
+  /** The tool that was first. */
+  readonly tool: string
+}
+
+/**
+ * The tool rests, or is running and will rest after that.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CoolingDown {
+  readonly _tag: "CoolingDown"
+  readonly running: boolean
+  /** Milliseconds until it may start; of one that is running, at least. */
+  readonly remainingMillis: number
 }
 
 /**
@@ -92,7 +163,7 @@ export interface Refused {
  * @since 0.1.0
  */
 export interface Settlement {
-  /** Whether the call started: then its slot is spent. */
+  /** Whether the call started: then its slot is spent, its group is chosen, its tool rests. */
   readonly started: boolean
   /**
    * `keep` holds the key for `windowMillis` from now, `release` frees it,
@@ -137,23 +208,25 @@ export type Answer<A> = A | Effect.Effect<A, StateStoreError>
  * @since 0.1.0
  */
 export class StateStore extends Context.Service<StateStore, {
-  /** Takes all claims or none, in one atomic step. */
+  /** Takes all claims or none, in one atomic step; the first that cannot be had is told. */
   readonly reserve: (
     owner: string,
     claims: ReadonlyArray<Claim>,
     now: number
   ) => Answer<Reservation | Refused>
+  /** Tells which claim could not be had now; takes nothing. */
+  readonly check: (claims: ReadonlyArray<Claim>, now: number) => Answer<Refused | undefined>
   /** Settles a reservation: spends or gives back each of its claims. */
   readonly settle: (
     reservation: Reservation,
     settlement: Settlement,
     now: number
   ) => Answer<void>
-  /** Frees the key of a reservation that was settled as `running`. */
-  readonly release: (reservation: Reservation) => Answer<void>
+  /** The fiber of a reservation that was settled as `running` has ended: its key is free, its tool rests from now. */
+  readonly release: (reservation: Reservation, now: number) => Answer<void>
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts. */
   readonly mutated: (principal: string) => Answer<void>
-  /** Forgets the counts of a batch. */
+  /** Forgets the counts and choices of a batch. */
   readonly closeBatch: (batch: string) => Answer<void>
   /** Forgets what is past its window; gives the number of entries dropped. */
   readonly pruneExpired: (now: number) => Answer<number>

@@ -11,7 +11,8 @@ import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { type ConfigurationError, decodeStrict } from "../ConfigurationError.ts"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
 import { ToolRule } from "../ToolRule.ts"
 
 const optional = Schema.optionalKey
@@ -212,7 +213,9 @@ export const Step = Schema.Struct({
   /** Cancels a call of the wave that follows. */
   cancelCall: optional(Schema.String),
   at: optional(Span),
+  /** Calls the start tools that are missing; may hold their arguments by tool. */
   startConstraints: optional(Schema.Json),
+  /** Calls the tools that are required before exit; may hold their arguments by tool. */
   exitRequirements: optional(Schema.Json),
   revoke: optional(Schema.String),
   expectProcess: optional(Schema.Struct({
@@ -285,7 +288,21 @@ export type Scenario = typeof Scenario.Type
  * @category constructors
  * @since 0.1.0
  */
-export const decode: (input: unknown) => Effect.Effect<Scenario, ConfigurationError> = decodeStrict(
-  Scenario,
-  "scenario"
-)
+export const decode = (input: unknown): Effect.Effect<Scenario, ConfigurationError> =>
+  RuleSet.decodeWithRules(Scenario, "scenario", toolsOf)(input)
+
+// Utilities
+
+/** The tools that a scenario seems to have, whatever else is wrong with it. */
+const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> => {
+  const tools: unknown = typeof input === "object" && input !== null ? (input as Record<string, unknown>).tools : {}
+  return new Map(
+    Object.entries(typeof tools === "object" && tools !== null ? tools : {}).map(([name, tool]) => [
+      name,
+      { jsonSchema: isObject(tool) && isObject(tool.parameters) ? tool.parameters : undefined }
+    ])
+  )
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)

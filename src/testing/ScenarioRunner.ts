@@ -8,14 +8,15 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
-import * as Rules from "../policy/Rules.ts"
 import * as ToolCall from "../ToolCall.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import { type Batch, ToolExecutor } from "../ToolExecutor.ts"
@@ -82,11 +83,11 @@ export interface Report {
  * @since 0.1.0
  */
 export const run = (scenario: Scenario): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> =>
-  VirtualTime.run(play(scenario))
+  VirtualTime.run(playAll(scenario))
 
 // Utilities
 
-const play = Effect.fnUntraced(function*(scenario: Scenario) {
+const playAll = Effect.fnUntraced(function*(scenario: Scenario) {
   const notes = new Set<string>()
   const tools = ScriptedTools.make(scenario.tools)
   const options = optionsOf(scenario, notes)
@@ -130,9 +131,9 @@ const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: num
     const id = step.cancelCall
     stage.pending.push({ at: step.at, run: (process) => process.cancelCall(id, "the user stopped it") })
   } else if (step.wave !== undefined) yield* wave(stage, step, index)
-  else if (step.expectProcess !== undefined) yield* expectProcess(stage, step, index, notes)
+  else if (step.expectProcess !== undefined) yield* expectProcess(stage, step, index)
   else if (step.revoke !== undefined) notes.add("revoke: standing grants are not there yet; the step does nothing")
-  else notes.add("startConstraints, exitRequirements: process rules are not enforced yet; the step does nothing")
+  else yield* hostWave(stage, step, index)
 })
 
 const newProcess = Effect.fnUntraced(function*(stage: Stage, id: string) {
@@ -144,13 +145,51 @@ const newProcess = Effect.fnUntraced(function*(stage: Stage, id: string) {
   return yield* batch.process
 })
 
-const wave = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
-  const process = stage.process ??= yield* newProcess(stage, "batch")
-  const calls = step.wave!.map(({ id, name, params }) =>
-    typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
+/** The calls of a model's turn. */
+const wave = (stage: Stage, step: Step, index: number) =>
+  play(
+    stage,
+    step,
+    index,
+    (process) =>
+      Stream.runCollect(
+        process.stream(
+          step.wave!.map(({ id, name, params }) =>
+            typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
+          )
+        )
+      )
   )
+
+/** The calls that the host makes because rules demand them. */
+const hostWave = (stage: Stage, step: Step, index: number) =>
+  play(stage, step, index, (process) =>
+    Effect.gen(function*() {
+      const seen = Stream.runCollect(Stream.takeUntil(process.events, (event) => event._tag === "ToolsEnd"))
+      const observer = yield* Effect.forkChild(seen, { startImmediately: true })
+      yield* step.startConstraints === undefined
+        ? process.exitRequirements(argumentsOf(step.exitRequirements))
+        : process.startConstraints(argumentsOf(step.startConstraints))
+      return yield* Fiber.join(observer)
+    }))
+
+const argumentsOf = (value: unknown): { readonly [tool: string]: Readonly<Record<string, unknown>> } =>
+  Predicate.isObject(value)
+    ? Object.fromEntries(
+      Object.entries(value).filter((it): it is [string, Record<string, unknown>] => Predicate.isObject(it[1]))
+    )
+    : {}
+
+/** One wave: plays it, with what is to happen during it, and compares. */
+const play = Effect.fnUntraced(function*(
+  stage: Stage,
+  step: Step,
+  index: number,
+  execute: (process: ToolProcess) => Effect.Effect<ReadonlyArray<ToolEvent>>
+) {
+  const process = stage.process ??= yield* newProcess(stage, "batch")
   const began = yield* Clock.currentTimeMillis
-  const running = yield* Effect.forkChild(Stream.runCollect(process.stream(calls)), { startImmediately: true })
+  const running = yield* Effect.forkChild(execute(process), { startImmediately: true })
   const timers: Array<Fiber.Fiber<void>> = []
   for (const { at, run } of stage.pending.splice(0)) {
     const action = at === undefined ? run(process) : Effect.andThen(Effect.sleep(at as Duration.Input), run(process))
@@ -177,24 +216,26 @@ const wave = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number
   }
 })
 
-const expectProcess = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number, notes: Set<string>) {
-  const { lateWritesBlocked, orphans, ...rules } = step.expectProcess!
-  const is = yield* stage.executor.orphans
-  const where = `script[${index}].expectProcess`
-  if (lateWritesBlocked !== undefined && lateWritesBlocked !== is.lateWritesBlocked) {
-    stage.differences.push({
-      where: `${where}.lateWritesBlocked`,
-      expected: lateWritesBlocked,
-      got: is.lateWritesBlocked
-    })
+const expectProcess = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
+  const process = stage.process ??= yield* newProcess(stage, "batch")
+  const { lateWritesBlocked, running } = yield* stage.executor.orphans
+  const is: Required<NonNullable<Step["expectProcess"]>> = {
+    lateWritesBlocked,
+    orphans: running.length,
+    shouldExit: yield* process.shouldExit,
+    exitPending: yield* process.exitPending,
+    startPending: yield* process.startPending,
+    allowedNext: yield* process.allowedNext
   }
-  if (orphans !== undefined && orphans !== is.running.length) {
-    stage.differences.push({ where: `${where}.orphans`, expected: orphans, got: is.running.length })
-  }
-  for (const key of Object.keys(rules)) {
-    notes.add(`expectProcess.${key}: process rules are not enforced yet; not checked`)
+  for (const key of Object.keys(step.expectProcess!) as ReadonlyArray<keyof typeof is>) {
+    const expected = step.expectProcess![key]
+    if (Equal.equals(inOrder(expected), inOrder(is[key]))) continue
+    stage.differences.push({ where: `script[${index}].expectProcess.${key}`, expected, got: is[key] })
   }
 })
+
+/** The order of names says nothing. */
+const inOrder = (value: unknown): unknown => Array.isArray(value) ? value.toSorted() : value
 
 const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>
   new Map(
@@ -214,11 +255,7 @@ const isPlainName = (pattern: string): boolean => !/[*?(]/.test(pattern)
 
 const optionsOf = (scenario: Scenario, notes: Set<string>): LocalExecutor.Options => {
   const { answers, config = {}, policy = {} } = scenario
-  const rules = (scenario.rules ?? []).filter((rule): rule is ToolRule => {
-    if (Rules.enforced.has(rule._tag)) return true
-    notes.add(`rules: ${rule._tag} is not enforced yet; the rule does nothing`)
-    return false
-  })
+  const rules: Array<ToolRule> = [...scenario.rules ?? []]
   for (const [tool, { dedupe }] of Object.entries(scenario.tools)) {
     if (dedupe === undefined) continue
     rules.push({ _tag: dedupe === true || dedupe === "always" ? "AlwaysDedupe" : "NeverDedupe", tool })

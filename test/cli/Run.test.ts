@@ -146,7 +146,7 @@ describe("tool-executor run", () => {
         "config.json": {
           rules: [
             { _tag: "MaxCalls", tool: "reed_file", max: 1 },
-            { _tag: "Cooldown", tool: "*", duration: "1 second" },
+            { _tag: "Cooldown", tool: "*", duration: "soon" },
             { _tag: "MaxCalls", tool: "*", max: 1 }
           ],
           tools: { read_file: { timeout: "soon", maxConcurrent: 0 }, reed_file: {} },
@@ -161,8 +161,8 @@ describe("tool-executor run", () => {
       assert.strictEqual(stdout, "")
       for (
         const path of [
-          "rules[0]",
-          "rules[1]",
+          "rules[0].tool",
+          "rules[1].duration",
           "tools.read_file.timeout",
           "tools.read_file.maxConcurrent",
           "tools.reed_file",

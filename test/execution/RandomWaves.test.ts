@@ -48,9 +48,9 @@ const play = (seed: number) => {
       entry.running = settlement.key === "running"
       return memory.settle(reservation, settlement, now)
     },
-    release: (reservation) => {
+    release: (reservation, now) => {
       settled.get(reservation.id)!.released++
-      return memory.release(reservation)
+      return memory.release(reservation, now)
     }
   }
   const enter = (name: string, limit: number) =>

@@ -42,7 +42,13 @@ describe("Wave", () => {
         ({ process }) =>
           Effect.map(
             process.executeBatch([]),
-            (wave) => assert.deepStrictEqual(wave, { outcomes: [], needsContinuation: false, toolMessages: [] })
+            (wave) =>
+              assert.deepStrictEqual(wave, {
+                outcomes: [],
+                needsContinuation: false,
+                shouldExit: false,
+                toolMessages: []
+              })
           )
       ))
 

@@ -187,7 +187,6 @@ describe("Rules", () => {
         assert.deepStrictEqual(error.problems.map((it) => it.path), [
           "rules[0].tool",
           "rules[1].max",
-          "rules[2]",
           "rules[3].tool"
         ])
       }

@@ -22,6 +22,20 @@ const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateSto
 
 const calls = (max: number, tool = "t", batch = "b"): StateStore.CallsClaim => ({ _tag: "Calls", batch, tool, max })
 
+const group = (tool: string, name = "g", batch = "b"): StateStore.GroupClaim => ({
+  _tag: "Group",
+  batch,
+  group: name,
+  tool
+})
+
+const rest = (millis: number, tool = "t", principal = "p"): StateStore.CooldownClaim => ({
+  _tag: "Cooldown",
+  principal,
+  tool,
+  millis
+})
+
 const kept = { started: true, key: "keep", windowMillis: 1_000, value: "kept" } as const
 const released = { started: true, key: "release", windowMillis: 1_000, value: undefined } as const
 const unstarted = { started: false, key: "release", windowMillis: 1_000, value: undefined } as const
@@ -67,7 +81,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
             }),
           refused: (claims, now) =>
             Effect.map(reserve("other", claims, now), (it) => {
-              assert.propertyVal(it, "_tag", "Refused")
+              assert.property(it, "_tag", "is refused")
               return it as StateStore.Refused
             }),
           settle: (reservation, settlement, now = 0) => settleAnswer(raw.settle(reservation, settlement, now))
@@ -112,9 +126,9 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
           const a = yield* take("a", [key("1")])
           yield* settle(a, running)
           assert.deepInclude(yield* refused([key("1")], 1_000_000), { running: true })
-          yield* settleAnswer(raw.release(a))
+          yield* settleAnswer(raw.release(a, 1_000_000))
           const b = yield* take("b", [key("1")])
-          yield* settleAnswer(raw.release(a))
+          yield* settleAnswer(raw.release(a, 1_000_000))
           assert.deepInclude(yield* refused([key("1")]), { reservation: b.id })
         })
     )
@@ -128,9 +142,9 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
     check("takes all claims or none", ({ raw, refused, take }) =>
       Effect.gen(function*() {
         yield* take("a", [key("1")])
-        assert.strictEqual((yield* refused([calls(1), key("1")])).claim._tag, "Key")
+        assert.strictEqual((yield* refused([calls(1), key("1")]))._tag, "KeyTaken")
         yield* take("b", [calls(1)])
-        assert.strictEqual((yield* refused([key("2"), calls(1)])).claim._tag, "Calls")
+        assert.strictEqual((yield* refused([key("2"), calls(1)]))._tag, "CallsUsedUp")
         yield* take("c", [key("2")])
         assert.isDefined(raw)
       }))
@@ -138,8 +152,8 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
     check("tells the first claim that could not be had", ({ refused, take }) =>
       Effect.gen(function*() {
         yield* take("a", [key("1"), calls(1)])
-        assert.strictEqual((yield* refused([key("1"), calls(1)])).claim._tag, "Key")
-        assert.strictEqual((yield* refused([calls(1), key("1")])).claim._tag, "Calls")
+        assert.strictEqual((yield* refused([key("1"), calls(1)]))._tag, "KeyTaken")
+        assert.strictEqual((yield* refused([calls(1), key("1")]))._tag, "CallsUsedUp")
       }))
 
     check(
@@ -223,6 +237,104 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
           yield* refused([calls(1)])
         })
     )
+
+    check(
+      "lets the first tool of a group win for its batch, and repeat",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const first = yield* take("a", [group("oauth")])
+          assert.deepInclude(yield* refused([group("basic")]), { _tag: "GroupTaken", group: "g", tool: "oauth" })
+          yield* take("b", [group("oauth")])
+          yield* settle(first, released)
+          yield* refused([group("basic")])
+          yield* take("c", [group("basic", "other group")])
+          yield* take("d", [group("basic", "g", "other batch")])
+          yield* settleAnswer(raw.closeBatch("b"))
+          yield* take("e", [group("basic")])
+        })
+    )
+
+    check("gives a group back when none of its holders started", ({ refused, settle, take }) =>
+      Effect.gen(function*() {
+        const a = yield* take("a", [group("oauth")])
+        const b = yield* take("b", [group("oauth")])
+        yield* settle(a, unstarted)
+        yield* refused([group("basic")])
+        yield* settle(b, unstarted)
+        yield* take("c", [group("basic")])
+      }))
+
+    check("keeps a group that one of its holders has started", ({ refused, settle, take }) =>
+      Effect.gen(function*() {
+        const a = yield* take("a", [group("oauth")])
+        const b = yield* take("b", [group("oauth")])
+        yield* settle(a, released)
+        yield* settle(b, unstarted)
+        yield* refused([group("basic")])
+      }))
+
+    check("takes no group where another claim cannot be had", ({ refused, take }) =>
+      Effect.gen(function*() {
+        yield* refused([group("oauth"), calls(0)])
+        yield* refused([group("oauth"), group("oauth", "h"), calls(0)])
+        yield* take("a", [group("basic"), group("basic", "h")])
+        yield* refused([group("basic"), group("oauth", "h")])
+      }))
+
+    check(
+      "lets a tool rest from the end of its call, to the millisecond",
+      ({ refused, settle, take }) =>
+        Effect.gen(function*() {
+          const a = yield* take("a", [rest(1_000)], 0)
+          assert.deepStrictEqual(yield* refused([rest(1_000)], 5_000), {
+            _tag: "CoolingDown",
+            running: true,
+            remainingMillis: 1_000
+          })
+          yield* settle(a, released, 10_000)
+          assert.deepStrictEqual(yield* refused([rest(1_000)], 10_999), {
+            _tag: "CoolingDown",
+            running: false,
+            remainingMillis: 1
+          })
+          yield* take("b", [rest(500)], 10_999)
+          yield* take("c", [rest(1_000, "u"), rest(1_000, "v")], 10_999)
+          yield* take("d", [rest(1_000, "t", "q")], 10_999)
+        })
+    )
+
+    check("lets a call that never started leave no rest behind", ({ refused, settle, take }) =>
+      Effect.gen(function*() {
+        yield* settle(yield* take("a", [rest(1_000)], 0), released, 100)
+        yield* settle(yield* take("b", [rest(1_000)], 1_100), unstarted, 1_200)
+        yield* take("c", [rest(1_000)], 1_200)
+        yield* refused([rest(1_000)], 9_000)
+      }))
+
+    check(
+      "lets a tool rest again when a handler that outlived its outcome ends",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const a = yield* take("a", [rest(1_000)], 0)
+          yield* settle(a, running, 100)
+          yield* settleAnswer(raw.pruneExpired(50_000))
+          yield* settleAnswer(raw.release(a, 50_000))
+          yield* refused([rest(1_000)], 50_999)
+          yield* take("b", [rest(1_000)], 51_000)
+        })
+    )
+
+    check("tells what cannot be had without taking anything", ({ raw, take }) =>
+      Effect.gen(function*() {
+        const claims = [key("1"), calls(1), group("oauth"), rest(1_000)]
+        assert.isUndefined(yield* settleAnswer(raw.check(claims, 0)))
+        assert.isUndefined(yield* settleAnswer(raw.check(claims, 0)))
+        yield* take("a", claims)
+        const tags = yield* Effect.forEach(claims, (claim) =>
+          Effect.map(settleAnswer(raw.check([claim._tag === "Group" ? group("basic") : claim], 0)), (it) =>
+            it?._tag))
+        assert.deepStrictEqual(tags, ["KeyTaken", "CallsUsedUp", "GroupTaken", "CoolingDown"])
+      }))
 
     check("drops what is past its window and says how much", ({ raw, settle, take }) =>
       Effect.gen(function*() {

@@ -81,10 +81,10 @@ export const recordingStore = () => {
       states.set(reservation.id, settlement.key === "running" ? "running" : "done")
       return memory.settle(reservation, settlement, now)
     },
-    release: (reservation) => {
+    release: (reservation, now) => {
       expectState(reservation.id, "running", "release")
       states.set(reservation.id, "done")
-      return memory.release(reservation)
+      return memory.release(reservation, now)
     }
   })
   return { store, states, mistakes }

@@ -1,0 +1,53 @@
+/**
+ * Calls that the host makes because rules demand them: start tools, tools
+ * required before exit. They take the same way as a model's.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as ToolCall from "../ToolCall.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+
+/**
+ * The arguments of host calls by tool, in their encoded form; a tool without any
+ * is called with `{}`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Arguments {
+  readonly [tool: string]: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Calls tools in one wave, and those that failed in a way worth a retry again,
+ * up to `attempts` times. Gives the last outcome of each.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const run = Effect.fnUntraced(function*(
+  tools: ReadonlyArray<string>,
+  args: Arguments,
+  attempts: number,
+  makeId: () => string,
+  execute: (calls: ReadonlyArray<ToolCall.ToolCall>) => Effect.Effect<ToolOutcome.WaveResult>
+): Effect.fn.Return<ToolOutcome.WaveResult> {
+  const callsOf = (names: ReadonlyArray<string>) =>
+    names.map((name) => ToolCall.make(makeId(), name, Object.hasOwn(args, name) ? args[name] : {}))
+  let wave = yield* execute(callsOf(tools))
+  const last = new Map(wave.outcomes.map((outcome) => [outcome.tool, outcome]))
+  for (let attempt = 1; attempt < attempts; attempt++) {
+    const again = tools.filter((tool) => isWorthARetry(last.get(tool)))
+    if (again.length === 0) break
+    wave = yield* execute(callsOf(again))
+    for (const outcome of wave.outcomes) last.set(outcome.tool, outcome)
+  }
+  const outcomes = tools.map((tool, index) => ({ ...last.get(tool)!, index }))
+  return { ...wave, outcomes, toolMessages: outcomes.map(ToolOutcome.toMessage) }
+})
+
+// Utilities
+
+const isWorthARetry = (outcome: ToolOutcome.ToolOutcome | undefined): boolean =>
+  (outcome?._tag === "Failed" || outcome?._tag === "TimedOut") && outcome.retryable

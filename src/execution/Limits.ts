@@ -1,0 +1,51 @@
+/**
+ * The limits of an executor, read from the context and checked together.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import * as Rules from "../policy/Rules.ts"
+import * as TurnBudget from "../policy/TurnBudget.ts"
+import * as Attempt from "./Attempt.ts"
+
+/**
+ * Reads and checks the limits; fails with every problem.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const checked = Effect.gen(function*() {
+  const limits = yield* Attempt.Limits
+  const turn = yield* TurnBudget.Turn
+  const exitAttempts = yield* Rules.ExitAttempts
+  const problems: Array<Problem> = []
+  const millis = (path: string, input: Duration.Input | undefined, fallback: Duration.Input): number => {
+    const parsed = Duration.fromInput(input ?? fallback)
+    if (Option.isSome(parsed) && Duration.toMillis(parsed.value) > 0) return Duration.toMillis(parsed.value)
+    problems.push({
+      path,
+      problem: `it is ${JSON.stringify(input)}`,
+      expected: "a duration above zero, such as \"30 seconds\""
+    })
+    return 0
+  }
+  const atLeast = (path: string, value: number, least: number) => {
+    if (!(value >= least)) problems.push({ path, problem: `it is ${value}`, expected: `${least} or more` })
+  }
+  millis("turn.timeout", turn.timeout, "1 hour")
+  millis("turn.minimumSlice", turn.minimumSlice, "5 seconds")
+  atLeast("turn.maxCalls", turn.maxCalls ?? Infinity, 1)
+  atLeast("exitAttempts", exitAttempts, 0)
+  const read = {
+    turn,
+    exitAttempts,
+    executionMillis: millis("executionTimeout", limits.executionTimeout, "120 seconds"),
+    commitMillis: millis("commitTimeout", limits.commitTimeout, "5 seconds"),
+    graceMillis: millis("cleanupGrace", limits.cleanupGrace, "5 seconds")
+  }
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "ToolExecutor", problems })
+  return read
+})

@@ -1,0 +1,75 @@
+/**
+ * Which tools a process can be called with next: what the rules of order allow,
+ * without what another gate would refuse now.
+ *
+ * @since 0.1.0
+ */
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Rules from "../policy/Rules.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+
+/**
+ * Gives the tools that may be called next.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    if (process.cancelled !== undefined || process.budget.check(now, false) !== undefined) return Effect.succeed([])
+    const set = engine.rules.current()
+    const registry = engine.handlers.current()
+    const ordered = (set.rules.length === 0 ? Array.from(registry.keys()) : RuleSet.allowedNext(set, process.history))
+      .filter((name) => engine.permissions.sees(registry.get(name)!) && !process.blocked.has(name))
+    return Effect.filter(ordered, (tool) => isFree(engine, process, set, tool, now))
+  })
+
+/**
+ * Gives the tools of which one has to be called next; empty if nothing is forced.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const forced = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
+  Effect.map(allowed(engine, process), (names) => {
+    const forced = RuleSet.forcedNext(engine.rules.current(), process.history)
+    return names.filter((name) => forced.includes(name))
+  })
+
+/**
+ * Gives the `toolChoice` for the next turn of a model.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const choice = (engine: Engine, process: ProcessState): Effect.Effect<LanguageModel.ToolChoice<string>> =>
+  Effect.map(allowed(engine, process), (names) => {
+    const forced = RuleSet.forcedNext(engine.rules.current(), process.history).filter((name) => names.includes(name))
+    if (forced.length > 0) return { mode: "required", oneOf: forced }
+    if (names.length === 0) return "none"
+    const seen = Array.from(engine.handlers.current().values()).filter(engine.permissions.sees)
+    return names.length === seen.length ? "auto" : { oneOf: names }
+  })
+
+// Utilities
+
+/** Whether limits and cooldowns leave room for a call. */
+const isFree = (
+  engine: Engine,
+  process: ProcessState,
+  set: RuleSet.RuleSet,
+  tool: string,
+  now: number
+): Effect.Effect<boolean> => {
+  const claims = Rules.claims(set.forTool(tool), { tool, batch: process.batch.id, principal: engine.principal })
+  if (claims.length === 0) return Effect.succeed(true)
+  const refused = Effect.suspend(() => {
+    const answer = engine.store.check(claims, now)
+    return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
+  })
+  // a store that cannot be reached refuses every claim
+  return Effect.catchCause(Effect.map(refused, (it) => it === undefined), () => Effect.succeed(false))
+}

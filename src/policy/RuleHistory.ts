@@ -1,0 +1,110 @@
+/**
+ * What rules remember of a process: which tools succeeded, which success was
+ * the last in input order. Nothing in it grows with the number of calls.
+ *
+ * @since 0.1.0
+ */
+import * as RuleSet from "./RuleSet.ts"
+
+/**
+ * The history of one process, as it goes on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class RuleHistory implements RuleSet.History {
+  readonly succeeded = new Set<string>()
+  /** Shared by the processes of a batch. */
+  readonly inBatch: Set<string>
+  exitWanted = false
+  /** Waves at whose end a required tool held up the end of the loop. */
+  private held = 0
+  /** It was held up often enough. */
+  private letThrough = false
+  /** Oldest first; of waves that ended only what a later one may look back at. */
+  private waves: ReadonlyArray<WaveHistory> = []
+
+  constructor(inBatch: Set<string>) {
+    this.inBatch = inBatch
+  }
+
+  /** A wave begins: in input order it comes after those before it. */
+  begin(): WaveHistory {
+    const wave: WaveHistory = { successes: [], ended: false }
+    this.waves = [...this.waves, wave]
+    return wave
+  }
+
+  /** A wave has ended. */
+  end(wave: WaveHistory): void {
+    wave.ended = true
+    wave.successes.splice(0, wave.successes.length - 1)
+    this.waves = this.waves.filter((it, index) => {
+      if (!it.ended) return true
+      const next = this.waves[index + 1]
+      return it.successes.length > 0 && !(next !== undefined && next.ended && next.successes.length > 0)
+    })
+  }
+
+  /** Notes the success of a call at its place in its wave. */
+  record(set: RuleSet.RuleSet, wave: WaveHistory, index: number, tool: string, output: unknown): void {
+    this.succeeded.add(tool)
+    this.inBatch.add(tool)
+    if (set.forTool(tool).exits) this.exitWanted = true
+    if (!set.looksBack) return
+    const { successes } = wave
+    let place = successes.length
+    while (place > 0 && successes[place - 1]!.index > index) place--
+    successes.splice(place, 0, { ...RuleSet.success(set, tool, output), index })
+  }
+
+  /** The history as a call at that place in input order sees it. */
+  before(set: RuleSet.RuleSet, wave: WaveHistory, index: number): RuleSet.History {
+    if (!set.looksBack) return this
+    const { exitWanted, inBatch, succeeded } = this
+    return { exitWanted, inBatch, succeeded, last: this.lastBefore(wave, index) }
+  }
+
+  get last(): RuleSet.Success | undefined {
+    const wave = this.waves.findLast((it) => it.successes.length > 0)
+    return wave?.successes.at(-1)
+  }
+
+  /** Tells whether the loop is over: an exit tool succeeded, and what is required first did, or has had its attempts. */
+  shouldExit(set: RuleSet.RuleSet): boolean {
+    return this.exitWanted && (this.letThrough || RuleSet.exitPending(set, this).length === 0)
+  }
+
+  /**
+   * A wave has ended: tells whether the agent goes on. Required before exit,
+   * then exit, then who `asked` (a `ContinueLoop` tool, a heartbeat).
+   */
+  conclude(
+    set: RuleSet.RuleSet,
+    wave: { readonly asked: boolean; readonly heartbeats: boolean; readonly attempts: number }
+  ): boolean {
+    const pending = RuleSet.exitPending(set, this).length > 0
+    const wouldEnd = this.exitWanted || (wave.heartbeats && !wave.asked)
+    if (!pending || !wouldEnd) return !this.shouldExit(set) && (wave.asked || pending)
+    this.letThrough = this.held >= wave.attempts
+    if (!this.letThrough) this.held++
+    return !this.letThrough
+  }
+
+  private lastBefore(wave: WaveHistory, index: number): RuleSet.Success | undefined {
+    const own = wave.successes.findLast((it) => it.index < index)
+    if (own !== undefined) return own
+    return this.waves.slice(0, this.waves.indexOf(wave)).findLast((it) => it.successes.length > 0)?.successes.at(-1)
+  }
+}
+
+/**
+ * The successes of one wave, by their places.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WaveHistory {
+  readonly successes: Array<RuleSet.Success & { readonly index: number }>
+  ended: boolean
+}

@@ -1,0 +1,345 @@
+/**
+ * What is wrong with a rule set, all of it at once: values of the wrong form,
+ * names that are no tools, arguments that no tool has, cycles, tools that can
+ * never run, rules that contradict each other. Pure.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import type * as JsonSchema from "effect/JsonSchema"
+import type * as Schema from "effect/Schema"
+import { ConfigurationError, decodeStrict, type Problem, validateStrict } from "../ConfigurationError.ts"
+import * as SchemaFields from "../internal/schemaFields.ts"
+import * as ToolRule from "../ToolRule.ts"
+import { unreachable } from "./RuleReach.ts"
+
+/**
+ * What is known of a tool when rules are checked.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RuleTool {
+  /** JSON Schema of its parameters; without it arguments are not checked. */
+  readonly jsonSchema?: JsonSchema.JsonSchema | undefined
+  /** The rules it brings itself. */
+  readonly rules?: ReadonlyArray<ToolRule.Own> | undefined
+}
+
+/**
+ * A rule and where it stands, such as `rules[3]` or `tools.search.rules[0]`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Placed<R = ToolRule.ToolRule> {
+  readonly path: string
+  readonly rule: R
+}
+
+/**
+ * Gives the rules of a set and those that its tools bring, each with its place.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const placed = (
+  rules: ReadonlyArray<unknown>,
+  tools: ReadonlyMap<string, RuleTool>
+): ReadonlyArray<Placed<unknown>> => [
+  ...rules.map((rule, index) => ({ path: `rules[${index}]`, rule })),
+  ...Array.from(tools).flatMap(([tool, it]) =>
+    (it.rules ?? []).map((rule, index) => ({ path: `tools.${tool}.rules[${index}]`, rule: { ...rule, tool } }))
+  )
+]
+
+/**
+ * Gives everything that is wrong with a rule set, each with its path; empty if
+ * nothing is. The rules may be any JSON. Without `tools`, names and arguments
+ * cannot be checked.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const problems = (
+  rules: ReadonlyArray<unknown>,
+  tools?: ReadonlyMap<string, RuleTool>
+): ReadonlyArray<Problem> => {
+  const found: Array<Problem> = []
+  const good: Array<Placed> = []
+  const all = placed(rules, tools ?? new Map())
+  for (const it of all) {
+    const wrong = formProblems(it)
+    if (wrong.length === 0) good.push(it as Placed)
+    found.push(...wrong)
+  }
+  const names = tools === undefined ? undefined : Array.from(tools.keys())
+  const known = good.filter((it) => {
+    const wrong = nameProblems(it, names)
+    found.push(...wrong)
+    return wrong.length === 0
+  })
+  for (const it of known) found.push(...ownProblems(it, tools))
+  found.push(...pairProblems(known))
+  found.push(...unreachable(known, names ?? namesIn(known)))
+  const place = ({ path }: Problem) => all.findIndex((it) => path.startsWith(it.path))
+  return found.toSorted((a, b) => place(a) - place(b))
+}
+
+/**
+ * Gives the names of tools that rules use, in order.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const namesIn = (rules: ReadonlyArray<Placed>): ReadonlyArray<string> =>
+  Array.from(
+    new Set(rules.flatMap(({ rule }) => [
+      ...subjectsOf(rule),
+      ...mentions(rule).map(([, name]) => name)
+    ]))
+  ).filter((name) => name !== "*")
+
+/**
+ * Reads what a person wrote, with a rule set under the key `rules`: every
+ * mistake at once, those of the rules included. `subject` names the file.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decodeWithRules = <A, I>(
+  schema: Schema.Codec<A, I>,
+  subject: string,
+  toolsOf: (input: unknown) => ReadonlyMap<string, RuleTool>
+) => {
+  const decode = decodeStrict(schema, subject)
+  return (input: unknown): Effect.Effect<A, ConfigurationError> => {
+    const rules: unknown = typeof input === "object" && input !== null ? (input as Record<string, unknown>).rules : []
+    if (!Array.isArray(rules)) return decode(input)
+    const inRules = problems(rules, toolsOf(input))
+    return Effect.matchEffect(decode(input), {
+      onFailure: (error) =>
+        new ConfigurationError({
+          subject,
+          // of rules there is more to say than that they fit no member of the union
+          problems: [...error.problems.filter((it) => !it.path.startsWith("rules[")), ...inRules]
+        }),
+      onSuccess: (value) =>
+        inRules.length === 0 ? Effect.succeed(value) : new ConfigurationError({ subject, problems: inRules })
+    })
+  }
+}
+
+// Utilities
+
+const tags = Object.keys(ToolRule.kinds)
+
+/** What can be said of one rule alone, without knowing what it means. */
+const formProblems = ({ path, rule }: Placed<unknown>): ReadonlyArray<Problem> => {
+  const tag: unknown = typeof rule === "object" && rule !== null ? (rule as Record<string, unknown>)._tag : undefined
+  if (typeof tag !== "string" || !Object.hasOwn(ToolRule.kinds, tag)) {
+    const is = typeof rule === "object" && rule !== null && !Array.isArray(rule) ? tag : rule
+    return [{
+      path: is === tag ? `${path}._tag` : path,
+      problem: is === undefined ? "it is missing" : `it is ${JSON.stringify(is)}`,
+      expected: `one of ${tags.join(", ")}`
+    }]
+  }
+  return validateStrict(ToolRule.kinds[tag as ToolRule.Tag] as Schema.Codec<unknown, unknown>, rule, path)
+}
+
+/** The tools that a rule names besides its subject, each with its place in the rule. */
+const mentions = (rule: ToolRule.ToolRule): ReadonlyArray<readonly [place: string, name: string]> => {
+  const listed = (key: string, names: ReadonlyArray<string>) => names.map((name, i) => [`${key}[${i}]`, name] as const)
+  switch (rule._tag) {
+    case "RequiresPrecedingTools":
+    case "RequiresFollowingTools":
+    case "ExclusiveGroup":
+      return listed("tools", rule.tools)
+    case "ChildTools":
+      return [
+        ...listed("children", rule.children),
+        ...Object.keys(rule.prefilled ?? {}).map((name) => [`prefilled.${name}`, name] as const)
+      ]
+    case "ParentTools":
+      return listed("children", rule.children)
+    case "Conditional":
+      return [
+        ...rule.cases.map((it, i) => [`cases[${i}].tool`, it.tool] as const),
+        ...rule.default === undefined ? [] : [["default", rule.default] as const]
+      ]
+    case "RequiredBeforeExit":
+      return listed("when", rule.when ?? [])
+    default:
+      return []
+  }
+}
+
+const subjectsOf = (rule: ToolRule.ToolRule): ReadonlyArray<string> => rule._tag === "ExclusiveGroup" ? [] : [rule.tool]
+
+const nameProblems = (
+  { path, rule }: Placed,
+  names: ReadonlyArray<string> | undefined
+): ReadonlyArray<Problem> => {
+  const expected = names === undefined ? "the name of a tool" : `one of ${names.join(", ")}`
+  const wrong = (place: string, name: string, wildcard: boolean): ReadonlyArray<Problem> => {
+    if (name === "*") {
+      return wildcard ? [] : [{ path: `${path}.${place}`, problem: "* stands for no tool here", expected }]
+    }
+    if (names === undefined || names.includes(name)) return []
+    const or = wildcard ? "* or " : ""
+    return [{ path: `${path}.${place}`, problem: `there is no tool "${name}"`, expected: or + expected }]
+  }
+  const wildcard = rule._tag !== "StartConstraint" && rule._tag !== "Periodic"
+  return [
+    ...subjectsOf(rule).flatMap((name) => wrong("tool", name, wildcard)),
+    ...mentions(rule).flatMap(([place, name]) => wrong(place, name, false))
+  ]
+}
+
+/** What is wrong with one rule, now that its names are right. */
+const ownProblems = (
+  { path, rule }: Placed,
+  tools: ReadonlyMap<string, RuleTool> | undefined
+): ReadonlyArray<Problem> => {
+  const problem = (place: string, problem: string, expected: string): Problem => ({
+    path: `${path}.${place}`,
+    problem,
+    expected
+  })
+  const schemaOf = (tool: string) => tools?.get(tool)?.jsonSchema
+  switch (rule._tag) {
+    case "ExclusiveGroup":
+      return new Set(rule.tools).size > 1 ? [] : [problem("tools", "it has one tool only", "two tools or more")]
+    case "RequiredBeforeExit":
+      return rule.when?.includes(rule.tool) === true
+        ? [problem("when", `it waits for "${rule.tool}" itself, so it never holds`, "other tools")]
+        : []
+    case "Conditional":
+      return [
+        ...rule.cases.flatMap((it, index) => {
+          const first = rule.cases.findIndex((other) => Equal.equals(other.equals, it.equals))
+          return first === index
+            ? []
+            : [problem(`cases[${index}]`, `cases[${first}] comes first for the same value`, "one case per value")]
+        }),
+        ...rule.strict === true && rule.default !== undefined
+          ? [problem("strict", "it has no effect beside a default", "either strict or a default")]
+          : [],
+        ...rule.cases.length === 0 && rule.default === undefined && rule.strict !== true
+          ? [problem("cases", "it is empty, so the rule says nothing", "a case, a default or strict")]
+          : []
+      ]
+    case "AllowedOperations": {
+      const schema = schemaOf(rule.tool)
+      return schema === undefined ?
+        [] :
+        valueProblems(
+          schema,
+          rule.tool,
+          rule.field,
+          rule.allowed,
+          (place) => place === undefined ? `${path}.field` : `${path}.allowed[${place}]`
+        )
+    }
+    case "ChildTools":
+      return Object.entries(rule.prefilled ?? {}).flatMap(([child, values]) => {
+        if (!rule.children.includes(child)) {
+          return [problem(`prefilled.${child}`, "it is not among the children", `one of ${rule.children.join(", ")}`)]
+        }
+        const schema = schemaOf(child)
+        return schema === undefined ?
+          [] :
+          Object.entries(values).flatMap(([field, value]) =>
+            valueProblems(schema, child, field, [value], () => `${path}.prefilled.${child}.${field}`)
+          )
+      })
+    case "Periodic": {
+      const schema = schemaOf(rule.tool)
+      if (schema === undefined || SchemaFields.fits(schema, schema, rule.params ?? {})) return []
+      return [problem("params", `they do not fit the parameters of "${rule.tool}"`, "the arguments it is called with")]
+    }
+    default:
+      return []
+  }
+}
+
+const valueProblems = (
+  schema: JsonSchema.JsonSchema,
+  tool: string,
+  name: string,
+  values: ReadonlyArray<unknown>,
+  pathOf: (index: number | undefined) => string
+): ReadonlyArray<Problem> => {
+  const parts = SchemaFields.field(schema, name)
+  if (parts === undefined) {
+    return [{
+      path: pathOf(undefined),
+      problem: `"${tool}" has no parameter "${name}"`,
+      expected: `one of its parameters`
+    }]
+  }
+  return values.flatMap((value, index) =>
+    parts.length === 0 || parts.some((part) => SchemaFields.fits(schema, part, value)) ? [] : [{
+      path: pathOf(index),
+      problem: `${JSON.stringify(value)} is no value of "${name}" of "${tool}"`,
+      expected: "a value that its parameters allow"
+    }]
+  )
+}
+
+/** Two rules that cannot both be meant. */
+const pairProblems = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
+  const found: Array<Problem> = []
+  const seen = new Map<string, Placed>()
+  const meet = (key: string, it: Placed, clash: (other: ToolRule.ToolRule) => string | undefined, expected: string) => {
+    const other = seen.get(key)
+    if (other === undefined) {
+      seen.set(key, it)
+      return
+    }
+    const problem = clash(other.rule)
+    if (problem !== undefined) found.push({ path: it.path, problem: `${problem} (${other.path})`, expected })
+  }
+  for (const it of rules) {
+    const { rule } = it
+    if (rule._tag === "NeverDedupe" || rule._tag === "AlwaysDedupe") {
+      meet(
+        `dedupe ${rule.tool}`,
+        it,
+        (other) => other._tag === rule._tag ? undefined : `it contradicts ${other._tag} of the same tool`,
+        "one of the two"
+      )
+    }
+    if (rule._tag === "AllowedOperations") {
+      meet(`operation ${rule.tool} ${rule.field}`, it, (other) => {
+        const values = other._tag === "AllowedOperations" ? other.allowed : []
+        const common = rule.allowed.some((value) => values.some((that) => Equal.equals(value, that)))
+        return common ? undefined : "it leaves no value that the other rule allows, too"
+      }, "values in common")
+    }
+    if (rule._tag !== "ChildTools") continue
+    for (const [child, values] of Object.entries(rule.prefilled ?? {})) {
+      for (const [field, value] of Object.entries(values)) {
+        const place = { path: `${it.path}.prefilled.${child}.${field}`, rule }
+        meet(`prefilled ${child} ${field}`, place, (other) => {
+          const that = other._tag === "ChildTools" ? other.prefilled?.[child]?.[field] : undefined
+          return Equal.equals(that, value) ? undefined : "another rule gives it another value"
+        }, "one value: it holds in every call of the child")
+        const limit = rules.find(({ rule: other }) =>
+          other._tag === "AllowedOperations" && ToolRule.concerns(other, child) && other.field === field &&
+          !other.allowed.some((it) => Equal.equals(it, value))
+        )
+        if (limit !== undefined) {
+          found.push({
+            path: place.path,
+            problem: `it is ${JSON.stringify(value)}, which ${limit.path} does not allow`,
+            expected: "an allowed value"
+          })
+        }
+      }
+    }
+  }
+  return found
+}

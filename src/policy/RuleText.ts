@@ -1,0 +1,198 @@
+/**
+ * Rules as sentences: what a set demands, for a prompt, and why a call was
+ * refused. Pure.
+ *
+ * @since 0.1.0
+ */
+import type { ToolRule } from "../ToolRule.ts"
+import type { RuleSet } from "./RuleIndex.ts"
+
+/**
+ * A rule that forbids a call now, and the tools that matter to it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Violation {
+  readonly rule: ToolRule
+  readonly tool: string
+  /** What is missing, what has happened already, or what alone may come, as the rule has it. */
+  readonly names: ReadonlyArray<string>
+  /** Of a start constraint: the tools of which one is enough. */
+  readonly alternatives?: ReadonlyArray<string>
+  /** Of `ParentTools`: the call is a child that does not follow its parent. */
+  readonly isChild?: boolean
+  /** The last success. */
+  readonly last?: string | undefined
+}
+
+/**
+ * Gives one sentence per rule, for the prompt of a model. What only the host
+ * does (`Periodic`) is left out.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const describe = (self: RuleSet): ReadonlyArray<string> => {
+  const alternatives = self.starts.filter((rule) => rule.mode === "any").map((rule) => rule.tool)
+  return Array.from(
+    new Set(self.rules.flatMap((rule) => rule._tag === "Periodic" ? [] : [sentence(rule, alternatives)]))
+  )
+}
+
+/**
+ * Gives the sentence of one rule; `alternatives` are the start tools of which one is enough.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = []): string => {
+  switch (rule._tag) {
+    case "StartConstraint":
+      return rule.mode === "any" && alternatives.length > 1
+        ? `One of ${or(alternatives)} has to succeed before any other tool is called.`
+        : `${quote(rule.tool)} has to succeed before any other tool is called.`
+    case "RequiresPrecedingTools":
+      return `${subject(rule.tool, rule.tools)} may be called only after ${and(rule.tools)} ${
+        have(rule.tools)
+      } succeeded.`
+    case "RequiresFollowingTools":
+      return `${subject(rule.tool)} may not be called any more once ${or(rule.tools)} has succeeded.`
+    case "ChildTools": {
+      const prefilled = Object.entries(rule.prefilled ?? {}).map(([child, values]) =>
+        ` The host sets ${and(Object.keys(values))} of ${quote(child)}.`
+      )
+      return `Right after ${object(rule.tool)} only ${or(rule.children)} may be called.${prefilled.join("")}`
+    }
+    case "ParentTools":
+      return `${capital(and(rule.children))} may be called only right after ${
+        object(rule.tool)
+      }, and right after it nothing else may.`
+    case "Conditional": {
+      const cases = rule.cases.map((it) => `${quote(it.tool)} if it is ${JSON.stringify(it.equals)}`)
+      const otherwise = rule.default !== undefined
+        ? quote(rule.default)
+        : rule.strict === true
+        ? "nothing"
+        : "anything"
+      const where = rule.path === "" ? "its output" : `${quote(rule.path)} in its output`
+      return `Right after ${object(rule.tool)}, ${where} decides what may be called next: ${
+        [...cases, `otherwise ${otherwise}`].join(", ")
+      }.`
+    }
+    case "AllowedOperations":
+      return `${subject(rule.tool)} may be called only with ${quote(rule.field)} set to ${
+        list(rule.allowed.map((it) => JSON.stringify(it)), "or")
+      }.`
+    case "MaxCalls":
+      return rule.max === 0
+        ? `${subject(rule.tool)} may not be called.`
+        : `${subject(rule.tool)} may be called at most ${times(rule.max)} for one request.`
+    case "ExclusiveGroup":
+      return `Only one of ${and(rule.tools)} may be used for one request: the first that is called. It may be repeated.`
+    case "RequiredBeforeExit": {
+      const when = rule.when === undefined ? "" : `, once ${and(rule.when)} ${have(rule.when)} succeeded`
+      const scope = rule.scope === "batch" ? "this request" : "the work"
+      return `${subject(rule.tool)} has to succeed before ${scope} may end${when}.`
+    }
+    case "ExitLoop":
+      return `A success of ${object(rule.tool)} ends the work.`
+    case "ContinueLoop":
+      return `After ${object(rule.tool)} you are called again without asking for it.`
+    case "Cooldown":
+      return `${subject(rule.tool)} has to rest for ${rule.duration} after each call.`
+    case "RequiresConsent":
+      return `${subject(rule.tool)} runs only if a person allows it.`
+    case "NeverDedupe":
+      return `${subject(rule.tool)} may be repeated with the same arguments.`
+    case "AlwaysDedupe":
+      return `${subject(rule.tool)} is not run again with the same arguments.`
+    case "Periodic":
+      return `${quote(rule.tool)} is run by the host, ${
+        /\s\S+\s\S+\s/.test(rule.schedule) ? `at "${rule.schedule}" (UTC)` : `every ${rule.schedule}`
+      }.`
+  }
+}
+
+/**
+ * Explains a violation to the model: what was wrong, what is allowed instead,
+ * and whether a retry makes sense.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const explain = ({ alternatives = [], isChild, last, names, rule, tool }: Violation): string => {
+  const it = quote(tool)
+  const after = last === undefined ? "nothing has succeeded yet" : `the last success is ${quote(last)}`
+  switch (rule._tag) {
+    case "StartConstraint": {
+      const needed = names.filter((name) => !alternatives.includes(name))
+      const open = names.filter((name) => alternatives.includes(name))
+      const first = [
+        ...needed.map(quote),
+        ...open.length > 0 ? [open.length > 1 ? `one of ${or(open)}` : or(open)] : []
+      ]
+      return `${it} may not be called yet: ${list(first, "and")} ${
+        needed.length > 1 || first.length > 1 ? "have" : "has"
+      } to succeed first. Call ${list(first, "and")}, then call ${it} again.`
+    }
+    case "RequiresPrecedingTools":
+      return `${it} may be called only after ${and(rule.tools)} ${have(rule.tools)} succeeded; ${and(names)} ${
+        names.length > 1 ? "have" : "has"
+      } not. Call ${and(names)}, then call ${it} again.`
+    case "RequiresFollowingTools":
+      return `${it} may not be called any more once ${or(rule.tools)} has succeeded, and ${and(names)} ${
+        have(names)
+      }. Go on without it.`
+    case "ChildTools":
+      return `Right after ${quote(last!)} only ${or(names)} may be called, so ${it} was not run. Call ${or(names)}.`
+    case "ParentTools":
+      return isChild === true
+        ? `${it} may be called only right after ${
+          names.includes("*") ? "another tool has succeeded" : or(names)
+        }; ${after}. Call ${names.includes("*") ? "another tool" : or(names)}, then call ${it} again.`
+        : `Right after ${quote(last!)} only ${or(names)} may be called, so ${it} was not run. Call ${or(names)}.`
+    case "Conditional":
+      return names.length === 0
+        ? `The output of ${quote(last!)} leads to no tool, so ${it} was not run. Answer without tools.`
+        : `The output of ${quote(last!)} leads to ${or(names)}, so ${it} was not run. Call ${or(names)}.`
+    case "AllowedOperations":
+      return `${sentence({ ...rule, tool })} Correct ${quote(rule.field)} and call it again.`
+    case "MaxCalls":
+      return rule.max === 0
+        ? `${it} may not be called here. Go on without it.`
+        : `${it} may run at most ${times(rule.max)} for this request, and that is used up. ` +
+          "Do not call it again; go on with what you have."
+    case "ExclusiveGroup":
+      return `Only one of ${and(rule.tools)} may be used for this request, and ${and(names)} was first. ` +
+        `Use ${and(names)} instead of ${it}.`
+    case "Cooldown":
+      return names.length > 0
+        ? `${it} is still running and has to rest for ${rule.duration} after that. Wait for its result first.`
+        : `${it} has to rest for ${rule.duration} after each call.`
+    default:
+      return sentence(rule, alternatives)
+  }
+}
+
+// Utilities
+
+const quote = (name: string): string => `"${name}"`
+
+const list = (items: ReadonlyArray<string>, word: "and" | "or"): string =>
+  items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} ${word} ${items.at(-1)}`
+
+const and = (names: ReadonlyArray<string>): string => list(names.map(quote), "and")
+
+const or = (names: ReadonlyArray<string>): string => list(names.map(quote), "or")
+
+const have = (names: ReadonlyArray<string>): string => names.length > 1 ? "have" : "has"
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+const subject = (tool: string, except: ReadonlyArray<string> = []): string =>
+  tool !== "*" ? quote(tool) : except.length === 0 ? "Every tool" : `Every tool but ${and(except)}`
+
+const object = (tool: string): string => tool === "*" ? "any tool" : quote(tool)
+
+const times = (max: number): string => max === 1 ? "once" : `${max} times`
