@@ -56,6 +56,8 @@ export interface Options extends Attempt.Options {
   readonly toolEvents?: boolean | undefined
   /** Whether agents go on only if the model asks for it (`request_heartbeat`). Default false. */
   readonly heartbeats?: boolean | undefined
+  /** How many waves a required tool may hold up the end of the loop. Default 5. */
+  readonly exitAttempts?: number | undefined
   /** Whose executor it is. Default `"default"`. */
   readonly principal?: string | undefined
 }
@@ -121,6 +123,7 @@ const settings = (options: Options) =>
     Layer.succeed(Waves.Mode, options.mode ?? "classes"),
     Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
     Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
+    Layer.succeed(Rules.ExitAttempts, options.exitAttempts ?? 5),
     Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
     Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
   )

@@ -17,6 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import { escapeLines } from "./escape.ts"
 import * as Files from "./Files.ts"
+import * as RulesCommand from "./RulesCommand.ts"
 import * as Run from "./Run.ts"
 import * as Schemas from "./Schemas.ts"
 import * as Simulate from "./Simulate.ts"
@@ -29,7 +30,7 @@ import * as Simulate from "./Simulate.ts"
  */
 export const command = Command.make("tool-executor").pipe(
   Command.withDescription("Runs the tool calls of language models under rules, permissions, limits and deadlines"),
-  Command.withSubcommands([Run.command, Simulate.command, Schemas.command])
+  Command.withSubcommands([Run.command, Simulate.command, RulesCommand.command, Schemas.command])
 )
 
 /**

@@ -53,7 +53,13 @@ const Tool = Schema.Struct({
   })
 })
 
-const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
+/**
+ * The tools that `run` has, for rules about them.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
   Object.values(WorkspaceTools.toolkit.tools).map((tool) => [tool.name, { jsonSchema: AiTool.getJsonSchema(tool) }])
 )
 

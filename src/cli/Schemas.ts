@@ -8,8 +8,11 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Schema from "effect/Schema"
 import { Scenario } from "../testing/Scenario.ts"
+import { ToolRule } from "../ToolRule.ts"
 import { Config } from "./Config.ts"
 import * as Files from "./Files.ts"
+
+const formats = { config: Config, scenario: Scenario, rules: Schema.Array(ToolRule) }
 
 /**
  * The command.
@@ -20,11 +23,11 @@ import * as Files from "./Files.ts"
 export const command = Command.make(
   "schema",
   {
-    of: Argument.Literals("FORMAT", ["config", "scenario"]).pipe(
-      Argument.withDescription("Which file: the config of run, or the scenario of simulate")
+    of: Argument.Literals("FORMAT", ["config", "scenario", "rules"]).pipe(
+      Argument.withDescription("Which file: the config of run, the scenario of simulate, or an array of rules")
     )
   },
-  ({ of }) => Files.printJson(documentOf(of === "config" ? Config : Scenario))
+  ({ of }) => Files.printJson(documentOf(formats[of]))
 ).pipe(
   Command.withDescription("Print the JSON Schema of a file that the other commands read"),
   Command.withExamples([

@@ -82,6 +82,7 @@ const play = Effect.fnUntraced(function*(file: string): Effect.fn.Return<
     Effect.catchTag("Stuck", (stuck) =>
       Effect.succeed({
         name: scenario.name,
+        rules: scenario.rules ?? [],
         waves: [],
         differences: [{ where: "script", expected: "a scenario that ends", got: stuck.message }],
         notes: []
@@ -90,7 +91,7 @@ const play = Effect.fnUntraced(function*(file: string): Effect.fn.Return<
   )
 })
 
-const textColumns = 160
+const textColumns = 400
 
 const draw = (report: ScenarioRunner.Report): string =>
   Timeline.render(report, { show: (text) => clip(text, textColumns) })

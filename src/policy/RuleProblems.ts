@@ -82,20 +82,20 @@ export const problems = (
   })
   for (const it of known) found.push(...ownProblems(it, tools))
   found.push(...pairProblems(known))
-  found.push(...unreachable(known, names ?? namesIn(known)))
+  found.push(...unreachable(known, names ?? namesIn(known.map((it) => it.rule))))
   const place = ({ path }: Problem) => all.findIndex((it) => path.startsWith(it.path))
   return found.toSorted((a, b) => place(a) - place(b))
 }
 
 /**
- * Gives the names of tools that rules use, in order.
+ * Gives the names of the tools that rules use, in order.
  *
  * @category getters
  * @since 0.1.0
  */
-export const namesIn = (rules: ReadonlyArray<Placed>): ReadonlyArray<string> =>
+export const namesIn = (rules: ReadonlyArray<ToolRule.ToolRule>): ReadonlyArray<string> =>
   Array.from(
-    new Set(rules.flatMap(({ rule }) => [
+    new Set(rules.flatMap((rule) => [
       ...subjectsOf(rule),
       ...mentions(rule).map(([, name]) => name)
     ]))

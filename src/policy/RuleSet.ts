@@ -29,9 +29,10 @@
 import * as Equal from "effect/Equal"
 import { valueAt } from "../internal/valuePath.ts"
 import type * as ToolRule from "../ToolRule.ts"
+import { graph } from "./RuleGraph.ts"
 import { make, type Required, type RuleSet, type ToolRules } from "./RuleIndex.ts"
-import { decodeWithRules, problems, type RuleTool } from "./RuleProblems.ts"
-import { describe, explain, type Violation } from "./RuleText.ts"
+import { decodeWithRules, namesIn, problems, type RuleTool } from "./RuleProblems.ts"
+import { describe, explain, sentence, type Violation } from "./RuleText.ts"
 
 export {
   /**
@@ -58,12 +59,27 @@ export {
    */
   explain,
   /**
+   * Draws the order that a rule set enforces, as the text of a Mermaid
+   * flowchart.
+   *
+   * @category formatting
+   * @since 0.1.0
+   */
+  graph,
+  /**
    * Creates a rule set for tools. It does not look for mistakes; `problems` does.
    *
    * @category constructors
    * @since 0.1.0
    */
   make,
+  /**
+   * Gives the names of the tools that rules use, in order.
+   *
+   * @category getters
+   * @since 0.1.0
+   */
+  namesIn,
   /**
    * Gives everything that is wrong with a rule set, each with its path.
    *
@@ -74,6 +90,13 @@ export {
   type Required,
   type RuleSet,
   type RuleTool,
+  /**
+   * Gives the sentence of one rule.
+   *
+   * @category formatting
+   * @since 0.1.0
+   */
+  sentence,
   type ToolRules,
   type Violation
 }

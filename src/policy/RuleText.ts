@@ -91,9 +91,12 @@ export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = [
     case "ExclusiveGroup":
       return `Only one of ${and(rule.tools)} may be used for one request: the first that is called. It may be repeated.`
     case "RequiredBeforeExit": {
-      const when = rule.when === undefined ? "" : `, once ${and(rule.when)} ${have(rule.when)} succeeded`
-      const scope = rule.scope === "batch" ? "this request" : "the work"
-      return `${subject(rule.tool)} has to succeed before ${scope} may end${when}.`
+      const must = `has to succeed before ${rule.scope === "batch" ? "this request" : "the work"} may end.`
+      return rule.when === undefined
+        ? `${subject(rule.tool)} ${must}`
+        : `Once ${and(rule.when)} ${have(rule.when)} succeeded, ${
+          rule.tool === "*" ? "every tool" : quote(rule.tool)
+        } ${must}`
     }
     case "ExitLoop":
       return `A success of ${object(rule.tool)} ends the work.`

@@ -291,10 +291,13 @@ export type Scenario = typeof Scenario.Type
 export const decode = (input: unknown): Effect.Effect<Scenario, ConfigurationError> =>
   RuleSet.decodeWithRules(Scenario, "scenario", toolsOf)(input)
 
-// Utilities
-
-/** The tools that a scenario seems to have, whatever else is wrong with it. */
-const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> => {
+/**
+ * Gives the tools that a scenario seems to have, whatever else is wrong with it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> => {
   const tools: unknown = typeof input === "object" && input !== null ? (input as Record<string, unknown>).tools : {}
   return new Map(
     Object.entries(typeof tools === "object" && tools !== null ? tools : {}).map(([name, tool]) => [
@@ -303,6 +306,8 @@ const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> => {
     ])
   )
 }
+
+// Utilities
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value)

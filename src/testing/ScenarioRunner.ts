@@ -64,6 +64,8 @@ export interface TimedOutcome {
  */
 export interface Report {
   readonly name: string
+  /** The rules that were enforced. */
+  readonly rules: ReadonlyArray<ToolRule>
   readonly waves: ReadonlyArray<WaveReport>
   /** Empty if everything holds. */
   readonly differences: ReadonlyArray<Comparison.Difference>
@@ -97,7 +99,8 @@ const playAll = Effect.fnUntraced(function*(scenario: Scenario) {
   const stage = new Stage(Context.get(context, ToolExecutor), scope, classesOf(scenario))
   for (const [index, step] of scenario.script.entries()) yield* perform(stage, step, index, notes)
   yield* Scope.close(scope, Exit.void)
-  return { name: scenario.name, waves: stage.waves, differences: stage.differences, notes: Array.from(notes) }
+  const { differences, waves } = stage
+  return { name: scenario.name, rules: options.rules ?? [], waves, differences, notes: Array.from(notes) }
 })
 
 /** What the steps of a script work on. */

@@ -4,8 +4,9 @@
  *
  * @since 0.1.0
  */
+import * as Equal from "effect/Equal"
 import type { ToolOutcome } from "../ToolOutcome.ts"
-import type { ToolRefusal } from "../ToolRefusal.ts"
+import { describe, type ToolRefusal } from "../ToolRefusal.ts"
 import type { Difference } from "./Comparison.ts"
 import type { Report, WaveReport } from "./ScenarioRunner.ts"
 
@@ -78,7 +79,11 @@ export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyA
  */
 export const render = (report: Report, options: Options = {}): string => {
   const show = options.show ?? showAsJson
-  const waves = report.waves.flatMap((wave, index) => ["", ...drawWave(wave, index, options)])
+  const waves = report.waves.flatMap((wave, index) => [
+    "",
+    ...drawWave(wave, index, options),
+    ...refusals(report, wave).map((line) => indent(indent(show(line))))
+  ])
   return [
     `${report.differences.length === 0 ? "✓" : "✗"} ${show(report.name)}`,
     ...waves.map(indent),
@@ -87,6 +92,25 @@ export const render = (report: Report, options: Options = {}): string => {
     ...section("Notes", report.notes.map(show))
   ].join("\n")
 }
+
+/**
+ * Says of each call that a rule refused which rule it was, and what the model
+ * is told.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const refusals = (
+  { rules }: Pick<Report, "rules">,
+  { outcomes }: Pick<WaveReport, "outcomes">
+): ReadonlyArray<string> =>
+  outcomes.flatMap(({ outcome }) => {
+    if (outcome._tag !== "Denied" || outcome.reason._tag !== "RuleViolation") return []
+    const { rule } = outcome.reason
+    const index = rules.findIndex((it) => Equal.equals(it, rule))
+    const where = index === -1 ? rule._tag : `rules[${index}] ${rule._tag}`
+    return [`${outcome.callId}: ${where}. ${describe(outcome.reason, outcome.tool)}`]
+  })
 
 /**
  * Gives the rows of a wave.

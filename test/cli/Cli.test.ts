@@ -34,7 +34,7 @@ describe("tool-executor", () => {
       ["a value that is none of a flag's", ["run", "--format", "gemini"], "gemini"],
       ["an argument too many", ["run", "a.json", "b.json"], "b.json"],
       ["a missing file", ["simulate"], "FILE"],
-      ["an unknown schema", ["schema", "rules"], "rules"]
+      ["an unknown schema", ["schema", "rule"], "rules"]
     ] as const
   ) {
     it.live(`takes ${what} for bad usage and keeps standard output clean`, () =>

@@ -7,7 +7,7 @@ import { run } from "./harness.ts"
 
 const scenarios = fileURLToPath(new URL("../scenarios/", import.meta.url))
 
-const validator = Effect.fnUntraced(function*(of: "config" | "scenario") {
+const validator = Effect.fnUntraced(function*(of: "config" | "scenario" | "rules") {
   const { code, stdout } = yield* run(["schema", of])
   assert.strictEqual(code, 0)
   return new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object)
@@ -35,6 +35,15 @@ describe("tool-executor schema", () => {
           { dedupe: true }
         ]
       ) assert.isFalse(isConfig(wrong), JSON.stringify(wrong))
+    }))
+
+  it.live("prints a JSON Schema of rule sets", () =>
+    Effect.gen(function*() {
+      const isRules = yield* validator("rules")
+      assert.isTrue(isRules([{ _tag: "MaxCalls", tool: "*", max: 3 }, { _tag: "ExclusiveGroup", tools: ["a", "b"] }]))
+      for (const wrong of [{}, [{ _tag: "MaxCals", tool: "a", max: 1 }], [{ _tag: "MaxCalls", tool: "a", max: -1 }]]) {
+        assert.isFalse(isRules(wrong), JSON.stringify(wrong))
+      }
     }))
 
   it.live("prints a JSON Schema that takes every scenario and no unknown key", () =>

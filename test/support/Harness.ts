@@ -101,6 +101,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
     Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
     Layer.succeed(EventHub.Buffer, options.buffer ?? 1_024),
+    Layer.succeed(Rules.ExitAttempts, options.exitAttempts ?? 5),
     Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
     Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
   )

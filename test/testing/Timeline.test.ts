@@ -83,6 +83,23 @@ describe("Timeline", () => {
       assert.lengthOf(text.split("\n"), 6)
     }))
 
+  it.effect("says which rule refused a call, and what the model is told", () =>
+    Effect.gen(function*() {
+      const report = yield* play({
+        name: "a rule",
+        tools: { read: { class: "ReadOnly" }, post: {} },
+        rules: [{ _tag: "MaxCalls", tool: "post", max: 3 }, { _tag: "Cooldown", tool: "post", duration: "2 seconds" }],
+        script: [
+          { wave: [{ id: "1", name: "post", params: {} }] },
+          { wave: [{ id: "2", name: "read", params: {} }, { id: "3", name: "post", params: { n: 1 } }] }
+        ]
+      })
+      const said = Timeline.render(report).split("\n").filter((line) => line.includes("rules["))
+      assert.deepStrictEqual(said, [
+        "      3: rules[1] Cooldown. \"post\" has to rest for 2 seconds after each call. Try again in 2 s."
+      ])
+    }))
+
   it.effect("names the short reason of every outcome", () =>
     Effect.gen(function*() {
       const report = yield* play({

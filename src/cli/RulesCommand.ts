@@ -1,0 +1,96 @@
+/**
+ * `tool-executor rules`: looks at a rule set without running anything.
+ *
+ * @since 0.1.0
+ */
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Effect from "effect/Effect"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
+import { CliFailure, describe } from "./CliFailure.ts"
+import { escape } from "./escape.ts"
+import * as Files from "./Files.ts"
+import * as RuleFiles from "./RuleFiles.ts"
+
+const file = Argument.String("FILE").pipe(
+  Argument.withDescription(
+    "JSON: an array of rules, { tools: [names], rules }, a scenario, or a config of run. " +
+      "Without tools, the names in the rules are taken for them"
+  )
+)
+
+/** The rule set of a file; fails with exit code 1 and everything that is wrong with it. */
+const load = Effect.fnUntraced(function*(path: string) {
+  const read = yield* RuleFiles.read(path)
+  const problems = RuleSet.problems(read.rules, read.tools)
+  if (problems.length === 0) return RuleFiles.toSet(read)
+  const explanation = describe(new ConfigurationError({ subject: path, problems }))
+  return yield* new CliFailure({ code: 1, explanation })
+})
+
+const check = Command.make(
+  "check",
+  { file },
+  ({ file }) =>
+    Effect.flatMap(load(file), (set) =>
+      Files.print(
+        `${escape(file)}: ${count(set.rules.length, "rule")} for ${count(set.tools.length, "tool")}, no problem`
+      ))
+).pipe(
+  Command.withDescription(
+    "Lists everything that is wrong with a rule set: values of the wrong form, tools and arguments that are not " +
+      "there, cycles, tools that can never run, contradictions. Exit code: 0 nothing, 1 something, 2 the file " +
+      "cannot be read."
+  ),
+  Command.withShortDescription("List everything that is wrong with a rule set")
+)
+
+const explain = Command.make("explain", { file }, ({ file }) =>
+  Effect.flatMap(load(file), (set) => {
+    const first = RuleSet.allowedNext(set, RuleSet.history(set, []))
+    const begin = first.length === set.tools.length ? "any tool" : first.join(", ")
+    return Files.print([...sentences(set), "", `May be called at the start: ${begin}`].map(escape).join("\n"))
+  })).pipe(
+    Command.withDescription(
+      "Prints a sentence per rule, as a model is told, and which tools may be called at the start. Exit code as for check."
+    ),
+    Command.withShortDescription("Print a rule set as sentences")
+  )
+
+const graph = Command.make(
+  "graph",
+  { file },
+  ({ file }) => Effect.flatMap(load(file), (set) => Files.print(RuleSet.graph(set)))
+).pipe(
+  Command.withDescription(
+    "Prints the order that a rule set enforces as the text of a Mermaid flowchart, which Markdown viewers draw. " +
+      "Exit code as for check."
+  ),
+  Command.withShortDescription("Print the order of a rule set as a Mermaid flowchart"),
+  Command.withExamples([
+    { command: "tool-executor rules graph rules.json > rules.mmd", description: "Keep the picture's text" }
+  ])
+)
+
+/**
+ * The command with its subcommands.
+ *
+ * @category commands
+ * @since 0.1.0
+ */
+export const command = Command.make("rules").pipe(
+  Command.withDescription("Looks at a rule set without running anything"),
+  Command.withShortDescription("Check, explain or draw a rule set"),
+  Command.withSubcommands([check, explain, graph])
+)
+
+// Utilities
+
+const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`
+
+/** What a model is told, and what only the host does. */
+const sentences = (set: RuleSet.RuleSet): ReadonlyArray<string> => [
+  ...RuleSet.describe(set),
+  ...set.periodic.map((rule) => RuleSet.sentence(rule))
+]
