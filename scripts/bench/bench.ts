@@ -1,8 +1,9 @@
-// Benchmarks as one table: each figure is the median over interleaved rounds, so that a slow minute of the machine
-// slows both sides of a ratio. Nothing here fails: it is for reading.
+// Benchmarks as one table. Nothing here fails: it is for reading.
 import { Context, Duration, Effect, Layer, Schema, Semaphore } from "effect"
 import { LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor, type ToolProcess } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
+import { compare, fixed, median, type Side, time } from "./measure.ts"
+import * as RuleBench from "./rules.ts"
 
 const Params = Schema.Struct({ path: Schema.String, line: Schema.Int, deep: Schema.Boolean })
 const options = { parameters: Params, success: Schema.Struct({ ok: Schema.Boolean }) }
@@ -52,35 +53,6 @@ const floor = (handler: () => Effect.Effect<unknown>) => {
       ), { concurrency: "unbounded" })
 }
 
-const median = (values: ReadonlyArray<number>): number => {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)]!
-}
-
-const time = async (run: () => Promise<unknown>): Promise<number> => {
-  const start = process.hrtime.bigint()
-  await run()
-  return Number(process.hrtime.bigint() - start) / 1000
-}
-
-interface Side {
-  readonly name: string
-  readonly prepare: () => () => Promise<unknown>
-}
-
-/** Medians of microseconds per call, the sides taken in turn. */
-const compare = async (sides: ReadonlyArray<Side>, size: number, rounds: number): Promise<ReadonlyArray<number>> => {
-  const times = sides.map((): Array<number> => [])
-  for (let round = -Math.ceil(rounds / 4); round < rounds; round++) {
-    for (const [index, side] of sides.entries()) {
-      const run = side.prepare()
-      const micros = await time(run)
-      if (round >= 0) times[index]!.push(micros / size)
-    }
-  }
-  return times.map(median)
-}
-
 const main = Effect.gen(function*() {
   const executor = yield* ToolExecutor.ToolExecutor
   const batch = yield* executor.batch("bench")
@@ -106,8 +78,6 @@ const main = Effect.gen(function*() {
   }
   const rows: Array<Record<string, string | number>> = []
   const row = (what: string, values: Record<string, string | number>) => rows.push({ what, ...values })
-  const fixed = (value: number) => Number(value.toFixed(2))
-
   yield* Effect.promise(async () => {
     for (const [name, size, rounds] of [["read", 1_000, 60], ["yielding", 1_000, 30]] as const) {
       const [executorTime, floorTime] = await compare([ours(name, size), byHand(name, size)], size, rounds)
@@ -170,6 +140,7 @@ const main = Effect.gen(function*() {
     "heap MB": `+${(Math.max(peak, process.memoryUsage().heapUsed / 1e6) - before).toFixed(0)}`,
     "rss MB": `+${(process.memoryUsage().rss / 1e6 - rss).toFixed(0)}`
   })
+  for (const [what, values] of Object.entries(yield* RuleBench.rows)) row(what, values)
   console.table(Object.fromEntries(rows.map(({ what, ...values }) => [what, values])))
 }).pipe(Effect.scoped, Effect.provide(layer), Effect.provideContext(Context.empty()))
 

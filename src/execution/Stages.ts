@@ -243,6 +243,7 @@ const blocked = (process: ProcessState, call: CallState): End | undefined => {
 
 /** Gate 9, for the call's place in its process. */
 const outOfOrder = (engine: Engine, process: ProcessState, call: CallState): End | undefined => {
+  if (call.rules!.isFree) return undefined
   const set = engine.rules.current()
   return denied(Rules.check(set, process.history.before(set, call.history, call.index), call.gateCall!))
 }
@@ -252,12 +253,11 @@ const authorize = (engine: Engine, call: CallState): ToolRefusal | undefined =>
 
 const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {
   const { batch, principal, tool: { name: tool } } = call.gateCall!
-  const set = engine.rules.current()
   const limits = Rules.claims(call.rules!, { batch, principal, tool })
-  const awaited = process.fires === tool || (set.rules.length > 0 && RuleSet.isAwaited(set, process.history, tool))
+  const awaited = process.fires === tool || RuleSet.isAwaited(engine.rules.current(), process.history, tool)
   try {
     const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule: call.rules!.dedupe, awaited })
-    return key === undefined ? limits : [key, ...limits]
+    return key === undefined ? limits : limits.length === 0 ? [key] : [key, ...limits]
   } catch {
     return invalid([unreadable])
   }

@@ -41,6 +41,8 @@ export interface ToolRules {
   readonly isPrerequisite: boolean
   /** Arguments that override the model's. */
   readonly prefilled: Readonly<Record<string, Schema.Json>> | undefined
+  /** Nothing about the moment or the arguments can forbid it: gate 9 has nothing to ask. */
+  readonly isFree: boolean
   /** An ordering rule names it: a call of the tool is the last of its run. */
   readonly closesRun: boolean
 }
@@ -113,6 +115,8 @@ const isAboutNeighbours = (rule: ToolRule.ToolRule): rule is Neighbours =>
   rule._tag === "ChildTools" || rule._tag === "ParentTools" || rule._tag === "Conditional"
 
 interface Ordering {
+  /** Some rule is about every call: a start tool, what came right before. */
+  readonly isAboutAll: boolean
   /** Tools that an ordering rule names, as subject or condition. */
   readonly named: ReadonlySet<string>
   /** Tools that others have to wait for. */
@@ -151,7 +155,8 @@ const namesOf = (rules: ReadonlyArray<ToolRule.ToolRule>): Ordering => {
         break
     }
   }
-  return { named, prerequisites, all }
+  const isAboutAll = rules.some((rule) => rule._tag === "StartConstraint" || isAboutNeighbours(rule))
+  return { isAboutAll, named, prerequisites, all }
 }
 
 interface Draft extends Record<string, unknown> {
@@ -195,6 +200,8 @@ const collect = (rules: ReadonlyArray<ToolRule.ToolRule>, tool: string, ordering
   return {
     ...lists,
     ...one,
+    isFree: !ordering.isAboutAll && lists.preceding.length === 0 && lists.following.length === 0 &&
+      lists.operations.length === 0,
     isPrerequisite: ordering.prerequisites.has(tool),
     closesRun: ordering.all || ordering.named.has(tool)
   }

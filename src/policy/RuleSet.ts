@@ -237,6 +237,7 @@ export const exitPending = (self: RuleSet, history: History): ReadonlyArray<stri
  * @since 0.1.0
  */
 export const isAwaited = (self: RuleSet, history: History, tool: string): boolean => {
+  if (self.rules.length === 0) return false
   const rules = self.forTool(tool)
   if ((rules.start !== undefined || rules.isPrerequisite || rules.exits) && !history.succeeded.has(tool)) return true
   return self.required.length > 0 && exitPending(self, history).includes(tool)
@@ -280,7 +281,7 @@ const none: ReadonlyArray<never> = []
 const unique = (names: ReadonlyArray<string>): ReadonlyArray<string> => Array.from(new Set(names))
 
 const notStarted = (self: RuleSet, history: History, rules: ToolRules, tool: string): Violation | undefined => {
-  if (rules.start !== undefined) return undefined
+  if (rules.start !== undefined || self.starts.every((it) => history.succeeded.has(it.tool))) return undefined
   const missing = startPending(self, history)
   if (missing.length === 0) return undefined
   const rule = self.starts.find((it) => it.tool === missing[0])!
@@ -290,13 +291,13 @@ const notStarted = (self: RuleSet, history: History, rules: ToolRules, tool: str
 const isAny = (rule: ToolRule.Of<"StartConstraint">): boolean => rule.mode === "any"
 
 const outOfOrder = (rules: ToolRules, { succeeded }: History, tool: string): Violation | undefined => {
+  // most calls break no rule: lists are made only for those that do
+  const has = (it: string) => succeeded.has(it)
   for (const rule of rules.preceding) {
-    const missing = rule.tools.filter((it) => !succeeded.has(it))
-    if (missing.length > 0) return { rule, tool, names: missing }
+    if (!rule.tools.every(has)) return { rule, tool, names: rule.tools.filter((it) => !has(it)) }
   }
   for (const rule of rules.following) {
-    const done = rule.tools.filter((it) => succeeded.has(it))
-    if (done.length > 0) return { rule, tool, names: done }
+    if (rule.tools.some(has)) return { rule, tool, names: rule.tools.filter(has) }
   }
   return undefined
 }

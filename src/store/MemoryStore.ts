@@ -62,7 +62,7 @@ export const make = (options?: Options): StateStore["Service"] => {
   }
   /** Looks for what refuses the claims, and gathers what they are about. */
   const find = (claims: ReadonlyArray<Claim>, now: number): Refused | Found => {
-    const found: Found = { batch: undefined, count: undefined, groups: noGroups, clock: undefined }
+    const found: Found = { batch: undefined, count: undefined, tool: "", groups: undefined, clock: undefined }
     for (const claim of claims) {
       const refused = findOne(claim, found, now)
       if (refused !== undefined) return refused
@@ -76,16 +76,15 @@ export const make = (options?: Options): StateStore["Service"] => {
         return entry && keyTaken(entry)
       }
       case "Calls":
-        found.batch = batchOf(claim.batch, now)
-        found.count = countOf(found.batch, claim)
+        found.count = countOf(found.batch ??= batchOf(claim.batch, now), claim)
         return found.count.used >= claim.max ? usedUp : undefined
       case "Group": {
-        found.batch = batchOf(claim.batch, now)
-        const choice = choiceOf(found.batch, claim)
+        const choice = choiceOf(found.batch ??= batchOf(claim.batch, now), claim)
         if (choice.tool !== undefined && choice.tool !== claim.tool) {
           return { _tag: "GroupTaken", group: claim.group, tool: choice.tool }
         }
-        found.groups = [...found.groups, choice]
+        ;(found.groups ??= []).push(choice)
+        found.tool = claim.tool
         return undefined
       }
       case "Cooldown":
@@ -108,11 +107,10 @@ export const make = (options?: Options): StateStore["Service"] => {
       if (found.clock !== undefined) found.clock.running++
       for (const claim of claims) {
         if (claim._tag === "Key") reservation.key = principalOf(claim.principal, now).keys.take(claim, reservation)
-        else if (claim._tag === "Group") {
-          const choice = choiceOf(found.batch!, claim)
-          choice.tool = claim.tool
-          choice.holders++
-        }
+      }
+      for (const choice of found.groups ?? []) {
+        choice.tool = found.tool
+        choice.holders++
       }
       return reservation
     },
@@ -123,7 +121,7 @@ export const make = (options?: Options): StateStore["Service"] => {
         batch.usedAt = now
       }
       if (!settlement.started && count !== undefined) count.used--
-      for (const choice of groups) {
+      for (const choice of groups ?? []) {
         choice.holders--
         if (settlement.started) choice.isKept = true
         else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
@@ -202,7 +200,9 @@ interface Batch {
 interface Found {
   batch: Batch | undefined
   count: Count | undefined
-  groups: ReadonlyArray<Choice>
+  /** The tool that is to be the one of the groups. */
+  tool: string
+  groups: Array<Choice> | undefined
   clock: RestClock | undefined
 }
 
@@ -211,8 +211,6 @@ interface Held extends Reservation {
   readonly found: Found
   key: KeyEntry | undefined
 }
-
-const noGroups: ReadonlyArray<Choice> = []
 
 const usedUp: Refused = { _tag: "CallsUsedUp" }
 

@@ -208,7 +208,10 @@ export type Answer<A> = A | Effect.Effect<A, StateStoreError>
  * @since 0.1.0
  */
 export class StateStore extends Context.Service<StateStore, {
-  /** Takes all claims or none, in one atomic step; the first that cannot be had is told. */
+  /**
+   * Takes all claims of a call or none, in one atomic step; the first that cannot
+   * be had is told. They are all of one tool, batch and principal.
+   */
   readonly reserve: (
     owner: string,
     claims: ReadonlyArray<Claim>,
