@@ -24,6 +24,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import type { BatchState, Engine, ProcessState } from "./execution/Engine.ts"
@@ -37,7 +38,7 @@ import { ArtifactStore } from "./output/ArtifactStore.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
 import { Dedupe } from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
-import { Permissions } from "./policy/Permissions.ts"
+import * as Permissions from "./policy/Permissions.ts"
 import { Pools } from "./policy/Pools.ts"
 import { RuleHistory } from "./policy/RuleHistory.ts"
 import { Rules } from "./policy/Rules.ts"
@@ -141,7 +142,7 @@ export const Heartbeats = Context.Reference<boolean>("effect-tool-executor/ToolE
 export const make: Effect.Effect<
   ToolExecutor["Service"],
   ConfigurationError,
-  ToolHandlers | Rules | Permissions | Dedupe | Pools | Scope.Scope
+  ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools | Scope.Scope
 > = Effect.gen(function*() {
   const context = yield* Effect.context<never>()
   const { turn, ...limits } = yield* Limits.checked
@@ -149,7 +150,7 @@ export const make: Effect.Effect<
   const engine: Engine = {
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
-    permissions: yield* Permissions,
+    permissions: yield* Permissions.Permissions,
     dedupe: yield* Dedupe,
     pools: yield* Pools,
     store: Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory()),
@@ -170,13 +171,15 @@ export const make: Effect.Effect<
   }
   const buffer = yield* EventHub.Buffer
   const batches = new Map<string, OpenBatch>()
+  // ids of our own are no other executor's, over one store
+  const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   let lastBatch = 0
   let lastProcess = 0
 
   const processWith = Effect.fnUntraced(function*(open: OpenBatch, options: ProcessOptions, fires?: string) {
     const now = yield* Clock.currentTimeMillis
     const state: ProcessState = {
-      id: `process-${++lastProcess}`,
+      id: `process-${unique}-${++lastProcess}`,
       batch: open.state,
       budget: new TurnBudget.TurnBudget(options.turn ?? turn, now),
       hub: new EventHub.EventHub(buffer),
@@ -194,7 +197,7 @@ export const make: Effect.Effect<
   })
   const newBatch = (id: string): OpenBatch => {
     const open: OpenBatch = {
-      state: { id, outputChars: 0, succeeded: new Set() },
+      state: { id, key: JSON.stringify([engine.principal, id]), outputChars: 0, succeeded: new Set() },
       processes: new Set(),
       scopes: 0,
       closed: false,
@@ -212,20 +215,21 @@ export const make: Effect.Effect<
       if (open === undefined) return Effect.void
       batches.delete(id)
       open.closed = true
+      for (const process of open.processes) process.cancelled ??= "the batch is closed"
+      // before anybody can go on in a batch of the same id
+      const closed = engine.store.closeBatch(open.state.key)
       for (const process of open.processes) {
-        process.cancelled ??= "the batch is closed"
-        for (const wave of process.waves) wave.cancel(process.cancelled)
+        for (const wave of Array.from(process.waves)) wave.cancel(process.cancelled!)
         process.closed = true
         if (process.waves.size === 0) process.hub.end()
       }
-      const closed = engine.store.closeBatch(id)
       return Effect.isEffect(closed)
         ? Effect.catch(closed, (error) => Effect.logWarning(error.message, error.cause))
         : Effect.void
     })
 
   // a batch may be entered again: it is the same one until the last of its scopes closes
-  const enter = (id = `batch-${++lastBatch}`) =>
+  const enter = (id = `batch-${unique}-${++lastBatch}`) =>
     Effect.acquireRelease(
       Effect.sync(() => {
         const found = batches.get(id) ?? newBatch(id)
@@ -248,9 +252,9 @@ export const make: Effect.Effect<
     completeBatch: complete,
     requiresHeartbeat,
     tools: Effect.sync(() =>
-      Array.from(engine.handlers.current().values()).filter(engine.permissions.sees).map((tool) =>
-        ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name))
-      )
+      Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it)).map((
+        tool
+      ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
     ),
     pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const pruned = engine.store.pruneExpired(now)
@@ -283,7 +287,7 @@ export const make: Effect.Effect<
 export const layer: Layer.Layer<
   ToolExecutor,
   ConfigurationError,
-  ToolHandlers | Rules | Permissions | Dedupe | Pools
+  ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
 > = Layer.effect(ToolExecutor, make)
 
 // Utilities

@@ -81,8 +81,8 @@ export interface RegisteredTool {
   readonly resources: (params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>
   /** Decodes untrusted parameters; fails with every issue found, at most ten. */
   readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<ParameterIssue>>
-  /** One text for equal parameters, taken from their encoded form. */
-  readonly canonical: (decoded: unknown) => string
+  /** One text for equal parameters, taken from their encoded form; from the arguments where they cannot be encoded. */
+  readonly canonical: (decoded: unknown, args: unknown) => string
   readonly handler: Adapter.Entry["handler"]
   /** The services the handler was built with. */
   readonly context: Context.Context<never>

@@ -9,6 +9,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { clip } from "./internal/clip.ts"
 import * as ToolRefusal from "./ToolRefusal.ts"
 
 /**
@@ -40,10 +41,10 @@ export type ArtifactRef = typeof ArtifactRef.Type
  */
 export const Output = Schema.Union([
   /** The whole output, untouched. */
-  Schema.TaggedStruct("Inline", { value: Schema.Unknown, modelText: Schema.String }),
+  Schema.TaggedStruct("Inline", { value: Schema.optionalKey(Schema.Unknown), modelText: Schema.String }),
   /** The model sees the beginning; the host still has the value. */
   Schema.TaggedStruct("Truncated", {
-    value: Schema.Unknown,
+    value: Schema.optionalKey(Schema.Unknown),
     originalChars: Schema.Finite,
     modelText: Schema.String
   }),
@@ -174,6 +175,8 @@ const landed = (outcome: { readonly commits: number; readonly openCommits?: numb
  * @since 0.1.0
  */
 export const text = (outcome: ToolOutcome): string => {
+  // names and reasons may be a model's or a host's own text
+  const tool = clip(outcome.tool, 100)
   switch (outcome._tag) {
     case "Succeeded":
       return outcome.output.modelText
@@ -182,10 +185,10 @@ export const text = (outcome: ToolOutcome): string => {
     case "TimedOut": {
       const limit = `${outcome.limitMillis / 1000} s`
       const what = outcome.which === "turn"
-        ? `"${outcome.tool}" was stopped after ${limit}: the time of this turn is over.`
+        ? `"${tool}" was stopped after ${limit}: the time of this turn is over.`
         : outcome.which === "idle"
-        ? `"${outcome.tool}" was stopped: it reported nothing for ${limit}.`
-        : `"${outcome.tool}" took longer than its limit of ${limit} and was stopped.`
+        ? `"${tool}" was stopped: it reported nothing for ${limit}.`
+        : `"${tool}" took longer than its limit of ${limit} and was stopped.`
       const next = outcome.which === "turn"
         ? " Answer with what you have."
         : outcome.retryable
@@ -197,10 +200,10 @@ export const text = (outcome: ToolOutcome): string => {
       return ToolRefusal.describe(outcome.reason, outcome.tool)
     case "Cancelled":
       return outcome.started
-        ? `"${outcome.tool}" was cancelled while it ran: ${outcome.reason}.${landed(outcome)}`
-        : `"${outcome.tool}" was cancelled before it started: ${outcome.reason}.`
+        ? `"${tool}" was cancelled while it ran: ${clip(outcome.reason, 1_000)}.${landed(outcome)}`
+        : `"${tool}" was cancelled before it started: ${clip(outcome.reason, 1_000)}.`
     case "Skipped":
-      return `"${outcome.tool}" was not run, because ${outcome.because}.`
+      return `"${tool}" was not run, because ${clip(outcome.because, 1_000)}.`
   }
 }
 

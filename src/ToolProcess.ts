@@ -182,11 +182,12 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
     cancel: (reason) =>
       Effect.sync(() => {
         state.cancelled ??= reason
-        for (const wave of state.waves) wave.cancel(reason)
+        for (const wave of Array.from(state.waves)) wave.cancel(reason)
       }),
     cancelCall: (id, reason = "it was cancelled") =>
       Effect.sync(() => {
-        for (const wave of state.waves) wave.cancelId(id, reason)
+        // who waits for one of them may begin the next at once
+        for (const wave of Array.from(state.waves)) wave.cancelId(id, reason)
       })
   }
 }

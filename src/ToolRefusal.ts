@@ -9,6 +9,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
+import { clip } from "./internal/clip.ts"
 import { ToolRule } from "./ToolRule.ts"
 
 /**
@@ -98,7 +99,7 @@ const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 
  */
 export const describe = (refusal: ToolRefusal, toolName: string): string => {
   // the name is the model's own text: a refusal must not echo megabytes of it
-  const tool = toolName.length > 100 ? `${toolName.slice(0, 100)}…` : toolName
+  const tool = clip(toolName, 100)
   switch (refusal._tag) {
     case "ToolNotFound":
       return refusal.available.length === 0
@@ -117,11 +118,15 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
         inSeconds(refusal.retryAfterMillis)
       }. Try again after that.`
     case "GuardRejected":
-      return `"${tool}" was refused by ${refusal.guard}: ${refusal.reason}`
+      return `"${tool}" was refused by ${refusal.guard}: ${clip(refusal.reason, 1_000)}`
     case "DuplicateCall":
       return refusal.running
-        ? `This call of "${tool}" equals call ${refusal.of}, which is still running. Do not repeat it; wait for that result.`
-        : `This call of "${tool}" equals call ${refusal.of}, whose result you have already. Use that result, or change the arguments.`
+        ? `This call of "${tool}" equals call ${
+          clip(refusal.of, 100)
+        }, which is still running. Do not repeat it; wait for that result.`
+        : `This call of "${tool}" equals call ${
+          clip(refusal.of, 100)
+        }, whose result you have already. Use that result, or change the arguments.`
     case "RuleViolation":
       return refusal.remainingMillis === undefined
         ? refusal.sentence

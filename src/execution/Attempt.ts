@@ -76,6 +76,8 @@ export interface Host {
   readonly readOn: string
   /** Characters that the model's text may have, asked when the output is there. */
   readonly outputLimit: () => number
+  /** Takes the limit out of the batch's budget; gives how much that is. */
+  readonly hold: () => number
   /** Called exactly once per attempt; `fiber` is there if the handler still runs. */
   readonly ended: (call: AttemptedCall, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
@@ -91,6 +93,14 @@ export interface AttemptedCall {
   readonly heartbeat: boolean
   readonly rules: { readonly continues: boolean } | undefined
 }
+
+/** The attempt in whose commit a fiber is. */
+const InCommit = Context.Reference<Attempt | undefined>("effect-tool-executor/execution/Attempt/InCommit", {
+  defaultValue: () => undefined
+})
+
+/** A failure as plain data: an `Error` shows nothing of itself as JSON. */
+const plain = (value: unknown): unknown => value instanceof Error ? { name: value.name, message: value.message } : value
 
 /** Milliseconds that the artifact store has before the output is cut instead. */
 const storeMillis = 5_000
@@ -118,6 +128,8 @@ export class Attempt {
   private bound: Fiber.Fiber<void> | undefined
   private controller: AbortController | undefined
   private modelText: string | undefined
+  /** Characters of the batch's budget that are held while a large output is stored. */
+  heldChars = 0
   /** The encoded output, once there is one. */
   value: unknown
   /** The handler has returned: what fails after that is its output. */
@@ -209,13 +221,14 @@ export class Attempt {
 
   /** Runs a write under the fence; `onLate` is called for one that comes too late. */
   commit<A, E, R>(write: Effect.Effect<A, E, R>, onLate: () => void): Effect.Effect<A, E, R> {
-    return Effect.uninterruptible(Effect.suspend(() => {
-      if (this.isOver || this.pending !== undefined) {
+    return Effect.uninterruptible(Effect.flatMap(InCommit, (outer) => {
+      // one inside another belongs to what is not to be cut in half
+      if (this.isOver || (this.pending !== undefined && outer !== this)) {
         onLate()
         return Effect.interrupt
       }
       this.openCommits++
-      return Effect.onExit(write, (exit) =>
+      return Effect.onExit(Effect.provideService(write, InCommit, this), (exit) =>
         Effect.sync(() => {
           this.openCommits--
           if (this.isOver) return
@@ -254,6 +267,8 @@ export class Attempt {
     }
     // the handler has made it: neither limit nor cancellation ends it any more
     this.phase = "ending"
+    // so much of the budget may become its; others are not to count on it
+    this.heldChars = host.hold()
     this.wakeWatch?.()
     const [truncated, store] = applied
     Detached.start(store, this.context, storeMillis, (exit) => {
@@ -279,7 +294,7 @@ export class Attempt {
     }
     if (this.returned) return this.resultFailure(String(error.value))
     const encoded = this.now(tool.encodeFailure(error.value))
-    const value = encoded === undefined ? this.text(error.value) : encoded
+    const value = plain(encoded === undefined ? this.text(error.value) : encoded)
     return {
       _tag: "Failed",
       error: value,

@@ -130,23 +130,4 @@ export class CallState implements Ticket {
     }
     return Object.assign(outcome, end) as ToolOutcome
   }
-
-  /** Gives the end of a call that shared another one's execution. */
-  static join(outcome: ToolOutcome, heartbeat: boolean): End {
-    const { callId, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
-    return withHeartbeat({ ...end, replayOf: callId }, heartbeat)
-  }
-
-  /** Gives the end of a call that got an earlier call's outcome again, without an execution. */
-  static replay(outcome: ToolOutcome, heartbeat: boolean): End {
-    const { attempt: _a, callId, commits: _c, duration: _d, index: _i, queuedAt: _q, startedAt: _s, tool: _t, ...end } =
-      outcome
-    return withHeartbeat({ ...end, replayOf: callId }, heartbeat)
-  }
 }
-
-// Utilities
-
-/** The outcome is shared, the wish to be called again is each call's own. */
-const withHeartbeat = <A extends object>(end: A, heartbeat: boolean): A =>
-  "requestsContinuation" in end ? { ...end, requestsContinuation: heartbeat } : end

@@ -10,11 +10,11 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import { clip } from "../internal/clip.ts"
 import * as Detached from "../internal/detached.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
-import { type Answer, type Refused, type Reservation, StateStoreError } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
@@ -24,7 +24,10 @@ import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
 import { CallState, type Owner } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
+import { Ledger, type Reserved } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
+import * as SharedOutcome from "./SharedOutcome.ts"
+import type { Kept } from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 
 /**
@@ -82,6 +85,7 @@ export class Calls implements Owner, Host {
   private readonly settings: Settings
   private readonly watcher: Watcher
   private readonly context: Context.Context<never>
+  private readonly ledger: Ledger
   /** As interruptible as the caller is, for where the wave waits. */
   private readonly restore: Restore
   private readonly contexts = new Map<RegisteredTool, Context.Context<never>>()
@@ -105,6 +109,7 @@ export class Calls implements Owner, Host {
     this.settings = settings
     this.watcher = watcher
     this.context = context
+    this.ledger = new Ledger(engine.store, context, () => this.now())
     this.restore = restore
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
@@ -125,47 +130,37 @@ export class Calls implements Owner, Host {
     const { engine, process } = this
     const claims = Stages.claims(engine, process, call, now)
     if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
-    const answer = claims.length === 0 ? undefined : this.ask(() => engine.store.reserve(call.call.id, claims, now))
-    const go = (reserved: Reservation | Refused | StateStoreError | undefined) =>
+    Stages.count(process, call)
+    const go = (reserved: Reserved | undefined) =>
       this.dispatched(call, Stages.reserved(engine, process, call, reserved))
-    if (!Effect.isEffect(answer)) return go(answer)
-    const failed = (cause: unknown) => Effect.succeed(new StateStoreError({ operation: "reserve", cause }))
-    return Effect.flatMap(Effect.catchCause(answer, failed), (it) => {
-      const admitted = go(it)
-      return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
+    if (claims.length === 0) return go(undefined)
+    const answer = this.ledger.reserve(call.call.id, claims, now)
+    if (!("wait" in answer)) return go(answer)
+    let reserved: Reserved | undefined
+    const asked = Effect.map(answer.wait, (it) => {
+      reserved = it
     })
+    // one that is cancelled meanwhile waits no longer
+    return Effect.map(this.wait([call], asked), () => go(reserved))
   }
 
-  /** What the store answers; a driver that throws has failed like one that says so. */
-  private ask<A>(question: () => Answer<A>): Answer<A> {
-    try {
-      return question()
-    } catch (cause) {
-      return Effect.die(cause)
-    }
-  }
-
-  private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
-    // it may have been cancelled while it was dispatched anew: then what it has reserved goes back
-    if (call.outcome !== undefined) return this.giveBack(call)
-    switch (it._tag) {
-      case "Admitted": {
-        const resources = Stages.resources(call)
-        if (!Effect.isEffect(resources)) return this.admit(call, resources)
-        return Effect.map(
-          this.wait(
-            [call],
-            Effect.map(resources, (found) => {
-              call.resources = found
-            })
-          ),
-          () => this.admit(call, call.resources)
-        )
+  private dispatched(call: CallState, it: Stages.Dispatched): boolean {
+    // it may have been settled while it was dispatched anew: then what it has reserved goes back
+    if (call.outcome !== undefined) {
+      if (call.reservation !== undefined) {
+        this.engine.leaders.delete(call.reservation.id)
+        this.ledger.giveBack(call.reservation)
       }
+      return false
+    }
+    switch (it._tag) {
+      case "Admitted":
+        return true
       case "Decided":
         this.settle(call, it.end)
         return false
       case "Joined":
+        Stages.uncount(this.process, call)
         call.joined = it.leader
         ;(it.leader.followers ??= []).push(call)
         this.engine.pools.checkJoin(call)
@@ -173,21 +168,41 @@ export class Calls implements Owner, Host {
     }
   }
 
-  private admit(call: CallState, resources: ReadonlyArray<string>): boolean {
-    call.resources = resources
-    if (call.decided !== undefined) this.settle(call, call.decided)
-    return call.outcome === undefined
+  /**
+   * Finds what admitted calls touch and lets those that are left go to their
+   * permits, at once or by an effect where something has to be waited for.
+   */
+  enter(admitted: ReadonlyArray<CallState>): void | Effect.Effect<void> {
+    const slow = admitted.flatMap((call) => {
+      const found = Stages.resources(this.process, call, this.now())
+      if (!Effect.isEffect(found)) {
+        call.resources = found
+        return []
+      }
+      return [Effect.map(found, (keys) => {
+        call.resources = keys
+      })]
+    })
+    if (slow.length === 0) return this.engine.pools.enter(admitted)
+    return Effect.map(
+      this.wait(admitted, Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })),
+      () => {
+        for (const call of admitted) if (call.decided !== undefined) this.settle(call, call.decided)
+        this.engine.pools.enter(admitted.filter((call) => call.outcome === undefined))
+      }
+    )
   }
 
-  /** Dispatches a call anew whose leader never started. */
+  /** Dispatches a call anew whose leader has nothing to share. */
   redispatch(call: CallState): void {
     call.joined = undefined
     const enter = (admitted: boolean) => {
-      if (admitted) this.engine.pools.enter([call])
+      const entered = admitted ? this.enter([call]) : undefined
+      return entered ?? Effect.void
     }
-    const admitted = this.dispatch(call)
-    if (typeof admitted === "boolean") enter(admitted)
-    else this.detach(Effect.uninterruptible(Effect.map(admitted, enter)))
+    const dispatched = this.dispatch(call)
+    const rest = typeof dispatched === "boolean" ? enter(dispatched) : Effect.flatMap(dispatched, enter)
+    if (rest !== Effect.void) this.detach(Effect.uninterruptible(rest))
   }
 
   deadlock(call: CallState, waitsFor: string): void {
@@ -200,10 +215,16 @@ export class Calls implements Owner, Host {
     const now = this.now()
     const end = this.isBehindStop(call) ? this.skipped() : Stages.recheck(this.engine, this.process, call, now)
     if (end !== undefined) return this.settle(call, end)
+    if (call.tool!.class === "ReadOnly") return this.run(call, now)
+    // what was read before is stale; a store that does not answer at once is waited for
+    this.ledger.mutated(this.engine.principal, () => this.run(call, this.now()))
+  }
+
+  private run(call: CallState, now: number): void {
+    if (call.outcome !== undefined) return
     const { engine, settings } = this
     const tool = call.tool!
     call.startedAt = now
-    if (tool.class !== "ReadOnly") this.record(() => engine.store.mutated(engine.principal))
     const limit = this.process.budget.limit(
       Math.min(tool.timeoutMillis ?? engine.executionMillis, settings.timeoutMillis),
       now
@@ -225,6 +246,13 @@ export class Calls implements Owner, Host {
 
   outputLimit(): number {
     return this.settings.wholeOutputs ? Infinity : this.engine.output.limit(this.process.batch.outputChars)
+  }
+
+  hold(): number {
+    const limit = this.outputLimit()
+    if (limit === Infinity) return 0
+    this.process.batch.outputChars += limit
+    return limit
   }
 
   get commitMillis(): number {
@@ -249,31 +277,45 @@ export class Calls implements Owner, Host {
   settle(call: CallState, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void {
     if (call.outcome !== undefined) return
     const now = this.now()
-    const outcome = call.conclude(end, now)
+    // in stop mode it does not matter what would have become of a call behind the place
+    const isSkipped = end._tag === "Denied" && this.isBehindStop(call)
+    const outcome = call.conclude(isSkipped ? this.skipped() : this.fitted(call, end), now)
     call.outcome = outcome
     // what later calls are judged by is there before a permit goes to one of them
     this.mark(call, outcome)
     const { reservation } = call
     if (reservation === undefined) return this.conclude(call, outcome, fiber)
     if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
-    const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined)
-    this.record(() => this.engine.store.settle(reservation, settlement, now), () => this.conclude(call, outcome, fiber))
+    const kept: Kept = { outcome, batch: this.process.batch.id }
+    const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, kept)
+    this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
+  }
+
+  /** An end that another call shares, with an output that fits this one. */
+  private fitted(call: CallState, end: End): End {
+    if (end._tag !== "Succeeded" || end.replayOf === undefined) return end
+    const { attempt, gateCall } = call.joined instanceof CallState ? call.joined : call
+    const isForeign = attempt !== undefined && gateCall !== undefined && gateCall.batch !== this.process.batch.id
+    return { ...end, output: SharedOutcome.fit(end.output, this.outputLimit(), isForeign ? attempt : undefined) }
   }
 
   private mark(call: CallState, outcome: ToolOutcome.ToolOutcome): void {
     if (outcome.startedAt === undefined && call.counted) this.process.budget.giveBack()
     if (outcome._tag === "Succeeded") {
-      if (!this.settings.wholeOutputs) this.process.batch.outputChars += outcome.output.modelText.length
+      if (!this.settings.wholeOutputs) {
+        this.process.batch.outputChars += outcome.output.modelText.length - (call.attempt?.heldChars ?? 0)
+      }
       this.remember(call, outcome.output)
     }
-    if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && !outcome.replayOf) {
+    const ran = outcome.startedAt !== undefined
+    if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && ran) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
       this.process.blocked.set(outcome.tool, `call ${outcome.callId} ${what} and is not worth a retry in this turn`)
     }
     const isError = outcome._tag === "Denied" || outcome._tag === "TimedOut"
     if (isError && this.engine.onExecutionError === "stop" && call.index < this.stopAt) {
       this.stopAt = call.index
-      this.stoppedBy = `call ${outcome.callId} (${outcome.tool}) ${
+      this.stoppedBy = `call ${clip(outcome.callId, 100)} (${clip(outcome.tool, 100)}) ${
         outcome._tag === "Denied" ? "was refused" : "timed out"
       }`
     }
@@ -292,6 +334,7 @@ export class Calls implements Owner, Host {
     fiber: Fiber.Fiber<unknown, unknown> | undefined
   ): void {
     if (fiber !== undefined) this.lingers(call, fiber)
+    else if (call.attempt !== undefined) this.written(call)
     if (this.settings.hub.isObserved) {
       const { callId, index, tool } = outcome
       const { dropped } = call
@@ -299,8 +342,10 @@ export class Calls implements Owner, Host {
     }
     for (const follower of call.followers ?? []) {
       if (follower.outcome !== undefined) continue
-      if (outcome.startedAt === undefined) follower.owner.redispatch(follower)
-      else follower.owner.settle(follower, CallState.join(outcome, follower.heartbeat))
+      // it shares an execution, not who stopped it
+      const hasEnded = outcome.startedAt !== undefined && outcome._tag !== "Cancelled"
+      if (hasEnded) follower.owner.settle(follower, SharedOutcome.join(outcome, follower.heartbeat))
+      else follower.owner.redispatch(follower)
     }
     this.unsettled--
     this.watcher.settled()
@@ -309,6 +354,11 @@ export class Calls implements Owner, Host {
     else this.engine.pools.releasePermits(call)
     call.forget()
     this.watcher.freed()
+  }
+
+  /** What was read while a mutating call ran is stale, too. */
+  private written(call: CallState): void {
+    if (call.tool!.class !== "ReadOnly") this.ledger.mutated(this.engine.principal)
   }
 
   /** The handler still runs: its resource keys and its dedupe key stay until it ends. */
@@ -327,7 +377,8 @@ export class Calls implements Owner, Host {
       this.lingering--
       patience?.interruptUnsafe()
       this.engine.pools.leave(call)
-      if (reservation !== undefined) this.record(() => this.engine.store.release(reservation, this.now()))
+      if (reservation !== undefined) this.ledger.release(reservation)
+      this.written(call)
       this.watcher.freed()
     })
     this.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.engine.orphans.confirm(fiber))))
@@ -383,30 +434,12 @@ export class Calls implements Owner, Host {
     return { _tag: "Skipped", because: this.stoppedBy }
   }
 
-  private giveBack(call: CallState): false {
-    const { reservation } = call
-    if (reservation === undefined) return false
-    this.engine.leaders.delete(reservation.id)
-    const nothing = { started: false, key: "release", windowMillis: 0, value: undefined } as const
-    this.record(() => this.engine.store.settle(reservation, nothing, this.now()))
-    return false
-  }
-
   now(): number {
     return this.clock.currentTimeMillisUnsafe()
   }
 
   publish(event: ToolEvent): void {
     this.settings.hub.publish(event)
-  }
-
-  /** Notes something in the store; `then` when it is noted, at once if the store answers at once. */
-  private record(question: () => Answer<void>, then?: () => void): void {
-    const answer = this.ask(question)
-    if (!Effect.isEffect(answer)) return then?.()
-    // the outcome stands: what the store could not note is for the operator to see
-    const noted = Effect.catchCause(answer, (cause) => Effect.logWarning("StateStore failed", cause))
-    this.detach(noted).addObserver(() => then?.())
   }
 
   /** Runs an effect beside the wave. */

@@ -67,6 +67,8 @@ export interface Engine {
  */
 export interface BatchState {
   readonly id: string
+  /** What the store knows it by: of two principals no batch is the same. */
+  readonly key: string
   /** Characters of model text that the batch's outputs have used. */
   outputChars: number
   /** Tools that succeeded in any of its processes. */

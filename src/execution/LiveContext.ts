@@ -122,7 +122,10 @@ export class LiveContext implements Service, HandlerContext {
       Effect.suspend(() => {
         const { artifacts, principal } = this.engine
         if (!this.isLive() || artifacts === undefined) return Effect.succeedNone
-        return Effect.option(artifacts.put({ principal, batch: this.process.batch.id }, payload))
+        return Effect.catchCause(
+          Effect.asSome(artifacts.put({ principal, batch: this.process.batch.id }, payload)),
+          () => Effect.succeedNone
+        )
       })
   }
 

@@ -7,6 +7,7 @@
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Permissions from "../policy/Permissions.ts"
 import * as Rules from "../policy/Rules.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
@@ -23,7 +24,7 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
     const set = engine.rules.current()
     const registry = engine.handlers.current()
     const ordered = (set.rules.length === 0 ? Array.from(registry.keys()) : RuleSet.allowedNext(set, process.history))
-      .filter((name) => engine.permissions.sees(registry.get(name)!) && !process.blocked.has(name))
+      .filter((name) => Permissions.sees(engine.permissions, registry.get(name)!) && !process.blocked.has(name))
     return Effect.filter(ordered, (tool) => isFree(engine, process, set, tool, now))
   })
 
@@ -50,7 +51,7 @@ export const choice = (engine: Engine, process: ProcessState): Effect.Effect<Lan
     const forced = RuleSet.forcedNext(engine.rules.current(), process.history).filter((name) => names.includes(name))
     if (forced.length > 0) return { mode: "required", oneOf: forced }
     if (names.length === 0) return "none"
-    const seen = Array.from(engine.handlers.current().values()).filter(engine.permissions.sees)
+    const seen = Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it))
     return names.length === seen.length ? "auto" : { oneOf: names }
   })
 
@@ -64,7 +65,7 @@ const isFree = (
   tool: string,
   now: number
 ): Effect.Effect<boolean> => {
-  const claims = Rules.claims(set.forTool(tool), { tool, batch: process.batch.id, principal: engine.principal })
+  const claims = Rules.claims(set.forTool(tool), { tool, batch: process.batch.key, principal: engine.principal })
   if (claims.length === 0) return Effect.succeed(true)
   const refused = Effect.suspend(() => {
     const answer = engine.store.check(claims, now)

@@ -11,18 +11,21 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Detached from "../internal/detached.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import * as Guards from "../policy/Guards.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Rules from "../policy/Rules.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
-import type { Claim, Refused, Reservation, StateStoreError } from "../store/StateStore.ts"
+import type { Claim, Refused } from "../store/StateStore.ts"
 import { heartbeatArgument, type RegisteredTool, type Registry } from "../ToolHandlers.ts"
-import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
-import { CallState } from "./CallState.ts"
+import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
+import type { Reserved } from "./Ledger.ts"
+import * as SharedOutcome from "./SharedOutcome.ts"
+import type { Kept } from "./SharedOutcome.ts"
 
 /** Gates 1 and 2: is the process cancelled, is its turn over? */
 const turn = (process: ProcessState, call: CallState, now: number): End | undefined => {
@@ -49,11 +52,15 @@ export const arrive = (
   call: CallState,
   now: number
 ): Effect.Effect<void> | undefined => {
-  call.decided = turn(process, call, now)
+  const params = takeHeartbeat(call)
+  // it may be cancelled already, while an earlier one was decoded
+  call.decided ??= turn(process, call, now)
   if (call.decided !== undefined) return undefined
   const tool = registry.get(call.call.name)
   if (tool === undefined) {
-    const available = Array.from(registry.values()).filter(engine.permissions.sees).map((it) => it.name)
+    const available = Array.from(registry.values()).filter((it) => Permissions.sees(engine.permissions, it)).map((it) =>
+      it.name
+    )
     call.decided = denied({ _tag: "ToolNotFound", available })
     return undefined
   }
@@ -65,13 +72,13 @@ export const arrive = (
   }
   call.tool = tool
   call.rules = engine.rules.current().forTool(tool.name)
-  const args = withPrefilled(call.rules.prefilled, takeHeartbeat(call))
+  const args = withPrefilled(call.rules.prefilled, params)
   const decoding = decode(tool, args)
   // schemas without services and asynchronous steps are done already
   if (Exit.isExit(decoding)) return arrived(engine, process, call, args, decoding)
   return Effect.map(
-    Effect.exit(Effect.provideContext(decoding, tool.context)),
-    (exit) => arrived(engine, process, call, args, exit)
+    Detached.within(Effect.provideContext(decoding, tool.context), patience(process, now)),
+    (exit) => arrived(engine, process, call, args, exit ?? Exit.fail([undecoded]))
   )
 }
 
@@ -102,7 +109,15 @@ const arrived = (
   call.decided = denied(Permissions.check(engine.permissions, call.gateCall))
 }
 
+/** Milliseconds that decoding, or finding what a call touches, may take: never longer than the turn. */
+const patience = (process: ProcessState, now: number): number =>
+  Math.min(10_000, Math.max(0, process.budget.deadline - now))
+
+const undecoded: ParameterIssue = { path: "", message: "They could not be decoded in time" }
+
 const unreadable: ParameterIssue = { path: "", message: "They are nested too deeply to be read" }
+
+const incomparable: ParameterIssue = { path: "", message: "They cannot be compared with those of other calls" }
 
 const decode = (tool: RegisteredTool, args: unknown): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
   try {
@@ -175,21 +190,44 @@ export const reserved = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  reserved: Reservation | Refused | StateStoreError | undefined
+  reserved: Reserved | undefined
 ): Dispatched => {
   if (reserved !== undefined) {
     if ("operation" in reserved) {
-      return decided(denied({ _tag: "GuardRejected", guard: "the state store", reason: "it cannot be reached" })!)
+      return decided(
+        call.decided ?? denied({ _tag: "GuardRejected", guard: "the state store", reason: "it cannot be reached" })!
+      )
     }
     if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved)
     call.reservation = reserved
     if (engine.dedupe.inFlight === "join") engine.leaders.set(reserved.id, call)
   }
   const end = call.decided ?? outOfOrder(engine, process, call) ?? denied(authorize(engine, call))
-  if (end !== undefined) return decided(end)
+  return end === undefined ? admitted : decided(end)
+}
+
+/**
+ * Counts a call in the turn before it reserves anything: others may be
+ * dispatched while a store is asked.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const count = (process: ProcessState, call: CallState): void => {
+  if (call.counted) return
   call.counted = true
   process.budget.take()
-  return admitted
+}
+
+/**
+ * Takes a call out of the turn's count again: it runs nothing itself.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const uncount = (process: ProcessState, call: CallState): void => {
+  call.counted = false
+  process.budget.giveBack()
 }
 
 /**
@@ -199,13 +237,21 @@ export const reserved = (
  * @category stages
  * @since 0.1.0
  */
-export const resources = (call: CallState): ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>> => {
+export const resources = (
+  process: ProcessState,
+  call: CallState,
+  now: number
+): ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>> => {
   const tool = call.tool!
   if (tool.class === "ReadOnly") return none
   const alone = [`?${tool.name}`]
   try {
     const found = tool.resources(call.gateCall!.params)
-    return Effect.isEffect(found) ? Effect.catchCause(found, () => Effect.succeed(alone)) : found
+    if (!Effect.isEffect(found)) return found
+    return Effect.map(
+      Detached.within(found, patience(process, now)),
+      (exit) => exit !== undefined && Exit.isSuccess(exit) ? exit.value : alone
+    )
   } catch {
     return alone
   }
@@ -252,14 +298,14 @@ const authorize = (engine: Engine, call: CallState): ToolRefusal | undefined =>
   Permissions.authorize(engine.permissions, call.gateCall!, call.rules!.consent)
 
 const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {
-  const { batch, principal, tool: { name: tool } } = call.gateCall!
-  const limits = Rules.claims(call.rules!, { batch, principal, tool })
+  const { principal, tool: { name: tool } } = call.gateCall!
+  const limits = Rules.claims(call.rules!, { batch: process.batch.key, principal, tool })
   const awaited = process.fires === tool || RuleSet.isAwaited(engine.rules.current(), process.history, tool)
   try {
     const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule: call.rules!.dedupe, awaited })
     return key === undefined ? limits : limits.length === 0 ? [key] : [key, ...limits]
-  } catch {
-    return invalid([unreadable])
+  } catch (error) {
+    return invalid([error instanceof RangeError ? unreadable : incomparable])
   }
 }
 
@@ -276,15 +322,16 @@ const refusedClaim = (engine: Engine, process: ProcessState, call: CallState, re
     const leader = engine.leaders.get(refused.reservation)
     return engine.dedupe.inFlight === "join" && leader !== undefined ? { _tag: "Joined", leader } : duplicate
   }
-  const before = refused.value as ToolOutcome | undefined
-  return engine.dedupe.onDuplicate === "replay" && before !== undefined && leads(before, call.rules!)
-    ? decided(CallState.replay(before, call.heartbeat))
+  const kept = refused.value as Kept | undefined
+  return engine.dedupe.onDuplicate === "replay" && kept !== undefined && isWhole(kept, process, call.rules!)
+    ? decided(SharedOutcome.replay(kept.outcome, call.heartbeat))
     : duplicate
 }
 
-/** Whether an earlier outcome still has what the rules ask of it. */
-const leads = (outcome: ToolOutcome, { conditionals }: RuleSet.ToolRules): boolean =>
-  conditionals.length === 0 || outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact"
+/** Whether an earlier outcome still has what is asked of it: an artifact is for its batch, and not for conditions. */
+const isWhole = ({ batch, outcome }: Kept, process: ProcessState, { conditionals }: RuleSet.ToolRules): boolean =>
+  outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact" ||
+  (batch === process.batch.id && conditionals.length === 0)
 
 /**
  * Start: the gates whose answer may have changed while the call waited.

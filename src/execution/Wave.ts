@@ -118,7 +118,17 @@ export class Wave implements Watcher {
     run: ReadonlyArray<CallState>,
     restore: Restore
   ) {
-    if (this.engine.guards.length > 0) yield* calls.wait(run, Stages.guard(this.engine, this.process, run, calls.now()))
+    if (this.engine.guards.length > 0) {
+      yield* calls.wait(
+        run,
+        Stages.guard(
+          this.engine,
+          this.process,
+          run.filter((call) => !calls.isBehindStop(call)),
+          calls.now()
+        )
+      )
+    }
     const admitted: Array<CallState> = []
     this.runPending = run.length
     let now = calls.now()
@@ -137,7 +147,8 @@ export class Wave implements Watcher {
     }
     for (let i = 0; i < admitted.length; i += chunk) {
       if (i > 0) yield* restore(Effect.yieldNow)
-      this.engine.pools.enter(admitted.slice(i, i + chunk).filter((call) => call.outcome === undefined))
+      const entered = calls.enter(admitted.slice(i, i + chunk).filter((call) => call.outcome === undefined))
+      if (entered !== undefined) yield* entered
     }
     if (this.runPending === 0) return
     this.watchDeadline(calls)

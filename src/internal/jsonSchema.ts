@@ -6,6 +6,7 @@ import { Ajv, type Options } from "ajv"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
+import { clip } from "./clip.ts"
 
 const options: Options = { allErrors: true, strict: false, validateFormats: false, addUsedSchema: false, logger: false }
 
@@ -36,10 +37,12 @@ export const compile = (schema: JsonSchema.JsonSchema): Result.Result<Validator,
         if (validate(value)) return []
         const errors = validate.errors ?? []
         return errors.slice(0, maxIssues).map((error) => ({
-          path: pathOf(error.instancePath),
+          path: pathOf(error.instancePath).slice(0, 200),
           message: (error.message ?? error.keyword) +
             (error.keyword === "enum" ? `: ${JSON.stringify(error.params.allowedValues).slice(0, 300)}` : "") +
-            (error.keyword === "additionalProperties" ? `: "${String(error.params.additionalProperty)}"` : "")
+            (error.keyword === "additionalProperties"
+              ? `: "${clip(String(error.params.additionalProperty), 100)}"`
+              : "")
         }))
       }
     },

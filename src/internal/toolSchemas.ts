@@ -7,14 +7,15 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { canonicalJson } from "./canonicalJson.ts"
+import { clip } from "./clip.ts"
 import { compile, type Issue } from "./jsonSchema.ts"
 
 /** Parameters of one tool, compiled. */
 export interface Schemas {
   /** Decodes untrusted parameters; fails with every issue found, at most ten. */
   readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<Issue>>
-  /** One text for equal parameters, taken from their encoded form. */
-  readonly canonical: (decoded: unknown) => string
+  /** One text for equal parameters, taken from their encoded form; from the arguments where they cannot be encoded. */
+  readonly canonical: (decoded: unknown, args: unknown) => string
 }
 
 /** Of a raw JSON Schema: parameters stay as they are. */
@@ -31,9 +32,18 @@ const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
 const toIssues = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
   formatIssue(error.issue).issues.slice(0, 10).map((issue) => ({
-    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join("."),
-    message: issue.message
+    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".").slice(0, 200),
+    message: clip(issue.message, 500)
   }))
+
+/** What was encoded; an encoder that fails, or has to wait, leaves the arguments. */
+const encodedOr = (args: unknown, encode: () => Result.Result<unknown, unknown>): unknown => {
+  try {
+    return Result.getOrElse(encode(), () => args)
+  } catch {
+    return args
+  }
+}
 
 /** Of a `Schema`: parameters are decoded. */
 export const fromCodec = (schema: Schema.Codec<unknown, unknown>): Schemas => {
@@ -48,6 +58,6 @@ export const fromCodec = (schema: Schema.Codec<unknown, unknown>): Schemas => {
       if (Exit.isExit(decoded) && Exit.isSuccess(decoded)) return Effect.succeed(decoded.value)
       return Effect.mapError(decoded, toIssues)
     },
-    canonical: (value) => canonicalJson(isPlain ? value : Result.getOrElse(encode(value), () => value))
+    canonical: (value, args) => canonicalJson(isPlain ? value : encodedOr(args, () => encode(value)))
   }
 }

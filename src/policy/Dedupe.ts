@@ -97,7 +97,7 @@ export const claim = (
     _tag: "Key",
     principal: call.principal,
     tool: call.tool.name,
-    key: call.tool.canonical(call.params),
+    key: call.tool.canonical(call.params, call.args),
     readOnly: call.tool.class === "ReadOnly",
     process: call.process,
     ignoreOtherProcesses: options.awaited
@@ -105,7 +105,7 @@ export const claim = (
 
 /**
  * Gives what becomes of a call's key with its outcome. A fiber that still runs
- * keeps its key in flight.
+ * keeps its key in flight; `kept` is what a later equal call is replayed from.
  *
  * @category gates
  * @since 0.1.0
@@ -113,10 +113,11 @@ export const claim = (
 export const settlement = (
   self: Dedupe["Service"],
   outcome: ToolOutcome.ToolOutcome,
-  stillRunning: boolean
+  stillRunning: boolean,
+  kept: unknown
 ): Settlement => ({
   started: outcome.startedAt !== undefined,
   key: stillRunning ? "running" : self.outcomes.has(outcome._tag) ? "keep" : "release",
   windowMillis: self.windowMillis,
-  value: self.onDuplicate === "replay" ? outcome : undefined
+  value: self.onDuplicate === "replay" ? kept : undefined
 })

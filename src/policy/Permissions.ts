@@ -120,7 +120,7 @@ export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions,
  * @since 0.1.0
  */
 export const check = (self: Permissions["Service"], call: GateCall): Verdict => {
-  const decision = self.decide(call)
+  const decision = decide(self, call)
   return decision._tag === "Deny" ? { _tag: "PolicyDenied", rule: decision.rule } : undefined
 }
 
@@ -136,6 +136,34 @@ export const authorize = (
   call: GateCall,
   consent: Of<"RequiresConsent"> | undefined
 ): Verdict => {
-  const decision: Decision = consent === undefined ? self.decide(call) : { _tag: "Ask", why: "a rule requires consent" }
+  const decision: Decision = consent === undefined
+    ? decide(self, call)
+    : { _tag: "Ask", why: "a rule requires consent" }
   return decision._tag === "Ask" ? { _tag: "PermissionDenied", by: "noApprover", reason: decision.why } : undefined
+}
+
+/**
+ * Tells whether the agent may know of the tool. A policy that throws lets
+ * nobody know.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
+  try {
+    return self.sees(tool)
+  } catch {
+    return false
+  }
+}
+
+// Utilities
+
+/** A policy that throws has not allowed the call. */
+const decide = (self: Permissions["Service"], call: GateCall): Decision => {
+  try {
+    return self.decide(call)
+  } catch {
+    return { _tag: "Deny", rule: "the policy failed" }
+  }
 }

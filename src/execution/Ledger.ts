@@ -1,0 +1,123 @@
+/**
+ * What calls ask of the state store. A store that fails, throws or does not
+ * answer in time holds nobody up: a claim is refused, a note is logged as lost.
+ *
+ * @since 0.1.0
+ */
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Detached from "../internal/detached.ts"
+import {
+  type Answer,
+  type Claim,
+  type Refused,
+  type Reservation,
+  type Settlement,
+  type StateStore,
+  StateStoreError
+} from "../store/StateStore.ts"
+
+/** Milliseconds that a store has for an answer. */
+const patience = 5_000
+
+const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
+
+/**
+ * What became of the claims of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Reserved = Reservation | Refused | StateStoreError
+
+/**
+ * The store as the calls of a wave use it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Ledger {
+  private readonly store: StateStore["Service"]
+  private readonly context: Context.Context<never>
+  private readonly now: () => number
+
+  constructor(store: StateStore["Service"], context: Context.Context<never>, now: () => number) {
+    this.store = store
+    this.context = context
+    this.now = now
+  }
+
+  /** Takes all claims or none: at once, or by an effect if the store does not answer at once. */
+  reserve(
+    owner: string,
+    claims: ReadonlyArray<Claim>,
+    now: number
+  ): Reserved | { readonly wait: Effect.Effect<Reserved> } {
+    const answer = ask(() => this.store.reserve(owner, claims, now))
+    if (!Effect.isEffect(answer)) return answer
+    return {
+      wait: Effect.suspend(() => {
+        let isAwaited = true
+        const asked = Effect.onExit(answer, (exit) =>
+          Effect.sync(() => {
+            // an answer that nobody waits for any more: what it has taken goes back
+            if (!isAwaited && Exit.isSuccess(exit) && !("_tag" in exit.value)) this.giveBack(exit.value)
+          }))
+        return Effect.map(
+          Effect.onExit(Detached.within(asked, patience), () =>
+            Effect.sync(() => {
+              isAwaited = false
+            })),
+          (exit) =>
+            exit !== undefined && Exit.isSuccess(exit)
+              ? exit.value
+              : new StateStoreError({ operation: "reserve", cause: exit?.cause ?? "no answer" })
+        )
+      })
+    }
+  }
+
+  /** Settles what a call that started, or did not, has reserved. */
+  settle(reservation: Reservation, settlement: Settlement, now: number, then?: () => void): void {
+    this.note(() => this.store.settle(reservation, settlement, now), then)
+  }
+
+  /** Gives back what a call that never started has reserved. */
+  giveBack(reservation: Reservation): void {
+    this.settle(reservation, nothing, this.now())
+  }
+
+  /** The fiber of a reservation that was settled as running has ended. */
+  release(reservation: Reservation): void {
+    this.note(() => this.store.release(reservation, this.now()))
+  }
+
+  /** A mutating call starts or has ended: what was read before it is stale. */
+  mutated(principal: string, then?: () => void): void {
+    this.note(() => this.store.mutated(principal), then)
+  }
+
+  /** `then` comes when it is noted, at once if the store answers at once. */
+  private note(question: () => Answer<void>, then?: () => void): void {
+    const answer = ask(question)
+    if (!Effect.isEffect(answer)) return then?.()
+    // the outcome stands: what the store could not note is for the operator to see
+    const noted = Effect.catchCause(answer, (cause) => Effect.logWarning("StateStore failed", cause))
+    Detached.start(noted, this.context, patience, (exit) => {
+      if (exit === undefined) Effect.runForkWith(this.context)(Effect.logWarning("StateStore did not answer"))
+      then?.()
+    })
+  }
+}
+
+// Utilities
+
+/** What the store answers; a driver that throws has failed like one that says so. */
+const ask = <A>(question: () => Answer<A>): Answer<A> => {
+  try {
+    return question()
+  } catch (cause) {
+    return Effect.die(cause)
+  }
+}

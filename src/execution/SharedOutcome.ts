@@ -1,0 +1,79 @@
+/**
+ * Outcomes that a call gets from another one: joined while it ran, or replayed.
+ *
+ * @since 0.1.0
+ */
+import { cut } from "../output/OutputPolicy.ts"
+import type { Output, ToolOutcome } from "../ToolOutcome.ts"
+import type { End } from "./Attempt.ts"
+
+/**
+ * An outcome as it is kept with a dedupe key.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Kept {
+  readonly outcome: ToolOutcome
+  /** The batch that may read its artifact. */
+  readonly batch: string
+}
+
+/**
+ * Gives the end of a call that shared another one's execution.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {
+  const { callId, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
+  return withHeartbeat({ ...end, replayOf: callId }, heartbeat)
+}
+
+/**
+ * Gives the end of a call that got an earlier call's outcome again, without an execution.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
+  const { attempt: _a, callId, commits: _c, duration: _d, index: _i, queuedAt: _q, startedAt: _s, tool: _t, ...end } =
+    outcome
+  return withHeartbeat({ ...end, replayOf: callId }, heartbeat)
+}
+
+/**
+ * Fits a shared output to who gets it: within its own limit, and without an
+ * artifact that is not its batch's (then `value` is the whole).
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fit = (output: Output, limit: number, whole: { readonly value: unknown } | undefined): Output => {
+  if (output._tag === "Artifact" && whole !== undefined) {
+    const { chars: originalChars } = output.ref
+    return {
+      _tag: "Truncated",
+      value: whole.value,
+      originalChars,
+      modelText: shorten(output.preview, originalChars, limit)
+    }
+  }
+  if (output.modelText.length <= limit) return output
+  const originalChars = output._tag === "Truncated" ? output.originalChars : output.modelText.length
+  const modelText = shorten(output.modelText, originalChars, limit)
+  return output._tag === "Artifact"
+    ? { ...output, modelText: cut(output.modelText, limit, "") }
+    : { _tag: "Truncated", value: output.value, originalChars, modelText }
+}
+
+// Utilities
+
+const shorten = (text: string, chars: number, limit: number): string => {
+  const marker = `\n[cut: ${chars} characters in all]`
+  return cut(text + marker, limit, marker)
+}
+
+/** The outcome is shared, the wish to be called again is each call's own. */
+const withHeartbeat = <A extends object>(end: A, heartbeat: boolean): End =>
+  ("requestsContinuation" in end ? { ...end, requestsContinuation: heartbeat } : end) as unknown as End
