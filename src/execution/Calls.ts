@@ -10,8 +10,6 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
-import { clip } from "../internal/clip.ts"
-import * as Detached from "../internal/detached.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
@@ -29,6 +27,8 @@ import { LiveContext } from "./LiveContext.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import type { Kept } from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
+import { StopPlace } from "./StopPlace.ts"
+import { type Restore, Waits } from "./Waits.ts"
 
 /**
  * What a caller may say of one wave.
@@ -44,14 +44,6 @@ export interface Settings {
   /** Who is told: the process's observers, and the wave's own reader if it has one. */
   readonly hub: EventHub
 }
-
-/**
- * Makes an effect as interruptible as the caller is.
- *
- * @category models
- * @since 0.1.0
- */
-export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /**
  * Who is told that a call has come to its end.
@@ -86,14 +78,10 @@ export class Calls implements Owner, Host {
   private readonly watcher: Watcher
   private readonly context: Context.Context<never>
   private readonly ledger: Ledger
-  /** As interruptible as the caller is, for where the wave waits. */
-  private readonly restore: Restore
   private readonly contexts = new Map<RegisteredTool, Context.Context<never>>()
-  /** What calls that do not run yet wait for. */
-  private readonly waits = new Set<{ readonly calls: ReadonlyArray<CallState>; readonly stop: () => void }>()
-  /** In stop mode: calls behind this place do not start. */
-  private stopAt = Infinity
-  private stoppedBy = ""
+  readonly waits: Waits
+  /** In stop mode: where the wave ends. */
+  readonly stop: StopPlace
 
   constructor(
     engine: Engine,
@@ -110,7 +98,8 @@ export class Calls implements Owner, Host {
     this.watcher = watcher
     this.context = context
     this.ledger = new Ledger(engine.store, context, () => this.now())
-    this.restore = restore
+    this.waits = new Waits(context, restore)
+    this.stop = new StopPlace(engine.onExecutionError)
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
     const parent = caller instanceof LiveContext && caller.call.outcome === undefined ? caller.call : undefined
@@ -141,7 +130,7 @@ export class Calls implements Owner, Host {
       reserved = it
     })
     // one that is cancelled meanwhile waits no longer
-    return Effect.map(this.wait([call], asked), () => go(reserved))
+    return Effect.map(this.waits.wait([call], asked), () => go(reserved))
   }
 
   private dispatched(call: CallState, it: Stages.Dispatched): boolean {
@@ -185,7 +174,7 @@ export class Calls implements Owner, Host {
     })
     if (slow.length === 0) return this.engine.pools.enter(admitted)
     return Effect.map(
-      this.wait(admitted, Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })),
+      this.waits.wait(admitted, Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })),
       () => {
         for (const call of admitted) if (call.decided !== undefined) this.settle(call, call.decided)
         this.engine.pools.enter(admitted.filter((call) => call.outcome === undefined))
@@ -213,7 +202,7 @@ export class Calls implements Owner, Host {
   start(call: CallState): void {
     if (call.outcome !== undefined) return
     const now = this.now()
-    const end = this.isBehindStop(call) ? this.skipped() : Stages.recheck(this.engine, this.process, call, now)
+    const end = this.stop.isBefore(call) ? this.stop.skipped : Stages.recheck(this.engine, this.process, call, now)
     if (end !== undefined) return this.settle(call, end)
     if (call.tool!.class === "ReadOnly") return this.run(call, now)
     // what was read before is stale; a store that does not answer at once is waited for
@@ -278,8 +267,8 @@ export class Calls implements Owner, Host {
     if (call.outcome !== undefined) return
     const now = this.now()
     // in stop mode it does not matter what would have become of a call behind the place
-    const isSkipped = end._tag === "Denied" && this.isBehindStop(call)
-    const outcome = call.conclude(isSkipped ? this.skipped() : this.fitted(call, end), now)
+    const isSkipped = end._tag === "Denied" && this.stop.isBefore(call)
+    const outcome = call.conclude(isSkipped ? this.stop.skipped : this.fitted(call, end), now)
     call.outcome = outcome
     // what later calls are judged by is there before a permit goes to one of them
     this.mark(call, outcome)
@@ -312,13 +301,7 @@ export class Calls implements Owner, Host {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
       this.process.blocked.set(outcome.tool, `call ${outcome.callId} ${what} and is not worth a retry in this turn`)
     }
-    const isError = outcome._tag === "Denied" || outcome._tag === "TimedOut"
-    if (isError && this.engine.onExecutionError === "stop" && call.index < this.stopAt) {
-      this.stopAt = call.index
-      this.stoppedBy = `call ${clip(outcome.callId, 100)} (${clip(outcome.tool, 100)}) ${
-        outcome._tag === "Denied" ? "was refused" : "timed out"
-      }`
-    }
+    this.stop.note(outcome)
   }
 
   /** Notes a success for the rules, with the whole output even where only a part of it was kept. */
@@ -394,44 +377,13 @@ export class Calls implements Owner, Host {
       if (call.attempt !== undefined) call.attempt.stop({ ...end, started: true })
       else if (call.state !== "new" || call.joined !== undefined) this.settle(call, call.decided ?? end)
     }
-    for (const wait of this.waits) if (wait.calls.every((call) => call.decided !== undefined)) wait.stop()
-  }
-
-  /**
-   * Waits for an effect on behalf of calls that do not run yet. Cancelling them
-   * ends the wait, and nobody waits for an effect that is deaf.
-   */
-  wait(calls: ReadonlyArray<CallState>, effect: Effect.Effect<void>): Effect.Effect<void> {
-    return this.restore(Effect.callback<void>((resume) => {
-      const running: { wait?: Detached.Wait } = {}
-      const entry = {
-        calls,
-        stop: () => {
-          this.waits.delete(entry)
-          running.wait?.stop()
-          resume(Effect.void)
-        }
-      }
-      this.waits.add(entry)
-      // it may end, and thus be taken off the list, before it is noted
-      running.wait = Detached.start(effect, this.context, Infinity, entry.stop)
-      return Effect.sync(entry.stop)
-    }))
+    this.waits.endDecided()
   }
 
   private contextOf(tool: RegisteredTool): Context.Context<never> {
     let context = this.contexts.get(tool)
     if (context === undefined) this.contexts.set(tool, context = Context.merge(tool.context, this.context))
     return context
-  }
-
-  /** In stop mode: an earlier call has ended the wave. */
-  isBehindStop(call: CallState): boolean {
-    return call.index > this.stopAt
-  }
-
-  skipped(): End {
-    return { _tag: "Skipped", because: this.stoppedBy }
   }
 
   now(): number {

@@ -10,10 +10,11 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
-import { Calls, type Restore, type Settings, type Watcher } from "./Calls.ts"
+import { Calls, type Settings, type Watcher } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import * as Stages from "./Stages.ts"
+import type { Restore } from "./Waits.ts"
 import * as Waves from "./Waves.ts"
 
 /** So many calls are started before the loop lets others have a turn. */
@@ -100,7 +101,7 @@ export class Wave implements Watcher {
     for (const call of calls.all) {
       const waits = Stages.arrive(this.engine, this.process, registry, call, now)
       if (waits === undefined) continue
-      yield* calls.wait([call], waits)
+      yield* calls.waits.wait([call], waits)
       now = calls.now()
     }
     const items = calls.all.map((call): Waves.Item => ({
@@ -119,12 +120,12 @@ export class Wave implements Watcher {
     restore: Restore
   ) {
     if (this.engine.guards.length > 0) {
-      yield* calls.wait(
+      yield* calls.waits.wait(
         run,
         Stages.guard(
           this.engine,
           this.process,
-          run.filter((call) => !calls.isBehindStop(call)),
+          run.filter((call) => !calls.stop.isBefore(call)),
           calls.now()
         )
       )
@@ -133,8 +134,8 @@ export class Wave implements Watcher {
     this.runPending = run.length
     let now = calls.now()
     for (const call of run) {
-      if (calls.isBehindStop(call)) {
-        calls.settle(call, calls.skipped())
+      if (calls.stop.isBefore(call)) {
+        calls.settle(call, calls.stop.skipped)
         continue
       }
       const dispatched = calls.dispatch(call, now)

@@ -1,0 +1,41 @@
+/**
+ * Stop mode: where the first refused or timed out call ends its wave.
+ *
+ * @since 0.1.0
+ */
+import { clip } from "../internal/clip.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { End } from "./Attempt.ts"
+
+/**
+ * The place in a wave behind which calls do not start.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class StopPlace {
+  private readonly isOn: boolean
+  private index = Infinity
+  private because = ""
+
+  constructor(onExecutionError: "continue" | "stop") {
+    this.isOn = onExecutionError === "stop"
+  }
+
+  /** An earlier call has ended the wave. */
+  isBefore(call: { readonly index: number }): boolean {
+    return call.index > this.index
+  }
+
+  /** How a call behind the place ends. */
+  get skipped(): End {
+    return { _tag: "Skipped", because: this.because }
+  }
+
+  /** An outcome may be the first error in input order. */
+  note({ _tag, callId, index, tool }: ToolOutcome): void {
+    if (!this.isOn || index >= this.index || (_tag !== "Denied" && _tag !== "TimedOut")) return
+    this.index = index
+    this.because = `call ${clip(callId, 100)} (${clip(tool, 100)}) ${_tag === "Denied" ? "was refused" : "timed out"}`
+  }
+}
