@@ -52,14 +52,24 @@ const must = (cwd: string, command: string, args: ReadonlyArray<string>): string
 
 /** What the archive holds, and what it must not. */
 const checkFiles = (files: ReadonlyArray<string>): void => {
-  for (const file of ["package.json", "README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "src/index.ts"]) {
+  for (
+    const file of [
+      "package.json",
+      "README.md",
+      "docs/rules.md",
+      "LICENSE",
+      "dist/index.js",
+      "dist/index.d.ts",
+      "src/index.ts"
+    ]
+  ) {
     expect(files.includes(file), `the archive lacks ${file}`)
   }
   for (const path of Object.values(manifest.bin)) {
     expect(files.includes(path.replace(/^\.\//, "")), `the archive lacks ${path}`)
   }
   const allowed =
-    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
+    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
   for (const file of files) {
     expect(allowed.test(file) && !file.endsWith(".test.ts"), `the archive should not hold ${file}`)
   }

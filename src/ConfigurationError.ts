@@ -56,6 +56,14 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
 }
 
 /**
+ * What is wrong with a key that has no meaning.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const unknownKey = "this key is not known"
+
+/**
  * Decodes what a person wrote: every mistake at once, each with its path, and a
  * key that is not known is a mistake. `subject` names the file in the error.
  *
@@ -95,7 +103,7 @@ const problemsOf = (error: Schema.SchemaError, input: unknown, root: string): Re
   format(error.issue).issues.map(({ message, path }) => {
     const at = pathOf(path, root)
     if (message === "Expected no excess property") {
-      return { path: at, problem: "this key is not known", expected: "one of the documented keys" }
+      return { path: at, problem: unknownKey, expected: "one of the documented keys" }
     }
     if (message === "Missing key") return { path: at, problem: "it is missing", expected: "a value" }
     const expected = message.replace(/^Expected /, "")

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
-import { ConfigurationError, decodeStrict, type Problem, validateStrict } from "../ConfigurationError.ts"
+import { ConfigurationError, decodeStrict, type Problem, unknownKey, validateStrict } from "../ConfigurationError.ts"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as ToolRule from "../ToolRule.ts"
 import { unreachable } from "./RuleReach.ts"
@@ -137,17 +137,23 @@ const tags = Object.keys(ToolRule.kinds)
 
 /** What can be said of one rule alone, without knowing what it means. */
 const formProblems = ({ path, rule }: Placed<unknown>): ReadonlyArray<Problem> => {
-  const tag: unknown = typeof rule === "object" && rule !== null ? (rule as Record<string, unknown>)._tag : undefined
-  if (typeof tag !== "string" || !Object.hasOwn(ToolRule.kinds, tag)) {
-    const is = typeof rule === "object" && rule !== null && !Array.isArray(rule) ? tag : rule
-    return [{
-      path: is === tag ? `${path}._tag` : path,
-      problem: is === undefined ? "it is missing" : `it is ${JSON.stringify(is)}`,
-      expected: `one of ${tags.join(", ")}`
-    }]
+  if (typeof rule !== "object" || rule === null || Array.isArray(rule)) {
+    return [{ path, problem: `it is ${JSON.stringify(rule)}`, expected: `a rule: an object with _tag, ${oneOf(tags)}` }]
   }
-  return validateStrict(ToolRule.kinds[tag as ToolRule.Tag] as Schema.Codec<unknown, unknown>, rule, path)
+  const tag: unknown = Object.hasOwn(rule, "_tag") ? (rule as Record<string, unknown>)._tag : undefined
+  if (typeof tag !== "string" || !Object.hasOwn(ToolRule.kinds, tag)) {
+    const problem = tag === undefined ? "it is missing" : `it is ${JSON.stringify(tag)}`
+    return [{ path: `${path}._tag`, problem, expected: oneOf(tags) }]
+  }
+  const kind = ToolRule.kinds[tag as ToolRule.Tag]
+  return validateStrict(kind as Schema.Top as Schema.Codec<unknown, unknown>, rule, path).map((it) =>
+    it.problem === unknownKey && !it.path.slice(path.length + 1).includes(".")
+      ? { ...it, expected: oneOf(Object.keys(kind.fields)) }
+      : it
+  )
 }
+
+const oneOf = (names: ReadonlyArray<string>): string => `one of ${names.join(", ")}`
 
 /** The tools that a rule names besides its subject, each with its place in the rule. */
 const mentions = (rule: ToolRule.ToolRule): ReadonlyArray<readonly [place: string, name: string]> => {
