@@ -1,17 +1,24 @@
-/** Paths into JSON values, such as `rows[0].kind`; the empty path is the whole value. */
+/**
+ * Paths into JSON values: `rows[0].kind`, the same after `$.` as JSONPath has
+ * it, or a JSON Pointer (RFC 6901) such as `/rows/0/kind` where keys hold dots.
+ * The empty path is the whole value.
+ */
+import * as JsonPointer from "effect/JsonPointer"
 
 const part = /(?:^|\.)([^.[\]]+)|\[(\d+)\]/gy
 
 /** Gives the keys of a path; `undefined` if it is not one. */
 const keysOf = (path: string): ReadonlyArray<string> | undefined => {
+  if (path.startsWith("/")) return path.slice(1).split("/").map(JsonPointer.unescapeToken)
+  const dotted = path.replace(/^\$(?:\.(?=.)|(?=\[)|$)/, "")
   const keys: Array<string> = []
   let end = 0
   part.lastIndex = 0
-  for (let match = part.exec(path); match !== null; match = part.exec(path)) {
+  for (let match = part.exec(dotted); match !== null; match = part.exec(dotted)) {
     keys.push(match[1] ?? match[2]!)
     end = part.lastIndex
   }
-  return end === path.length ? keys : undefined
+  return end === dotted.length ? keys : undefined
 }
 
 /** Tells whether a text is a path. */
