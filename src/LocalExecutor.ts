@@ -17,6 +17,7 @@ import * as OutputPolicy from "./output/OutputPolicy.ts"
 import * as Dedupe from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
 import * as Permissions from "./policy/Permissions.ts"
+import type * as Policy from "./policy/Policy.ts"
 import * as Pools from "./policy/Pools.ts"
 import * as Rules from "./policy/Rules.ts"
 import * as TurnBudget from "./policy/TurnBudget.ts"
@@ -35,7 +36,7 @@ export interface Options extends Attempt.Options {
   /** The rules of the host. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
   /** Who may call what. Default: ReadOnly, closed-world tools run, others do not. */
-  readonly policy?: Permissions.Policy | undefined
+  readonly policy?: Policy.Policy | undefined
   /** What the host says about tools, by name. */
   readonly tools?: ToolHandlers.Options["tools"]
   /** Whether and how equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */

@@ -74,6 +74,45 @@ export const Resources = Context.Reference<
 >("effect-tool-executor/ToolAnnotations/Resources", { defaultValue: () => undefined })
 
 /**
+ * What a call is about, from its decoded parameters, for the patterns of a
+ * policy: paths relative to the root, hosts, a command line, each in its one
+ * canonical text. Default: the texts of `Resources`. Where it cannot be found
+ * out (a defect), no pattern with a target allows the call.
+ *
+ * A target may be `exact` (a shell line: no pattern with a target allows it) or
+ * `protected` (it guards other things: nothing allows it without asking).
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Targets = Context.Reference<((params: unknown) => TargetsOf | Effect.Effect<TargetsOf>) | undefined>(
+  "effect-tool-executor/ToolAnnotations/Targets",
+  { defaultValue: () => undefined }
+)
+
+/**
+ * What a call is about.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type TargetsOf = ReadonlyArray<{
+  readonly text: string
+  readonly kind?: "exact" | "protected" | undefined
+}>
+
+/**
+ * Whether the tool does nothing but change the files that its targets name:
+ * then the mode `acceptEdits` does not ask. Default false.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Edits = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Edits", {
+  defaultValue: () => false
+})
+
+/**
  * How long a call may run. Default: the executor's `executionTimeout` (120 s).
  *
  * @category annotations

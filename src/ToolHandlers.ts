@@ -79,6 +79,12 @@ export interface RegisteredTool {
   readonly retry: Schedule.Schedule<unknown> | undefined
   readonly isRetryable: (failure: unknown) => boolean
   readonly resources: (params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>
+  /** What a call is about, for policies. */
+  readonly targets: (params: unknown) => ToolAnnotations.TargetsOf | Effect.Effect<ToolAnnotations.TargetsOf>
+  /** Some of its targets may be protected: they matter to every policy. */
+  readonly guardsTargets: boolean
+  /** It does nothing but change the files that its targets name. */
+  readonly edits: boolean
   /** Decodes untrusted parameters; fails with every issue found, at most ten. */
   readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<ParameterIssue>>
   /** One text for equal parameters, taken from their encoded form; from the arguments where they cannot be encoded. */
@@ -245,6 +251,8 @@ export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.Han
 
 // Utilities
 
+const toTargets = (keys: ReadonlyArray<string>): ToolAnnotations.TargetsOf => keys.map((text) => ({ text }))
+
 type Report = (problem: string, expected: string, path?: string) => void
 
 const viaToolkit = (
@@ -303,7 +311,8 @@ const register = (
       "another name; the executor takes this argument out of every call"
     )
   }
-  const resources = annotation(ToolAnnotations.Resources)
+  const resources = annotation(ToolAnnotations.Resources) ?? (() => [])
+  const targets = annotation(ToolAnnotations.Targets)
   const toModelOutput = tool.toModelOutput
   return {
     name: tool.name,
@@ -326,7 +335,13 @@ const register = (
     retryOnTimeout: settings.retryOnTimeout ?? annotation(ToolAnnotations.RetryOnTimeout),
     retry,
     isRetryable: annotation(ToolAnnotations.IsRetryable),
-    resources: resources ?? (() => []),
+    resources,
+    targets: targets ?? ((params) => {
+      const keys = resources(params)
+      return Effect.isEffect(keys) ? Effect.map(keys, toTargets) : toTargets(keys)
+    }),
+    guardsTargets: targets !== undefined,
+    edits: annotation(ToolAnnotations.Edits),
     decode: schemas.success.decode,
     canonical: schemas.success.canonical,
     handler: entry.handler,

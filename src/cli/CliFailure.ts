@@ -49,7 +49,7 @@ export const incomplete: Effect.Effect<never, CliFailure> = Effect.suspend(() =>
  * @category formatting
  * @since 0.1.0
  */
-export const describe = ({ problems, subject }: ConfigurationError): string =>
+export const describe = ({ problems, subject }: Pick<ConfigurationError, "problems" | "subject">): string =>
   [
     `${escape(subject)}: ${problems.length} ${problems.length === 1 ? "problem" : "problems"}`,
     ...problems.map((it) => escape(`  ${it.path}: ${it.problem}; expected ${it.expected}`))

@@ -10,9 +10,13 @@ import * as AiTool from "effect/ai/Tool"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { Problem } from "../ConfigurationError.ts"
 import type * as LocalExecutor from "../LocalExecutor.ts"
-import * as RuleSet from "../policy/RuleSet.ts"
+import * as Policy from "../policy/Policy.ts"
+import * as PolicyFile from "../policy/PolicyFile.ts"
+import type * as RuleSet from "../policy/RuleSet.ts"
 import { ToolRule } from "../ToolRule.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
@@ -38,8 +42,6 @@ const Span = Schema.String.check(
 const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 
 const Chars = Schema.Union([AtLeastOne, Schema.Literal("unbounded")])
-
-const ToolName = Schema.Literals(toolNames)
 
 const Tool = Schema.Struct({
   promoted: optional(Schema.Boolean).annotate({
@@ -73,13 +75,7 @@ export const Config = Schema.Struct({
   $schema: optional(Schema.String),
   rules: optional(Schema.Array(ToolRule)).annotate({ description: "Rules that hold whatever the model wants" }),
   tools: optional(Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, optional(Tool)])))),
-  policy: optional(Schema.Struct({
-    default: optional(Schema.Literals(["allow", "deny", "readOnly"])).annotate({
-      description: "For tools that no list names; readOnly, the default, lets only tools run that change nothing"
-    }),
-    allow: optional(Schema.Array(ToolName)).annotate({ description: "Tools that may run, as with --allow" }),
-    deny: optional(Schema.Array(ToolName)).annotate({ description: "Tools that may not run, not even with --allow" })
-  })),
+  policy: optional(Policy.Policy).annotate({ description: "What may run; --allow, --deny and --mode add to it" }),
   dedupe: optional(Schema.Union([
     Schema.Literal(false),
     Schema.Struct({
@@ -138,16 +134,42 @@ export const read = Effect.fnUntraced(function*(path: string) {
  * @since 0.1.0
  */
 export const decode = (input: unknown, path: string): Effect.Effect<Config, CliFailure> =>
-  Effect.mapError(RuleSet.decodeWithRules(Config, path, () => tools)(input), (error) => wrong(describe(error)))
+  Effect.mapError(PolicyFile.decode(Config, path, () => tools)(input), (error) => wrong(describe(error)))
 
 /**
- * Gives the options of the executor for a config, with some more tools allowed.
+ * Checks what the command line adds to the policy, which has to be about tools of `run`.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const checkFlags = (policy: Policy.Policy): Effect.Effect<void, CliFailure> =>
+  Result.match(Policy.parse(policy, toolNames), {
+    onFailure: (problems) => Effect.fail(wrong(describe({ subject: "usage", problems: problems.map(toFlag) }))),
+    onSuccess: () => Effect.void
+  })
+
+/**
+ * Gives the options of the executor for a config and what the command line adds.
  *
  * @category conversions
  * @since 0.1.0
  */
-export const toOptions = (config: Config, allow: ReadonlyArray<string>): LocalExecutor.Options => {
-  const { $schema: _, environment: __, policy, ...same } = config
+export const toOptions = (config: Config, more: Policy.Policy): LocalExecutor.Options => {
+  const { $schema: _, environment: __, policy = {}, ...same } = config
+  const both = (key: "allow" | "ask" | "deny") => [...policy[key] ?? [], ...more[key] ?? []]
   // durations were checked when the file was decoded
-  return { ...same, policy: { ...policy, allow: [...policy?.allow ?? [], ...allow] } } as LocalExecutor.Options
+  return {
+    ...same,
+    policy: {
+      default: policy.default,
+      mode: more.mode ?? policy.mode,
+      allow: both("allow"),
+      ask: both("ask"),
+      deny: both("deny")
+    }
+  } as LocalExecutor.Options
 }
+
+// Utilities
+
+const toFlag = (problem: Problem): Problem => ({ ...problem, path: `--${problem.path.replace(/\[.*$/, "")}` })

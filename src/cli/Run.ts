@@ -10,10 +10,12 @@ import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Path from "effect/Path"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import * as LocalExecutor from "../LocalExecutor.ts"
+import type * as Policy from "../policy/Policy.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
@@ -40,9 +42,23 @@ const input = {
     Flag.withDefault("auto")
   ),
   allow: Flag.String("allow").pipe(
-    Flag.withMetavar("TOOL"),
-    Flag.withDescription("Tool that may run though it changes things or reaches outside; may be repeated"),
+    Flag.withMetavar("PATTERN"),
+    Flag.withDescription(
+      "Calls that may run: a tool, or tool(target) such as \"write_file(src/*)\" or \"run_command(npm test)\"; may be repeated"
+    ),
     Flag.atLeast(0)
+  ),
+  deny: Flag.String("deny").pipe(
+    Flag.withMetavar("PATTERN"),
+    Flag.withDescription("Calls that may not run, whatever else allows them; may be repeated"),
+    Flag.atLeast(0)
+  ),
+  mode: Flag.Literals("mode", ["ask", "acceptEdits", "readOnly", "offline", "plan", "denyAll"]).pipe(
+    Flag.withDescription(
+      "What holds on top: acceptEdits lets edits run, readOnly and plan nothing that changes things, offline nothing " +
+        "that reaches outside, denyAll nothing"
+    ),
+    Flag.optional
   ),
   events: Flag.Literals("events", ["pretty", "ndjson", "sse", "none"]).pipe(
     Flag.withDescription("How standard error shows what happens; default pretty"),
@@ -66,8 +82,10 @@ const input = {
 export const command = Command.make(
   "run",
   input,
-  Effect.fnUntraced(function*({ allow, config, events, file, format, root }) {
-    yield* checkNames(allow)
+  Effect.fnUntraced(function*({ allow, config, deny, events, file, format, mode, root }) {
+    const policy: Policy.Policy = { allow, deny, mode: Option.getOrUndefined(mode) }
+    yield* Config.checkFlags(policy)
+    const { resolve } = yield* Path.Path
     const settings = Option.isSome(config) ? yield* Config.read(config.value) : {}
     const text = file === "-" ? yield* Files.readStdin : yield* Files.read(file)
     const wave = yield* Result.match(WireFormat.readText(text, format), {
@@ -76,7 +94,7 @@ export const command = Command.make(
     })
     if (wave.calls.length === 0) yield* Files.tell("The message has no tool calls.\n")
     yield* execute(wave, yield* writerOf(events)).pipe(
-      Effect.provide(layerOf(root, settings, allow)),
+      Effect.provide(layerOf(root, settings, policy, Option.toArray(config).map((it) => resolve(it)))),
       Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error))))
     )
   })
@@ -101,21 +119,24 @@ export const command = Command.make(
 
 // Utilities
 
-const checkNames = Effect.fnUntraced(function*(allow: ReadonlyArray<string>) {
-  const unknown = allow.filter((name) => !Config.toolNames.includes(name))
-  if (unknown.length === 0) return
-  const names = unknown.map((name) => `"${escape(name)}"`).join(", ")
-  return yield* wrong(`--allow: there is no tool ${names}; the tools are ${Config.toolNames.join(", ")}`)
-})
-
 const writerOf = Effect.fnUntraced(function*(events: "pretty" | "ndjson" | "sse" | "none") {
   if (events === "pretty") return EventLines.pretty({ color: yield* EventLines.wantsColor })
   return events === "ndjson" ? EventLines.ndjson : events === "sse" ? EventLines.sse : EventLines.none
 })
 
-const layerOf = (root: string, config: Config.Config, allow: ReadonlyArray<string>) => {
-  const tools = WorkspaceTools.make({ root, allowEnvironment: config.environment })
-  return LocalExecutor.layer(tools.toolkit, Config.toOptions(config, allow)).pipe(Layer.provide(tools.layer))
+const layerOf = (
+  root: string,
+  config: Config.Config,
+  policy: Policy.Policy,
+  protect: ReadonlyArray<string>
+) => {
+  const tools = WorkspaceTools.make({
+    root,
+    allowEnvironment: config.environment,
+    // what says what is allowed is not a call's to change
+    protect
+  })
+  return LocalExecutor.layer(tools.toolkit, Config.toOptions(config, policy)).pipe(Layer.provide(tools.layer))
 }
 
 const execute = Effect.fnUntraced(

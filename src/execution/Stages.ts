@@ -13,6 +13,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
+import type { GateCall } from "../policy/Gate.ts"
 import * as Guards from "../policy/Guards.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Rules from "../policy/Rules.ts"
@@ -75,38 +76,45 @@ export const arrive = (
   const args = withPrefilled(call.rules.prefilled, params)
   const decoding = decode(tool, args)
   // schemas without services and asynchronous steps are done already
-  if (Exit.isExit(decoding)) return arrived(engine, process, call, args, decoding)
-  return Effect.map(
+  if (Exit.isExit(decoding)) return arrived(engine, process, call, args, decoding, now)
+  return Effect.flatMap(
     Detached.within(Effect.provideContext(decoding, tool.context), patience(process, now)),
-    (exit) => arrived(engine, process, call, args, exit ?? Exit.fail([undecoded]))
+    (exit) => arrived(engine, process, call, args, exit ?? Exit.fail([undecoded]), now) ?? Effect.void
   )
 }
 
-/** The rest of Arrival, once the parameters are decoded. */
+/** The rest of Arrival, once the parameters are decoded: what the call is about, where the policy asks, and gate 5. */
 const arrived = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
   args: unknown,
-  exit: Exit.Exit<unknown, unknown>
-): undefined => {
-  if (call.decided !== undefined) return
+  exit: Exit.Exit<unknown, unknown>,
+  now: number
+): Effect.Effect<void> | undefined => {
+  if (call.decided !== undefined) return undefined
   if (Exit.isFailure(exit)) {
     // a value too deeply nested for the decoder ends in a defect
     const issues = Option.getOrElse(Cause.findErrorOption(exit.cause), () => [unreadable])
     call.decided = invalid(issues as ReadonlyArray<ParameterIssue>)
-    return
+    return undefined
   }
-  call.gateCall = {
-    call: call.call,
-    tool: call.tool!,
-    args,
-    params: exit.value,
-    principal: engine.principal,
-    batch: process.batch.id,
-    process: process.id
+  const judge = (targets: GateCall["targets"]): undefined => {
+    call.gateCall = {
+      call: call.call,
+      tool: call.tool!,
+      args,
+      params: exit.value,
+      targets,
+      principal: engine.principal,
+      batch: process.batch.id,
+      process: process.id
+    }
+    call.decided ??= denied(Permissions.check(engine.permissions, call.gateCall))
   }
-  call.decided = denied(Permissions.check(engine.permissions, call.gateCall))
+  if (!Permissions.needsTargets(engine.permissions, call.tool!)) return judge([])
+  const found = lookUp(process, () => call.tool!.targets(exit.value), now)
+  return Effect.isEffect(found) ? Effect.map(found, judge) : judge(found)
 }
 
 /** Milliseconds that decoding, or finding what a call touches, may take: never longer than the turn. */
@@ -245,15 +253,25 @@ export const resources = (
   const tool = call.tool!
   if (tool.class === "ReadOnly") return none
   const alone = [`?${tool.name}`]
+  const found = lookUp(process, () => tool.resources(call.gateCall!.params), now)
+  return Effect.isEffect(found) ? Effect.map(found, (keys) => keys ?? alone) : found ?? alone
+}
+
+/** What a tool tells of a call, at once or by an effect; `undefined` where it fails, throws or takes too long. */
+const lookUp = <A extends object>(
+  process: ProcessState,
+  question: () => A | Effect.Effect<A>,
+  now: number
+): A | undefined | Effect.Effect<A | undefined> => {
   try {
-    const found = tool.resources(call.gateCall!.params)
+    const found = question()
     if (!Effect.isEffect(found)) return found
     return Effect.map(
       Detached.within(found, patience(process, now)),
-      (exit) => exit !== undefined && Exit.isSuccess(exit) ? exit.value : alone
+      (exit) => exit !== undefined && Exit.isSuccess(exit) ? exit.value : undefined
     )
   } catch {
-    return alone
+    return undefined
   }
 }
 

@@ -9,6 +9,7 @@
 import type { ToolCall } from "../ToolCall.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
+import type { Target } from "./PermissionPattern.ts"
 
 /**
  * A call as the gates see it: its tool is known and its parameters are decoded.
@@ -23,6 +24,11 @@ export interface GateCall {
   readonly args: unknown
   /** Decoded parameters. */
   readonly params: unknown
+  /**
+   * What the call is about, where the policy asks for it; `undefined` if that
+   * could not be found out.
+   */
+  readonly targets: ReadonlyArray<Target> | undefined
   readonly principal: string
   readonly batch: string
   readonly process: string

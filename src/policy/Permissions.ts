@@ -1,29 +1,21 @@
 /**
  * Gates 5 and 12: who may call what.
  *
- * `decide` is the policy: allow, ask or deny, without side effects, looked at on
- * Arrival and once more at Start. Without an approver, asking means no.
+ * `decide` applies a `Policy`: allow, ask or deny, without side effects, looked
+ * at on Arrival and once more at Start. Without an approver, asking means no.
  *
  * @since 0.1.0
  */
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import { ConfigurationError } from "../ConfigurationError.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
-
-/**
- * What the policy says of a call.
- *
- * @category models
- * @since 0.1.0
- */
-export type Decision =
-  | { readonly _tag: "Allow" }
-  /** A person is to be asked; `why` says because of what. */
-  | { readonly _tag: "Ask"; readonly why: string }
-  /** `rule` is the part of the policy that says no. */
-  | { readonly _tag: "Deny"; readonly rule: string }
+import * as Policy from "./Policy.ts"
 
 /**
  * The policy of an executor.
@@ -33,63 +25,53 @@ export type Decision =
  */
 export class Permissions extends Context.Service<Permissions, {
   /** Says what the policy holds of a call. Pure. */
-  readonly decide: (call: GateCall) => Decision
+  readonly decide: (call: GateCall) => Policy.Decision
   /** Tells whether the agent may know of the tool. Pure. */
   readonly sees: (tool: RegisteredTool) => boolean
+  /** Tells whether what a call is about (`GateCall.targets`) matters; it is found out only then. Default: it does not. */
+  readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
 }>()("effect-tool-executor/policy/Permissions") {}
 
 /**
- * A policy by the names of tools.
- *
- * @category options
- * @since 0.1.0
- */
-export interface Policy {
-  /** What holds for a tool that no list names. Default `"readOnly"`: ReadOnly, closed-world tools run, others do not. */
-  readonly default?: "allow" | "deny" | "readOnly" | undefined
-  /** Tools that may run, whatever they do. */
-  readonly allow?: ReadonlyArray<string> | undefined
-  /** Tools that may not run; decides before `allow`. */
-  readonly deny?: ReadonlyArray<string> | undefined
-}
-
-const allow: Decision = { _tag: "Allow" }
-
-/**
- * Creates a policy by the names of tools.
+ * Creates the service of a policy; fails with every pattern that is none.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = (policy: Policy): Permissions["Service"] => {
-  const allowed = new Set(policy.allow)
-  const denied = new Set(policy.deny)
-  const fallback = policy.default ?? "readOnly"
-  const decide = (tool: RegisteredTool): Decision => {
-    if (denied.has(tool.name)) return { _tag: "Deny", rule: `deny ${tool.name}` }
-    if (allowed.has(tool.name)) return allow
-    if (fallback === "deny") return { _tag: "Deny", rule: "default deny" }
-    // a function that decides per call is not consulted yet: asking is the safe answer
-    if (tool.needsApproval !== undefined && tool.needsApproval !== false) {
-      return { _tag: "Ask", why: "the tool needs approval" }
-    }
-    if (fallback === "allow") return allow
-    if (tool.class !== "ReadOnly") return { _tag: "Deny", rule: "mutating tools need to be allowed" }
-    return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allow
-  }
-  return Permissions.of({
-    decide: (call) => decide(call.tool),
-    sees: (tool) => decide(tool)._tag !== "Deny"
+export const make = (
+  policy: Policy.Policy
+): Effect.Effect<Permissions["Service"], ConfigurationError> =>
+  Result.match(Policy.parse(policy), {
+    onFailure: (problems) => Effect.fail(new ConfigurationError({ subject: "Permissions", problems })),
+    onSuccess: (parsed) =>
+      Effect.succeed(Permissions.of({
+        decide: (call) => Policy.decide(parsed, call.tool, call.targets),
+        sees: (tool) => Policy.sees(parsed, tool),
+        needsTargets: (tool) => Policy.needsTargets(parsed, tool)
+      }))
   })
-}
 
 /**
- * Layer that decides by the names of tools.
+ * Layer that decides by a policy: patterns over tools and what they are about,
+ * a mode, a default.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer = (policy: Policy): Layer.Layer<Permissions> => Layer.sync(Permissions, () => make(policy))
+export const layer = (policy: Policy.Policy): Layer.Layer<Permissions, ConfigurationError> =>
+  Layer.effect(Permissions, make(policy))
+
+/**
+ * Layer that decides by a policy from the configuration, such as environment
+ * variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  policy: Config.Wrap<Policy.Policy>
+): Layer.Layer<Permissions, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Permissions, Effect.flatMap(Config.unwrap(policy), make))
 
 /**
  * Layer that allows every call without asking.
@@ -98,7 +80,7 @@ export const layer = (policy: Policy): Layer.Layer<Permissions> => Layer.sync(Pe
  * @since 0.1.0
  */
 export const layerAllowAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
-  decide: () => allow,
+  decide: () => ({ _tag: "Allow" }),
   sees: () => true
 })
 
@@ -136,7 +118,7 @@ export const authorize = (
   call: GateCall,
   consent: Of<"RequiresConsent"> | undefined
 ): Verdict => {
-  const decision: Decision = consent === undefined
+  const decision: Policy.Decision = consent === undefined
     ? decide(self, call)
     : { _tag: "Ask", why: "a rule requires consent" }
   return decision._tag === "Ask" ? { _tag: "PermissionDenied", by: "noApprover", reason: decision.why } : undefined
@@ -157,10 +139,19 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
   }
 }
 
+/**
+ * Tells whether what a call of the tool is about has to be found out.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean =>
+  self.needsTargets?.(tool) ?? false
+
 // Utilities
 
 /** A policy that throws has not allowed the call. */
-const decide = (self: Permissions["Service"], call: GateCall): Decision => {
+const decide = (self: Permissions["Service"], call: GateCall): Policy.Decision => {
   try {
     return self.decide(call)
   } catch {

@@ -5,11 +5,10 @@
  *
  * @since 0.1.0
  */
-import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
-import { ConfigurationError, decodeStrict, type Problem, unknownKey, validateStrict } from "../ConfigurationError.ts"
+import { type Problem, unknownKey, validateStrict } from "../ConfigurationError.ts"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as ToolRule from "../ToolRule.ts"
 import { unreachable } from "./RuleReach.ts"
@@ -100,36 +99,6 @@ export const namesIn = (rules: ReadonlyArray<ToolRule.ToolRule>): ReadonlyArray<
       ...mentions(rule).map(([, name]) => name)
     ]))
   ).filter((name) => name !== "*")
-
-/**
- * Reads what a person wrote, with a rule set under the key `rules`: every
- * mistake at once, those of the rules included. `subject` names the file.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decodeWithRules = <A, I>(
-  schema: Schema.Codec<A, I>,
-  subject: string,
-  toolsOf: (input: unknown) => ReadonlyMap<string, RuleTool>
-) => {
-  const decode = decodeStrict(schema, subject)
-  return (input: unknown): Effect.Effect<A, ConfigurationError> => {
-    const rules: unknown = typeof input === "object" && input !== null ? (input as Record<string, unknown>).rules : []
-    if (!Array.isArray(rules)) return decode(input)
-    const inRules = problems(rules, toolsOf(input))
-    return Effect.matchEffect(decode(input), {
-      onFailure: (error) =>
-        new ConfigurationError({
-          subject,
-          // of rules there is more to say than that they fit no member of the union
-          problems: [...error.problems.filter((it) => !it.path.startsWith("rules[")), ...inRules]
-        }),
-      onSuccess: (value) =>
-        inRules.length === 0 ? Effect.succeed(value) : new ConfigurationError({ subject, problems: inRules })
-    })
-  }
-}
 
 // Utilities
 

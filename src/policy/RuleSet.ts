@@ -31,18 +31,10 @@ import { valueAt } from "../internal/valuePath.ts"
 import type * as ToolRule from "../ToolRule.ts"
 import { graph } from "./RuleGraph.ts"
 import { make, type Required, type RuleSet, type ToolRules } from "./RuleIndex.ts"
-import { decodeWithRules, namesIn, problems, type RuleTool } from "./RuleProblems.ts"
+import { namesIn, problems, type RuleTool } from "./RuleProblems.ts"
 import { describe, explain, sentence, type Violation } from "./RuleText.ts"
 
 export {
-  /**
-   * Reads what a person wrote, with a rule set under the key `rules`: every
-   * mistake at once, those of the rules included.
-   *
-   * @category decoding
-   * @since 0.1.0
-   */
-  decodeWithRules,
   /**
    * Gives one sentence per rule, for the prompt of a model.
    *

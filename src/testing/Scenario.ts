@@ -12,7 +12,9 @@ import type * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { ConfigurationError } from "../ConfigurationError.ts"
-import * as RuleSet from "../policy/RuleSet.ts"
+import { Policy } from "../policy/Policy.ts"
+import * as PolicyFile from "../policy/PolicyFile.ts"
+import type * as RuleSet from "../policy/RuleSet.ts"
 import { ToolRule } from "../ToolRule.ts"
 
 const optional = Schema.optionalKey
@@ -261,13 +263,8 @@ export const Scenario = Schema.Struct({
   name: Schema.String,
   tools: Schema.Record(Schema.String, ScriptedTool),
   rules: optional(Schema.Array(ToolRule)),
-  policy: optional(Schema.Struct({
-    default: optional(Schema.Literals(["allow", "ask", "deny"])),
-    mode: optional(Schema.String),
-    allow: optional(Schema.Array(Schema.String)),
-    ask: optional(Schema.Array(Schema.String)),
-    deny: optional(Schema.Array(Schema.String))
-  })),
+  /** Without one every call is allowed; without a default, what no list is about. */
+  policy: optional(Policy),
   config: optional(Config),
   answers: optional(Schema.NullOr(Schema.Array(Answer))),
   script: Schema.Array(Step)
@@ -289,7 +286,7 @@ export type Scenario = typeof Scenario.Type
  * @since 0.1.0
  */
 export const decode = (input: unknown): Effect.Effect<Scenario, ConfigurationError> =>
-  RuleSet.decodeWithRules(Scenario, "scenario", toolsOf)(input)
+  PolicyFile.decode(Scenario, "scenario", toolsOf)(input)
 
 /**
  * Gives the tools that a scenario seems to have, whatever else is wrong with it.

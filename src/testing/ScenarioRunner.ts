@@ -254,8 +254,6 @@ const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>
     ])
   )
 
-const isPlainName = (pattern: string): boolean => !/[*?(]/.test(pattern)
-
 const optionsOf = (scenario: Scenario, notes: Set<string>): LocalExecutor.Options => {
   const { answers, config = {}, policy = {} } = scenario
   const rules: Array<ToolRule> = [...scenario.rules ?? []]
@@ -263,24 +261,13 @@ const optionsOf = (scenario: Scenario, notes: Set<string>): LocalExecutor.Option
     if (dedupe === undefined) continue
     rules.push({ _tag: dedupe === true || dedupe === "always" ? "AlwaysDedupe" : "NeverDedupe", tool })
   }
-  const lists = { allow: policy.allow ?? [], deny: policy.deny ?? [] }
-  const patterns = [...lists.allow, ...lists.deny].filter((pattern) => !isPlainName(pattern))
-  for (const pattern of patterns) notes.add(`policy: the pattern ${pattern} is not enforced yet; names of tools are`)
-  if ((policy.ask ?? []).length > 0 || policy.default === "ask") {
-    notes.add("policy: nobody can be asked yet; what would be asked is allowed")
-  }
-  if (policy.mode !== undefined) notes.add(`policy: the mode ${policy.mode} is not enforced yet`)
   if (answers !== undefined) notes.add("answers: nobody can be asked yet; they are not used")
   if (config.approval === "upfront") notes.add("config.approval: nobody can be asked yet")
   if (config.permissionTimeout !== undefined) notes.add("config.permissionTimeout: nobody can be asked yet")
   const { executionTimeout, turn, ...same } = config
   return {
     rules,
-    policy: {
-      default: policy.default === "deny" ? "deny" : "allow",
-      allow: lists.allow.filter(isPlainName),
-      deny: lists.deny.filter(isPlainName)
-    },
+    policy: { default: "allow", ...policy },
     executionTimeout: executionTimeout as Duration.Input | undefined,
     turn: turn as LocalExecutor.Options["turn"],
     mode: same.mode,

@@ -12,6 +12,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Schema from "effect/Schema"
+import { plainWords } from "../internal/plainWords.ts"
+import type * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as ToolContext from "../ToolContext.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as OutputCapture from "./OutputCapture.ts"
@@ -69,6 +71,26 @@ export const tool = Tool.make("run_command", {
   .annotate(Tool.Destructive, true)
   .annotate(Tool.Idempotent, false)
   .annotate(Tool.OpenWorld, true)
+
+/**
+ * Gives what a call is about, for policies: its words, if they mean the same to
+ * everybody and start in the root; else a line that only a pattern for the
+ * whole tool allows.
+ *
+ * @category policies
+ * @since 0.1.0
+ */
+export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
+  const { argv, command, cwd } = params as Tool.Parameters<typeof tool>
+  const line = command ?? (argv ?? []).join(" ")
+  const words = plainWords(line)
+  const isPlain = words !== undefined && (argv === undefined || words.length === argv.length)
+  // a relative path in it would mean another file
+  const isInRoot = cwd === undefined || cwd === "."
+  if (isPlain && isInRoot) return [{ text: line }]
+  const exact = isPlain ? line : argv === undefined ? line : JSON.stringify(argv)
+  return [{ text: isInRoot ? exact : `in ${JSON.stringify(cwd)}: ${exact}`, kind: "exact" }]
+}
 
 /**
  * What a command runs with.

@@ -50,6 +50,8 @@ import * as WriteFile from "./WriteFile.ts"
 export interface Options {
   /** Path of an existing folder; a relative one starts at the working directory of the process. */
   readonly root: string
+  /** Paths that no policy allows to be touched without asking, beside those of a `.git`; relative ones start at the root. */
+  readonly protect?: ReadonlyArray<string> | undefined
   /**
    * Environment that commands get their variables from, such as that of the
    * process. Default: the current `ConfigProvider`, which is that of the process.
@@ -140,7 +142,9 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
 
 /**
  * Makes the toolkit and the handlers for a root folder; the file tools declare
- * the real paths they touch (`ToolAnnotations.Resources`).
+ * the real paths they touch (`ToolAnnotations.Resources`) and for policies the
+ * same relative to the root (`ToolAnnotations.Targets`), with what lies in a
+ * `.git` protected. A command is a target if it is plain words.
  *
  * @category constructors
  * @since 0.1.0
@@ -150,13 +154,16 @@ export const make = (options: Options): {
   readonly layer: Layer.Layer<Handlers, ConfigurationError>
 } => {
   const resources = resourcesOf(options.root)
+  const targets = targetsOf(options.root, options.protect ?? [])
+  const onPaths = <T extends { readonly annotate: Tool.Any["annotate"] }>(tool: T): T =>
+    tool.annotate(ToolAnnotations.Resources, resources).annotate(ToolAnnotations.Targets, targets) as unknown as T
   return {
     toolkit: Toolkit.make(
-      ReadFile.tool.annotate(ToolAnnotations.Resources, resources),
-      ListDirectory.tool.annotate(ToolAnnotations.Resources, resources),
-      SearchText.tool.annotate(ToolAnnotations.Resources, resources),
-      WriteFile.tool.annotate(ToolAnnotations.Resources, resources).annotate(ToolAnnotations.Promoted, true),
-      RunCommand.tool
+      onPaths(ReadFile.tool),
+      onPaths(ListDirectory.tool),
+      onPaths(SearchText.tool),
+      onPaths(WriteFile.tool).annotate(ToolAnnotations.Promoted, true).annotate(ToolAnnotations.Edits, true),
+      RunCommand.tool.annotate(ToolAnnotations.Targets, RunCommand.targets)
     ),
     layer: layer(options)
   }
@@ -174,6 +181,24 @@ const resourcesOf = (root: string) => (params: unknown): Effect.Effect<ReadonlyA
     Effect.orElseSucceed(() => NodePath.resolve(root, path)),
     Effect.map((key) => [key])
   )
+}
+
+/** The one path of a call relative to the root, protected where it guards other things. */
+const targetsOf = (root: string, protect: ReadonlyArray<string>) => {
+  const resources = resourcesOf(root)
+  return (params: unknown): Effect.Effect<ToolAnnotations.TargetsOf> =>
+    Effect.gen(function*() {
+      const workspace = yield* Effect.orDie(Workspace.make(root))
+      const keys = yield* resources(params)
+      const guarded = yield* Effect.forEach(protect, (path) => Workspace.resourceKey(workspace, path))
+      return keys.map((real) => {
+        const text = Workspace.isWithin(workspace.root, real) ? Workspace.display(workspace, real) : real
+        // some file systems take any case for the same
+        const isGuarded = text.split("/").some((part) => part.toLowerCase() === ".git") ||
+          guarded.some((path) => Workspace.isWithin(path, real))
+        return isGuarded ? { text, kind: "protected" } : { text }
+      })
+    })
 }
 
 const check = Effect.fnUntraced(function*(options: Options) {

@@ -29,7 +29,7 @@ describe("tool-executor schema", () => {
       for (
         const wrong of [
           { colour: true },
-          { policy: { allow: ["rm"] } },
+          { policy: { alow: ["read_file"] } },
           { tools: { reed_file: {} } },
           { tools: { read_file: { maxConcurrent: 0 } } },
           { dedupe: true }

@@ -333,7 +333,7 @@ describe("Permissions", () => {
 
   it("of one's own see the call", () => {
     assert.deepStrictEqual(
-      Permissions.make({ default: "deny" }).sees({ name: "x" } as ToolHandlers.RegisteredTool),
+      Effect.runSync(Permissions.make({ default: "deny" })).sees({ name: "x" } as ToolHandlers.RegisteredTool),
       false
     )
   })

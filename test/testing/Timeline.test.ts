@@ -42,7 +42,7 @@ describe("Timeline", () => {
       const report = yield* play({
         name: "two calls",
         tools: { read: { class: "ReadOnly", takes: "50 millis" } },
-        policy: { ask: ["read"] },
+        answers: null,
         script: [{
           wave: [{ id: "1", name: "read", params: {} }, { id: "2", name: "nope", params: {} }],
           expect: { outcomes: [{ tag: "Failed", end: 50 }, { tag: "Denied" }] }

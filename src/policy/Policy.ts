@@ -1,0 +1,212 @@
+/**
+ * What a policy says of a call: allow, ask or deny, over tools and what they
+ * are about. Pure; `Permissions` applies it.
+ *
+ * In this order: a `deny` pattern that touches the call, the mode, an `ask`
+ * pattern that touches it, `allow` patterns that cover all of it, what the tool
+ * itself declares, the default.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Problem } from "../ConfigurationError.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import * as PermissionPattern from "./PermissionPattern.ts"
+
+const optional = Schema.optionalKey
+
+const Patterns = Schema.Array(Schema.NonEmptyString.annotate({
+  description: "A tool, or tool(target); * is any run of characters, ? is one"
+}))
+
+/**
+ * Schema of a policy as data.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Policy = Schema.Struct({
+  default: optional(Schema.Literals(["allow", "ask", "deny", "readOnly"])).annotate({
+    description:
+      "For calls that no list is about; readOnly, the default, lets only tools run that change nothing and stay inside"
+  }),
+  mode: optional(Schema.Literals(["ask", "acceptEdits", "readOnly", "offline", "plan", "denyAll"])).annotate({
+    description:
+      "What holds on top of the lists: acceptEdits asks for no edits; readOnly and plan deny what changes things; " +
+      "offline denies what reaches outside; denyAll denies everything"
+  }),
+  allow: optional(Patterns).annotate({ description: "Calls that may run, if all they are about is covered" }),
+  ask: optional(Patterns).annotate({
+    description: "Calls that a person is asked about, if anything they are about fits"
+  }),
+  deny: optional(Patterns).annotate({ description: "Calls that may not run, if anything they are about fits" })
+})
+
+/**
+ * A policy as data.
+ *
+ * **Details**
+ *
+ * `default`: what holds for a call that no list is about. `readOnly`, the
+ * default, lets ReadOnly, closed-world tools run and no others.
+ *
+ * `mode`: `ask` (the default) adds nothing. `acceptEdits` asks for no call of a
+ * tool that declares `ToolAnnotations.Edits`. `readOnly` and `plan` deny what
+ * is not ReadOnly, `offline` what declares `Tool.OpenWorld`, `denyAll`
+ * everything.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Policy {
+  readonly default?: "allow" | "ask" | "deny" | "readOnly" | undefined
+  readonly mode?: "ask" | "acceptEdits" | "readOnly" | "offline" | "plan" | "denyAll" | undefined
+  readonly allow?: ReadonlyArray<string> | undefined
+  readonly ask?: ReadonlyArray<string> | undefined
+  readonly deny?: ReadonlyArray<string> | undefined
+}
+
+/**
+ * What the policy says of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Decision =
+  | { readonly _tag: "Allow" }
+  /** A person is to be asked; `why` says because of what. */
+  | { readonly _tag: "Ask"; readonly why: string }
+  /** `rule` is the part of the policy that says no. */
+  | { readonly _tag: "Deny"; readonly rule: string }
+
+/**
+ * A policy whose patterns are parsed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Parsed {
+  readonly default: NonNullable<Policy["default"]>
+  readonly mode: NonNullable<Policy["mode"]>
+  readonly allow: ReadonlyArray<PermissionPattern.PermissionPattern>
+  readonly ask: ReadonlyArray<PermissionPattern.PermissionPattern>
+  readonly deny: ReadonlyArray<PermissionPattern.PermissionPattern>
+}
+
+/**
+ * Parses a policy; fails with every pattern that is none. With the names of the
+ * tools, a pattern about no tool is a problem, too.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const parse = (
+  policy: Policy,
+  tools?: ReadonlyArray<string>
+): Result.Result<Parsed, ReadonlyArray<Problem>> => {
+  const problems: Array<Problem> = []
+  const list = (key: "allow" | "ask" | "deny") =>
+    (policy[key] ?? []).flatMap((source, index): ReadonlyArray<PermissionPattern.PermissionPattern> => {
+      const wrong = (problem: string, expected: string): ReadonlyArray<never> => {
+        problems.push({ path: `${key}[${index}]`, problem, expected })
+        return []
+      }
+      const parsed = PermissionPattern.parse(source)
+      if (Result.isFailure(parsed)) return wrong(`${JSON.stringify(source)}: ${parsed.failure}`, "tool or tool(target)")
+      return tools === undefined || tools.some((tool) => PermissionPattern.names(parsed.success, tool))
+        ? [parsed.success]
+        : wrong(`there is no tool ${JSON.stringify(parsed.success.tool)}`, `one of ${tools.join(", ")}`)
+    })
+  const parsed: Parsed = {
+    default: policy.default ?? "readOnly",
+    mode: policy.mode ?? "ask",
+    allow: list("allow"),
+    ask: list("ask"),
+    deny: list("deny")
+  }
+  return problems.length > 0 ? Result.fail(problems) : Result.succeed(parsed)
+}
+
+/**
+ * Says what a policy holds of a call. `targets` are what it is about;
+ * `undefined` if that could not be found out: then patterns with a target deny
+ * and ask, but do not allow.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const decide = (
+  self: Parsed,
+  tool: RegisteredTool,
+  targets: ReadonlyArray<PermissionPattern.Target> | undefined
+): Decision => {
+  const { name } = tool
+  const touching = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
+    patterns.find((it) => PermissionPattern.touches(it, name, targets))
+  const denied = touching(self.deny)
+  if (denied !== undefined) return { _tag: "Deny", rule: `deny ${denied.source}` }
+  const forbidden = forbiddenBy(self.mode, tool)
+  if (forbidden !== undefined) return { _tag: "Deny", rule: `mode ${self.mode}: ${forbidden}` }
+  const asked = touching(self.ask)
+  if (asked !== undefined) return { _tag: "Ask", why: `ask ${asked.source}` }
+  if (PermissionPattern.covers(self.allow, name, targets)) return allow
+  if (self.default === "deny") return { _tag: "Deny", rule: "default deny" }
+  const guarded = targets?.find(({ kind }) => kind === "protected")
+  if (guarded !== undefined) return { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected` }
+  return self.mode === "acceptEdits" && tool.edits ? allow : byDeclaration(self, tool)
+}
+
+/**
+ * Tells whether an agent may know of a tool: some call of it is not denied.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
+  if (self.deny.some((it) => it.target === undefined && PermissionPattern.names(it, tool.name))) return false
+  if (forbiddenBy(self.mode, tool) !== undefined) return false
+  if ([...self.allow, ...self.ask].some((it) => PermissionPattern.names(it, tool.name))) return true
+  return decide(self, tool, [])._tag !== "Deny"
+}
+
+/**
+ * Tells whether what a call of the tool is about matters to the policy.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const needsTargets = (self: Parsed, tool: RegisteredTool): boolean =>
+  tool.guardsTargets ||
+  [...self.deny, ...self.ask, ...self.allow].some((it) =>
+    it.target !== undefined && PermissionPattern.names(it, tool.name)
+  )
+
+// Utilities
+
+const allow: Decision = { _tag: "Allow" }
+
+const forbiddenBy = (mode: Parsed["mode"], tool: RegisteredTool): string | undefined => {
+  if (mode === "denyAll") return "every call is denied"
+  if ((mode === "readOnly" || mode === "plan") && tool.class !== "ReadOnly") return "nothing may be changed"
+  return mode === "offline" && tool.openWorld ? "nothing may reach outside" : undefined
+}
+
+/** What the tool says of itself, then the default. */
+const byDeclaration = (self: Parsed, tool: RegisteredTool): Decision => {
+  // a function that decides per call is not consulted yet: asking is the safe answer
+  if (tool.needsApproval !== undefined && tool.needsApproval !== false) {
+    return { _tag: "Ask", why: "the tool needs approval" }
+  }
+  switch (self.default) {
+    case "allow":
+      return allow
+    case "ask":
+      return { _tag: "Ask", why: "default ask" }
+    case "deny":
+      return { _tag: "Deny", rule: "default deny" }
+    case "readOnly":
+      if (tool.class !== "ReadOnly") return { _tag: "Deny", rule: "mutating tools need to be allowed" }
+      return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allow
+  }
+}
