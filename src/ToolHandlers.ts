@@ -19,6 +19,7 @@ import * as Result from "effect/Result"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
+import { type Compile, makeCompile } from "./internal/jsonSchema.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
@@ -160,6 +161,7 @@ export const makeRegistry = Effect.fnUntraced(function*(
   const context = yield* Effect.context<never>()
   const registry = new Map<string, RegisteredTool>()
   const problems: Array<Problem> = []
+  const compile = makeCompile()
   const settings = new Map(Object.entries(options?.tools ?? {}))
   for (const toolkit of toolkits) {
     const known = new Set(registry.keys())
@@ -171,9 +173,15 @@ export const makeRegistry = Effect.fnUntraced(function*(
         continue
       }
       const entry = Adapter.fromContext(context, tool) ?? (yield* viaToolkit(toolkit, tool, context))
-      const registered = register(tool, entry, settings.get(tool.name) ?? {}, (problem, expected, at = path) => {
-        problems.push({ path: at, problem, expected })
-      })
+      const registered = register(
+        tool,
+        entry,
+        settings.get(tool.name) ?? {},
+        compile,
+        (problem, expected, at = path) => {
+          problems.push({ path: at, problem, expected })
+        }
+      )
       if (registered !== undefined) registry.set(tool.name, registered)
     }
   }
@@ -281,6 +289,7 @@ const register = (
   tool: Tool.Any,
   entry: Adapter.Entry,
   settings: Settings,
+  compile: Compile,
   report: Report
 ): RegisteredTool | undefined => {
   const annotation = <A>(key: Context.Reference<A>): A => Context.get(tool.annotations, key)
@@ -297,7 +306,7 @@ const register = (
     )
   }
   const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
-    ? Schemas.fromJsonSchema(tool.jsonSchema)
+    ? Schemas.fromJsonSchema(tool.jsonSchema, compile)
     : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>))
   if (Result.isFailure(schemas)) {
     report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 2020-12 or draft 7")

@@ -24,15 +24,26 @@ const maxIssues = 10
 const pathOf = (pointer: string): string =>
   pointer.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")).join(".")
 
+/** Compiles a JSON Schema; the failure says what is wrong with it. */
+export type Compile = (schema: JsonSchema.JsonSchema) => Result.Result<Validator, string>
+
 /**
- * Compiles a JSON Schema, draft 2020-12 unless it names draft 7; the failure
- * says what is wrong with the schema.
+ * Makes a compiler of JSON Schemas, draft 2020-12 unless one names draft 7. To
+ * make one takes longer than to compile twenty schemas, so it is made once for
+ * all that are compiled together.
  */
-export const compile = (schema: JsonSchema.JsonSchema): Result.Result<Validator, string> => {
-  const draft7 = typeof schema.$schema === "string" && schema.$schema.includes("draft-07")
-  return Result.try({
+export const makeCompile = (): Compile => {
+  const ajvs: { draft7?: Ajv; draft2020?: Ajv2020 } = {}
+  return (schema) =>
+    typeof schema.$schema === "string" && schema.$schema.includes("draft-07")
+      ? compileWith(ajvs.draft7 ??= new Ajv(options), schema)
+      : compileWith(ajvs.draft2020 ??= new Ajv2020(options), schema)
+}
+
+const compileWith = (ajv: Ajv | Ajv2020, schema: JsonSchema.JsonSchema): Result.Result<Validator, string> =>
+  Result.try({
     try: (): Validator => {
-      const validate = (draft7 ? new Ajv(options) : new Ajv2020(options)).compile(schema)
+      const validate = ajv.compile(schema)
       return (value) => {
         if (validate(value)) return []
         const errors = validate.errors ?? []
@@ -48,4 +59,3 @@ export const compile = (schema: JsonSchema.JsonSchema): Result.Result<Validator,
     },
     catch: (error) => error instanceof Error ? error.message : String(error)
   })
-}

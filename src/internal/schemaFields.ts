@@ -1,6 +1,6 @@
 /** The top-level fields of an object's JSON Schema: looked up, narrowed, taken out. */
 import type * as JsonSchema from "effect/JsonSchema"
-import { compile } from "./jsonSchema.ts"
+import { type Compile, makeCompile } from "./jsonSchema.ts"
 
 type Fields = { readonly [name: string]: JsonSchema.JsonSchema }
 
@@ -45,7 +45,12 @@ export const field = (
 }
 
 /** Tells whether a value fits a part of a schema; what cannot be told, fits. */
-export const fits = (root: JsonSchema.JsonSchema, part: JsonSchema.JsonSchema, value: unknown): boolean => {
+export const fits = (
+  root: JsonSchema.JsonSchema,
+  part: JsonSchema.JsonSchema,
+  value: unknown,
+  compile: Compile = makeCompile()
+): boolean => {
   const { $defs, $schema, definitions } = root
   const whole = Object.fromEntries(
     Object.entries({ $schema, $defs, definitions, ...part }).filter(([, it]) => it !== undefined)
@@ -65,13 +70,14 @@ export const narrow = (
     properties: { ...fieldsOf(schema), [name]: { ...fieldsOf(schema)[name], enum: values } },
     required: Array.from(new Set([...requiredOf(schema), name]))
   })
+  const compile = makeCompile()
   const inBranches = alternatives(root).map(([key, branches]) =>
     [
       key,
       branches.flatMap((branch) => {
         const part = fieldsOf(branch)[name]
         if (part === undefined) return [branch]
-        const values = allowed.filter((value) => fits(root, part, value))
+        const values = allowed.filter((value) => fits(root, part, value, compile))
         return values.length === 0 ? [] : [limit(branch, values)]
       })
     ] as const
