@@ -25,7 +25,6 @@ import type { EventHub } from "./EventHub.ts"
 import { Ledger, type Reserved } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
-import type { Kept } from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 import { StopPlace } from "./StopPlace.ts"
 import { type Restore, Waits } from "./Waits.ts"
@@ -120,17 +119,18 @@ export class Calls implements Owner, Host {
     const claims = Stages.claims(engine, process, call, now)
     if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
     Stages.count(process, call)
-    const go = (reserved: Reserved | undefined) =>
-      this.dispatched(call, Stages.reserved(engine, process, call, reserved))
-    if (claims.length === 0) return go(undefined)
+    if (claims.length === 0) return this.dispatched(call, Stages.reserved(engine, process, call, undefined))
     const answer = this.ledger.reserve(call.call.id, claims, now)
-    if (!("wait" in answer)) return go(answer)
+    if (!("wait" in answer)) return this.dispatched(call, Stages.reserved(engine, process, call, answer))
     let reserved: Reserved | undefined
     const asked = Effect.map(answer.wait, (it) => {
       reserved = it
     })
     // one that is cancelled meanwhile waits no longer
-    return Effect.map(this.waits.wait([call], asked), () => go(reserved))
+    return Effect.map(
+      this.waits.wait([call], asked),
+      () => this.dispatched(call, Stages.reserved(engine, process, call, reserved))
+    )
   }
 
   private dispatched(call: CallState, it: Stages.Dispatched): boolean {
@@ -158,40 +158,43 @@ export class Calls implements Owner, Host {
   }
 
   /**
-   * Finds what admitted calls touch and lets those that are left go to their
-   * permits, at once or by an effect where something has to be waited for.
+   * Finds what admitted calls touch and lets each go to its permits: at once, or
+   * when that is found; the effect waits for the last of them.
    */
-  enter(admitted: ReadonlyArray<CallState>): void | Effect.Effect<void> {
-    const slow = admitted.flatMap((call) => {
+  enter(admitted: ReadonlyArray<CallState>): Effect.Effect<void> | undefined {
+    const ready: Array<CallState> = []
+    const slow: Array<Effect.Effect<void>> = []
+    for (const call of admitted) {
       const found = Stages.resources(this.process, call, this.now())
-      if (!Effect.isEffect(found)) {
+      if (Effect.isEffect(found)) slow.push(this.enterLater(call, found))
+      else {
         call.resources = found
-        return []
+        ready.push(call)
       }
-      return [Effect.map(found, (keys) => {
-        call.resources = keys
-      })]
+    }
+    if (ready.length > 0) this.engine.pools.enter(ready)
+    return slow.length === 0 ? undefined : Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
+  }
+
+  private enterLater(call: CallState, resources: Effect.Effect<ReadonlyArray<string>>): Effect.Effect<void> {
+    const found = Effect.map(resources, (keys) => {
+      call.resources = keys
     })
-    if (slow.length === 0) return this.engine.pools.enter(admitted)
-    return Effect.map(
-      this.waits.wait(admitted, Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })),
-      () => {
-        for (const call of admitted) if (call.decided !== undefined) this.settle(call, call.decided)
-        this.engine.pools.enter(admitted.filter((call) => call.outcome === undefined))
-      }
-    )
+    return Effect.map(this.waits.wait([call], found), () => {
+      if (call.decided !== undefined) this.settle(call, call.decided)
+      if (call.outcome === undefined) this.engine.pools.enter([call])
+    })
   }
 
   /** Dispatches a call anew whose leader has nothing to share. */
   redispatch(call: CallState): void {
     call.joined = undefined
-    const enter = (admitted: boolean) => {
-      const entered = admitted ? this.enter([call]) : undefined
-      return entered ?? Effect.void
-    }
+    const enter = (admitted: boolean) => admitted ? this.enter([call]) : undefined
     const dispatched = this.dispatch(call)
-    const rest = typeof dispatched === "boolean" ? enter(dispatched) : Effect.flatMap(dispatched, enter)
-    if (rest !== Effect.void) this.detach(Effect.uninterruptible(rest))
+    const rest = typeof dispatched === "boolean"
+      ? enter(dispatched)
+      : Effect.flatMap(dispatched, (admitted) => enter(admitted) ?? Effect.void)
+    if (rest !== undefined) this.detach(Effect.uninterruptible(rest))
   }
 
   deadlock(call: CallState, waitsFor: string): void {
@@ -275,8 +278,8 @@ export class Calls implements Owner, Host {
     const { reservation } = call
     if (reservation === undefined) return this.conclude(call, outcome, fiber)
     if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
-    const kept: Kept = { outcome, batch: this.process.batch.id }
-    const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, kept)
+    const { id: batch } = this.process.batch
+    const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, batch)
     this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
   }
 

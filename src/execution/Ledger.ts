@@ -7,6 +7,7 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
 import {
   type Answer,
@@ -56,24 +57,22 @@ export class Ledger {
   ): Reserved | { readonly wait: Effect.Effect<Reserved> } {
     const answer = ask(() => this.store.reserve(owner, claims, now))
     if (!Effect.isEffect(answer)) return answer
+    // the driver is not interrupted: an answer that comes when nobody waits any more has to be given back
+    const asked = Effect.callback<Exit.Exit<Reservation | Refused, StateStoreError>>((resume) => {
+      let isAwaited = true
+      Effect.runForkWith(this.context)(answer).addObserver((exit) => {
+        if (isAwaited) resume(Effect.succeed(exit))
+        else if (Exit.isSuccess(exit) && !("_tag" in exit.value)) this.giveBack(exit.value)
+      })
+      return Effect.sync(() => {
+        isAwaited = false
+      })
+    })
     return {
-      wait: Effect.suspend(() => {
-        let isAwaited = true
-        const asked = Effect.onExit(answer, (exit) =>
-          Effect.sync(() => {
-            // an answer that nobody waits for any more: what it has taken goes back
-            if (!isAwaited && Exit.isSuccess(exit) && !("_tag" in exit.value)) this.giveBack(exit.value)
-          }))
-        return Effect.map(
-          Effect.onExit(Detached.within(asked, patience), () =>
-            Effect.sync(() => {
-              isAwaited = false
-            })),
-          (exit) =>
-            exit !== undefined && Exit.isSuccess(exit)
-              ? exit.value
-              : new StateStoreError({ operation: "reserve", cause: exit?.cause ?? "no answer" })
-        )
+      wait: Effect.map(Effect.timeoutOption(asked, patience), (answered) => {
+        if (Option.isNone(answered)) return new StateStoreError({ operation: "reserve", cause: "no answer in time" })
+        const exit = answered.value
+        return Exit.isSuccess(exit) ? exit.value : new StateStoreError({ operation: "reserve", cause: exit.cause })
       })
     }
   }

@@ -8,18 +8,6 @@ import type { Output, ToolOutcome } from "../ToolOutcome.ts"
 import type { End } from "./Attempt.ts"
 
 /**
- * An outcome as it is kept with a dedupe key.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Kept {
-  readonly outcome: ToolOutcome
-  /** The batch that may read its artifact. */
-  readonly batch: string
-}
-
-/**
  * Gives the end of a call that shared another one's execution.
  *
  * @category conversions

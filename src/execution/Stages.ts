@@ -26,7 +26,6 @@ import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
-import type { Kept } from "./SharedOutcome.ts"
 
 /** Gates 1 and 2: is the process cancelled, is its turn over? */
 const turn = (process: ProcessState, call: CallState, now: number): End | undefined => {
@@ -99,22 +98,35 @@ const arrived = (
     call.decided = invalid(issues as ReadonlyArray<ParameterIssue>)
     return undefined
   }
-  const judge = (targets: GateCall["targets"]): undefined => {
-    call.gateCall = {
-      call: call.call,
-      tool: call.tool!,
-      args,
-      params: exit.value,
-      targets,
-      principal: engine.principal,
-      batch: process.batch.id,
-      process: process.id
-    }
-    call.decided ??= denied(Permissions.check(engine.permissions, call.gateCall))
+  const tool = call.tool!
+  const params = exit.value
+  if (!Permissions.needsTargets(engine.permissions, tool)) return judge(engine, process, call, args, params, none)
+  const found = lookUp(process, () => tool.targets(params), now)
+  return Effect.isEffect(found)
+    ? Effect.map(found, (targets) => judge(engine, process, call, args, params, targets))
+    : judge(engine, process, call, args, params, found)
+}
+
+/** Gate 5, now that everything is known of the call. */
+const judge = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  args: unknown,
+  params: unknown,
+  targets: GateCall["targets"]
+): undefined => {
+  call.gateCall = {
+    call: call.call,
+    tool: call.tool!,
+    args,
+    params,
+    targets,
+    principal: engine.principal,
+    batch: process.batch.id,
+    process: process.id
   }
-  if (!Permissions.needsTargets(engine.permissions, call.tool!)) return judge([])
-  const found = lookUp(process, () => call.tool!.targets(exit.value), now)
-  return Effect.isEffect(found) ? Effect.map(found, judge) : judge(found)
+  call.decided ??= denied(Permissions.check(engine.permissions, call.gateCall))
 }
 
 /** Milliseconds that decoding, or finding what a call touches, may take: never longer than the turn. */
@@ -340,14 +352,18 @@ const refusedClaim = (engine: Engine, process: ProcessState, call: CallState, re
     const leader = engine.leaders.get(refused.reservation)
     return engine.dedupe.inFlight === "join" && leader !== undefined ? { _tag: "Joined", leader } : duplicate
   }
-  const kept = refused.value as Kept | undefined
+  const kept = refused.value as Dedupe.Kept | undefined
   return engine.dedupe.onDuplicate === "replay" && kept !== undefined && isWhole(kept, process, call.rules!)
     ? decided(SharedOutcome.replay(kept.outcome, call.heartbeat))
     : duplicate
 }
 
 /** Whether an earlier outcome still has what is asked of it: an artifact is for its batch, and not for conditions. */
-const isWhole = ({ batch, outcome }: Kept, process: ProcessState, { conditionals }: RuleSet.ToolRules): boolean =>
+const isWhole = (
+  { batch, outcome }: Dedupe.Kept,
+  process: ProcessState,
+  { conditionals }: RuleSet.ToolRules
+): boolean =>
   outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact" ||
   (batch === process.batch.id && conditionals.length === 0)
 

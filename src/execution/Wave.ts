@@ -149,7 +149,9 @@ export class Wave implements Watcher {
     for (let i = 0; i < admitted.length; i += chunk) {
       if (i > 0) yield* restore(Effect.yieldNow)
       const entered = calls.enter(admitted.slice(i, i + chunk).filter((call) => call.outcome === undefined))
-      if (entered !== undefined) yield* entered
+      if (entered === undefined) continue
+      this.watchDeadline(calls)
+      yield* entered
     }
     if (this.runPending === 0) return
     this.watchDeadline(calls)

@@ -104,8 +104,20 @@ export const claim = (
   }
 
 /**
+ * An outcome as it is kept with a key, for replay.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Kept {
+  readonly outcome: ToolOutcome.ToolOutcome
+  /** The batch that may read its artifact. */
+  readonly batch: string
+}
+
+/**
  * Gives what becomes of a call's key with its outcome. A fiber that still runs
- * keeps its key in flight; `kept` is what a later equal call is replayed from.
+ * keeps its key in flight.
  *
  * @category gates
  * @since 0.1.0
@@ -114,10 +126,10 @@ export const settlement = (
   self: Dedupe["Service"],
   outcome: ToolOutcome.ToolOutcome,
   stillRunning: boolean,
-  kept: unknown
+  batch: string
 ): Settlement => ({
   started: outcome.startedAt !== undefined,
   key: stillRunning ? "running" : self.outcomes.has(outcome._tag) ? "keep" : "release",
   windowMillis: self.windowMillis,
-  value: self.onDuplicate === "replay" ? kept : undefined
+  value: self.onDuplicate === "replay" ? { outcome, batch } satisfies Kept : undefined
 })

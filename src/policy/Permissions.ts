@@ -43,12 +43,19 @@ export const make = (
 ): Effect.Effect<Permissions["Service"], ConfigurationError> =>
   Result.match(Policy.parse(policy), {
     onFailure: (problems) => Effect.fail(new ConfigurationError({ subject: "Permissions", problems })),
-    onSuccess: (parsed) =>
-      Effect.succeed(Permissions.of({
-        decide: (call) => Policy.decide(parsed, call.tool, call.targets),
+    onSuccess: (parsed) => {
+      const tools = new WeakMap<RegisteredTool, Policy.ToolPolicy>()
+      const forTool = (tool: RegisteredTool): Policy.ToolPolicy => {
+        let found = tools.get(tool)
+        if (found === undefined) tools.set(tool, found = Policy.forTool(parsed, tool))
+        return found
+      }
+      return Effect.succeed(Permissions.of({
+        decide: (call) => forTool(call.tool).decide(call.targets),
         sees: (tool) => Policy.sees(parsed, tool),
-        needsTargets: (tool) => Policy.needsTargets(parsed, tool)
+        needsTargets: (tool) => forTool(tool).needsTargets
       }))
+    }
   })
 
 /**

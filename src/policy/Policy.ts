@@ -129,32 +129,55 @@ export const parse = (
 }
 
 /**
- * Says what a policy holds of a call. `targets` are what it is about;
- * `undefined` if that could not be found out: then patterns with a target deny
- * and ask, but do not allow.
+ * Gives what a policy says of one tool's calls, so that each call asks only
+ * what matters to it.
  *
- * @category checking
+ * @category getters
  * @since 0.1.0
  */
-export const decide = (
-  self: Parsed,
-  tool: RegisteredTool,
-  targets: ReadonlyArray<PermissionPattern.Target> | undefined
-): Decision => {
-  const { name } = tool
-  const touching = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
-    patterns.find((it) => PermissionPattern.touches(it, name, targets))
-  const denied = touching(self.deny)
-  if (denied !== undefined) return { _tag: "Deny", rule: `deny ${denied.source}` }
+export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
+  const naming = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
+    patterns.filter((it) => PermissionPattern.names(it, tool.name))
+  const [deny, ask, allow] = [naming(self.deny), naming(self.ask), naming(self.allow)]
   const forbidden = forbiddenBy(self.mode, tool)
-  if (forbidden !== undefined) return { _tag: "Deny", rule: `mode ${self.mode}: ${forbidden}` }
-  const asked = touching(self.ask)
-  if (asked !== undefined) return { _tag: "Ask", why: `ask ${asked.source}` }
-  if (PermissionPattern.covers(self.allow, name, targets)) return allow
-  if (self.default === "deny") return { _tag: "Deny", rule: "default deny" }
-  const guarded = targets?.find(({ kind }) => kind === "protected")
-  if (guarded !== undefined) return { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected` }
-  return self.mode === "acceptEdits" && tool.edits ? allow : byDeclaration(self, tool)
+  const rest = self.default === "deny" || self.mode !== "acceptEdits" || !tool.edits
+    ? byDeclaration(self, tool)
+    : allowed
+  const decide = (targets: ReadonlyArray<PermissionPattern.Target> | undefined): Decision => {
+    const touching = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
+      patterns.find((it) => PermissionPattern.touches(it, tool.name, targets))
+    const denied = touching(deny)
+    if (denied !== undefined) return { _tag: "Deny", rule: `deny ${denied.source}` }
+    if (forbidden !== undefined) return { _tag: "Deny", rule: `mode ${self.mode}: ${forbidden}` }
+    const asked = touching(ask)
+    if (asked !== undefined) return { _tag: "Ask", why: `ask ${asked.source}` }
+    if (PermissionPattern.covers(allow, tool.name, targets)) return allowed
+    const guarded = targets?.find(({ kind }) => kind === "protected")
+    return guarded === undefined || self.default === "deny"
+      ? rest
+      : { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected` }
+  }
+  const needsTargets = tool.guardsTargets || [...deny, ...ask, ...allow].some((it) => it.target !== undefined)
+  if (needsTargets) return { decide, needsTargets }
+  // without targets every call of the tool is the same to the policy
+  const always = decide([])
+  return { decide: () => always, needsTargets }
+}
+
+/**
+ * What a policy says of one tool's calls.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolPolicy {
+  /**
+   * Says what holds of a call about these targets; `undefined` if they could not
+   * be found out: then patterns with a target deny and ask, but do not allow.
+   */
+  readonly decide: (targets: ReadonlyArray<PermissionPattern.Target> | undefined) => Decision
+  /** Whether what a call is about matters. */
+  readonly needsTargets: boolean
 }
 
 /**
@@ -167,24 +190,12 @@ export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
   if (self.deny.some((it) => it.target === undefined && PermissionPattern.names(it, tool.name))) return false
   if (forbiddenBy(self.mode, tool) !== undefined) return false
   if ([...self.allow, ...self.ask].some((it) => PermissionPattern.names(it, tool.name))) return true
-  return decide(self, tool, [])._tag !== "Deny"
+  return forTool(self, tool).decide([])._tag !== "Deny"
 }
-
-/**
- * Tells whether what a call of the tool is about matters to the policy.
- *
- * @category checking
- * @since 0.1.0
- */
-export const needsTargets = (self: Parsed, tool: RegisteredTool): boolean =>
-  tool.guardsTargets ||
-  [...self.deny, ...self.ask, ...self.allow].some((it) =>
-    it.target !== undefined && PermissionPattern.names(it, tool.name)
-  )
 
 // Utilities
 
-const allow: Decision = { _tag: "Allow" }
+const allowed: Decision = { _tag: "Allow" }
 
 const forbiddenBy = (mode: Parsed["mode"], tool: RegisteredTool): string | undefined => {
   if (mode === "denyAll") return "every call is denied"
@@ -200,13 +211,13 @@ const byDeclaration = (self: Parsed, tool: RegisteredTool): Decision => {
   }
   switch (self.default) {
     case "allow":
-      return allow
+      return allowed
     case "ask":
       return { _tag: "Ask", why: "default ask" }
     case "deny":
       return { _tag: "Deny", rule: "default deny" }
     case "readOnly":
       if (tool.class !== "ReadOnly") return { _tag: "Deny", rule: "mutating tools need to be allowed" }
-      return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allow
+      return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allowed
   }
 }

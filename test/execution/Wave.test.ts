@@ -475,13 +475,14 @@ describe("Wave", () => {
       const started: Array<unknown> = []
       return run(
         {
-          t: mut((params) => Effect.sync(() => started.push(params))),
-          hang: { class: "ConcurrentMut", handler: sleeper, annotate: hangingResources }
+          t: { class: "ConcurrentMut", handler: (params) => Effect.sync(() => started.push(params)) },
+          hold: { class: "ConcurrentMut", handler: () => Effect.never }
         },
-        { dedupe: { inFlight: "join" } },
-        ({ process }) =>
+        { dedupe: { inFlight: "join" }, pools: { concurrent: 1 } },
+        ({ batch, process }) =>
           Effect.gen(function*() {
-            const fiber = yield* Effect.forkChild(process.executeBatch(calls(["t", {}], ["t", {}], "hang")))
+            yield* Effect.forkChild((yield* batch.process).executeBatch(calls("hold")), { startImmediately: true })
+            const fiber = yield* Effect.forkChild(process.executeBatch(calls(["t", {}], ["t", {}])))
             yield* Effect.sleep(10)
             yield* Fiber.interrupt(fiber)
             yield* Effect.sleep(10)

@@ -24,7 +24,7 @@ const tool = (name: string, more: Partial<ToolHandlers.RegisteredTool> = {}) =>
 const parsed = (policy: Policy.Policy) => Result.getOrThrow(Policy.parse(policy))
 
 const decide = (policy: Policy.Policy, it: ToolHandlers.RegisteredTool, targets?: ReadonlyArray<string>) =>
-  Policy.decide(parsed(policy), it, targets?.map((text) => ({ text })))._tag
+  Policy.forTool(parsed(policy), { ...it, guardsTargets: true }).decide(targets?.map((text) => ({ text })))._tag
 
 describe("a wildcard", () => {
   /** The meaning of a pattern, spelt out. */
@@ -173,7 +173,7 @@ describe("a policy", () => {
     for (
       const policy of [{ allow: ["*"] }, { allow: ["w(*)"] }, { default: "allow" }, { mode: "acceptEdits" }] as const
     ) {
-      const decision = Policy.decide(parsed(policy), tool("w", { edits: true }), [
+      const decision = Policy.forTool(parsed(policy), tool("w", { guardsTargets: true, edits: true })).decide([
         { text: "src/a" },
         { text: ".git/config", kind: "protected" }
       ])
@@ -184,11 +184,19 @@ describe("a policy", () => {
   it("lets a shell line run by a pattern for the whole tool only", () => {
     const shell = [{ text: "git status; rm x", kind: "exact" }] as const
     assert.strictEqual(
-      Policy.decide(parsed({ allow: ["w(git status*)", "w(*)"], default: "ask" }), tool("w"), shell)._tag,
+      Policy.forTool(parsed({ allow: ["w(git status*)", "w(*)"], default: "ask" }), tool("w", { guardsTargets: true }))
+        .decide(shell)._tag,
       "Ask"
     )
-    assert.strictEqual(Policy.decide(parsed({ allow: ["w"] }), tool("w"), shell)._tag, "Allow")
-    assert.strictEqual(Policy.decide(parsed({ allow: ["w"], deny: ["w(*rm *)"] }), tool("w"), shell)._tag, "Deny")
+    assert.strictEqual(
+      Policy.forTool(parsed({ allow: ["w"] }), tool("w", { guardsTargets: true })).decide(shell)._tag,
+      "Allow"
+    )
+    assert.strictEqual(
+      Policy.forTool(parsed({ allow: ["w"], deny: ["w(*rm *)"] }), tool("w", { guardsTargets: true })).decide(shell)
+        ._tag,
+      "Deny"
+    )
   })
 
   it("shows an agent the tools of which some call may run", () => {

@@ -1,0 +1,96 @@
+/** What goes back to a model, and what is kept of it as JSON. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { ToolOutcome } from "../src/index.ts"
+import { call, calls, type Options, run, type ToolSpec } from "./support/Harness.ts"
+
+const huge = "x".repeat(1_000_000)
+const none = () => Effect.void
+
+const longest = (wave: ToolOutcome.WaveResult) => Math.max(...wave.toolMessages.map((it) => it.text.length))
+
+describe("a text to the model", () => {
+  const record = Tool.make("t", {
+    parameters: Schema.Struct({ a: Schema.Record(Schema.String, Schema.Finite) }),
+    success: Schema.Unknown
+  })
+  const closed = Tool.dynamic("t", {
+    parameters: { type: "object", additionalProperties: false, properties: {} },
+    success: Schema.Unknown
+  })
+  const cases: ReadonlyArray<
+    readonly [string, Options, ToolSpec, ReadonlyArray<readonly [id: string, name: string, params: unknown]>]
+  > = [
+    ["a name that is no tool", {}, { handler: none }, [["1", huge, {}]]],
+    ["a skipped one", { onExecutionError: "stop" }, { handler: none }, [[huge, huge, {}], ["2", "t", {}]]],
+    ["an argument", {}, { handler: none, tool: record }, [["1", "t", { a: huge }]]],
+    ["the key of an argument", {}, { handler: none, tool: record }, [["1", "t", { a: { [huge]: "no" } }]]],
+    ["the name of an argument", {}, { handler: none, tool: closed }, [["1", "t", { [huge]: 1 }]]],
+    ["the id of a call", {}, { handler: none }, [[huge, "t", {}], ["2", "t", {}]]],
+    ["a guard's reason", { guards: [{ name: "g", check: () => Effect.fail(huge) }] }, { handler: none }, [[
+      "1",
+      "t",
+      {}
+    ]]]
+  ]
+  for (const [what, options, tool, wave] of cases) {
+    it.effect(`stays short, however long ${what} is`, () =>
+      run(
+        { t: tool },
+        options,
+        ({ process }) =>
+          Effect.map(
+            process.executeBatch(wave.map((it) => call(...it))),
+            (result) => assert.isBelow(longest(result), 3_000)
+          )
+      ))
+  }
+
+  it.effect("stays short, however long the name of a cancelled tool is", () =>
+    run({ t: none }, {}, ({ process }) =>
+      Effect.gen(function*() {
+        yield* process.cancel(huge)
+        assert.isBelow(longest(yield* process.executeBatch(calls(huge))), 3_000)
+      })))
+
+  it.effect("tells what an Error says", () =>
+    run(
+      { t: () => Effect.fail<unknown>(new TypeError("disk full")) },
+      {},
+      ({ process }) =>
+        Effect.map(process.executeBatch(calls("t")), (wave) => {
+          assert.include(wave.toolMessages[0]?.text, "disk full")
+          assert.deepInclude(wave.outcomes[0], { error: { name: "TypeError", message: "disk full" } })
+        })
+    ))
+})
+
+describe("an outcome", () => {
+  const handlers = {
+    nothing: none,
+    value: () => Effect.succeed({ a: [1] }),
+    failure: () => Effect.fail("no"),
+    error: () => Effect.fail<unknown>(new Error("no")),
+    defect: () => Effect.die("no"),
+    never: () => Effect.never
+  }
+  it.effect("survives JSON", () =>
+    run(handlers, { executionTimeout: 10 }, ({ process }) =>
+      Effect.gen(function*() {
+        const { outcomes } = yield* process.executeBatch(calls(...Object.keys(handlers), "unknown"))
+        for (const outcome of outcomes) {
+          const json: unknown = JSON.parse(JSON.stringify(outcome))
+          const read = yield* Effect.orDie(Schema.decodeUnknownEffect(ToolOutcome.ToolOutcome)(json))
+          assert.deepStrictEqual(ToolOutcome.text(read), ToolOutcome.text(outcome))
+        }
+      })))
+
+  it.effect("of a name that is no tool goes on where the model asked for it", () =>
+    run({ t: none }, { heartbeats: true }, ({ process }) =>
+      Effect.map(
+        process.executeBatch([call("1", "nope", { request_heartbeat: true })]),
+        (wave) => assert.isTrue(wave.needsContinuation)
+      )))
+})
