@@ -300,7 +300,12 @@ export interface Constructors<Tools extends Record<string, Tool.Any>> {
 
 // Utilities
 
-type ToolsOf<T extends Toolkit.Any> = T extends { readonly tools: infer Tools extends Record<string, Tool.Any> } ? Tools
+type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolIn<T, K> }
+
+type NamesIn<T> = T extends { readonly tools: infer Tools } ? Extract<keyof Tools, string> : never
+
+type ToolIn<T, K> = T extends { readonly tools: infer Tools } ? K extends keyof Tools ? Extract<Tools[K], Tool.Any>
+  : never
   : never
 
 type Name<Tools extends Record<string, Tool.Any>> = Extract<keyof Tools, string>
