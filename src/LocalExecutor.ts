@@ -14,6 +14,7 @@ import * as EventHub from "./execution/EventHub.ts"
 import * as Waves from "./execution/Waves.ts"
 import * as ArtifactStore from "./output/ArtifactStore.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
+import * as Approvals from "./policy/Approvals.ts"
 import * as Dedupe from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
 import * as Permissions from "./policy/Permissions.ts"
@@ -59,6 +60,8 @@ export interface Options extends Attempt.Options {
   readonly heartbeats?: boolean | undefined
   /** How many waves a required tool may hold up the end of the loop. Default 5. */
   readonly exitAttempts?: number | undefined
+  /** When people are asked, if `Approvals` are there: about each call in its turn, or about a whole wave first. Default `"perCall"`. */
+  readonly approval?: "perCall" | "upfront" | undefined
   /** Whose executor it is. Default `"default"`. */
   readonly principal?: string | undefined
 }
@@ -124,6 +127,7 @@ const settings = (options: Options) =>
     Layer.succeed(Waves.Mode, options.mode ?? "classes"),
     Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
     Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
+    Layer.succeed(Approvals.Mode, options.approval ?? "perCall"),
     Layer.succeed(Rules.ExitAttempts, options.exitAttempts ?? 5),
     Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
     Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")

@@ -36,6 +36,7 @@ import * as ShownTools from "./execution/ShownTools.ts"
 import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
+import * as Approvals from "./policy/Approvals.ts"
 import { Dedupe } from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
 import * as Permissions from "./policy/Permissions.ts"
@@ -43,6 +44,7 @@ import { Pools } from "./policy/Pools.ts"
 import { RuleHistory } from "./policy/RuleHistory.ts"
 import { Rules } from "./policy/Rules.ts"
 import * as TurnBudget from "./policy/TurnBudget.ts"
+import type { Grant } from "./store/Grant.ts"
 import * as StateStore from "./store/StateStore.ts"
 import * as ToolCall from "./ToolCall.ts"
 import { type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
@@ -98,6 +100,16 @@ export class ToolExecutor extends Context.Service<ToolExecutor, {
    * prefilled arguments are the host's and not shown.
    */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
+  /** The standing permissions of the principal. */
+  readonly grants: Effect.Effect<ReadonlyArray<Grant>, StateStore.StateStoreError>
+  /**
+   * Takes standing permissions back: one by its id, or all of a tool. Calls that
+   * they let through and that have not started are refused. Gives how many.
+   */
+  readonly revoke: (which: { readonly id?: string; readonly tool?: string }) => Effect.Effect<
+    number,
+    StateStore.StateStoreError
+  >
   /** Forgets what is past its window; gives the number of entries dropped. */
   readonly pruneExpired: Effect.Effect<number, StateStore.StateStoreError>
   /** Handlers that still run although their call has its outcome. */
@@ -151,6 +163,9 @@ export const make: Effect.Effect<
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
     permissions: yield* Permissions.Permissions,
+    approvals: Option.getOrUndefined(yield* Effect.serviceOption(Approvals.Approvals)),
+    approvalMode: yield* Approvals.Mode,
+    revoked: new Set(),
     dedupe: yield* Dedupe,
     pools: yield* Pools,
     store: Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory()),
@@ -244,6 +259,11 @@ export const make: Effect.Effect<
     return yield* process.execute(ToolCall.make(process.id, tool, params))
   }, Effect.scoped)
 
+  const grants = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const known = engine.store.grants(engine.principal, now)
+    return Effect.isEffect(known) ? known : Effect.succeed(known)
+  })
+
   const requiresHeartbeat = (tool: string): boolean =>
     engine.heartbeats && !engine.rules.current().forTool(tool).continues
 
@@ -256,6 +276,16 @@ export const make: Effect.Effect<
         tool
       ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
     ),
+    grants,
+    revoke: Effect.fnUntraced(function*({ id, tool }) {
+      const known = (yield* grants).filter((it) => it.id === id || it.tool === tool)
+      for (const grant of known) {
+        engine.revoked.add(grant.id)
+        const revoked = engine.store.revoke(engine.principal, grant.id)
+        if (Effect.isEffect(revoked)) yield* revoked
+      }
+      return known.length
+    }),
     pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const pruned = engine.store.pruneExpired(now)
       return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)

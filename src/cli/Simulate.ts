@@ -84,8 +84,7 @@ const play = Effect.fnUntraced(function*(file: string): Effect.fn.Return<
         name: scenario.name,
         rules: scenario.rules ?? [],
         waves: [],
-        differences: [{ where: "script", expected: "a scenario that ends", got: stuck.message }],
-        notes: []
+        differences: [{ where: "script", expected: "a scenario that ends", got: stuck.message }]
       })),
     wrongFile
   )
@@ -104,7 +103,7 @@ interface Played {
 const toJson = ({ file, played }: Played) =>
   Result.match(played, {
     onFailure: (failure) => ({ file, status: "wrong", mistake: failure.explanation }),
-    onSuccess: ({ differences, name, notes, waves }) => ({
+    onSuccess: ({ differences, name, waves }) => ({
       file,
       status: differences.length === 0 ? "holds" : "differs",
       name,
@@ -117,8 +116,7 @@ const toJson = ({ file, played }: Played) =>
           ...outcome
         }))
       })),
-      differences: differences.map(plainDifference),
-      notes
+      differences: differences.map(plainDifference)
     })
   })
 

@@ -11,6 +11,7 @@ import type { GateCall } from "../policy/Gate.ts"
 import type { Permit, Ticket } from "../policy/Permit.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { ToolRules } from "../policy/RuleSet.ts"
+import type { Grant } from "../store/Grant.ts"
 import type { Reservation } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
@@ -58,6 +59,14 @@ export class CallState implements Ticket {
   /** Counted in the turn's number of calls. */
   counted = false
   reservation: Reservation | undefined
+  /** A person is being asked. */
+  asking: { readonly id: string; readonly withdraw: () => void } | undefined
+  /** A person has allowed it: it is not asked about again. */
+  approved = false
+  /** A person has refused it, before its turn came. */
+  refused: ToolRefusal | undefined
+  /** The standing permission that let it through. */
+  grant: Grant | undefined
   /** Calls that joined this one. */
   followers: Array<CallState> | undefined
 

@@ -12,7 +12,9 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
+import type * as Permissions from "../policy/Permissions.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
+import type { Grant } from "../store/Grant.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
@@ -24,6 +26,7 @@ import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
 import { Ledger, type Reserved } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
+import { Questions, refusalOf } from "./Questions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 import { StopPlace } from "./StopPlace.ts"
@@ -76,9 +79,10 @@ export class Calls implements Owner, Host {
   private readonly settings: Settings
   private readonly watcher: Watcher
   private readonly context: Context.Context<never>
-  private readonly ledger: Ledger
+  readonly ledger: Ledger
   private readonly contexts = new Map<RegisteredTool, Context.Context<never>>()
   readonly waits: Waits
+  readonly questions: Questions
   /** In stop mode: where the wave ends. */
   readonly stop: StopPlace
 
@@ -98,6 +102,7 @@ export class Calls implements Owner, Host {
     this.context = context
     this.ledger = new Ledger(engine.store, context, () => this.now())
     this.waits = new Waits(context, restore)
+    this.questions = new Questions(engine, process, this.ledger, this)
     this.stop = new StopPlace(engine.onExecutionError)
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
@@ -119,32 +124,31 @@ export class Calls implements Owner, Host {
     const claims = Stages.claims(engine, process, call, now)
     if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
     Stages.count(process, call)
-    if (claims.length === 0) return this.dispatched(call, Stages.reserved(engine, process, call, undefined))
+    if (claims.length === 0) return this.dispatched(call, Stages.reserved(engine, process, call, undefined, now))
     const answer = this.ledger.reserve(call.call.id, claims, now)
-    if (!("wait" in answer)) return this.dispatched(call, Stages.reserved(engine, process, call, answer))
+    if (!("wait" in answer)) return this.dispatched(call, Stages.reserved(engine, process, call, answer, now))
     let reserved: Reserved | undefined
     const asked = Effect.map(answer.wait, (it) => {
       reserved = it
     })
     // one that is cancelled meanwhile waits no longer
-    return Effect.map(
-      this.waits.wait([call], asked),
-      () => this.dispatched(call, Stages.reserved(engine, process, call, reserved))
-    )
+    return Effect.flatMap(this.waits.wait([call], asked), () => {
+      const admitted = this.dispatched(call, Stages.reserved(engine, process, call, reserved, this.now()))
+      return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
+    })
   }
 
-  private dispatched(call: CallState, it: Stages.Dispatched): boolean {
+  private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
     // it may have been settled while it was dispatched anew: then what it has reserved goes back
     if (call.outcome !== undefined) {
-      if (call.reservation !== undefined) {
-        this.engine.leaders.delete(call.reservation.id)
-        this.ledger.giveBack(call.reservation)
-      }
+      this.giveBack(call)
       return false
     }
     switch (it._tag) {
       case "Admitted":
         return true
+      case "Asks":
+        return this.authorize(call, it.question)
       case "Decided":
         this.settle(call, it.end)
         return false
@@ -155,6 +159,59 @@ export class Calls implements Owner, Host {
         this.engine.pools.checkJoin(call)
         return false
     }
+  }
+
+  /** Gate 12: lets the call through by a standing permission, or asks; true if it goes on to its permits. */
+  private authorize(call: CallState, question: Permissions.Asks): boolean | Effect.Effect<boolean> {
+    const known = this.questions.grantFor(call, question)
+    if (!("wait" in known)) return this.askUnless(call, question, known.grant)
+    let grant: Grant | undefined
+    const asked = Effect.map(known.wait, (it) => {
+      grant = it
+    })
+    return Effect.map(this.waits.wait([call], asked), () => this.askUnless(call, question, grant))
+  }
+
+  private askUnless(call: CallState, question: Permissions.Asks, grant: Grant | undefined): boolean {
+    if (call.decided !== undefined) this.settle(call, call.decided)
+    if (call.outcome !== undefined) return false
+    call.grant = grant
+    if (grant !== undefined) return true
+    this.questions.ask(call, question, (resolution) => {
+      if (call.outcome !== undefined) return
+      if (resolution._tag === "Denied") return this.settle(call, { _tag: "Denied", reason: refusalOf(resolution) })
+      this.questions.approve(call, resolution)
+      const rest = resolution.edited === undefined ? this.enter([call]) : this.readmit(call, resolution.edited.params)
+      if (rest !== undefined) this.detach(Effect.uninterruptible(rest))
+    })
+    return false
+  }
+
+  /** A person has edited the arguments: the call goes through the gates anew, without a second question. */
+  private readmit(call: CallState, params: unknown): Effect.Effect<void> {
+    const { engine, process } = this
+    // what it has reserved is replaced, so that it never refuses itself
+    this.giveBack(call)
+    call.reservation = undefined
+    const { followers = [] } = call
+    call.followers = undefined
+    for (const follower of followers) if (follower.outcome === undefined) follower.owner.redispatch(follower)
+    const admitted = Effect.suspend(() => Stages.admit(engine, process, call, params, this.now()) ?? Effect.void)
+    const guarded = Effect.suspend(() => Stages.guard(engine, process, [call], this.now()))
+    return Effect.flatMap(this.waits.wait([call], Effect.andThen(admitted, guarded)), () => this.proceed(call))
+  }
+
+  /** Every gate up to 4 and 5 is passed: dispatches the call and lets it go to its permits. */
+  private proceed(call: CallState): Effect.Effect<void> {
+    const enter = (admitted: boolean) => (admitted ? this.enter([call]) : undefined) ?? Effect.void
+    const dispatched = this.dispatch(call)
+    return typeof dispatched === "boolean" ? enter(dispatched) : Effect.flatMap(dispatched, enter)
+  }
+
+  private giveBack(call: CallState): void {
+    if (call.reservation === undefined) return
+    this.engine.leaders.delete(call.reservation.id)
+    this.ledger.giveBack(call.reservation)
   }
 
   /**
@@ -189,12 +246,7 @@ export class Calls implements Owner, Host {
   /** Dispatches a call anew whose leader has nothing to share. */
   redispatch(call: CallState): void {
     call.joined = undefined
-    const enter = (admitted: boolean) => admitted ? this.enter([call]) : undefined
-    const dispatched = this.dispatch(call)
-    const rest = typeof dispatched === "boolean"
-      ? enter(dispatched)
-      : Effect.flatMap(dispatched, (admitted) => enter(admitted) ?? Effect.void)
-    if (rest !== undefined) this.detach(Effect.uninterruptible(rest))
+    this.detach(Effect.uninterruptible(this.proceed(call)))
   }
 
   deadlock(call: CallState, waitsFor: string): void {
@@ -223,6 +275,7 @@ export class Calls implements Owner, Host {
     )
     const attempt = new Attempt(this, call, tool, now, limit)
     call.attempt = attempt
+    this.process.budget.tick(now, { executing: 1 })
     if (settings.hub.isObserved) {
       const { id: callId } = call.call
       const of = { callId, tool: tool.name, index: call.index, at: now }
@@ -273,6 +326,8 @@ export class Calls implements Owner, Host {
     const isSkipped = end._tag === "Denied" && this.stop.isBefore(call)
     const outcome = call.conclude(isSkipped ? this.stop.skipped : this.fitted(call, end), now)
     call.outcome = outcome
+    if (call.attempt !== undefined) this.process.budget.tick(now, { executing: -1 })
+    this.questions.withdraw(call)
     // what later calls are judged by is there before a permit goes to one of them
     this.mark(call, outcome)
     const { reservation } = call
@@ -378,7 +433,9 @@ export class Calls implements Owner, Host {
     for (const call of calls) {
       if (call.outcome !== undefined) continue
       if (call.attempt !== undefined) call.attempt.stop({ ...end, started: true })
-      else if (call.state !== "new" || call.joined !== undefined) this.settle(call, call.decided ?? end)
+      else if (call.state !== "new" || call.joined !== undefined || call.asking !== undefined) {
+        this.settle(call, call.decided ?? end)
+      }
     }
     this.waits.endDecided()
   }

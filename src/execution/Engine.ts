@@ -7,6 +7,7 @@
 import type * as Context from "effect/Context"
 import type { ArtifactStore } from "../output/ArtifactStore.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
+import type { Approvals } from "../policy/Approvals.ts"
 import type { Dedupe } from "../policy/Dedupe.ts"
 import type { Guard } from "../policy/Guards.ts"
 import type { Permissions } from "../policy/Permissions.ts"
@@ -32,6 +33,11 @@ export interface Engine {
   readonly handlers: ToolHandlers["Service"]
   readonly rules: Rules["Service"]
   readonly permissions: Permissions["Service"]
+  /** Who is asked; absent: nobody is there. */
+  readonly approvals: Approvals["Service"] | undefined
+  readonly approvalMode: "perCall" | "upfront"
+  /** Grants that were taken back while calls they let through were waiting. */
+  readonly revoked: Set<string>
   readonly dedupe: Dedupe["Service"]
   readonly pools: Pools["Service"]
   readonly store: StateStore["Service"]

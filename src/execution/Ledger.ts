@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
+import type { Grant } from "../store/Grant.ts"
 import {
   type Answer,
   type Claim,
@@ -75,6 +76,23 @@ export class Ledger {
         return Exit.isSuccess(exit) ? exit.value : new StateStoreError({ operation: "reserve", cause: exit.cause })
       })
     }
+  }
+
+  /** Gives the standing permissions of a principal: at once, or by an effect; none where the store cannot tell. */
+  grants(principal: string): ReadonlyArray<Grant> | { readonly wait: Effect.Effect<ReadonlyArray<Grant>> } {
+    const answer = ask(() => this.store.grants(principal, this.now()))
+    if (!Effect.isEffect(answer)) return answer
+    return {
+      wait: Effect.map(
+        Detached.within(answer, patience),
+        (exit) => exit !== undefined && Exit.isSuccess(exit) ? exit.value : []
+      )
+    }
+  }
+
+  /** Keeps a standing permission. */
+  grant(grant: Grant): void {
+    this.note(() => this.store.grant(grant))
   }
 
   /** Settles what a call that started, or did not, has reserved. */

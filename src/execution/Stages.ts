@@ -18,6 +18,7 @@ import * as Guards from "../policy/Guards.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Rules from "../policy/Rules.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
+import * as Grant from "../store/Grant.ts"
 import type { Claim, Refused } from "../store/StateStore.ts"
 import { heartbeatArgument, type RegisteredTool, type Registry } from "../ToolHandlers.ts"
 import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
@@ -72,7 +73,25 @@ export const arrive = (
   }
   call.tool = tool
   call.rules = engine.rules.current().forTool(tool.name)
-  const args = withPrefilled(call.rules.prefilled, params)
+  return admit(engine, process, call, params, now)
+}
+
+/**
+ * Gates 4 and 5 with the arguments of a call, the model's or those that a person
+ * edited: at once, or by an effect.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const admit = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  params: unknown,
+  now: number
+): Effect.Effect<void> | undefined => {
+  const tool = call.tool!
+  const args = withPrefilled(call.rules!.prefilled, params)
   const decoding = decode(tool, args)
   // schemas without services and asynchronous steps are done already
   if (Exit.isExit(decoding)) return arrived(engine, process, call, args, decoding, now)
@@ -130,8 +149,7 @@ const judge = (
 }
 
 /** Milliseconds that decoding, or finding what a call touches, may take: never longer than the turn. */
-const patience = (process: ProcessState, now: number): number =>
-  Math.min(10_000, Math.max(0, process.budget.deadline - now))
+const patience = (process: ProcessState, now: number): number => Math.min(10_000, Math.max(0, process.budget.left(now)))
 
 const undecoded: ParameterIssue = { path: "", message: "They could not be decoded in time" }
 
@@ -176,6 +194,8 @@ export type Dispatched =
   | { readonly _tag: "Decided"; readonly end: End }
   | { readonly _tag: "Joined"; readonly leader: CallState }
   | { readonly _tag: "Admitted" }
+  /** Everything but a person's permission is there. */
+  | { readonly _tag: "Asks"; readonly question: Permissions.Asks }
 
 const admitted: Dispatched = { _tag: "Admitted" }
 const decided = (end: End): Dispatched => ({ _tag: "Decided", end })
@@ -210,7 +230,8 @@ export const reserved = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  reserved: Reserved | undefined
+  reserved: Reserved | undefined,
+  now: number
 ): Dispatched => {
   if (reserved !== undefined) {
     if ("operation" in reserved) {
@@ -218,12 +239,15 @@ export const reserved = (
         call.decided ?? denied({ _tag: "GuardRejected", guard: "the state store", reason: "it cannot be reached" })!
       )
     }
-    if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved)
+    if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved, now)
     call.reservation = reserved
     if (engine.dedupe.inFlight === "join") engine.leaders.set(reserved.id, call)
   }
-  const end = call.decided ?? outOfOrder(engine, process, call) ?? denied(authorize(engine, call))
-  return end === undefined ? admitted : decided(end)
+  const end = call.decided ?? outOfOrder(engine, process, call)
+  if (end !== undefined) return decided(end)
+  const question = call.approved ? undefined : asks(engine, call)
+  if (question === undefined) return admitted
+  return call.refused === undefined ? { _tag: "Asks", question } : decided(denied(call.refused)!)
 }
 
 /**
@@ -324,8 +348,40 @@ const outOfOrder = (engine: Engine, process: ProcessState, call: CallState): End
   return denied(Rules.check(set, process.history.before(set, call.history, call.index), call.gateCall!))
 }
 
-const authorize = (engine: Engine, call: CallState): ToolRefusal | undefined =>
-  Permissions.authorize(engine.permissions, call.gateCall!, call.rules!.consent)
+/**
+ * Whether a person has to be asked about a call.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const asks = (engine: Engine, call: CallState): Permissions.Asks | undefined =>
+  Permissions.asks(engine.permissions, call.gateCall!, call.rules!.consent)
+
+/**
+ * The standing permission that lets a call through, of those that its principal has.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const grantFor = (
+  engine: Engine,
+  call: CallState,
+  { remember }: Permissions.Asks,
+  grants: ReadonlyArray<Grant.Grant>,
+  now: number
+): Grant.Grant | undefined => {
+  const { targets, tool: { name: tool } } = call.gateCall!
+  if (remember === "call") return undefined
+  return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, { tool, targets }, now))
+}
+
+/** Whether a person would have to be asked now; where the store cannot tell at once, yes. */
+const wouldAsk = (engine: Engine, call: CallState, now: number): boolean => {
+  const question = asks(engine, call)
+  if (question === undefined) return false
+  const grants = engine.store.grants(engine.principal, now)
+  return Effect.isEffect(grants) || grantFor(engine, call, question, grants, now) === undefined
+}
 
 const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {
   const { principal, tool: { name: tool } } = call.gateCall!
@@ -339,7 +395,13 @@ const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End |
   }
 }
 
-const refusedClaim = (engine: Engine, process: ProcessState, call: CallState, refused: Refused): Dispatched => {
+const refusedClaim = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  refused: Refused,
+  now: number
+): Dispatched => {
   if (refused._tag !== "KeyTaken") {
     return decided(
       outOfOrder(engine, process, call) ?? denied(Rules.explain(call.rules!, call.call.name, refused))!
@@ -347,7 +409,7 @@ const refusedClaim = (engine: Engine, process: ProcessState, call: CallState, re
   }
   const duplicate = decided(denied({ _tag: "DuplicateCall", of: refused.owner, running: refused.running })!)
   // another call's result is only for those who may call now, without asking
-  if ((outOfOrder(engine, process, call) ?? authorize(engine, call)) !== undefined) return duplicate
+  if (outOfOrder(engine, process, call) !== undefined || wouldAsk(engine, call, now)) return duplicate
   if (refused.running) {
     const leader = engine.leaders.get(refused.reservation)
     return engine.dedupe.inFlight === "join" && leader !== undefined ? { _tag: "Joined", leader } : duplicate
@@ -367,6 +429,13 @@ const isWhole = (
   outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact" ||
   (batch === process.batch.id && conditionals.length === 0)
 
+/** A standing permission is looked at once more; there is no second question. */
+const withdrawn = (engine: Engine, { grant }: CallState, now: number): ToolRefusal | undefined => {
+  if (grant === undefined) return undefined
+  if (engine.revoked.has(grant.id)) return { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+  return Grant.isOpen(grant, now) ? undefined : { _tag: "PermissionDenied", by: "user", reason: "it has expired" }
+}
+
 /**
  * Start: the gates whose answer may have changed while the call waited.
  *
@@ -378,4 +447,5 @@ export const recheck = (engine: Engine, process: ProcessState, call: CallState, 
     turn(process, call, now) ??
     denied(Permissions.check(engine.permissions, call.gateCall!)) ??
     blocked(process, call) ??
-    outOfOrder(engine, process, call)
+    outOfOrder(engine, process, call) ??
+    denied(withdrawn(engine, call, now))

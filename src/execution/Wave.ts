@@ -14,6 +14,7 @@ import { Calls, type Settings, type Watcher } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import * as Stages from "./Stages.ts"
+import * as Upfront from "./Upfront.ts"
 import type { Restore } from "./Waits.ts"
 import * as Waves from "./Waves.ts"
 
@@ -104,6 +105,7 @@ export class Wave implements Watcher {
       yield* calls.waits.wait([call], waits)
       now = calls.now()
     }
+    if (this.engine.approvalMode === "upfront") yield* Upfront.ask(this.engine, this.process, calls)
     const items = calls.all.map((call): Waves.Item => ({
       class: call.decided === undefined ? call.tool!.class : "ShortCircuit",
       closesRun: call.rules?.closesRun ?? false
@@ -131,9 +133,11 @@ export class Wave implements Watcher {
       )
     }
     const admitted: Array<CallState> = []
-    this.runPending = run.length
+    // one that was cancelled while people were asked up front has its outcome
+    const live = run.filter((call) => call.outcome === undefined)
+    this.runPending = live.length
     let now = calls.now()
-    for (const call of run) {
+    for (const call of live) {
       if (calls.stop.isBefore(call)) {
         calls.settle(call, calls.stop.skipped)
         continue
@@ -203,16 +207,24 @@ export class Wave implements Watcher {
     return { outcomes, needsContinuation, shouldExit: history.shouldExit(set), toolMessages }
   }
 
-  /** One fiber serves all calls that wait for permits when the turn's time is over. */
+  /** The turn's clock, which stood still while people were asked, may go on. */
+  resumed(): void {
+    if (this.calls !== undefined && this.runPending > 0) this.watchDeadline(this.calls)
+  }
+
+  /** One fiber serves all calls that wait for permits or people when the turn's time is over. */
   private watchDeadline(calls: Calls): void {
-    const { deadline, limitMillis } = this.process.budget
-    if (deadline === Infinity || this.deadlineFiber !== undefined) return
+    const { budget } = this.process
+    if (budget.deadline === Infinity || this.deadlineFiber !== undefined || budget.isPaused) return
     this.deadlineFiber = calls.detach(Effect.andThen(
-      Effect.sleep(Math.max(0, deadline - calls.now())),
+      Effect.sleep(Math.max(0, budget.left(calls.now()))),
       Effect.sync(() => {
         this.deadlineFiber = undefined
+        // it stood still meanwhile
+        if (budget.left(calls.now()) > 0) return this.watchDeadline(calls)
+        const { limitMillis } = budget
         for (const call of calls.all) {
-          if (call.state !== "waiting" && call.joined === undefined) continue
+          if (call.state !== "waiting" && call.joined === undefined && call.asking === undefined) continue
           calls.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })
         }
       })

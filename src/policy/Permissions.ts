@@ -2,7 +2,7 @@
  * Gates 5 and 12: who may call what.
  *
  * `decide` applies a `Policy`: allow, ask or deny, without side effects, looked
- * at on Arrival and once more at Start. Without an approver, asking means no.
+ * at on Arrival and once more at Start. Who is asked is `Approvals`'s to say.
  *
  * @since 0.1.0
  */
@@ -114,21 +114,30 @@ export const check = (self: Permissions["Service"], call: GateCall): Verdict => 
 }
 
 /**
- * Gate 12: what has to be asked, because the policy or a rule says so. Nobody is
- * there to answer, so the answer is no.
+ * Why a person has to be asked, and what an answer may be remembered for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Asks {
+  readonly why: string
+  readonly remember: "call" | "resources" | "tool"
+}
+
+/**
+ * Gate 12: whether a person has to be asked, because the policy or a rule says so.
  *
  * @category gates
  * @since 0.1.0
  */
-export const authorize = (
+export const asks = (
   self: Permissions["Service"],
   call: GateCall,
   consent: Of<"RequiresConsent"> | undefined
-): Verdict => {
-  const decision: Policy.Decision = consent === undefined
-    ? decide(self, call)
-    : { _tag: "Ask", why: "a rule requires consent" }
-  return decision._tag === "Ask" ? { _tag: "PermissionDenied", by: "noApprover", reason: decision.why } : undefined
+): Asks | undefined => {
+  if (consent !== undefined) return { why: "a rule requires consent", remember: consent.scope ?? "tool" }
+  const decision = decide(self, call)
+  return decision._tag === "Ask" ? { why: decision.why, remember: "tool" } : undefined
 }
 
 /**

@@ -2,7 +2,7 @@
  * Gate 2: how much time and how many calls a turn has left.
  *
  * The turn is one process. Its clock begins when the process does and counts
- * model time too.
+ * model time too; it stands still while people are asked and nothing executes.
  *
  * @since 0.1.0
  */
@@ -42,12 +42,16 @@ export const Turn = Context.Reference<Options>("effect-tool-executor/policy/Turn
  * @since 0.1.0
  */
 export class TurnBudget {
-  /** Epoch milliseconds at which the turn is over; `Infinity` without a limit. */
-  readonly deadline: number
+  /** Epoch milliseconds at which the turn is over, pauses up to now included; `Infinity` without a limit. */
+  deadline: number
   readonly limitMillis: number
   readonly minimumSliceMillis: number
   readonly maxCalls: number
   private calls = 0
+  private asking = 0
+  private executing = 0
+  /** Since when people are asked and nothing executes. */
+  private pausedAt: number | undefined
 
   constructor(options: Options, now: number) {
     this.limitMillis = options.timeout === undefined
@@ -60,9 +64,31 @@ export class TurnBudget {
 
   /** Says no when the time is over or, with `counted` false, when all calls are used. */
   check(now: number, counted: boolean): Verdict {
-    if (now >= this.deadline) return { _tag: "DeadlineExceeded", limitMillis: this.limitMillis }
+    if (this.left(now) <= 0) return { _tag: "DeadlineExceeded", limitMillis: this.limitMillis }
     if (!counted && this.calls >= this.maxCalls) return { _tag: "CallBudgetExhausted", max: this.maxCalls }
     return undefined
+  }
+
+  /** Milliseconds that are left of the turn. */
+  left(now: number): number {
+    return this.deadline - (this.pausedAt ?? now)
+  }
+
+  /** The clock stands still: people are asked and nothing executes. */
+  get isPaused(): boolean {
+    return this.pausedAt !== undefined
+  }
+
+  /** Questions were opened or ended, handlers started or ended. */
+  tick(now: number, change: { readonly asking?: number; readonly executing?: number }): void {
+    this.asking += change.asking ?? 0
+    this.executing += change.executing ?? 0
+    const pauses = this.asking > 0 && this.executing === 0
+    if (pauses) this.pausedAt ??= now
+    else if (this.pausedAt !== undefined) {
+      this.deadline += now - this.pausedAt
+      this.pausedAt = undefined
+    }
   }
 
   /** Counts a call that was dispatched. */
@@ -77,7 +103,7 @@ export class TurnBudget {
 
   /** The time that a call starting now has, and which limit that is. Equal limits: the turn's. */
   limit(toolMillis: number, now: number): { readonly millis: number; readonly which: "tool" | "turn" } {
-    const left = Math.max(this.deadline - now, this.minimumSliceMillis)
+    const left = Math.max(this.left(now), this.minimumSliceMillis)
     return left <= toolMillis ? { millis: left, which: "turn" } : { millis: toolMillis, which: "tool" }
   }
 }

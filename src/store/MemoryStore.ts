@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import { type Grant, isOpen } from "./Grant.ts"
 import { type KeyEntry, Keys } from "./MemoryKeys.ts"
 import type { CallsClaim, Claim, CooldownClaim, GroupClaim, Refused, Reservation, StateStore } from "./StateStore.ts"
 
@@ -141,6 +142,11 @@ export const make = (options?: Options): StateStore["Service"] => {
       }
       key?.keys.forget(key)
     },
+    grant: (grant) => {
+      principalOf(grant.principal, grant.grantedAt).grants.set(grant.id, grant)
+    },
+    grants: (principal, now) => principals.get(principal)?.openGrants(now) ?? noGrants,
+    revoke: (principal, id) => principals.get(principal)?.grants.delete(id) ?? false,
     mutated: (principal) => {
       const known = principals.get(principal)
       // without a key there is nothing that a write could make stale
@@ -212,6 +218,8 @@ interface Held extends Reservation {
   key: KeyEntry | undefined
 }
 
+const noGrants: ReadonlyArray<Grant> = []
+
 const usedUp: Refused = { _tag: "CallsUsedUp" }
 
 const keyTaken = (entry: KeyEntry): Refused => ({
@@ -270,6 +278,7 @@ const sweep = <A>(all: Map<string, A>, isOver: (it: A) => boolean): void => {
 class Principal {
   readonly keys: Keys
   readonly clocks = new Map<string, RestClock>()
+  readonly grants = new Map<string, Grant>()
 
   constructor(bounds: { readonly maxKeys: number; readonly maxKeyChars: number }) {
     this.keys = new Keys(bounds)
@@ -277,7 +286,12 @@ class Principal {
 
   /** Nothing in it counts any more. */
   isOver(now: number): boolean {
-    return this.keys.isOver(now) && Array.from(this.clocks.values()).every((clock) => isRested(clock, now))
+    return this.keys.isOver(now) && Array.from(this.clocks.values()).every((clock) => isRested(clock, now)) &&
+      this.openGrants(now).length === 0
+  }
+
+  openGrants(now: number): ReadonlyArray<Grant> {
+    return this.grants.size === 0 ? noGrants : Array.from(this.grants.values()).filter((it) => isOpen(it, now))
   }
 
   /** Drops what is over; gives the number of entries. */
@@ -285,6 +299,9 @@ class Principal {
     let dropped = this.keys.prune(now)
     for (const [tool, clock] of this.clocks) {
       if (isRested(clock, now) && this.clocks.delete(tool)) dropped++
+    }
+    for (const [id, grant] of this.grants) {
+      if (!isOpen(grant, now) && this.grants.delete(id)) dropped++
     }
     return dropped
   }

@@ -1,6 +1,6 @@
 /**
  * State that outlives a call and is shared between calls: dedupe keys, call
- * counts, choices of exclusive groups, cooldown clocks.
+ * counts, choices of exclusive groups, cooldown clocks, standing permissions.
  *
  * A call reserves everything it needs in one atomic step (`reserve`: all claims
  * or none) and settles it exactly once. The memory driver is here; it is atomic
@@ -12,6 +12,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import type { Grant } from "./Grant.ts"
 import * as MemoryStore from "./MemoryStore.ts"
 
 /**
@@ -227,6 +228,12 @@ export class StateStore extends Context.Service<StateStore, {
   ) => Answer<void>
   /** The fiber of a reservation that was settled as `running` has ended: its key is free, its tool rests from now. */
   readonly release: (reservation: Reservation, now: number) => Answer<void>
+  /** Keeps a standing permission. */
+  readonly grant: (grant: Grant) => Answer<void>
+  /** Gives the standing permissions of a principal that have not expired. */
+  readonly grants: (principal: string, now: number) => Answer<ReadonlyArray<Grant>>
+  /** Takes a standing permission back; false if there is none of that id. */
+  readonly revoke: (principal: string, id: string) => Answer<boolean>
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts. */
   readonly mutated: (principal: string) => Answer<void>
   /** Forgets the counts and choices of a batch. */

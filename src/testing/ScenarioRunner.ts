@@ -17,6 +17,7 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
+import * as Approvals from "../policy/Approvals.ts"
 import * as ToolCall from "../ToolCall.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import { type Batch, ToolExecutor } from "../ToolExecutor.ts"
@@ -69,8 +70,6 @@ export interface Report {
   readonly waves: ReadonlyArray<WaveReport>
   /** Empty if everything holds. */
   readonly differences: ReadonlyArray<Comparison.Difference>
-  /** What the scenario asks for and this version does not enforce. */
-  readonly notes: ReadonlyArray<string>
 }
 
 /**
@@ -90,17 +89,34 @@ export const run = (scenario: Scenario): Effect.Effect<Report, ConfigurationErro
 // Utilities
 
 const playAll = Effect.fnUntraced(function*(scenario: Scenario) {
-  const notes = new Set<string>()
   const tools = ScriptedTools.make(scenario.tools)
-  const options = optionsOf(scenario, notes)
-  const layer = LocalExecutor.layer(tools.toolkit, options).pipe(Layer.provide(tools.handlers))
+  const options = optionsOf(scenario)
   const scope = yield* Scope.make()
+  const people = yield* peopleOf(scenario, scope)
+  const layer = LocalExecutor.layer(tools.toolkit, options).pipe(Layer.provide(tools.handlers), Layer.provide(people))
   const context = yield* Layer.buildWithScope(layer, scope)
   const stage = new Stage(Context.get(context, ToolExecutor), scope, classesOf(scenario))
-  for (const [index, step] of scenario.script.entries()) yield* perform(stage, step, index, notes)
+  for (const [index, step] of scenario.script.entries()) yield* perform(stage, step, index)
   yield* Scope.close(scope, Exit.void)
   const { differences, waves } = stage
-  return { name: scenario.name, rules: options.rules ?? [], waves, differences, notes: Array.from(notes) }
+  return { name: scenario.name, rules: options.rules ?? [], waves, differences }
+})
+
+/** Who answers what is asked, as the script says; nobody if there are no answers to give. */
+const peopleOf = Effect.fnUntraced(function*({ answers = [], config }: Scenario, scope: Scope.Scope) {
+  if (answers === null) return Layer.empty
+  const timeout = config?.permissionTimeout as Duration.Input | undefined
+  const approvals = yield* Scope.provide(Approvals.make({ timeout }), scope)
+  const left = [...answers]
+  const answer = Stream.runForEach(approvals.changes, (change) => {
+    const index = change._tag === "Asked" ? left.findIndex((it) => it.tool === change.request.tool) : -1
+    if (change._tag !== "Asked" || index === -1) return Effect.void
+    const [next] = left.splice(index, 1)
+    const say = Effect.ignore(approvals.answer(change.request.id, next!.answer as Approvals.Answer))
+    return Effect.forkIn(Effect.andThen(Effect.sleep((next!.after ?? 0) as Duration.Input), say), scope)
+  })
+  yield* Effect.forkIn(answer, scope, { startImmediately: true })
+  return Layer.succeed(Approvals.Approvals, approvals)
 })
 
 /** What the steps of a script work on. */
@@ -122,7 +138,7 @@ class Stage {
   }
 }
 
-const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number, notes: Set<string>) {
+const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
   if (step.process !== undefined) stage.process = yield* newProcess(stage, step.process)
   else if (step.advance !== undefined) yield* Effect.sleep(step.advance as Duration.Input)
   else if (step.completeBatch !== undefined) {
@@ -135,8 +151,12 @@ const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: num
     stage.pending.push({ at: step.at, run: (process) => process.cancelCall(id, "the user stopped it") })
   } else if (step.wave !== undefined) yield* wave(stage, step, index)
   else if (step.expectProcess !== undefined) yield* expectProcess(stage, step, index)
-  else if (step.revoke !== undefined) notes.add("revoke: standing grants are not there yet; the step does nothing")
-  else yield* hostWave(stage, step, index)
+  else if (step.revoke !== undefined) {
+    const tool = step.revoke
+    const revoke = Effect.asVoid(Effect.orDie(stage.executor.revoke({ tool })))
+    if (step.at === undefined) yield* revoke
+    else stage.pending.push({ at: step.at, run: () => revoke })
+  } else yield* hostWave(stage, step, index)
 })
 
 const newProcess = Effect.fnUntraced(function*(stage: Stage, id: string) {
@@ -254,22 +274,20 @@ const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>
     ])
   )
 
-const optionsOf = (scenario: Scenario, notes: Set<string>): LocalExecutor.Options => {
-  const { answers, config = {}, policy = {} } = scenario
+const optionsOf = (scenario: Scenario): LocalExecutor.Options => {
+  const { config = {}, policy = {} } = scenario
   const rules: Array<ToolRule> = [...scenario.rules ?? []]
   for (const [tool, { dedupe }] of Object.entries(scenario.tools)) {
     if (dedupe === undefined) continue
     rules.push({ _tag: dedupe === true || dedupe === "always" ? "AlwaysDedupe" : "NeverDedupe", tool })
   }
-  if (answers !== undefined) notes.add("answers: nobody can be asked yet; they are not used")
-  if (config.approval === "upfront") notes.add("config.approval: nobody can be asked yet")
-  if (config.permissionTimeout !== undefined) notes.add("config.permissionTimeout: nobody can be asked yet")
   const { executionTimeout, turn, ...same } = config
   return {
     rules,
     policy: { default: "allow", ...policy },
     executionTimeout: executionTimeout as Duration.Input | undefined,
     turn: turn as LocalExecutor.Options["turn"],
+    approval: same.approval,
     mode: same.mode,
     onExecutionError: same.onExecutionError,
     pools: same.pools,

@@ -72,7 +72,7 @@ export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyA
 }
 
 /**
- * Draws a scenario as it went: its waves, then what differs, then its notes.
+ * Draws a scenario as it went: its waves, then what differs.
  *
  * @category drawing
  * @since 0.1.0
@@ -88,8 +88,7 @@ export const render = (report: Report, options: Options = {}): string => {
     `${report.differences.length === 0 ? "✓" : "✗"} ${show(report.name)}`,
     ...waves.map(indent),
     ...(report.waves.some((wave) => wave.outcomes.length > 0) ? ["", indent(legend)] : []),
-    ...section("Differences", report.differences.flatMap((it) => differenceLines(it, show))),
-    ...section("Notes", report.notes.map(show))
+    ...section("Differences", report.differences.flatMap((it) => differenceLines(it, show)))
   ].join("\n")
 }
 

@@ -94,12 +94,4 @@ describe("tool-executor simulate", () => {
         { where: "script[0].expect.outcomes[0].tag", expected: "Failed", got: "Succeeded" }
       ])
     }))
-
-  it.live("says which keys need a gate that is not there yet", () =>
-    Effect.gen(function*() {
-      const { file } = yield* folder({ "a.json": scenario({ answers: null }) })
-      const { code, stdout } = yield* run(["simulate", file("a.json")])
-      assert.strictEqual(code, 0)
-      assert.match(stdout, /Notes\n {4}answers: /)
-    }))
 })

@@ -37,12 +37,11 @@ describe("Timeline", () => {
     assert.lengthOf(Timeline.bars([{ label: "a", queuedAt: 5, startedAt: 5, end: 5, result: "" }]), 1)
   })
 
-  it.effect("draws the waves of a scenario, then what differs, then its notes", () =>
+  it.effect("draws the waves of a scenario, then what differs", () =>
     Effect.gen(function*() {
       const report = yield* play({
         name: "two calls",
         tools: { read: { class: "ReadOnly", takes: "50 millis" } },
-        answers: null,
         script: [{
           wave: [{ id: "1", name: "read", params: {} }, { id: "2", name: "nope", params: {} }],
           expect: { outcomes: [{ tag: "Failed", end: 50 }, { tag: "Denied" }] }
@@ -62,13 +61,9 @@ describe("Timeline", () => {
           "  Differences",
           "    script[0].expect.outcomes[0].tag",
           "      expected \"Failed\"",
-          "      got      \"Succeeded\"",
-          "",
-          "  Notes",
-          ...report.notes.map((note) => `    ${note}`)
+          "      got      \"Succeeded\""
         ].join("\n")
       )
-      assert.lengthOf(report.notes, 1)
     }))
 
   it.effect("keeps hostile names on their line", () =>

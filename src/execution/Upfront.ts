@@ -1,0 +1,90 @@
+/**
+ * Asking up front: one round of questions for a wave, before anything of it runs.
+ *
+ * Who is asked about is found by a rehearsal: each call reserves what it would
+ * at its dispatch, as if those before it were admitted, and all of it is given
+ * back before anybody is asked. Nothing is reserved while people think.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type { Asks } from "../policy/Permissions.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
+import type { Reservation } from "../store/StateStore.ts"
+import type { Calls } from "./Calls.ts"
+import type { CallState } from "./CallState.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+import { refusalOf } from "./Questions.ts"
+import * as Stages from "./Stages.ts"
+
+/**
+ * Asks about every call of the wave that the earlier gates would let through,
+ * and waits for all answers.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessState, calls: Calls) {
+  const live = calls.all.filter((call) => call.decided === undefined)
+  if (engine.guards.length > 0) yield* calls.waits.wait(live, Stages.guard(engine, process, live, calls.now()))
+  const asked = yield* rehearse(engine, process, calls, live)
+  const edited: Array<readonly [call: CallState, params: unknown]> = []
+  for (const [call, question] of asked) {
+    calls.questions.ask(call, question, (resolution) => {
+      if (resolution._tag === "Denied") call.refused = refusalOf(resolution)
+      else {
+        calls.questions.approve(call, resolution)
+        if (resolution.edited !== undefined) edited.push([call, resolution.edited.params])
+      }
+    })
+  }
+  if (asked.length > 0) yield* calls.waits.wait(asked.map(([call]) => call), calls.questions.answered)
+  for (const [call, params] of edited) {
+    const admitted = call.outcome === undefined
+      ? Stages.admit(engine, process, call, params, calls.now())
+      : undefined
+    if (admitted !== undefined) yield* calls.waits.wait([call], admitted)
+  }
+})
+
+// Utilities
+
+const rehearse = Effect.fnUntraced(function*(
+  engine: Engine,
+  process: ProcessState,
+  calls: Calls,
+  live: ReadonlyArray<CallState>
+) {
+  const set = engine.rules.current()
+  const { exitWanted, inBatch, last, succeeded } = process.history
+  const assumed = new Set(succeeded)
+  let before = last
+  const held: Array<Reservation> = []
+  const counted: Array<CallState> = []
+  const asked: Array<readonly [call: CallState, question: Asks]> = []
+  for (const call of live) {
+    const claims = Stages.claims(engine, process, call, calls.now())
+    if ("_tag" in claims) continue
+    const { args, tool: { name: tool } } = call.gateCall!
+    const history = { exitWanted, inBatch, last: before, succeeded: assumed }
+    if (RuleSet.check(set, history, { tool, params: args }) !== undefined) continue
+    if (claims.length > 0) {
+      const answer = calls.ledger.reserve(call.call.id, claims, calls.now())
+      const reserved = "wait" in answer ? yield* answer.wait : answer
+      if ("_tag" in reserved || "operation" in reserved) continue
+      held.push(reserved)
+    }
+    Stages.count(process, call)
+    counted.push(call)
+    assumed.add(tool)
+    before = { tool, routes: [] }
+    const question = Stages.asks(engine, call)
+    if (question === undefined) continue
+    const known = calls.questions.grantFor(call, question)
+    const grant = "wait" in known ? yield* known.wait : known.grant
+    if (grant === undefined) asked.push([call, question])
+  }
+  for (const reservation of held) calls.ledger.giveBack(reservation)
+  for (const call of counted) Stages.uncount(process, call)
+  return asked
+})

@@ -1,0 +1,322 @@
+/**
+ * Gate 12's questions: pending requests for permission, answered by id, in any
+ * order, from wherever people are.
+ *
+ * An executor that finds this service in its context asks; without it nobody is
+ * there, and what would be asked is refused at once. A request is answered
+ * once; it ends with silence after its time and when the scope closes.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as PubSub from "effect/PubSub"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { canonicalJson } from "../internal/canonicalJson.ts"
+import * as Grant from "../store/Grant.ts"
+
+/**
+ * A pending question.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ApprovalRequest {
+  /** Cannot be guessed. */
+  readonly id: string
+  readonly principal: string
+  readonly batch: string
+  readonly process: string
+  readonly callId: string
+  readonly tool: string
+  /** The tool's concurrency class. */
+  readonly class: string
+  /** The arguments that the tool will be called with. */
+  readonly args: unknown
+  /** What the call is about, as far as it is known. */
+  readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: "exact" | "protected" | undefined }>
+  /** Why it is asked. */
+  readonly why: string
+  /** What an answer may be remembered for at most. */
+  readonly remember: "call" | "resources" | "tool"
+  /** Epoch milliseconds. */
+  readonly askedAt: number
+  /** Epoch milliseconds after which silence is a no. */
+  readonly expiresAt: number
+}
+
+const params = Schema.optionalKey(Schema.Json)
+const scope = Schema.optionalKey(Schema.Literals(["resources", "tool"]))
+
+/**
+ * Schema of an answer.
+ *
+ * **Details**
+ *
+ * `ApproveForDuration` and `ApproveForScope` are remembered, for the targets of
+ * this call to the letter, or for the whole tool if it has none or `scope` says
+ * so. `Deny` and silence never are. `params` are edited arguments: the call is
+ * looked at anew with them, without a second question, and nothing is
+ * remembered.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Answer = Schema.Union([
+  Schema.TaggedStruct("ApproveOnce", { params }),
+  Schema.TaggedStruct("ApproveForDuration", { params, duration: Schema.String, scope }),
+  Schema.TaggedStruct("ApproveForScope", { params, scope }),
+  Schema.TaggedStruct("Deny", { reason: Schema.optionalKey(Schema.String) })
+])
+
+/**
+ * What a person says to a request.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Answer = typeof Answer.Type
+
+/**
+ * How a request ended.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Resolution =
+  /** `grant` is what the answer made, or, of another request's answer, what covers this one. */
+  | {
+    readonly _tag: "Approved"
+    readonly grant: Grant.Grant | undefined
+    readonly isOwn: boolean
+    /** The edited arguments, if there are any. */
+    readonly edited?: { readonly params: unknown } | undefined
+  }
+  | { readonly _tag: "Denied"; readonly by: "user" | "timeout" | "closed"; readonly reason?: string | undefined }
+
+/**
+ * Error of an answer that changes nothing.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-tool-executor/ApprovalError")(
+  "ApprovalError",
+  {
+    id: Schema.String,
+    /** `NotPending`: unknown, answered already or expired. `NotTheSame`: the answer was to another call. */
+    reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration"])
+  }
+) {
+  override get message(): string {
+    switch (this.reason) {
+      case "NotPending":
+        return `Request ${this.id} is not pending: it is unknown, was answered or has expired.`
+      case "NotTheSame":
+        return `Request ${this.id} is about another tool or other arguments than what was answered.`
+      case "NoDuration":
+        return `The duration of the answer to request ${this.id} is none; give one above zero, such as "1 hour".`
+    }
+  }
+}
+
+/**
+ * What an executor asks.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Question = Omit<ApprovalRequest, "id" | "askedAt" | "expiresAt">
+
+/**
+ * Something that happened to the pending requests.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Change =
+  | { readonly _tag: "Asked"; readonly request: ApprovalRequest }
+  | { readonly _tag: "Ended"; readonly id: string }
+
+/**
+ * The pending requests.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Approvals extends Context.Service<Approvals, {
+  /** Asks; `onEnd` is called once, unless the question is withdrawn first. For executors. */
+  readonly ask: (question: Question, onEnd: (resolution: Resolution) => void) => {
+    readonly request: ApprovalRequest
+    readonly withdraw: () => void
+  }
+  /**
+   * Answers a request, once. `of` is what was shown: an answer to another tool
+   * or other arguments than the request's changes nothing.
+   */
+  readonly answer: (
+    id: string,
+    answer: Answer,
+    of?: { readonly tool: string; readonly args: unknown }
+  ) => Effect.Effect<void, ApprovalError>
+  /** The pending requests, oldest first. */
+  readonly list: Effect.Effect<ReadonlyArray<ApprovalRequest>>
+  /** What happens from now on; a slow reader may miss some and finds them in `list`. */
+  readonly changes: Stream.Stream<Change>
+}>()("effect-tool-executor/policy/Approvals") {}
+
+/**
+ * When an executor asks: about each call when its turn comes, or about all calls
+ * of a wave that would get so far before any of them runs. Default `"perCall"`.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Mode = Context.Reference<"perCall" | "upfront">("effect-tool-executor/policy/Approvals/Mode", {
+  defaultValue: () => "perCall"
+})
+
+/**
+ * Options of the requests.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** How long a request waits for an answer. Default 300 seconds. */
+  readonly timeout?: Duration.Input | undefined
+}
+
+/**
+ * Creates the service; what is pending when the scope closes is refused.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  options?: Options
+): Effect.fn.Return<Approvals["Service"], never, Scope.Scope> {
+  const context = yield* Effect.context<never>()
+  const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
+  const clock = yield* Clock.Clock
+  const hub = yield* PubSub.sliding<Change>(1_024)
+  const patience = Duration.toMillis(Duration.fromInputUnsafe(options?.timeout ?? "300 seconds"))
+  // in order of their age, which is the order in which they expire
+  const pending = new Map<string, Pending>()
+  const byTool = new Map<string, Set<Pending>>()
+  let timer: Fiber.Fiber<void> | undefined
+
+  const tell = (change: Change) => PubSub.publishUnsafe(hub, change)
+  const remove = (it: Pending): boolean => {
+    if (!pending.delete(it.request.id)) return false
+    const key = keyOf(it.request)
+    const others = byTool.get(key)
+    others?.delete(it)
+    if (others?.size === 0) byTool.delete(key)
+    tell({ _tag: "Ended", id: it.request.id })
+    return true
+  }
+  const end = (it: Pending, resolution: Resolution) => {
+    if (remove(it)) it.onEnd(resolution)
+  }
+  const expire: Effect.Effect<void> = Effect.suspend(() => {
+    const now = clock.currentTimeMillisUnsafe()
+    for (const it of pending.values()) {
+      if (it.request.expiresAt > now) return Effect.andThen(Effect.sleep(it.request.expiresAt - now), expire)
+      end(it, { _tag: "Denied", by: "timeout" })
+    }
+    timer = undefined
+    return Effect.void
+  })
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      timer?.interruptUnsafe()
+      for (const it of Array.from(pending.values())) end(it, { _tag: "Denied", by: "closed" })
+    })
+  )
+
+  return Approvals.of({
+    ask: (question, onEnd) => {
+      const askedAt = clock.currentTimeMillisUnsafe()
+      const id = Effect.runSyncWith(context)(random.uuidV4())
+      const it: Pending = { request: { ...question, id, askedAt, expiresAt: askedAt + patience }, onEnd }
+      pending.set(id, it)
+      const key = keyOf(question)
+      const others = byTool.get(key)
+      if (others === undefined) byTool.set(key, new Set([it]))
+      else others.add(it)
+      tell({ _tag: "Asked", request: it.request })
+      timer ??= Effect.runForkWith(context)(expire)
+      return { request: it.request, withdraw: () => void remove(it) }
+    },
+    answer: Effect.fnUntraced(function*(id, answer, of) {
+      const it = pending.get(id)
+      if (it === undefined) return yield* new ApprovalError({ id, reason: "NotPending" })
+      const isSame = of === undefined || (it.request.tool === of.tool && (yield* equal(it.request.args, of.args)))
+      if (!isSame) return yield* new ApprovalError({ id, reason: "NotTheSame" })
+      if (answer._tag === "Deny") return end(it, { _tag: "Denied", by: "user", reason: answer.reason })
+      const now = clock.currentTimeMillisUnsafe()
+      const grant = grantOf(it.request, answer, now, yield* random.uuidV4())
+      if (grant === "NoDuration") return yield* new ApprovalError({ id, reason: grant })
+      const others = Array.from(byTool.get(keyOf(it.request)) ?? [])
+      const edited = answer.params === undefined ? undefined : { params: answer.params }
+      end(it, { _tag: "Approved", grant, isOwn: true, edited })
+      if (grant === undefined) return
+      // whoever else waits for the same has been answered, too
+      for (const other of others) {
+        const isCovered = other !== it && other.request.remember !== "call" && Grant.covers(grant, other.request, now)
+        if (isCovered) end(other, { _tag: "Approved", grant, isOwn: false })
+      }
+    }),
+    list: Effect.sync(() => Array.from(pending.values(), (it) => it.request)),
+    changes: Stream.fromPubSub(hub)
+  })
+})
+
+/**
+ * Layer of pending requests, for executors and whoever answers.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options?: Options): Layer.Layer<Approvals> => Layer.effect(Approvals, make(options))
+
+// Utilities
+
+interface Pending {
+  readonly request: ApprovalRequest
+  readonly onEnd: (resolution: Resolution) => void
+}
+
+const keyOf = ({ principal, tool }: Pick<ApprovalRequest, "principal" | "tool">): string =>
+  JSON.stringify([principal, tool])
+
+/** Values too deep to be compared are not the same. */
+const equal = (a: unknown, b: unknown): Effect.Effect<boolean> =>
+  Effect.orElseSucceed(Effect.try(() => canonicalJson(a) === canonicalJson(b)), () => false)
+
+const grantOf = (
+  request: ApprovalRequest,
+  answer: Exclude<Answer, { readonly _tag: "Deny" }>,
+  now: number,
+  id: string
+): Grant.Grant | undefined | "NoDuration" => {
+  const { principal, remember, targets, tool } = request
+  // an edit holds for its call alone
+  const isKept = remember !== "call" && answer.params === undefined
+  if (answer._tag === "ApproveOnce") return undefined
+  const isWhole = targets.length === 0 || (answer.scope === "tool" && remember === "tool")
+  const base = { id, principal, tool, grantedAt: now, answer: answer._tag } as const
+  const about = isWhole ? base : { ...base, targets: targets.map((it) => it.text) }
+  if (answer._tag === "ApproveForScope") return isKept ? about : undefined
+  const duration = Duration.fromInput(answer.duration as Duration.Input)
+  if (duration._tag === "None" || !(Duration.toMillis(duration.value) > 0)) return "NoDuration"
+  return !isKept ? undefined : { ...about, expiresAt: now + Duration.toMillis(duration.value) }
+}
