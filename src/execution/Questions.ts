@@ -98,7 +98,7 @@ export class Questions {
     return Effect.callback<void>((resume) => {
       this.onAnswered = () => {
         this.onAnswered = undefined
-        resume(Effect.void)
+        resume(Effect.yieldNow)
       }
       if (this.open === 0) this.onAnswered()
     })

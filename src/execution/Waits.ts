@@ -45,7 +45,8 @@ export class Waits {
         stop: () => {
           this.open.delete(entry)
           running.wait?.stop()
-          resume(Effect.void)
+          // the wave goes on in a turn of its own, not inside what has ended the wait
+          resume(Effect.yieldNow)
         }
       }
       this.open.add(entry)

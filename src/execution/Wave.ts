@@ -160,7 +160,8 @@ export class Wave implements Watcher {
     if (this.runPending === 0) return
     this.watchDeadline(calls)
     yield* restore(Effect.callback<void>((resume) => {
-      this.runDone = () => resume(Effect.void)
+      // the caller goes on in a turn of its own, not inside the settlement of its last call
+      this.runDone = () => resume(Effect.yieldNow)
       if (this.runPending === 0) this.runDone()
     }))
     this.runDone = undefined
@@ -177,7 +178,7 @@ export class Wave implements Watcher {
       const quiet = (settledOnly: boolean) =>
         Effect.callback<void>((resume) => {
           this.quiet = () => {
-            if (calls.unsettled === 0 && (settledOnly || calls.lingering === 0)) resume(Effect.void)
+            if (calls.unsettled === 0 && (settledOnly || calls.lingering === 0)) resume(Effect.yieldNow)
           }
           this.quiet()
         })

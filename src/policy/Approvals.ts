@@ -213,7 +213,10 @@ export const make = Effect.fnUntraced(function*(
   const byTool = new Map<string, Set<Pending>>()
   let timer: Fiber.Fiber<void> | undefined
 
-  const tell = (change: Change) => PubSub.publishUnsafe(hub, change)
+  // in a turn of its own: who answers at once must not do so while the question is still being put
+  const tell = (change: Change) => {
+    Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, PubSub.publish(hub, change)))
+  }
   const remove = (it: Pending): boolean => {
     if (!pending.delete(it.request.id)) return false
     const key = keyOf(it.request)

@@ -124,6 +124,7 @@ describe("cancelling", () => {
         }))
         yield* Effect.sleep(10)
         yield* process.cancelCall("1")
+        yield* Effect.sleep(10)
         assert.strictEqual(ended, 1)
       })))
 

@@ -336,6 +336,27 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         assert.deepStrictEqual(tags, ["KeyTaken", "CallsUsedUp", "GroupTaken", "CoolingDown"])
       }))
 
+    check(
+      "keeps the standing permissions of each principal until they expire or are revoked",
+      ({ raw }) =>
+        Effect.gen(function*() {
+          const ids = (principal: string, now: number) =>
+            Effect.map(settleAnswer(raw.grants(principal, now)), (all) => all.map((it) => it.id))
+          const base = { tool: "t", answer: "ApproveForScope", grantedAt: 0 } as const
+          yield* settleAnswer(raw.grant({ ...base, principal: "p", id: "a", targets: ["x"] }))
+          yield* settleAnswer(raw.grant({ ...base, principal: "p", id: "b", expiresAt: 1_000 }))
+          yield* settleAnswer(raw.grant({ ...base, principal: "q", id: "c" }))
+          assert.deepStrictEqual(yield* ids("p", 999), ["a", "b"])
+          assert.deepStrictEqual(yield* ids("p", 1_000), ["a"])
+          assert.isFalse(yield* settleAnswer(raw.revoke("q", "a")))
+          assert.isTrue(yield* settleAnswer(raw.revoke("p", "a")))
+          assert.isFalse(yield* settleAnswer(raw.revoke("p", "a")))
+          assert.deepStrictEqual(yield* ids("p", 999), ["b"])
+          yield* settleAnswer(raw.pruneExpired(1_000_000))
+          assert.deepStrictEqual([yield* ids("p", 0), yield* ids("q", 0), yield* ids("nobody", 0)], [[], ["c"], []])
+        })
+    )
+
     check("drops what is past its window and says how much", ({ raw, settle, take }) =>
       Effect.gen(function*() {
         yield* settle(yield* take("a", [key("1")]), kept, 0)

@@ -12,6 +12,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import {
+  Approvals,
   ArtifactStore,
   Attempt,
   Dedupe,
@@ -50,6 +51,8 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly artifacts?: ArtifactStore.ArtifactStore["Service"] | false
   readonly buffer?: number
   readonly guardMillis?: number
+  /** Who is asked; nobody if left out. */
+  readonly approvals?: Approvals.Approvals["Service"]
 }
 
 type AnyToolkit = Toolkit.Toolkit<Record<string, Tool.Any>>
@@ -86,6 +89,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     Permissions.layer(options.policy ?? { default: "allow" }),
     options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
     Layer.isLayer(pools) ? pools as Layer.Layer<Pools.Pools> : Pools.layer(pools as Pools.Options | undefined),
+    options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals),
     Layer.sync(StateStore.StateStore, () => options.store ?? StateStore.makeMemory()),
     artifacts === false
       ? Layer.empty
@@ -101,6 +105,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
     Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
     Layer.succeed(EventHub.Buffer, options.buffer ?? 1_024),
+    Layer.succeed(Approvals.Mode, options.approval ?? "perCall"),
     Layer.succeed(Rules.ExitAttempts, options.exitAttempts ?? 5),
     Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
     Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")

@@ -1,0 +1,35 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Grant } from "../../src/index.ts"
+
+const grant = (more: Partial<Grant.Grant> = {}): Grant.Grant => ({
+  id: "g",
+  principal: "p",
+  tool: "w",
+  answer: "ApproveForScope",
+  grantedAt: 0,
+  ...more
+})
+const about = (...texts: ReadonlyArray<string>) => ({ tool: "w", targets: texts.map((text) => ({ text })) })
+
+describe("a grant", () => {
+  it("holds if it covers all that a call is about, to the letter", () => {
+    const some = grant({ targets: ["a", "b"] })
+    assert.isTrue(Grant.covers(some, about("a"), 0))
+    assert.isTrue(Grant.covers(some, about("b", "a"), 0))
+    for (const targets of [["a", "c"], ["A"], ["a "], ["a*"], []]) {
+      assert.isFalse(Grant.covers(some, about(...targets), 0))
+    }
+    assert.isFalse(Grant.covers(some, { tool: "w", targets: undefined }, 0))
+    assert.isFalse(Grant.covers(some, { ...about("a"), tool: "x" }, 0))
+  })
+
+  it("for a tool holds for every call of it", () => {
+    for (const targets of [["a"], []]) assert.isTrue(Grant.covers(grant(), about(...targets), 0))
+    assert.isTrue(Grant.covers(grant(), { tool: "w", targets: undefined }, 0))
+  })
+
+  it("holds until it expires", () => {
+    assert.isTrue(Grant.covers(grant({ expiresAt: 10 }), about(), 9))
+    assert.isFalse(Grant.covers(grant({ expiresAt: 10 }), about(), 10))
+  })
+})
