@@ -275,7 +275,7 @@ export class Calls implements Owner, Host {
     )
     const attempt = new Attempt(this, call, tool, now, limit)
     call.attempt = attempt
-    this.process.budget.tick(now, { executing: 1 })
+    this.process.budget.execute(1, now)
     if (settings.hub.isObserved) {
       const { id: callId } = call.call
       const of = { callId, tool: tool.name, index: call.index, at: now }
@@ -326,7 +326,7 @@ export class Calls implements Owner, Host {
     const isSkipped = end._tag === "Denied" && this.stop.isBefore(call)
     const outcome = call.conclude(isSkipped ? this.stop.skipped : this.fitted(call, end), now)
     call.outcome = outcome
-    if (call.attempt !== undefined) this.process.budget.tick(now, { executing: -1 })
+    if (call.attempt !== undefined) this.process.budget.execute(-1, now)
     this.questions.withdraw(call)
     // what later calls are judged by is there before a permit goes to one of them
     this.mark(call, outcome)

@@ -81,7 +81,7 @@ export class Questions {
     call.asking = { id: request.id, withdraw }
     this.open++
     const now = this.wave.now()
-    this.process.budget.tick(now, { asking: 1 })
+    this.process.budget.ask(1, now)
     const of = { callId, tool, index: call.index, at: now }
     this.wave.publish({ _tag: "ToolApprovalRequested", ...of, requestId: request.id, why: question.why })
   }
@@ -118,7 +118,7 @@ export class Questions {
     call.asking = undefined
     this.open--
     const now = this.wave.now()
-    this.process.budget.tick(now, { asking: -1 })
+    this.process.budget.ask(-1, now)
     const of = { callId: call.call.id, tool: call.call.name, index: call.index, at: now }
     this.wave.publish({ _tag: "ToolApprovalResolved", ...of, requestId, answer })
     for (const wave of this.process.waves) wave.resumed()

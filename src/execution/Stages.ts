@@ -386,7 +386,8 @@ const wouldAsk = (engine: Engine, call: CallState, now: number): boolean => {
 const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {
   const { principal, tool: { name: tool } } = call.gateCall!
   const limits = Rules.claims(call.rules!, { batch: process.batch.key, principal, tool })
-  const awaited = process.fires === tool || RuleSet.isAwaited(engine.rules.current(), process.history, tool)
+  const awaited = process.fires === tool ||
+    (call.rules!.mayBeAwaited && RuleSet.isAwaited(engine.rules.current(), process.history, tool))
   try {
     const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule: call.rules!.dedupe, awaited })
     return key === undefined ? limits : limits.length === 0 ? [key] : [key, ...limits]

@@ -45,10 +45,14 @@ export const make = (
     onFailure: (problems) => Effect.fail(new ConfigurationError({ subject: "Permissions", problems })),
     onSuccess: (parsed) => {
       const tools = new WeakMap<RegisteredTool, Policy.ToolPolicy>()
+      // a call asks several times, and neighbours are often of one tool
+      let last: { readonly tool: RegisteredTool; readonly policy: Policy.ToolPolicy } | undefined
       const forTool = (tool: RegisteredTool): Policy.ToolPolicy => {
-        let found = tools.get(tool)
-        if (found === undefined) tools.set(tool, found = Policy.forTool(parsed, tool))
-        return found
+        if (last?.tool === tool) return last.policy
+        let policy = tools.get(tool)
+        if (policy === undefined) tools.set(tool, policy = Policy.forTool(parsed, tool))
+        last = { tool, policy }
+        return policy
       }
       return Effect.succeed(Permissions.of({
         decide: (call) => forTool(call.tool).decide(call.targets),

@@ -39,6 +39,8 @@ export interface ToolRules {
   readonly exits: boolean
   /** Another tool has to wait for its success. */
   readonly isPrerequisite: boolean
+  /** A process may wait for its success: it starts, is a prerequisite, is required before exit, or exits. */
+  readonly mayBeAwaited: boolean
   /** Arguments that override the model's. */
   readonly prefilled: Readonly<Record<string, Schema.Json>> | undefined
   /** Nothing about the moment or the arguments can forbid it: gate 9 has nothing to ask. */
@@ -167,6 +169,7 @@ interface Draft extends Record<string, unknown> {
   dedupe: ToolRules["dedupe"]
   continues: boolean
   exits: boolean
+  isRequired: boolean
   prefilled: Readonly<Record<string, Schema.Json>> | undefined
 }
 
@@ -188,6 +191,7 @@ const collect = (rules: ReadonlyArray<ToolRule.ToolRule>, tool: string, ordering
     dedupe: undefined,
     continues: false,
     exits: false,
+    isRequired: false,
     prefilled: undefined
   }
   for (const rule of rules) {
@@ -203,6 +207,7 @@ const collect = (rules: ReadonlyArray<ToolRule.ToolRule>, tool: string, ordering
     isFree: !ordering.isAboutAll && lists.preceding.length === 0 && lists.following.length === 0 &&
       lists.operations.length === 0,
     isPrerequisite: ordering.prerequisites.has(tool),
+    mayBeAwaited: one.start !== undefined || one.exits || ordering.prerequisites.has(tool) || one.isRequired,
     closesRun: ordering.all || ordering.named.has(tool)
   }
 }
@@ -260,7 +265,9 @@ const add = (rule: ToolRule.ToolRule, lists: Lists, one: Draft): void => {
       one.exits = true
       break
     case "RequiredBeforeExit":
+      one.isRequired = true
+      break
     case "Periodic":
-      // about the end of the loop and about the host: kept by the set
+      // about the host: kept by the set
   }
 }

@@ -79,10 +79,19 @@ export class TurnBudget {
     return this.pausedAt !== undefined
   }
 
-  /** Questions were opened or ended, handlers started or ended. */
-  tick(now: number, change: { readonly asking?: number; readonly executing?: number }): void {
-    this.asking += change.asking ?? 0
-    this.executing += change.executing ?? 0
+  /** So many more questions are open. */
+  ask(more: number, now: number): void {
+    this.asking += more
+    this.tick(now)
+  }
+
+  /** So many more handlers execute. */
+  execute(more: number, now: number): void {
+    this.executing += more
+    if (this.asking > 0) this.tick(now)
+  }
+
+  private tick(now: number): void {
     const pauses = this.asking > 0 && this.executing === 0
     if (pauses) this.pausedAt ??= now
     else if (this.pausedAt !== undefined) {

@@ -62,67 +62,77 @@ export const make = (options?: Options): StateStore["Service"] => {
     return batch
   }
   /** Looks for what refuses the claims, and gathers what they are about. */
-  const find = (claims: ReadonlyArray<Claim>, now: number): Refused | Found => {
-    const found: Found = { batch: undefined, count: undefined, tool: "", groups: undefined, clock: undefined }
+  const find = (owner: string, claims: ReadonlyArray<Claim>, now: number): Refused | Held => {
+    const held: Held = {
+      id: 0,
+      owner,
+      claims,
+      batch: undefined,
+      count: undefined,
+      tool: "",
+      groups: undefined,
+      clock: undefined,
+      key: undefined
+    }
     for (const claim of claims) {
-      const refused = findOne(claim, found, now)
+      const refused = findOne(claim, held, now)
       if (refused !== undefined) return refused
     }
-    return found
+    return held
   }
-  const findOne = (claim: Claim, found: Found, now: number): Refused | undefined => {
+  const findOne = (claim: Claim, held: Held, now: number): Refused | undefined => {
     switch (claim._tag) {
       case "Key": {
         const entry = principalOf(claim.principal, now).keys.find(claim, now)
         return entry && keyTaken(entry)
       }
       case "Calls":
-        found.count = countOf(found.batch ??= batchOf(claim.batch, now), claim)
-        return found.count.used >= claim.max ? usedUp : undefined
+        held.count = countOf(held.batch ??= batchOf(claim.batch, now), claim)
+        return held.count.used >= claim.max ? usedUp : undefined
       case "Group": {
-        const choice = choiceOf(found.batch ??= batchOf(claim.batch, now), claim)
+        const choice = choiceOf(held.batch ??= batchOf(claim.batch, now), claim)
         if (choice.tool !== undefined && choice.tool !== claim.tool) {
           return { _tag: "GroupTaken", group: claim.group, tool: choice.tool }
         }
-        ;(found.groups ??= []).push(choice)
-        found.tool = claim.tool
+        ;(held.groups ??= []).push(choice)
+        held.tool = claim.tool
         return undefined
       }
       case "Cooldown":
-        found.clock = clockOf(principalOf(claim.principal, now), claim)
-        return coolingDown(found.clock, claim, now)
+        held.clock = clockOf(principalOf(claim.principal, now), claim)
+        return coolingDown(held.clock, claim, now)
     }
   }
 
   return {
     check: (claims, now) => {
-      const found = find(claims, now)
+      const found = find("", claims, now)
       return "_tag" in found ? found : undefined
     },
     reserve: (owner, claims, now) => {
-      const found = find(claims, now)
-      if ("_tag" in found) return found
-      const reservation: Held = { id: ++lastId, owner, claims, found, key: undefined }
-      if (found.batch !== undefined) found.batch.open++
-      if (found.count !== undefined) found.count.used++
-      if (found.clock !== undefined) found.clock.running++
+      const held = find(owner, claims, now)
+      if ("_tag" in held) return held
+      held.id = ++lastId
+      if (held.batch !== undefined) held.batch.open++
+      if (held.count !== undefined) held.count.used++
+      if (held.clock !== undefined) held.clock.running++
       for (const claim of claims) {
-        if (claim._tag === "Key") reservation.key = principalOf(claim.principal, now).keys.take(claim, reservation)
+        if (claim._tag === "Key") held.key = principalOf(claim.principal, now).keys.take(claim, held)
       }
-      for (const choice of found.groups ?? []) {
-        choice.tool = found.tool
+      for (const choice of held.groups ?? none) {
+        choice.tool = held.tool
         choice.holders++
       }
-      return reservation
+      return held
     },
     settle: (reservation, settlement, now) => {
-      const { found: { batch, clock, count, groups }, key } = reservation as Held
+      const { batch, clock, count, groups, key } = reservation as Held
       if (batch !== undefined) {
         batch.open--
         batch.usedAt = now
       }
       if (!settlement.started && count !== undefined) count.used--
-      for (const choice of groups ?? []) {
+      for (const choice of groups ?? none) {
         choice.holders--
         if (settlement.started) choice.isKept = true
         else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
@@ -135,7 +145,7 @@ export const make = (options?: Options): StateStore["Service"] => {
       key?.keys.settle(key, settlement, now)
     },
     release: (reservation, now) => {
-      const { found: { clock }, key } = reservation as Held
+      const { clock, key } = reservation as Held
       if (clock !== undefined) {
         clock.lingering--
         clock.endedAt = now
@@ -202,21 +212,19 @@ interface Batch {
   readonly groups: Map<string, Choice>
 }
 
-/** What claims are about, so that settling looks nothing up. */
-interface Found {
+/** A reservation that knows what it is about, so that settling looks nothing up. */
+interface Held extends Reservation {
+  id: number
   batch: Batch | undefined
   count: Count | undefined
   /** The tool that is to be the one of the groups. */
   tool: string
   groups: Array<Choice> | undefined
   clock: RestClock | undefined
-}
-
-/** A reservation that knows what it holds. */
-interface Held extends Reservation {
-  readonly found: Found
   key: KeyEntry | undefined
 }
+
+const none: ReadonlyArray<never> = []
 
 const noGrants: ReadonlyArray<Grant> = []
 
