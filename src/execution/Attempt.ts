@@ -23,6 +23,7 @@ import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
 
 /**
  * Limits of every attempt.
@@ -98,9 +99,6 @@ export interface AttemptedCall {
 const InCommit = Context.Reference<Attempt | undefined>("effect-tool-executor/execution/Attempt/InCommit", {
   defaultValue: () => undefined
 })
-
-/** A failure as plain data: an `Error` shows nothing of itself as JSON. */
-const plain = (value: unknown): unknown => value instanceof Error ? { name: value.name, message: value.message } : value
 
 /** Milliseconds that the artifact store has before the output is cut instead. */
 const storeMillis = 5_000
@@ -294,7 +292,7 @@ export class Attempt {
     }
     if (this.returned) return this.resultFailure(String(error.value))
     const encoded = this.now(tool.encodeFailure(error.value))
-    const value = plain(encoded === undefined ? this.text(error.value) : encoded)
+    const value = PlainJson.from(encoded === undefined ? this.text(error.value) : encoded)
     return {
       _tag: "Failed",
       error: value,

@@ -10,6 +10,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import { clip } from "../internal/clip.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import type * as Permissions from "../policy/Permissions.ts"
@@ -357,7 +358,10 @@ export class Calls implements Owner, Host {
     const ran = outcome.startedAt !== undefined
     if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && ran) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
-      this.process.blocked.set(outcome.tool, `call ${outcome.callId} ${what} and is not worth a retry in this turn`)
+      this.process.blocked.set(
+        outcome.tool,
+        `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`
+      )
     }
     this.stop.note(outcome)
   }
@@ -411,7 +415,10 @@ export class Calls implements Owner, Host {
     const patience = call.resources.length === 0 ? undefined : this.detach(Effect.andThen(
       Effect.sleep(this.engine.graceMillis),
       Effect.sync(() =>
-        this.engine.pools.block(call, `call ${callId} of "${tool}" was stopped but still runs, and both touch the same`)
+        this.engine.pools.block(
+          call,
+          `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
+        )
       )
     ))
     this.engine.orphans.add(fiber, { callId, tool, since: this.now() }, () => {

@@ -123,7 +123,7 @@ export class LiveContext implements Service, HandlerContext {
         const { artifacts, principal } = this.engine
         if (!this.isLive() || artifacts === undefined) return Effect.succeedNone
         return Effect.catchCause(
-          Effect.asSome(artifacts.put({ principal, batch: this.process.batch.id }, payload)),
+          Effect.asSome(Effect.suspend(() => artifacts.put({ principal, batch: this.process.batch.id }, payload))),
           () => Effect.succeedNone
         )
       })

@@ -27,6 +27,11 @@ export class StopPlace {
     return call.index > this.index
   }
 
+  /** Whether a call that is decided already will end the wave at its place. */
+  isAt({ decided }: { readonly decided: End | undefined }): boolean {
+    return this.isOn && decided?._tag === "Denied"
+  }
+
   /** How a call behind the place ends. */
   get skipped(): End {
     return { _tag: "Skipped", because: this.because }

@@ -38,15 +38,14 @@ export class Waits {
 
   /** Waits for an effect on behalf of calls that do not run yet. */
   wait(calls: ReadonlyArray<CallState>, effect: Effect.Effect<void>): Effect.Effect<void> {
-    return this.restore(Effect.callback<void>((resume) => {
+    const ended = this.restore(Effect.callback<void>((resume) => {
       const running: { wait?: Detached.Wait } = {}
       const entry = {
         calls,
         stop: () => {
           this.open.delete(entry)
           running.wait?.stop()
-          // the wave goes on in a turn of its own, not inside what has ended the wait
-          resume(Effect.yieldNow)
+          resume(Effect.void)
         }
       }
       this.open.add(entry)
@@ -54,6 +53,8 @@ export class Waits {
       running.wait = Detached.start(effect, this.context, Infinity, entry.stop)
       return Effect.sync(entry.stop)
     }))
+    // the wave goes on in a turn of its own, not inside what has ended the wait; what it was given is not lost in it
+    return Effect.andThen(ended, Effect.yieldNow)
   }
 
   /** Ends the waits whose calls are all decided. */

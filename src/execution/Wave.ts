@@ -122,15 +122,9 @@ export class Wave implements Watcher {
     restore: Restore
   ) {
     if (this.engine.guards.length > 0) {
-      yield* calls.waits.wait(
-        run,
-        Stages.guard(
-          this.engine,
-          this.process,
-          run.filter((call) => !calls.stop.isBefore(call)),
-          calls.now()
-        )
-      )
+      const place = run.findIndex((call) => calls.stop.isAt(call))
+      const asked = run.filter((call, index) => !calls.stop.isBefore(call) && (place === -1 || index < place))
+      yield* calls.waits.wait(asked, Stages.guard(this.engine, this.process, asked, calls.now()))
     }
     const admitted: Array<CallState> = []
     // one that was cancelled while people were asked up front has its outcome

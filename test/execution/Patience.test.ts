@@ -2,9 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { StateStore, ToolAnnotations, ToolContext } from "../../src/index.ts"
+import { ArtifactStore, StateStore, ToolAnnotations, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { call, calls, type Handler, run, tags, type ToolSpec } from "../support/Harness.ts"
+import { call, calls, type Env, type Handler, run, tags, type ToolSpec, value } from "../support/Harness.ts"
 
 const sleeper: Handler = ({ sleep }) => Effect.sleep(Number(sleep ?? 1_000))
 
@@ -20,18 +20,20 @@ const silent = (operation: "reserve" | "settle" | "mutated" | "release") => ({
   store: store(() => ({ [operation]: () => Effect.never }))
 })
 
-/** A store that keeps what it was asked until `millis` later, whoever waits; and the key of a call with no arguments. */
+/** A store that reserves `millis` later, whoever waits; and whether the key of `t` without arguments is taken. */
 const slow = (millis: number) => {
-  const slowStore = store((memory) => ({
-    reserve: (...asked) =>
-      Effect.delay(Effect.suspend(() => Effect.succeed(memory.reserve(...asked) as StateStore.Reservation)), millis)
-  }))
-  const key = { _tag: "Key", principal: "default", tool: "t", key: "{}", readOnly: true } as const
+  const memory = StateStore.makeMemory()
+  const reserve: Store["reserve"] = (...asked) =>
+    Effect.delay(Effect.suspend(() => settled(memory.reserve(...asked))), millis)
+  const claim = { _tag: "Key", principal: "default", tool: "t", key: "{}", readOnly: true, process: "p" } as const
   return {
-    store: slowStore,
-    taken: (now: number) => slowStore.check([{ ...key, process: "p", ignoreOtherProcesses: false }], now) !== undefined
+    store: { ...memory, reserve },
+    taken: (now: number) => "_tag" in memory.reserve("x", [{ ...claim, ignoreOtherProcesses: false }], now)
   }
 }
+
+const settled = <A, E>(answer: A | Effect.Effect<A, E>): Effect.Effect<A, E> =>
+  Effect.isEffect(answer) ? answer : Effect.succeed(answer)
 
 const w = { class: "ConcurrentMut", handler: sleeper } as const
 const writer: Record<string, ToolSpec> = { w }
@@ -130,6 +132,32 @@ describe("a store has five seconds", () => {
   }
 })
 
+describe("what a store reserves in the very instant in which nobody wants it any more", () => {
+  const ends = {
+    "its call is cancelled": ({ process }: Env) => process.cancelCall("1"),
+    "its process is cancelled": ({ process }: Env) => process.cancel("enough"),
+    "its batch is closed": ({ batch, executor }: Env) => executor.completeBatch(batch.id),
+    "its caller is interrupted": (_: Env, wave: Fiber.Fiber<unknown>) => Fiber.interrupt(wave)
+  }
+  for (const [why, end] of Object.entries(ends)) {
+    for (const order of ["before", "after"] as const) {
+      it.effect(`is given back: ${why} just ${order} the answer`, () => {
+        const { store, taken } = slow(10)
+        return run({ t: () => Effect.never }, { store }, (env) =>
+          Effect.gen(function*() {
+            const wait = yield* Effect.forkChild(Effect.sleep(10), { startImmediately: order === "before" })
+            const wave = yield* Effect.forkChild(env.process.executeBatch(calls(["t", {}])), { startImmediately: true })
+            yield* Fiber.join(wait)
+            yield* end(env, wave)
+            yield* Fiber.await(wave)
+            yield* Effect.sleep(100)
+            assert.isFalse(taken(yield* VirtualTime.now))
+          }))
+      })
+    }
+  }
+})
+
 describe("what a call touches", () => {
   it.effect("is looked up for the calls of a run side by side", () =>
     run(
@@ -190,29 +218,28 @@ describe("an artifact store", () => {
     "that throws": (): never => {
       throw new Error("no")
     },
+    "that fails": () => Effect.fail(new ArtifactStore.ArtifactError({ id: "", reason: "StoreFailed" })),
     "that never answers": () => Effect.never
   }
   for (const [what, broken] of Object.entries(put)) {
     const artifacts = { put: broken, read: () => Effect.never }
 
-    it.effect(`${what} leaves a handler without an artifact, within the call's limit`, () =>
-      run(
-        { t: () => Effect.flatMap(ToolContext.ToolContext, (it) => Effect.map(it.artifact("x"), (ref) => ref._tag)) },
-        { artifacts },
-        ({ process }) =>
-          Effect.gen(function*() {
-            const [outcome] = (yield* process.executeBatch(calls("t"))).outcomes
-            assert.strictEqual(outcome?._tag === "Succeeded" && outcome.output.modelText, "None")
-            assert.isAtMost(yield* VirtualTime.now, 10_000)
-          })
-      ))
-
-    it.effect(`${what} has a large output cut instead`, () =>
+    it.effect(`${what} has a large output cut instead, after five seconds at most`, () =>
       run({ t: () => Effect.succeed("x".repeat(50_000)) }, { artifacts }, ({ process }) =>
         Effect.gen(function*() {
           const [outcome] = (yield* process.executeBatch(calls("t"))).outcomes
           assert.strictEqual(outcome?._tag === "Succeeded" && outcome.output._tag, "Truncated")
-          assert.isAtMost(yield* VirtualTime.now, 10_000)
+          assert.strictEqual(yield* VirtualTime.now, what === "that never answers" ? 5_000 : 0)
         })))
+
+    if (what === "that never answers") continue
+    it.effect(`${what} leaves a handler without an artifact, not without its outcome`, () =>
+      run(
+        { t: () => Effect.flatMap(ToolContext.ToolContext, (it) => Effect.map(it.artifact("x"), (ref) => ref._tag)) },
+        { artifacts },
+        ({ process }) =>
+          Effect.map(process.executeBatch(calls("t")), (wave) =>
+            assert.deepStrictEqual(wave.outcomes.map(value), ["None"]))
+      ))
   }
 })
