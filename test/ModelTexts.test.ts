@@ -25,7 +25,6 @@ describe("a text to the model", () => {
   > = [
     ["a name that is no tool", {}, { handler: none }, [["1", huge, {}]]],
     ["a skipped one", { onExecutionError: "stop" }, { handler: none }, [[huge, huge, {}], ["2", "t", {}]]],
-    ["an argument", {}, { handler: none, tool: record }, [["1", "t", { a: huge }]]],
     ["the key of an argument", {}, { handler: none, tool: record }, [["1", "t", { a: { [huge]: "no" } }]]],
     ["the name of an argument", {}, { handler: none, tool: closed }, [["1", "t", { [huge]: 1 }]]],
     ["the id of a call", {}, { handler: none }, [[huge, "t", {}], ["2", "t", {}]]],

@@ -112,8 +112,11 @@ const arrived = (
 ): Effect.Effect<void> | undefined => {
   if (call.decided !== undefined) return undefined
   if (Exit.isFailure(exit)) {
-    // a value too deeply nested for the decoder ends in a defect
-    const issues = Option.getOrElse(Cause.findErrorOption(exit.cause), () => [unreadable])
+    // a value too deeply nested for the decoder ends in a defect, like a decoder that is broken
+    const issues = Option.getOrElse(
+      Cause.findErrorOption(exit.cause),
+      () => [Cause.squash(exit.cause) instanceof RangeError ? unreadable : undecodable]
+    )
     call.decided = invalid(issues as ReadonlyArray<ParameterIssue>)
     return undefined
   }
@@ -150,6 +153,8 @@ const judge = (
 
 /** Milliseconds that decoding, or finding what a call touches, may take: never longer than the turn. */
 const patience = (process: ProcessState, now: number): number => Math.min(10_000, Math.max(0, process.budget.left(now)))
+
+const undecodable: ParameterIssue = { path: "", message: "They could not be decoded" }
 
 const undecoded: ParameterIssue = { path: "", message: "They could not be decoded in time" }
 

@@ -42,7 +42,7 @@ const lookUp = (
 })
 
 describe("a store that never answers", () => {
-  for (const operation of ["reserve", "settle", "mutated", "release"] as const) {
+  for (const operation of ["reserve", "settle", "mutated"] as const) {
     const options = { store: store(() => ({ [operation]: () => Effect.never })), pools: { serial: 1 } }
     const tools = { t: { class: "SerialMut", handler: sleeper } } as const
 
@@ -54,6 +54,8 @@ describe("a store that never answers", () => {
           assert.isAtMost(yield* VirtualTime.now, 30_000)
         })))
 
+    // a mutating start is told before the handler runs: there is nothing to hold up yet
+    if (operation === "mutated") continue
     it.effect(`(${operation}) holds neither who cancels nor who interrupts`, () =>
       run(tools, options, ({ batch, process }) =>
         Effect.gen(function*() {
