@@ -50,17 +50,17 @@ export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = [
   switch (rule._tag) {
     case "StartConstraint":
       return rule.mode === "any" && alternatives.length > 1
-        ? `One of ${or(alternatives)} has to succeed before any other tool is called.`
+        ? `One of ${and(alternatives)} has to succeed before any other tool is called.`
         : `${quote(rule.tool)} has to succeed before any other tool is called.`
     case "RequiresPrecedingTools":
       return `${subject(rule.tool, rule.tools)} may be called only after ${and(rule.tools)} ${
         have(rule.tools)
       } succeeded.`
     case "RequiresFollowingTools":
-      return `${subject(rule.tool)} may not be called any more once ${or(rule.tools)} has succeeded.`
+      return `${none(rule.tool, "may not be", "may be")} called any more once ${or(rule.tools)} has succeeded.`
     case "ChildTools": {
       const prefilled = Object.entries(rule.prefilled ?? {}).map(([child, values]) =>
-        ` The host sets ${and(Object.keys(values))} of ${quote(child)}.`
+        Object.keys(values).length === 0 ? "" : ` The host sets ${and(Object.keys(values))} of ${quote(child)}.`
       )
       return `Right after ${object(rule.tool)} only ${or(rule.children)} may be called.${prefilled.join("")}`
     }
@@ -75,18 +75,25 @@ export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = [
         : rule.strict === true
         ? "nothing"
         : "anything"
+      if (rule.cases.length === 0) {
+        return `Right after ${object(rule.tool)} ${
+          rule.default === undefined ? otherwise : `only ${otherwise}`
+        } may be called.`
+      }
       const where = rule.path === "" ? "its output" : `${quote(rule.path)} in its output`
       return `Right after ${object(rule.tool)}, ${where} decides what may be called next: ${
         [...cases, `otherwise ${otherwise}`].join(", ")
       }.`
     }
     case "AllowedOperations":
-      return `${subject(rule.tool)} may be called only with ${quote(rule.field)} set to ${
+      return `${
+        rule.tool === "*" ? `Every tool that takes ${quote(rule.field)}` : quote(rule.tool)
+      } may be called only with ${quote(rule.field)} set to ${
         list(rule.allowed.map((it) => JSON.stringify(it)), "or")
       }.`
     case "MaxCalls":
       return rule.max === 0
-        ? `${subject(rule.tool)} may not be called.`
+        ? `${none(rule.tool, "may not be", "may be")} called.`
         : `${subject(rule.tool)} may be called at most ${times(rule.max)} for one request.`
     case "ExclusiveGroup":
       return `Only one of ${and(rule.tools)} may be used for one request: the first that is called. It may be repeated.`
@@ -109,7 +116,7 @@ export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = [
     case "NeverDedupe":
       return `${subject(rule.tool)} may be repeated with the same arguments.`
     case "AlwaysDedupe":
-      return `${subject(rule.tool)} is not run again with the same arguments.`
+      return `${none(rule.tool, "is not", "is")} run again with the same arguments.`
     case "Periodic":
       return `${quote(rule.tool)} is run by the host, ${
         /\s\S+\s\S+\s/.test(rule.schedule) ? `at "${rule.schedule}" (UTC)` : `every ${rule.schedule}`
@@ -133,7 +140,7 @@ export const explain = ({ alternatives = [], isChild, last, names, rule, tool }:
       const open = names.filter((name) => alternatives.includes(name))
       const first = [
         ...needed.map(quote),
-        ...open.length > 0 ? [open.length > 1 ? `one of ${or(open)}` : or(open)] : []
+        ...open.length > 0 ? [open.length > 1 ? `one of ${and(open)}` : or(open)] : []
       ]
       return `${it} may not be called yet: ${list(first, "and")} ${
         needed.length > 1 || first.length > 1 ? "have" : "has"
@@ -185,9 +192,11 @@ const quote = (name: string): string => `"${name}"`
 const list = (items: ReadonlyArray<string>, word: "and" | "or"): string =>
   items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} ${word} ${items.at(-1)}`
 
-const and = (names: ReadonlyArray<string>): string => list(names.map(quote), "and")
+const each = (names: ReadonlyArray<string>): ReadonlyArray<string> => Array.from(new Set(names), quote)
 
-const or = (names: ReadonlyArray<string>): string => list(names.map(quote), "or")
+const and = (names: ReadonlyArray<string>): string => list(each(names), "and")
+
+const or = (names: ReadonlyArray<string>): string => list(each(names), "or")
 
 const have = (names: ReadonlyArray<string>): string => names.length > 1 ? "have" : "has"
 
@@ -195,6 +204,10 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 
 const subject = (tool: string, except: ReadonlyArray<string> = []): string =>
   tool !== "*" ? quote(tool) : except.length === 0 ? "Every tool" : `Every tool but ${and(except)}`
+
+/** A tool that does not, or no tool that does. */
+const none = (tool: string, not: string, does: string): string =>
+  tool === "*" ? `No tool ${does}` : `${quote(tool)} ${not}`
 
 const object = (tool: string): string => tool === "*" ? "any tool" : quote(tool)
 
