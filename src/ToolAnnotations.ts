@@ -24,6 +24,7 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schedule from "effect/Schedule"
+import type { FileChange } from "./FileChange.ts"
 import type { Own } from "./ToolRule.ts"
 
 /**
@@ -111,6 +112,22 @@ export type TargetsOf = ReadonlyArray<{
 export const Edits = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Edits", {
   defaultValue: () => false
 })
+
+/**
+ * What the write of a call would do, from its decoded parameters: read-only, at
+ * most five seconds. A person who is asked about the call sees the diff; the
+ * files must still be the same when the call commits, else it fails and nothing
+ * is written; what is there before is kept where there are `Checkpoints`.
+ *
+ * Such a tool writes through `ToolContext.commit`. A tool that knows only while
+ * it runs what it will write calls `ToolContext.confirmWrite` instead.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Preview = Context.Reference<
+  ((params: unknown) => Effect.Effect<ReadonlyArray<FileChange>, unknown>) | undefined
+>("effect-tool-executor/ToolAnnotations/Preview", { defaultValue: () => undefined })
 
 /**
  * How long a call may run. Default: the executor's `executionTimeout` (120 s).

@@ -25,6 +25,8 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
+import type { FileChange } from "./FileChange.ts"
+import type { Grant } from "./store/Grant.ts"
 import type { ToolExecutor } from "./ToolExecutor.ts"
 import type { ArtifactRef } from "./ToolOutcome.ts"
 
@@ -81,6 +83,18 @@ export interface Service {
    */
   readonly commit: <A, E, R>(write: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**
+   * Has a write confirmed from inside the handler, where only that knows what it
+   * will write: the policy decides about the files it names, and asks a person
+   * where it says so, with the diff. While they think the call gives up its
+   * permits (it keeps its resource keys) and its limits stand still. A no ends
+   * the call with `WriteDenied`; there is nothing to catch, and later commits
+   * are refused. The next commit looks at the files once more and fails the call
+   * if they are not as they were shown. Outside an executor it confirms nothing.
+   */
+  readonly confirmWrite: <E, R>(preview: Effect.Effect<ReadonlyArray<FileChange>, E, R>) => Effect.Effect<void, E, R>
+  /** The standing permission that let the call through, if there is one. */
+  readonly grant: Grant | undefined
+  /**
    * Keeps a payload in the artifact store; `None` without a store, with a
    * failing one, or after the outcome.
    */
@@ -111,6 +125,8 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       partial: () => Effect.void,
       emit: () => Effect.void,
       commit: (write) => write,
+      confirmWrite: () => Effect.void,
+      grant: undefined,
       artifact: () => Effect.succeedNone,
       executor: undefined
     })

@@ -28,8 +28,13 @@ const call = {
 export const ToolEvent = Schema.Union([
   /** A call arrived. All calls of a wave are announced first. */
   Schema.TaggedStruct("ToolCallQueued", { ...call, params: Schema.Unknown }),
-  /** A person is asked. */
-  Schema.TaggedStruct("ToolApprovalRequested", { ...call, requestId: Schema.String, why: Schema.String }),
+  /** A person is asked; `diff` is what the call would write, if it can tell. */
+  Schema.TaggedStruct("ToolApprovalRequested", {
+    ...call,
+    requestId: Schema.String,
+    why: Schema.String,
+    diff: Schema.optionalKey(Schema.String)
+  }),
   /** The question is settled. */
   Schema.TaggedStruct("ToolApprovalResolved", { ...call, requestId: Schema.String, answer: Schema.String }),
   /** The handler starts; `limitMillis` is what it has. */

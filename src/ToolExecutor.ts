@@ -35,6 +35,7 @@ import * as Periodic from "./execution/Periodic.ts"
 import * as ShownTools from "./execution/ShownTools.ts"
 import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
+import { Checkpoints } from "./output/Checkpoints.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
 import * as Approvals from "./policy/Approvals.ts"
 import { Dedupe } from "./policy/Dedupe.ts"
@@ -170,11 +171,13 @@ export const make: Effect.Effect<
     pools: yield* Pools,
     store: Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory()),
     artifacts,
+    checkpoints: Option.getOrUndefined(yield* Effect.serviceOption(Checkpoints)),
     output: OutputPolicy.make(yield* OutputPolicy.Limits, artifacts),
     orphans: new Orphans(),
     guards: yield* Guards.Guards,
     guardMillis: yield* Guards.TimeoutMillis,
     principal: yield* Principal,
+    agentPath: [],
     mode: yield* Waves.Mode,
     onExecutionError: yield* Waves.OnExecutionError,
     ...limits,

@@ -19,6 +19,7 @@ import * as Result from "effect/Result"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
+import type { FileChange } from "./FileChange.ts"
 import { type Compile, makeCompile } from "./internal/jsonSchema.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
@@ -86,6 +87,10 @@ export interface RegisteredTool {
   readonly guardsTargets: boolean
   /** It does nothing but change the files that its targets name. */
   readonly edits: boolean
+  /** It declares that it changes nothing, whatever its class. */
+  readonly readOnly: boolean
+  /** What the write of a call would do. */
+  readonly preview: ((params: unknown) => Effect.Effect<ReadonlyArray<FileChange>, unknown>) | undefined
   /** Decodes untrusted parameters; fails with every issue found, at most ten. */
   readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<ParameterIssue>>
   /** One text for equal parameters, taken from their encoded form; from the arguments where they cannot be encoded. */
@@ -351,6 +356,8 @@ const register = (
     }),
     guardsTargets: targets !== undefined,
     edits: annotation(ToolAnnotations.Edits),
+    readOnly,
+    preview: annotation(ToolAnnotations.Preview),
     decode: schemas.success.decode,
     canonical: schemas.success.canonical,
     handler: entry.handler,

@@ -65,7 +65,10 @@ export const ToolRefusal = Schema.Union([
     reason: Schema.optionalKey(Schema.String)
   }),
   /** A person refused the write of a call that was running already. */
-  Schema.TaggedStruct("WriteDenied", { reason: Schema.optionalKey(Schema.String) }),
+  Schema.TaggedStruct("WriteDenied", {
+    by: Schema.Literals(["user", "policy", "timeout", "noApprover", "closed"]),
+    reason: Schema.optionalKey(Schema.String)
+  }),
   /** The turn's time is over. */
   Schema.TaggedStruct("DeadlineExceeded", { limitMillis: Schema.Finite }),
   /** The turn's number of calls is used up. */
@@ -88,6 +91,14 @@ const list = (names: ReadonlyArray<string>): string => {
   const shown = names.slice(0, 50).map((name) => `"${name}"`).join(", ")
   return names.length > 50 ? `${shown} and ${names.length - 50} more` : shown
 }
+
+const writeDenied = {
+  user: "The user did not allow",
+  policy: "The policy does not allow",
+  timeout: "Nobody answered the request to allow",
+  noApprover: "Nobody is there to allow",
+  closed: "The session ended before anybody allowed"
+} as const
 
 const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 100) / 10)} s`
 
@@ -145,10 +156,12 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       }
     }
     // the inner switch is exhaustive
-    case "WriteDenied":
-      return `The user did not allow the write of "${tool}"${
-        refusal.reason === undefined ? "" : `: ${refusal.reason}`
-      }. Nothing was written.`
+    case "WriteDenied": {
+      const why = refusal.reason === undefined ? "" : `: ${refusal.reason}`
+      return `${
+        writeDenied[refusal.by]
+      } the write of "${tool}"${why}. It was stopped; what it asked for was not written.`
+    }
     case "DeadlineExceeded":
       return `The time of this turn (${
         inSeconds(refusal.limitMillis)

@@ -18,7 +18,7 @@ const refusals: {
   DuplicateCall: { _tag: "DuplicateCall", of: "0", running: false },
   RuleViolation: { _tag: "RuleViolation", rule: { _tag: "MaxCalls", tool: "t", max: 1 }, sentence: "Enough." },
   PermissionDenied: { _tag: "PermissionDenied", by: "user", reason: "not now" },
-  WriteDenied: { _tag: "WriteDenied" },
+  WriteDenied: { _tag: "WriteDenied", by: "user" },
   DeadlineExceeded: { _tag: "DeadlineExceeded", limitMillis: 1_000 },
   CallBudgetExhausted: { _tag: "CallBudgetExhausted", max: 3 },
   DepthExceeded: { _tag: "DepthExceeded", max: 8 },

@@ -17,6 +17,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
       core: true,
       files: [
         "ConfigurationError.ts",
+        "FileChange.ts",
         "ToolAnnotations.ts",
         "ToolCall.ts",
         "ToolEvent.ts",

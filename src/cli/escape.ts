@@ -9,8 +9,10 @@ import * as CliOutput from "effect/cli/CliOutput"
 // What a terminal does not show as a character of its own: controls, formats
 // (with the marks that turn the direction of text), unassigned, private and
 // lone surrogates, separators other than the space, what is invisible by
-// default, the empty Braille cell, and marks piled more than two high.
-const hidden = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}|(?<=\p{M}{2})\p{M}/gu
+// default, what is a blank glyph (Braille, music, Khitan), and marks piled more
+// than two high.
+const hidden =
+  /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]|\u{16FE4}|(?! )\p{Zs}|(?<=\p{M}{2})\p{M}/gu
 
 /**
  * Shows every character that is not visible, or does something, as an escape

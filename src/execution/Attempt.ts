@@ -117,6 +117,10 @@ export class Attempt {
   private phase: "running" | "ending" | "settled" = "running"
   private openCommits = 0
   private lastReport: number
+  /** Milliseconds that people took to answer. */
+  private waited = 0
+  /** Since when a person is asked. */
+  private pausedAt: number | undefined
   /** An end that waits for commits under way, or for the start to return. */
   private pending: End | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -133,6 +137,7 @@ export class Attempt {
   /** The handler has returned: what fails after that is its output. */
   private returned = false
   private exit: Exit.Exit<unknown, unknown> | undefined
+  private ends: Array<() => void> | undefined
   private readonly host: Host
   private readonly call: AttemptedCall
   private readonly tool: RegisteredTool
@@ -160,7 +165,27 @@ export class Attempt {
 
   /** Epoch milliseconds at which the attempt is stopped. */
   get deadline(): number {
-    return this.startedAt + this.limit.millis
+    return this.startedAt + this.limit.millis + this.waited
+  }
+
+  /** A person is asked: the limits stand still. */
+  get isPaused(): boolean {
+    return this.pausedAt !== undefined
+  }
+
+  /** A person is asked: the limits stand still until `resume`. */
+  pause(): void {
+    this.pausedAt = this.host.clock.currentTimeMillisUnsafe()
+    this.wakeWatch?.()
+  }
+
+  /** The limits go on where they were. */
+  resume(): void {
+    const now = this.host.clock.currentTimeMillisUnsafe()
+    this.waited += now - this.pausedAt!
+    this.lastReport += now - this.pausedAt!
+    this.pausedAt = undefined
+    this.wakeWatch?.()
   }
 
   get signal(): AbortSignal {
@@ -207,6 +232,27 @@ export class Attempt {
     this.fiber?.interruptUnsafe()
     this.bound = this.after(this.host.commitMillis, () => {
       if (this.phase === "running") this.settle({ ...end, openCommits: this.openCommits } as End)
+    })
+  }
+
+  /** Calls back when the attempt has its end; at once if it has. */
+  atEnd(run: () => void): void {
+    if (this.phase === "settled") run()
+    else (this.ends ??= []).push(run)
+  }
+
+  /** Ends the attempt because its write cannot be made: nothing was written. */
+  refuseWrite(error: unknown, why: string): void {
+    const { hasContinueRule, requestsContinuation } = this
+    const modelText = `"${this.tool.name}" failed: ${why}`
+    this.stop({
+      _tag: "Failed",
+      error,
+      origin: "handler",
+      retryable: true,
+      modelText,
+      requestsContinuation,
+      hasContinueRule
     })
   }
 
@@ -363,12 +409,14 @@ export class Attempt {
     this.exit = this.pending = this.fiber = undefined
     this.context = Context.empty()
     this.host.ended(this.call, end, running)
+    for (const run of this.ends ?? []) run()
+    this.ends = undefined
   }
 
   private watch(): void {
     const { limit, tool } = this
     const { clock } = this.host
-    const ended = Effect.callback<void>((resume) => {
+    const woken = Effect.callback<void>((resume) => {
       if (this.isOver) return resume(Effect.void)
       this.wakeWatch = () => resume(Effect.void)
     })
@@ -376,17 +424,21 @@ export class Attempt {
       tool.idleMillis === undefined ? this.deadline : Math.min(this.deadline, this.lastReport + tool.idleMillis)
     const loop: Effect.Effect<void> = Effect.suspend(() =>
       Effect.flatMap(
-        Effect.timeoutOption(ended, Math.max(0, due() - clock.currentTimeMillisUnsafe())),
-        (done) => {
-          if (Option.isSome(done) || this.isOver) return Effect.void
-          if (clock.currentTimeMillisUnsafe() < due()) return loop
+        this.isPaused
+          ? Effect.asSome(woken)
+          : Effect.timeoutOption(woken, Math.max(0, due() - clock.currentTimeMillisUnsafe())),
+        (isWoken) => {
+          if (this.isOver) return Effect.void
+          if (Option.isSome(isWoken) || this.isPaused || clock.currentTimeMillisUnsafe() < due()) return loop
           // a handler that ends exactly at its limit has made it
           return Effect.andThen(
             Effect.yieldNow,
-            Effect.sync(() => {
+            Effect.suspend(() => {
+              if (this.isPaused) return loop
               const which = due() < this.deadline ? "idle" : limit.which
               const limitMillis = which === "idle" ? tool.idleMillis! : limit.millis
               this.stop({ _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout })
+              return Effect.void
             })
           )
         }

@@ -18,6 +18,7 @@ import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Attempt, End } from "./Attempt.ts"
+import type { Shown } from "./ConfirmedWrites.ts"
 
 /**
  * What a call does with its wave.
@@ -29,6 +30,8 @@ export interface Owner {
   readonly start: (call: CallState) => void
   readonly deadlock: (call: CallState, waitsFor: string) => void
   readonly redispatch: (call: CallState) => void
+  /** Ends the call, also one that runs. */
+  readonly end: (call: CallState, end: End) => void
   readonly settle: (call: CallState, end: End) => void
 }
 
@@ -67,6 +70,12 @@ export class CallState implements Ticket {
   refused: ToolRefusal | undefined
   /** The standing permission that let it through. */
   grant: Grant | undefined
+  /** The diff that a person has seen of it. */
+  shown: Shown | undefined
+  /** What is there before its writes is kept. */
+  isCheckpointed = false
+  /** It runs and has given its permits up while a person is asked: called once it holds them again. */
+  onPermits: (() => void) | undefined
   /** Calls that joined this one. */
   followers: Array<CallState> | undefined
 
@@ -108,12 +117,14 @@ export class CallState implements Ticket {
   }
 
   onBlocked(because: string): void {
-    this.owner.settle(this, { _tag: "Denied", reason: { _tag: "ToolBlocked", because } })
+    this.owner.end(this, { _tag: "Denied", reason: { _tag: "ToolBlocked", because } })
   }
 
   /** Lets go of what a call with an outcome does not need: waves may be long. */
   forget(): void {
     this.attempt = undefined
+    this.shown = undefined
+    this.onPermits = undefined
     this.gateCall = undefined
     this.rules = undefined
     this.reservation = undefined

@@ -11,11 +11,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import { clip } from "../internal/clip.ts"
+import * as Detached from "../internal/detached.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
-import type * as Permissions from "../policy/Permissions.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
-import type { Grant } from "../store/Grant.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
@@ -23,11 +22,12 @@ import type { RegisteredTool } from "../ToolHandlers.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
 import { CallState, type Owner } from "./CallState.ts"
+import * as ConfirmedWrites from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
 import { Ledger, type Reserved } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
-import { Questions, refusalOf } from "./Questions.ts"
+import { Questions } from "./Questions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 import { StopPlace } from "./StopPlace.ts"
@@ -103,7 +103,7 @@ export class Calls implements Owner, Host {
     this.context = context
     this.ledger = new Ledger(engine.store, context, () => this.now())
     this.waits = new Waits(context, restore)
-    this.questions = new Questions(engine, process, this.ledger, this)
+    this.questions = new Questions(engine, process, this.ledger, this.waits, this)
     this.stop = new StopPlace(engine.onExecutionError)
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
@@ -149,7 +149,7 @@ export class Calls implements Owner, Host {
       case "Admitted":
         return true
       case "Asks":
-        return this.authorize(call, it.question)
+        return this.questions.authorize(call, it.question)
       case "Decided":
         this.settle(call, it.end)
         return false
@@ -162,30 +162,10 @@ export class Calls implements Owner, Host {
     }
   }
 
-  /** Gate 12: lets the call through by a standing permission, or asks; true if it goes on to its permits. */
-  private authorize(call: CallState, question: Permissions.Asks): boolean | Effect.Effect<boolean> {
-    const known = this.questions.grantFor(call, question)
-    if (!("wait" in known)) return this.askUnless(call, question, known.grant)
-    let grant: Grant | undefined
-    const asked = Effect.map(known.wait, (it) => {
-      grant = it
-    })
-    return Effect.map(this.waits.wait([call], asked), () => this.askUnless(call, question, grant))
-  }
-
-  private askUnless(call: CallState, question: Permissions.Asks, grant: Grant | undefined): boolean {
-    if (call.decided !== undefined) this.settle(call, call.decided)
-    if (call.outcome !== undefined) return false
-    call.grant = grant
-    if (grant !== undefined) return true
-    this.questions.ask(call, question, (resolution) => {
-      if (call.outcome !== undefined) return
-      if (resolution._tag === "Denied") return this.settle(call, { _tag: "Denied", reason: refusalOf(resolution) })
-      this.questions.approve(call, resolution)
-      const rest = resolution.edited === undefined ? this.enter([call]) : this.readmit(call, resolution.edited.params)
-      if (rest !== undefined) this.detach(Effect.uninterruptible(rest))
-    })
-    return false
+  /** A person has allowed the call, perhaps with other arguments: it goes on. */
+  approved(call: CallState, edited: { readonly params: unknown } | undefined): void {
+    const rest = edited === undefined ? this.enter([call]) : this.readmit(call, edited.params)
+    if (rest !== undefined) this.detach(Effect.uninterruptible(rest))
   }
 
   /** A person has edited the arguments: the call goes through the gates anew, without a second question. */
@@ -194,6 +174,8 @@ export class Calls implements Owner, Host {
     // what it has reserved is replaced, so that it never refuses itself
     this.giveBack(call)
     call.reservation = undefined
+    // what was shown was another change
+    call.shown = undefined
     const { followers = [] } = call
     call.followers = undefined
     for (const follower of followers) if (follower.outcome === undefined) follower.owner.redispatch(follower)
@@ -251,12 +233,20 @@ export class Calls implements Owner, Host {
   }
 
   deadlock(call: CallState, waitsFor: string): void {
-    this.settle(call, { _tag: "Denied", reason: { _tag: "ReentryRefused", waitsFor } })
+    this.end(call, { _tag: "Denied", reason: { _tag: "ReentryRefused", waitsFor } })
+  }
+
+  end(call: CallState, end: End): void {
+    if (call.attempt === undefined) this.settle(call, end)
+    else call.attempt.stop(end)
   }
 
   /** The call holds all its permits. */
   start(call: CallState): void {
     if (call.outcome !== undefined) return
+    const { onPermits } = call
+    call.onPermits = undefined
+    if (onPermits !== undefined) return onPermits()
     const now = this.now()
     const end = this.stop.isBefore(call) ? this.stop.skipped : Stages.recheck(this.engine, this.process, call, now)
     if (end !== undefined) return this.settle(call, end)
@@ -282,7 +272,7 @@ export class Calls implements Owner, Host {
       const of = { callId, tool: tool.name, index: call.index, at: now }
       this.publish({ _tag: "ToolCallStart", ...of, attempt: 1, limitMillis: limit.millis })
     }
-    const context = new LiveContext(call, attempt, engine, this.process, settings.hub, this.clock)
+    const context = new LiveContext(call, attempt, engine, this.process, this, settings.hub)
     attempt.start(call.gateCall!.params, context, Context.add(this.contextOf(tool), ToolContext, context))
   }
 
@@ -324,10 +314,10 @@ export class Calls implements Owner, Host {
     if (call.outcome !== undefined) return
     const now = this.now()
     // in stop mode it does not matter what would have become of a call behind the place
-    const isSkipped = end._tag === "Denied" && this.stop.isBefore(call)
+    const isSkipped = end._tag === "Denied" && call.attempt === undefined && this.stop.isBefore(call)
     const outcome = call.conclude(isSkipped ? this.stop.skipped : this.fitted(call, end), now)
     call.outcome = outcome
-    if (call.attempt !== undefined) this.process.budget.execute(-1, now)
+    if (call.attempt?.isPaused === false) this.process.budget.execute(-1, now)
     this.questions.withdraw(call)
     // what later calls are judged by is there before a permit goes to one of them
     this.mark(call, outcome)
@@ -356,6 +346,8 @@ export class Calls implements Owner, Host {
       this.remember(call, outcome.output)
     }
     const ran = outcome.startedAt !== undefined
+    const uncovered = ran ? ConfirmedWrites.noteUncovered(this.engine, this.process, call) : undefined
+    if (uncovered !== undefined) Detached.start(uncovered, this.context, 5_000, () => {})
     if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && ran) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
       this.process.blocked.set(

@@ -6,6 +6,7 @@
  */
 import type * as Context from "effect/Context"
 import type { ArtifactStore } from "../output/ArtifactStore.ts"
+import type { Checkpoints } from "../output/Checkpoints.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import type { Approvals } from "../policy/Approvals.ts"
 import type { Dedupe } from "../policy/Dedupe.ts"
@@ -42,11 +43,15 @@ export interface Engine {
   readonly pools: Pools["Service"]
   readonly store: StateStore["Service"]
   readonly artifacts: ArtifactStore["Service"] | undefined
+  /** Where files go before they are written to. */
+  readonly checkpoints: Checkpoints["Service"] | undefined
   readonly output: OutputPolicy
   readonly orphans: Orphans
   readonly guards: ReadonlyArray<Guard>
   readonly guardMillis: number
   readonly principal: string
+  /** Names of the sub-agents from the root down to this one; empty: the root. */
+  readonly agentPath: ReadonlyArray<string>
   readonly mode: "classes" | "parallel" | "sequential"
   readonly onExecutionError: "continue" | "stop"
   readonly executionMillis: number

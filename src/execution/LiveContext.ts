@@ -5,14 +5,15 @@
  *
  * @since 0.1.0
  */
-import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import type { Service } from "../ToolContext.ts"
 import { isCustomType, reservedTypes, type ToolEvent } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
 import type { Attempt } from "./Attempt.ts"
+import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
+import { Writes } from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
 
@@ -31,23 +32,24 @@ export class LiveContext implements Service, HandlerContext {
   private readonly attempt: Attempt
   private readonly engine: Engine
   private readonly process: ProcessState
+  private readonly calls: Calls
   private readonly hub: EventHub
-  private readonly clock: Clock.Clock
+  private made: Writes | undefined
 
   constructor(
     call: CallState,
     attempt: Attempt,
     engine: Engine,
     process: ProcessState,
-    hub: EventHub,
-    clock: Clock.Clock
+    calls: Calls,
+    hub: EventHub
   ) {
     this.call = call
     this.attempt = attempt
     this.hub = hub
     this.engine = engine
     this.process = process
-    this.clock = clock
+    this.calls = calls
   }
 
   get callId(): string {
@@ -113,8 +115,20 @@ export class LiveContext implements Service, HandlerContext {
     }
   }
 
+  get grant(): Service["grant"] {
+    return this.call.grant
+  }
+
   get commit(): Service["commit"] {
-    return (write) => this.attempt.commit(write, () => this.engine.orphans.lateWrite())
+    return (write) => this.attempt.commit(this.writes.prepared(write), () => this.engine.orphans.lateWrite())
+  }
+
+  get confirmWrite(): Service["confirmWrite"] {
+    return (preview) => this.writes.confirm(preview)
+  }
+
+  private get writes(): Writes {
+    return this.made ??= new Writes(this.engine, this.process, this.calls, this.call, this.attempt)
   }
 
   get artifact(): Service["artifact"] {
@@ -141,7 +155,7 @@ export class LiveContext implements Service, HandlerContext {
       if (!this.isLive() || !this.engine.toolEvents || !hub.isObserved) return
       const { call, index } = this.call
       this.call.dropped += hub.report(
-        { ...body, callId: call.id, tool: call.name, index, at: this.clock.currentTimeMillisUnsafe() } as ToolEvent
+        { ...body, callId: call.id, tool: call.name, index, at: this.calls.now() } as ToolEvent
       )
     })
   }

@@ -4,15 +4,19 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { Resolution } from "../policy/Approvals.ts"
+import type { Preview, Resolution } from "../policy/Approvals.ts"
+import type { GateCall } from "../policy/Gate.ts"
 import type * as Permissions from "../policy/Permissions.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
+import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
+import * as ConfirmedWrites from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Ledger } from "./Ledger.ts"
 import * as Stages from "./Stages.ts"
+import type { Waits } from "./Waits.ts"
 
 /**
  * Gives the refusal of a question that was answered with no, or not at all.
@@ -28,6 +32,35 @@ export const refusalOf = (
 ): ToolRefusal => ({ _tag: "PermissionDenied", by, ...(reason === undefined ? {} : { reason }) })
 
 /**
+ * What is asked about a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Question extends Permissions.Asks {
+  readonly preview?: Preview | undefined
+  /** What it is about, if not what the call was judged by. */
+  readonly targets?: GateCall["targets"]
+}
+
+/**
+ * What the questions are asked for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Asker {
+  readonly now: () => number
+  readonly publish: (event: ToolEvent) => void
+  readonly settle: (call: CallState, end: End) => void
+  readonly detach: (effect: Effect.Effect<void>) => void
+  /** A person has allowed the call, perhaps with other arguments. */
+  readonly approved: (call: CallState, edited: { readonly params: unknown } | undefined) => void
+}
+
+type Approved = Extract<Resolution, { readonly _tag: "Approved" }>
+
+/**
  * The questions of one wave.
  *
  * @category models
@@ -39,21 +72,102 @@ export class Questions {
   private readonly ledger: Ledger
   private open = 0
   private onAnswered: (() => void) | undefined
-  private readonly wave: { readonly now: () => number; readonly publish: (event: ToolEvent) => void }
+  private readonly waits: Waits
+  private readonly wave: Asker
 
-  constructor(engine: Engine, process: ProcessState, ledger: Ledger, wave: Questions["wave"]) {
+  constructor(engine: Engine, process: ProcessState, ledger: Ledger, waits: Waits, wave: Asker) {
     this.engine = engine
     this.process = process
     this.ledger = ledger
+    this.waits = waits
     this.wave = wave
+  }
+
+  /** Gate 12: lets the call through by a standing permission, or asks; true if it goes on to its permits. */
+  authorize(call: CallState, question: Permissions.Asks): boolean | Effect.Effect<boolean> {
+    const known = this.grantFor(call, question)
+    if (!("wait" in known)) return this.askUnless(call, question, known.grant)
+    let grant: Grant | undefined
+    const asked = Effect.map(known.wait, (it) => {
+      grant = it
+    })
+    return Effect.map(this.waits.wait([call], asked), () => this.askUnless(call, question, grant))
+  }
+
+  private askUnless(call: CallState, question: Permissions.Asks, grant: Grant | undefined): boolean {
+    if (call.decided !== undefined) this.wave.settle(call, call.decided)
+    if (call.outcome !== undefined) return false
+    call.grant = grant
+    if (grant !== undefined) return true
+    if (call.tool!.preview === undefined) this.askNow(call, question)
+    else this.wave.detach(Effect.uninterruptible(this.askWithPreview(call, question)))
+    return false
+  }
+
+  /** Others go on meanwhile; once it is there the call may be cancelled, or the turn over. */
+  private askWithPreview(call: CallState, question: Permissions.Asks): Effect.Effect<void> {
+    let found: ConfirmedWrites.Previewed | undefined
+    const asked = Effect.map(this.previewOf(call), (it) => {
+      found = it
+    })
+    return Effect.map(this.waits.wait([call], asked), () => {
+      if (call.outcome !== undefined) return
+      const end = call.decided ?? Stages.turn(this.process, call, this.wave.now())
+      if (end !== undefined) return this.wave.settle(call, end)
+      call.shown = found?.shown
+      this.askNow(call, { ...question, preview: found?.preview })
+    })
+  }
+
+  /** What the call would write, for people to see. */
+  previewOf(call: CallState): Effect.Effect<ConfirmedWrites.Previewed> {
+    return ConfirmedWrites.preview(call, Math.max(0, this.process.budget.left(this.wave.now())))
+  }
+
+  private askNow(call: CallState, question: Question): void {
+    this.ask(call, question, (resolution) => {
+      if (call.outcome !== undefined) return
+      if (resolution._tag === "Denied") {
+        return this.wave.settle(call, { _tag: "Denied", reason: refusalOf(resolution) })
+      }
+      this.approve(call, resolution)
+      this.wave.approved(call, resolution.edited)
+    })
+  }
+
+  /**
+   * Asks about a write of a call that runs. It gives its permits up and its time
+   * stands still; it goes on once it holds them again, or not at all.
+   */
+  confirm(call: CallState, question: Question, goOn: () => void): void {
+    const { pools } = this.engine
+    const { budget } = this.process
+    const attempt = call.attempt!
+    pools.releasePermits(call)
+    budget.execute(-1, this.wave.now())
+    attempt.pause()
+    this.ask(call, question, (resolution) => {
+      attempt.resume()
+      budget.execute(1, this.wave.now())
+      if (resolution._tag === "Denied") {
+        const { by, reason } = resolution
+        const why = reason === undefined ? {} : { reason }
+        return attempt.stop({ _tag: "Denied", reason: { _tag: "WriteDenied", by, ...why } })
+      }
+      this.remember(resolution)
+      call.onPermits = goOn
+      pools.reenter(call)
+    })
   }
 
   /** The standing permission that lets a call through, if there is one: at once, or by an effect. */
   grantFor(
     call: CallState,
-    question: Permissions.Asks
+    question: Permissions.Asks,
+    targets = call.gateCall!.targets
   ): { readonly grant: Grant | undefined } | { readonly wait: Effect.Effect<Grant | undefined> } {
-    const pick = (grants: ReadonlyArray<Grant>) => Stages.grantFor(this.engine, call, question, grants, this.wave.now())
+    const pick = (grants: ReadonlyArray<Grant>) =>
+      Stages.grantFor(this.engine, call, question, targets, grants, this.wave.now())
     const known = this.ledger.grants(this.engine.principal)
     return "wait" in known ? { wait: Effect.map(known.wait, pick) } : { grant: pick(known) }
   }
@@ -61,17 +175,32 @@ export class Questions {
   /** Asks about a call; without anybody there, the answer is no at once. */
   ask(
     call: CallState,
-    question: Permissions.Asks,
+    question: Question,
     onEnd: (
       resolution: Resolution | { readonly _tag: "Denied"; readonly by: "noApprover"; readonly reason: string }
     ) => void
   ): void {
     const { approvals } = this.engine
     if (approvals === undefined) return onEnd({ _tag: "Denied", by: "noApprover", reason: question.why })
-    const { args, batch, principal, process, targets, tool: { class: kind, name: tool } } = call.gateCall!
+    const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { id: callId } = call.call
+    const { targets = call.gateCall!.targets ?? [] } = question
+    const isRunning = call.attempt !== undefined
     const { request, withdraw } = approvals.ask(
-      { ...question, args, batch, callId, class: kind, principal, process, targets: targets ?? [], tool },
+      {
+        preview: undefined,
+        ...question,
+        agentPath,
+        args,
+        batch,
+        callId,
+        class: kind,
+        isRunning,
+        principal,
+        process,
+        targets,
+        tool
+      },
       (resolution) => {
         this.end(call, resolution._tag === "Denied" ? resolution.by : resolution.grant?.answer ?? "ApproveOnce")
         onEnd(resolution)
@@ -83,13 +212,19 @@ export class Questions {
     const now = this.wave.now()
     this.process.budget.ask(1, now)
     const of = { callId, tool, index: call.index, at: now }
-    this.wave.publish({ _tag: "ToolApprovalRequested", ...of, requestId: request.id, why: question.why })
+    const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
+    this.wave.publish({ _tag: "ToolApprovalRequested", ...of, requestId: request.id, why: question.why, ...diff })
   }
 
   /** Notes that a person has allowed a call, and what else they have allowed with it. */
-  approve(call: CallState, { grant, isOwn }: Extract<Resolution, { readonly _tag: "Approved" }>): void {
+  approve(call: CallState, resolution: Approved): void {
     call.approved = true
-    call.grant = grant
+    call.grant = resolution.grant
+    this.remember(resolution)
+  }
+
+  /** Keeps what a person said to more than this one question. */
+  remember({ grant, isOwn }: Approved): void {
     if (grant !== undefined && isOwn) this.ledger.grant(grant)
   }
 

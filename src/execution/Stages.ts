@@ -28,8 +28,13 @@ import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 
-/** Gates 1 and 2: is the process cancelled, is its turn over? */
-const turn = (process: ProcessState, call: CallState, now: number): End | undefined => {
+/**
+ * Gates 1 and 2: is the process cancelled, is its turn over?
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const turn = (process: ProcessState, call: CallState, now: number): End | undefined => {
   if (process.cancelled !== undefined) return { _tag: "Cancelled", started: false, reason: process.cancelled }
   return denied(process.budget.check(now, call.counted))
 }
@@ -120,13 +125,34 @@ const arrived = (
     call.decided = invalid(issues as ReadonlyArray<ParameterIssue>)
     return undefined
   }
-  const tool = call.tool!
   const params = exit.value
-  if (!Permissions.needsTargets(engine.permissions, tool)) return judge(engine, process, call, args, params, none)
-  const found = lookUp(process, () => tool.targets(params), now)
-  return Effect.isEffect(found)
-    ? Effect.map(found, (targets) => judge(engine, process, call, args, params, targets))
-    : judge(engine, process, call, args, params, found)
+  const targets = Permissions.needsTargets(engine.permissions, call.tool!)
+    ? lookUp(process, () => call.tool!.targets(params), now)
+    : none
+  const needsApproval = wantsApproval(process, call, params, now)
+  const known = (targets: GateCall["targets"], needsApproval: unknown) =>
+    // a question without an answer is one for people
+    judge(engine, process, call, { args, params, targets, needsApproval: needsApproval !== false })
+  if (!Effect.isEffect(targets) && !Effect.isEffect(needsApproval)) return known(targets, needsApproval)
+  return Effect.map(Effect.all([found(targets), found(needsApproval)], { concurrency: 2 }), (it) => known(...it))
+}
+
+const found = <A>(answer: A | Effect.Effect<A>): Effect.Effect<A> =>
+  Effect.isEffect(answer) ? answer : Effect.succeed(answer)
+
+/** What the tool itself says of the call; anything but false is a yes. */
+const wantsApproval = (
+  process: ProcessState,
+  { call, tool }: CallState,
+  params: unknown,
+  now: number
+): unknown | Effect.Effect<unknown> => {
+  const { context, needsApproval = false } = tool!
+  if (typeof needsApproval !== "function") return needsApproval
+  return lookUp(process, () => {
+    const answer = needsApproval(params as never, { toolCallId: call.id, messages: [] })
+    return Effect.isEffect(answer) ? Effect.provideContext(answer, context) : answer
+  }, now)
 }
 
 /** Gate 5, now that everything is known of the call. */
@@ -134,17 +160,14 @@ const judge = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  args: unknown,
-  params: unknown,
-  targets: GateCall["targets"]
+  known: Pick<GateCall, "args" | "params" | "targets" | "needsApproval">
 ): undefined => {
   call.gateCall = {
+    ...known,
     call: call.call,
     tool: call.tool!,
-    args,
-    params,
-    targets,
     principal: engine.principal,
+    agentPath: engine.agentPath,
     batch: process.batch.id,
     process: process.id
   }
@@ -299,7 +322,7 @@ export const resources = (
 }
 
 /** What a tool tells of a call, at once or by an effect; `undefined` where it fails, throws or takes too long. */
-const lookUp = <A extends object>(
+const lookUp = <A>(
   process: ProcessState,
   question: () => A | Effect.Effect<A>,
   now: number
@@ -372,12 +395,13 @@ export const grantFor = (
   engine: Engine,
   call: CallState,
   { remember }: Permissions.Asks,
+  targets: GateCall["targets"],
   grants: ReadonlyArray<Grant.Grant>,
   now: number
 ): Grant.Grant | undefined => {
-  const { targets, tool: { name: tool } } = call.gateCall!
+  const { agentPath, tool: { name: tool } } = call.gateCall!
   if (remember === "call") return undefined
-  return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, { tool, targets }, now))
+  return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, { agentPath, tool, targets }, now))
 }
 
 /** Whether a person would have to be asked now; where the store cannot tell at once, yes. */
@@ -385,7 +409,8 @@ const wouldAsk = (engine: Engine, call: CallState, now: number): boolean => {
   const question = asks(engine, call)
   if (question === undefined) return false
   const grants = engine.store.grants(engine.principal, now)
-  return Effect.isEffect(grants) || grantFor(engine, call, question, grants, now) === undefined
+  return Effect.isEffect(grants) ||
+    grantFor(engine, call, question, call.gateCall!.targets, grants, now) === undefined
 }
 
 const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {

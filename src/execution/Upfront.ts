@@ -13,6 +13,7 @@ import * as RuleSet from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/StateStore.ts"
 import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
+import type { Previewed } from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import { refusalOf } from "./Questions.ts"
 import * as Stages from "./Stages.ts"
@@ -29,8 +30,12 @@ export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessS
   if (engine.guards.length > 0) yield* calls.waits.wait(live, Stages.guard(engine, process, live, calls.now()))
   const asked = yield* rehearse(engine, process, calls, live)
   const edited: Array<readonly [call: CallState, params: unknown]> = []
+  const previews = yield* previewsOf(calls, asked)
   for (const [call, question] of asked) {
-    calls.questions.ask(call, question, (resolution) => {
+    if (call.outcome !== undefined || call.decided !== undefined) continue
+    const found = previews.get(call)
+    call.shown = found?.shown
+    calls.questions.ask(call, { ...question, preview: found?.preview }, (resolution) => {
       if (resolution._tag === "Denied") call.refused = refusalOf(resolution)
       else {
         calls.questions.approve(call, resolution)
@@ -40,6 +45,8 @@ export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessS
   }
   if (asked.length > 0) yield* calls.waits.wait(asked.map(([call]) => call), calls.questions.answered)
   for (const [call, params] of edited) {
+    // what was shown was another change
+    call.shown = undefined
     const admitted = call.outcome === undefined
       ? Stages.admit(engine, process, call, params, calls.now())
       : undefined
@@ -48,6 +55,21 @@ export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessS
 })
 
 // Utilities
+
+/** What the calls would write, all at once. */
+const previewsOf = Effect.fnUntraced(function*(calls: Calls, asked: ReadonlyArray<readonly [CallState, Asks]>) {
+  const found = new Map<CallState, Previewed>()
+  const telling = asked.map(([call]) => call).filter((call) => call.tool!.preview !== undefined)
+  if (telling.length > 0) {
+    const all = Effect.forEach(
+      telling,
+      (call) => Effect.map(calls.questions.previewOf(call), (it) => void found.set(call, it)),
+      { concurrency: "unbounded", discard: true }
+    )
+    yield* calls.waits.wait(telling, all)
+  }
+  return found
+})
 
 const rehearse = Effect.fnUntraced(function*(
   engine: Engine,

@@ -220,7 +220,13 @@ export class Wave implements Watcher {
         const { limitMillis } = budget
         for (const call of calls.all) {
           if (call.state !== "waiting" && call.joined === undefined && call.asking === undefined) continue
-          calls.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })
+          const { attempt } = call
+          if (attempt === undefined) {
+            calls.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })
+          } else {
+            // it runs, and its own time stands still while a person looks at its write
+            attempt.stop({ _tag: "TimedOut", limitMillis, which: "turn", retryable: call.tool!.retryOnTimeout })
+          }
         }
       })
     ))

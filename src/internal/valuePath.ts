@@ -11,6 +11,7 @@ const part = /(?:^|\.)([^.[\]]+)|\[(\d+)\]/gy
 const keysOf = (path: string): ReadonlyArray<string> | undefined => {
   if (path.startsWith("/")) return path.slice(1).split("/").map(JsonPointer.unescapeToken)
   const dotted = path.replace(/^\$(?:\.(?=.)|(?=\[)|$)/, "")
+  if (dotted.startsWith(".")) return undefined
   const keys: Array<string> = []
   let end = 0
   part.lastIndex = 0
@@ -29,6 +30,7 @@ export const valueAt = (value: unknown, path: string): unknown => {
   let found = value
   for (const key of keysOf(path) ?? []) {
     if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined
+    if (Array.isArray(found) && !/^\d+$/.test(key)) return undefined
     found = (found as Record<string, unknown>)[key]
   }
   return found

@@ -19,6 +19,7 @@ import * as PubSub from "effect/PubSub"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as FileChange from "../FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Grant from "../store/Grant.ts"
 
@@ -32,6 +33,8 @@ export interface ApprovalRequest {
   /** Cannot be guessed. */
   readonly id: string
   readonly principal: string
+  /** Names of the sub-agents from the root down to the one that calls; empty: the root itself. */
+  readonly agentPath: ReadonlyArray<string>
   readonly batch: string
   readonly process: string
   readonly callId: string
@@ -44,6 +47,10 @@ export interface ApprovalRequest {
   readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: "exact" | "protected" | undefined }>
   /** Why it is asked. */
   readonly why: string
+  /** What the call would write, where it can tell: a unified diff of at most 20,000 characters, or why there is none. */
+  readonly preview: Preview | undefined
+  /** The call runs already and waits with its write: its arguments cannot be edited any more. */
+  readonly isRunning: boolean
   /** What an answer may be remembered for at most. */
   readonly remember: "call" | "resources" | "tool"
   /** Epoch milliseconds. */
@@ -52,8 +59,19 @@ export interface ApprovalRequest {
   readonly expiresAt: number
 }
 
+/**
+ * What a call would write, as it is shown.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Preview =
+  | { readonly _tag: "Diff"; readonly diff: string }
+  | { readonly _tag: "None"; readonly because: string }
+
 const params = Schema.optionalKey(Schema.Json)
 const scope = Schema.optionalKey(Schema.Literals(["resources", "tool"]))
+const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
 
 /**
  * Schema of an answer.
@@ -62,7 +80,8 @@ const scope = Schema.optionalKey(Schema.Literals(["resources", "tool"]))
  *
  * `ApproveForDuration` and `ApproveForScope` are remembered, for the targets of
  * this call to the letter, or for the whole tool if it has none or `scope` says
- * so. `Deny` and silence never are. `params` are edited arguments: the call is
+ * so, for the agent that asked and its sub-agents, or with `agents: "all"` for
+ * every agent of the principal. `Deny` and silence never are. `params` are edited arguments: the call is
  * looked at anew with them, without a second question, and nothing is
  * remembered.
  *
@@ -71,8 +90,8 @@ const scope = Schema.optionalKey(Schema.Literals(["resources", "tool"]))
  */
 export const Answer = Schema.Union([
   Schema.TaggedStruct("ApproveOnce", { params }),
-  Schema.TaggedStruct("ApproveForDuration", { params, duration: Schema.String, scope }),
-  Schema.TaggedStruct("ApproveForScope", { params, scope }),
+  Schema.TaggedStruct("ApproveForDuration", { params, duration: Schema.String, scope, agents }),
+  Schema.TaggedStruct("ApproveForScope", { params, scope, agents }),
   Schema.TaggedStruct("Deny", { reason: Schema.optionalKey(Schema.String) })
 ])
 
@@ -111,8 +130,11 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
   "ApprovalError",
   {
     id: Schema.String,
-    /** `NotPending`: unknown, answered already or expired. `NotTheSame`: the answer was to another call. */
-    reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration"])
+    /**
+     * `NotPending`: unknown, answered already or expired. `NotTheSame`: the answer
+     * was to another call. `NotEditable`: the call runs already.
+     */
+    reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable"])
   }
 ) {
   override get message(): string {
@@ -121,6 +143,8 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
         return `Request ${this.id} is not pending: it is unknown, was answered or has expired.`
       case "NotTheSame":
         return `Request ${this.id} is about another tool or other arguments than what was answered.`
+      case "NotEditable":
+        return `The call of request ${this.id} runs already: its arguments cannot be edited. Approve or deny it.`
       case "NoDuration":
         return `The duration of the answer to request ${this.id} is none; give one above zero, such as "1 hour".`
     }
@@ -134,6 +158,25 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
  * @since 0.1.0
  */
 export type Question = Omit<ApprovalRequest, "id" | "askedAt" | "expiresAt">
+
+/**
+ * What a person was shown: the tool with its arguments, or their `hash`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Shown = { readonly tool: string; readonly args: unknown } | { readonly hash: string }
+
+/**
+ * Gives the SHA-256 of a tool and its arguments, in hex: what a page sends back
+ * with the answer, so that it is one to this call and no other. Arguments nested
+ * too deeply have the empty text, and no answer with a hash is to them.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const hash = ({ args, tool }: { readonly tool: string; readonly args: unknown }): string =>
+  FileChange.hashOf(canonical([tool, args]))
 
 /**
  * Something that happened to the pending requests.
@@ -158,14 +201,10 @@ export class Approvals extends Context.Service<Approvals, {
     readonly withdraw: () => void
   }
   /**
-   * Answers a request, once. `of` is what was shown: an answer to another tool
-   * or other arguments than the request's changes nothing.
+   * Answers a request, once. `of` is what was shown, itself or its `hash`: an
+   * answer to another tool or other arguments than the request's changes nothing.
    */
-  readonly answer: (
-    id: string,
-    answer: Answer,
-    of?: { readonly tool: string; readonly args: unknown }
-  ) => Effect.Effect<void, ApprovalError>
+  readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
   /** The pending requests, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<ApprovalRequest>>
   /** What happens from now on; a slow reader may miss some and finds them in `list`. */
@@ -262,8 +301,10 @@ export const make = Effect.fnUntraced(function*(
     answer: Effect.fnUntraced(function*(id, answer, of) {
       const it = pending.get(id)
       if (it === undefined) return yield* new ApprovalError({ id, reason: "NotPending" })
-      const isSame = of === undefined || (it.request.tool === of.tool && (yield* equal(it.request.args, of.args)))
-      if (!isSame) return yield* new ApprovalError({ id, reason: "NotTheSame" })
+      if (of !== undefined && !isShown(it.request, of)) return yield* new ApprovalError({ id, reason: "NotTheSame" })
+      if (it.request.isRunning && answer._tag !== "Deny" && answer.params !== undefined) {
+        return yield* new ApprovalError({ id, reason: "NotEditable" })
+      }
       if (answer._tag === "Deny") return end(it, { _tag: "Denied", by: "user", reason: answer.reason })
       const now = clock.currentTimeMillisUnsafe()
       const grant = grantOf(it.request, answer, now, yield* random.uuidV4())
@@ -301,9 +342,19 @@ interface Pending {
 const keyOf = ({ principal, tool }: Pick<ApprovalRequest, "principal" | "tool">): string =>
   JSON.stringify([principal, tool])
 
-/** Values too deep to be compared are not the same. */
-const equal = (a: unknown, b: unknown): Effect.Effect<boolean> =>
-  Effect.orElseSucceed(Effect.try(() => canonicalJson(a) === canonicalJson(b)), () => false)
+/** What is too deep to be compared is not the same. */
+const isShown = (request: ApprovalRequest, of: Shown): boolean => {
+  const own = hash(request)
+  return own !== "" && own === ("hash" in of ? of.hash.toLowerCase() : hash(of))
+}
+
+const canonical = (value: unknown): string | undefined => {
+  try {
+    return canonicalJson(value)
+  } catch {
+    return undefined
+  }
+}
 
 const grantOf = (
   request: ApprovalRequest,
@@ -316,7 +367,8 @@ const grantOf = (
   const isKept = remember !== "call" && answer.params === undefined
   if (answer._tag === "ApproveOnce") return undefined
   const isWhole = targets.length === 0 || (answer.scope === "tool" && remember === "tool")
-  const base = { id, principal, tool, grantedAt: now, answer: answer._tag } as const
+  const agentPath = answer.agents === "all" ? [] : request.agentPath
+  const base = { id, principal, tool, agentPath, grantedAt: now, answer: answer._tag } as const
   const about = isWhole ? base : { ...base, targets: targets.map((it) => it.text) }
   if (answer._tag === "ApproveForScope") return isKept ? about : undefined
   const duration = Duration.fromInput(answer.duration as Duration.Input)

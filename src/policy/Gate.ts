@@ -29,7 +29,11 @@ export interface GateCall {
    * could not be found out.
    */
   readonly targets: ReadonlyArray<Target> | undefined
+  /** The tool itself wants a person to allow this call (`needsApproval`). */
+  readonly needsApproval: boolean
   readonly principal: string
+  /** Names of the sub-agents from the root down to the one that calls. */
+  readonly agentPath: ReadonlyArray<string>
   readonly batch: string
   readonly process: string
 }

@@ -55,7 +55,7 @@ export const make = (
         return policy
       }
       return Effect.succeed(Permissions.of({
-        decide: (call) => forTool(call.tool).decide(call.targets),
+        decide: (call) => forTool(call.tool).decide(call.targets, call.needsApproval),
         sees: (tool) => Policy.sees(parsed, tool),
         needsTargets: (tool) => forTool(tool).needsTargets
       }))

@@ -140,10 +140,9 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
     patterns.filter((it) => PermissionPattern.names(it, tool.name))
   const [deny, ask, allow] = [naming(self.deny), naming(self.ask), naming(self.allow)]
   const forbidden = forbiddenBy(self.mode, tool)
-  const rest = self.default === "deny" || self.mode !== "acceptEdits" || !tool.edits
-    ? byDeclaration(self, tool)
-    : allowed
-  const decide = (targets: ReadonlyArray<PermissionPattern.Target> | undefined): Decision => {
+  const editsFreely = self.mode === "acceptEdits" && tool.edits && self.default !== "deny"
+  const rest = editsFreely ? allowed : byDefault(self, tool)
+  const decide: ToolPolicy["decide"] = (targets, needsApproval) => {
     const touching = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
       patterns.find((it) => PermissionPattern.touches(it, tool.name, targets))
     const denied = touching(deny)
@@ -153,15 +152,16 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
     if (asked !== undefined) return { _tag: "Ask", why: `ask ${asked.source}` }
     if (PermissionPattern.covers(allow, tool.name, targets)) return allowed
     const guarded = targets?.find(({ kind }) => kind === "protected")
-    return guarded === undefined || self.default === "deny"
-      ? rest
-      : { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected` }
+    if (guarded !== undefined && self.default !== "deny") {
+      return { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected` }
+    }
+    return needsApproval && !editsFreely ? { _tag: "Ask", why: "the tool needs approval" } : rest
   }
   const needsTargets = tool.guardsTargets || [...deny, ...ask, ...allow].some((it) => it.target !== undefined)
   if (needsTargets) return { decide, needsTargets }
   // without targets every call of the tool is the same to the policy
-  const always = decide([])
-  return { decide: () => always, needsTargets }
+  const [always, approved] = [decide([], false), decide([], true)]
+  return { decide: (_, needsApproval) => needsApproval ? approved : always, needsTargets }
 }
 
 /**
@@ -174,8 +174,9 @@ export interface ToolPolicy {
   /**
    * Says what holds of a call about these targets; `undefined` if they could not
    * be found out: then patterns with a target deny and ask, but do not allow.
+   * `needsApproval` is what the tool says of the call.
    */
-  readonly decide: (targets: ReadonlyArray<PermissionPattern.Target> | undefined) => Decision
+  readonly decide: (targets: ReadonlyArray<PermissionPattern.Target> | undefined, needsApproval: boolean) => Decision
   /** Whether what a call is about matters. */
   readonly needsTargets: boolean
 }
@@ -190,7 +191,7 @@ export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
   if (self.deny.some((it) => it.target === undefined && PermissionPattern.names(it, tool.name))) return false
   if (forbiddenBy(self.mode, tool) !== undefined) return false
   if ([...self.allow, ...self.ask].some((it) => PermissionPattern.names(it, tool.name))) return true
-  return forTool(self, tool).decide([])._tag !== "Deny"
+  return forTool(self, tool).decide([], mayNeedApproval(tool))._tag !== "Deny"
 }
 
 // Utilities
@@ -199,16 +200,14 @@ const allowed: Decision = { _tag: "Allow" }
 
 const forbiddenBy = (mode: Parsed["mode"], tool: RegisteredTool): string | undefined => {
   if (mode === "denyAll") return "every call is denied"
-  if ((mode === "readOnly" || mode === "plan") && tool.class !== "ReadOnly") return "nothing may be changed"
+  if ((mode === "readOnly" || mode === "plan") && !tool.readOnly) return "nothing may be changed"
   return mode === "offline" && tool.openWorld ? "nothing may reach outside" : undefined
 }
 
-/** What the tool says of itself, then the default. */
-const byDeclaration = (self: Parsed, tool: RegisteredTool): Decision => {
-  // a function that decides per call is not consulted yet: asking is the safe answer
-  if (tool.needsApproval !== undefined && tool.needsApproval !== false) {
-    return { _tag: "Ask", why: "the tool needs approval" }
-  }
+const mayNeedApproval = ({ needsApproval }: RegisteredTool): boolean =>
+  needsApproval !== undefined && needsApproval !== false
+
+const byDefault = (self: Parsed, tool: RegisteredTool): Decision => {
   switch (self.default) {
     case "allow":
       return allowed
@@ -217,7 +216,7 @@ const byDeclaration = (self: Parsed, tool: RegisteredTool): Decision => {
     case "deny":
       return { _tag: "Deny", rule: "default deny" }
     case "readOnly":
-      if (tool.class !== "ReadOnly") return { _tag: "Deny", rule: "mutating tools need to be allowed" }
+      if (!tool.readOnly) return { _tag: "Deny", rule: "mutating tools need to be allowed" }
       return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allowed
   }
 }

@@ -48,6 +48,8 @@ export class Pools extends Context.Service<Pools, {
   readonly enter: (tickets: ReadonlyArray<Ticket>) => void
   /** Gives back the permits of tool and class, keeps the resource keys. Again does nothing. */
   readonly releasePermits: (ticket: Ticket) => void
+  /** Queues a ticket that gave back its permits for them again; `onReady` is called once it holds them. */
+  readonly reenter: (ticket: Ticket) => void
   /** Refuses, with the reason, whoever waits or comes to wait for a resource key of this ticket, until it leaves. */
   readonly block: (ticket: Ticket, because: string) => void
   /** Gives back everything. Again does nothing. */
@@ -195,8 +197,14 @@ const fromClasses = (
       drain()
     },
     releasePermits: (ticket) => {
+      // one that waits for them does so no longer
+      if (ticket.state === "waiting") ticket.state = "ready"
       const resources = ticket.permits.findIndex((permit) => permit.kind !== "resource")
       if (resources >= 0) release(ticket, resources)
+      drain()
+    },
+    reenter: (ticket) => {
+      advance(ticket)
       drain()
     },
     block: (ticket, because) => {

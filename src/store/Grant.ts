@@ -14,6 +14,8 @@ export interface Grant {
   readonly id: string
   readonly principal: string
   readonly tool: string
+  /** It holds for the agent of this path and its sub-agents; empty: for all. */
+  readonly agentPath: ReadonlyArray<string>
   /** The targets it is about, to the letter; absent: every call of the tool. */
   readonly targets?: ReadonlyArray<string> | undefined
   /** The answer that made it. */
@@ -33,10 +35,15 @@ export interface Grant {
  */
 export const covers = (
   self: Grant,
-  call: { readonly tool: string; readonly targets: ReadonlyArray<{ readonly text: string }> | undefined },
+  call: {
+    readonly tool: string
+    readonly agentPath: ReadonlyArray<string>
+    readonly targets: ReadonlyArray<{ readonly text: string }> | undefined
+  },
   now: number
 ): boolean => {
   if (self.tool !== call.tool || !isOpen(self, now)) return false
+  if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
   if (self.targets === undefined) return true
   const { targets } = self
   return call.targets !== undefined && call.targets.length > 0 &&

@@ -88,9 +88,12 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   // a relative path in it would mean another file
   const isInRoot = cwd === undefined || cwd === "."
   if (isPlain && isInRoot) return [{ text: line }]
-  const exact = isPlain ? line : argv === undefined ? line : JSON.stringify(argv)
+  const exact = isPlain ? line : argv === undefined ? unmarked(line) : `argv: ${JSON.stringify(argv)}`
   return [{ text: isInRoot ? exact : `in ${JSON.stringify(cwd)}: ${exact}`, kind: "exact" }]
 }
+
+/** A line that cannot be taken for one of the other forms of a target. */
+const unmarked = (line: string): string => /^(?:line: |argv: |in ")/.test(line) ? `line: ${line}` : line
 
 /**
  * What a command runs with.

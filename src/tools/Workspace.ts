@@ -95,23 +95,17 @@ export const realPath = Effect.fnUntraced(function*(
 
 /**
  * Gives the key of a path for `ToolAnnotations.Resources`: the real path of as
- * much of it as exists, then the rest. Never fails, so that a call that will be
- * refused has a key too.
+ * much of it as exists, then the rest; a link that leads to nothing is what it
+ * leads to. Never fails, so that a call that will be refused has a key too.
  *
  * @category paths
  * @since 0.1.0
  */
-export const resourceKey = Effect.fnUntraced(function*(self: Workspace, path: string): Effect.fn.Return<string> {
-  const absolute = yield* Effect.orElseSucceed(locate(self, path), () => NodePath.resolve(self.root, path))
-  let existing = absolute
-  while (true) {
-    const current = existing
-    const real = yield* Effect.option(WorkspaceFailure.attempt(path, () => NodeFsPromises.realpath(current)))
-    if (real._tag === "Some") return NodePath.join(real.value, NodePath.relative(current, absolute))
-    existing = NodePath.dirname(current)
-    if (existing === current) return absolute
-  }
-})
+export const resourceKey = (self: Workspace, path: string): Effect.Effect<string> =>
+  Effect.flatMap(
+    Effect.orElseSucceed(locate(self, path), () => NodePath.resolve(self.root, path)),
+    (absolute) => follow(absolute, 40)
+  )
 
 /**
  * Gives a path inside the root as results show it: relative, with `/`; the root is `.`.
@@ -149,6 +143,24 @@ export const outside = (path: string): WorkspaceFailure.WorkspaceFailure =>
 // -----------------------------------------------------------------------------
 // Utilities
 // -----------------------------------------------------------------------------
+
+/** The real path of what exists of a path, then the rest, through at most so many links that lead to nothing. */
+const follow = Effect.fnUntraced(function*(absolute: string, links: number): Effect.fn.Return<string> {
+  let existing = absolute
+  while (true) {
+    const current = existing
+    const real = yield* Effect.option(WorkspaceFailure.attempt(current, () => NodeFsPromises.realpath(current)))
+    const rest = NodePath.relative(current, absolute)
+    if (real._tag === "Some") return NodePath.join(real.value, rest)
+    const link = yield* Effect.option(WorkspaceFailure.attempt(current, () => NodeFsPromises.readlink(current)))
+    if (link._tag === "Some" && links > 0) {
+      const folder = yield* follow(NodePath.dirname(current), links - 1)
+      return yield* follow(NodePath.resolve(folder, link.value, rest), links - 1)
+    }
+    existing = NodePath.dirname(current)
+    if (existing === current) return absolute
+  }
+})
 
 const wrongRoot = (problem: string): ConfigurationError =>
   new ConfigurationError({

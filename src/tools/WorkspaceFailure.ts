@@ -37,6 +37,10 @@ export const WorkspaceFailure = Schema.Struct({
     "InvalidRange",
     /** The regular expression or the glob cannot be used. */
     "InvalidPattern",
+    /** The text to replace is not in the file, not unique, or the same as the new one. */
+    "InvalidEdit",
+    /** The file is too large to be read as a whole. */
+    "TooLarge",
     /** The command cannot be run as it was given. */
     "InvalidCommand",
     /** The path changed while the tool worked on it. */

@@ -1,6 +1,6 @@
 /**
  * Tools over a root folder: `read_file`, `list_directory`, `search_text`,
- * `write_file` and `run_command`.
+ * `write_file`, `edit_file` and `run_command`.
  *
  * The file tools cannot leave the root, through links neither. `run_command`
  * can: it starts in the root and is not confined to it.
@@ -34,11 +34,14 @@ import * as Result from "effect/Result"
 import * as NodePath from "node:path"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as EditFile from "./EditFile.ts"
+import * as FileWriter from "./FileWriter.ts"
 import * as ListDirectory from "./ListDirectory.ts"
 import * as ReadFile from "./ReadFile.ts"
 import * as RunCommand from "./RunCommand.ts"
 import * as SearchText from "./SearchText.ts"
 import * as Workspace from "./Workspace.ts"
+import type { WorkspaceFailure } from "./WorkspaceFailure.ts"
 import * as WriteFile from "./WriteFile.ts"
 
 /**
@@ -90,12 +93,12 @@ export const defaultEnvironment: ReadonlyArray<string> = [
 ]
 
 /**
- * The five tools.
+ * The tools.
  *
  * **Gotchas**
  *
- * Without a root there are no resource keys, so `write_file` of this toolkit
- * runs alone. The toolkit of `make` has them, and its writers of different
+ * Without a root there are no resource keys, so `write_file` and `edit_file` of
+ * this toolkit run alone, and nothing is known of what they would write. The toolkit of `make` has them, and its writers of different
  * files run at once.
  *
  * @category tools
@@ -106,11 +109,12 @@ export const toolkit = Toolkit.make(
   ListDirectory.tool,
   SearchText.tool,
   WriteFile.tool,
+  EditFile.tool,
   RunCommand.tool
 )
 
 /**
- * Handlers of the five tools.
+ * Handlers of the tools.
  *
  * @category models
  * @since 0.1.0
@@ -118,7 +122,7 @@ export const toolkit = Toolkit.make(
 export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
 
 /**
- * Layer with the handlers of the five tools over a root folder.
+ * Layer with the handlers of the tools over a root folder.
  *
  * **Details**
  *
@@ -136,6 +140,7 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
       list_directory: ListDirectory.make(workspace),
       search_text: SearchText.make(workspace),
       write_file: WriteFile.make(workspace),
+      edit_file: EditFile.make(workspace),
       run_command: RunCommand.make(workspace, command)
     })
   }))
@@ -144,7 +149,8 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
  * Makes the toolkit and the handlers for a root folder; the file tools declare
  * the real paths they touch (`ToolAnnotations.Resources`) and for policies the
  * same relative to the root (`ToolAnnotations.Targets`), with what lies in a
- * `.git` protected. A command is a target if it is plain words.
+ * `.git` protected. What would be written can be seen before
+ * (`ToolAnnotations.Preview`). A command is a target if it is plain words.
  *
  * @category constructors
  * @since 0.1.0
@@ -157,12 +163,27 @@ export const make = (options: Options): {
   const targets = targetsOf(options.root, options.protect ?? [])
   const onPaths = <T extends { readonly annotate: Tool.Any["annotate"] }>(tool: T): T =>
     tool.annotate(ToolAnnotations.Resources, resources).annotate(ToolAnnotations.Targets, targets) as unknown as T
+  const writes = <T extends Tool.Any>(
+    tool: T,
+    change: (params: Tool.Parameters<T>) => (before: Uint8Array | undefined) => Effect.Effect<string, WorkspaceFailure>
+  ): T =>
+    onPaths(tool)
+      .annotate(ToolAnnotations.Promoted, true)
+      .annotate(ToolAnnotations.Edits, true)
+      .annotate(ToolAnnotations.Preview, (params) =>
+        Effect.gen(function*() {
+          const workspace = yield* Workspace.make(options.root)
+          const [target] = yield* targets(params)
+          const { path } = params as { readonly path: string }
+          return yield* FileWriter.preview(workspace, path, target!, change(params as Tool.Parameters<T>))
+        })) as unknown as T
   return {
     toolkit: Toolkit.make(
       onPaths(ReadFile.tool),
       onPaths(ListDirectory.tool),
       onPaths(SearchText.tool),
-      onPaths(WriteFile.tool).annotate(ToolAnnotations.Promoted, true).annotate(ToolAnnotations.Edits, true),
+      writes(WriteFile.tool, ({ content }) => () => Effect.succeed(content)),
+      writes(EditFile.tool, (params) => (before) => Effect.map(EditFile.edit(params, before), ({ text }) => text)),
       RunCommand.tool.annotate(ToolAnnotations.Targets, RunCommand.targets)
     ),
     layer: layer(options)

@@ -5,11 +5,32 @@
  */
 
 /**
+ * Checkpoints in a folder, so that another process can undo what this one did.
+ *
+ * @since 0.1.0
+ */
+export * as CheckpointFolder from "./CheckpointFolder.ts"
+
+/**
  * Files and folders that were opened and found to lie inside the root.
  *
  * @since 0.1.0
  */
 export * as Descriptor from "./Descriptor.ts"
+
+/**
+ * The tool `edit_file`: replaces an exact piece of text in a file.
+ *
+ * @since 0.1.0
+ */
+export * as EditFile from "./EditFile.ts"
+
+/**
+ * Writing files of a workspace: the whole content, at once or not at all.
+ *
+ * @since 0.1.0
+ */
+export * as FileWriter from "./FileWriter.ts"
 
 /**
  * The tool `list_directory`: what is in a folder, some levels deep.
@@ -38,6 +59,13 @@ export * as RunCommand from "./RunCommand.ts"
  * @since 0.1.0
  */
 export * as SearchText from "./SearchText.ts"
+
+/**
+ * Brings files of a workspace back to what they were at a checkpoint.
+ *
+ * @since 0.1.0
+ */
+export * as Undo from "./Undo.ts"
 
 /**
  * A root folder that paths cannot leave.

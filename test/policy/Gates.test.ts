@@ -306,6 +306,42 @@ describe("Permissions", () => {
         )
     ))
 
+  it.effect("ask where the tool says so of this very call, and where it cannot tell", () => {
+    const asked: Array<unknown> = []
+    const says = (needsApproval: NonNullable<Tool.Any["needsApproval"]>) => ({
+      handler: () => Effect.void,
+      annotate: (tool: Tool.Any) => Object.assign(Object.create(Object.getPrototypeOf(tool)), tool, { needsApproval })
+    })
+    return run(
+      {
+        large: says((params, context) => {
+          asked.push(params, context)
+          return (params as { readonly n: number }).n > 1
+        }),
+        effect: says((params) => Effect.succeed((params as { readonly n: number }).n > 3)),
+        throws: says(() => {
+          throw new Error("broken")
+        }),
+        dies: says(() => Effect.die("broken")),
+        hangs: says(() => Effect.never)
+      },
+      { policy: { default: "allow" }, mode: "parallel" },
+      ({ process }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeBatch(
+            [["large", { n: 1 }], ["large", { n: 2 }], ["effect", { n: 3 }], ["effect", { n: 4 }]].map((
+              [name, params],
+              n
+            ) => call(String(n), name as string, params))
+          )
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "PermissionDenied", "Succeeded", "PermissionDenied"])
+          assert.deepStrictEqual(asked.slice(0, 2), [{ n: 1 }, { toolCallId: "0", messages: [] }])
+          const broken = yield* process.executeBatch(calls("throws", "dies", "hangs"))
+          assert.deepStrictEqual(tags(broken), Array(3).fill("PermissionDenied"))
+        })
+    )
+  })
+
   it.effect("say that nobody is there where a person would be asked", () =>
     run(
       tools,

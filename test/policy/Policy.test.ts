@@ -18,13 +18,17 @@ const tool = (name: string, more: Partial<ToolHandlers.RegisteredTool> = {}) =>
     openWorld: false,
     edits: false,
     guardsTargets: false,
+    readOnly: more?.class === "ReadOnly",
     ...more
   }) as ToolHandlers.RegisteredTool
 
 const parsed = (policy: Policy.Policy) => Result.getOrThrow(Policy.parse(policy))
 
 const decide = (policy: Policy.Policy, it: ToolHandlers.RegisteredTool, targets?: ReadonlyArray<string>) =>
-  Policy.forTool(parsed(policy), { ...it, guardsTargets: true }).decide(targets?.map((text) => ({ text })))._tag
+  Policy.forTool(parsed(policy), { ...it, guardsTargets: true }).decide(
+    targets?.map((text) => ({ text })),
+    it.needsApproval === true
+  )._tag
 
 describe("a wildcard", () => {
   /** The meaning of a pattern, spelt out. */
@@ -176,7 +180,7 @@ describe("a policy", () => {
       const decision = Policy.forTool(parsed(policy), tool("w", { guardsTargets: true, edits: true })).decide([
         { text: "src/a" },
         { text: ".git/config", kind: "protected" }
-      ])
+      ], false)
       assert.strictEqual(decision._tag, "Ask", JSON.stringify(policy))
     }
   })
@@ -185,15 +189,18 @@ describe("a policy", () => {
     const shell = [{ text: "git status; rm x", kind: "exact" }] as const
     assert.strictEqual(
       Policy.forTool(parsed({ allow: ["w(git status*)", "w(*)"], default: "ask" }), tool("w", { guardsTargets: true }))
-        .decide(shell)._tag,
+        .decide(shell, false)._tag,
       "Ask"
     )
     assert.strictEqual(
-      Policy.forTool(parsed({ allow: ["w"] }), tool("w", { guardsTargets: true })).decide(shell)._tag,
+      Policy.forTool(parsed({ allow: ["w"] }), tool("w", { guardsTargets: true })).decide(shell, false)._tag,
       "Allow"
     )
     assert.strictEqual(
-      Policy.forTool(parsed({ allow: ["w"], deny: ["w(*rm *)"] }), tool("w", { guardsTargets: true })).decide(shell)
+      Policy.forTool(parsed({ allow: ["w"], deny: ["w(*rm *)"] }), tool("w", { guardsTargets: true })).decide(
+        shell,
+        false
+      )
         ._tag,
       "Deny"
     )

@@ -342,7 +342,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         Effect.gen(function*() {
           const ids = (principal: string, now: number) =>
             Effect.map(settleAnswer(raw.grants(principal, now)), (all) => all.map((it) => it.id))
-          const base = { tool: "t", answer: "ApproveForScope", grantedAt: 0 } as const
+          const base = { tool: "t", agentPath: [], answer: "ApproveForScope", grantedAt: 0 } as const
           yield* settleAnswer(raw.grant({ ...base, principal: "p", id: "a", targets: ["x"] }))
           yield* settleAnswer(raw.grant({ ...base, principal: "p", id: "b", expiresAt: 1_000 }))
           yield* settleAnswer(raw.grant({ ...base, principal: "q", id: "c" }))

@@ -15,6 +15,7 @@ import {
   Approvals,
   ArtifactStore,
   Attempt,
+  Checkpoints,
   Dedupe,
   EventHub,
   Guards,
@@ -53,6 +54,7 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly guardMillis?: number
   /** Who is asked; nobody if left out. */
   readonly approvals?: Approvals.Approvals["Service"]
+  readonly checkpoints?: Checkpoints.Checkpoints["Service"]
 }
 
 type AnyToolkit = Toolkit.Toolkit<Record<string, Tool.Any>>
@@ -90,6 +92,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
     Layer.isLayer(pools) ? pools as Layer.Layer<Pools.Pools> : Pools.layer(pools as Pools.Options | undefined),
     options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals),
+    options.checkpoints === undefined ? Layer.empty : Layer.succeed(Checkpoints.Checkpoints, options.checkpoints),
     Layer.sync(StateStore.StateStore, () => options.store ?? StateStore.makeMemory()),
     artifacts === false
       ? Layer.empty

@@ -33,6 +33,7 @@ describe("WorkspaceTools", () => {
       ["list_directory", true, false, true, closed, false],
       ["search_text", true, false, true, closed, false],
       ["write_file", false, true, true, closed, true],
+      ["edit_file", false, true, false, closed, true],
       ["run_command", false, true, false, open, false]
     ])
   })

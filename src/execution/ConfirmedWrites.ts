@@ -1,0 +1,267 @@
+/**
+ * Writes that people see before they happen: the preview of a call, questions
+ * from inside a running handler, and what is looked at once more when the write
+ * commits.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Semaphore from "effect/Semaphore"
+import * as FileChange from "../FileChange.ts"
+import { clip } from "../internal/clip.ts"
+import * as Detached from "../internal/detached.ts"
+import type { Preview } from "../policy/Approvals.ts"
+import * as Permissions from "../policy/Permissions.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { Calls } from "./Calls.ts"
+import type { CallState } from "./CallState.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+
+/**
+ * Says what a write does to files.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Previewing = Effect.Effect<ReadonlyArray<FileChange.FileChange>, unknown>
+
+/**
+ * A preview that a person has seen, and the files it was made of.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Shown {
+  readonly again: Previewing
+  readonly fingerprint: string
+}
+
+/**
+ * A preview, or why there is none.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Previewed {
+  readonly preview: Preview
+  readonly shown: Shown | undefined
+}
+
+/** Milliseconds that a preview may take. */
+const previewMillis = 5_000
+
+/** Milliseconds that keeping a checkpoint may take. */
+const storeMillis = 5_000
+
+/**
+ * Gives what a call would write, if its tool can tell, for people to see.
+ * Without one it says why.
+ *
+ * @category previews
+ * @since 0.1.0
+ */
+export const preview = (
+  call: CallState,
+  millis: number
+): Effect.Effect<Previewed> => {
+  const { context, preview } = call.tool!
+  const again = Effect.provideContext(Effect.suspend(() => preview!(call.gateCall!.params)), context)
+  return Effect.map(Detached.within(show(again), Math.min(previewMillis, millis)), (exit) => {
+    if (exit === undefined) return without("it could not be found out in time")
+    return Exit.isSuccess(exit) ? exit.value : without(reasonOf(exit.cause))
+  })
+}
+
+/** Runs a preview and gives its diff, the files it is about, and how to make it once more. */
+const show = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E>) =>
+  Effect.map(again, (changes) => {
+    const preview: Preview = { _tag: "Diff", diff: FileChange.diff(changes) }
+    return { changes, preview, shown: { again, fingerprint: FileChange.fingerprint(changes) } }
+  })
+
+/**
+ * Notes a call that changes things without saying which files: it cannot be
+ * undone, and whoever undoes something is told.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const noteUncovered = (
+  { checkpoints, principal }: Engine,
+  { batch }: ProcessState,
+  { call, isCheckpointed, tool }: CallState
+): Effect.Effect<void> | undefined =>
+  checkpoints === undefined || isCheckpointed || tool!.readOnly || tool!.preview !== undefined
+    ? undefined
+    : Effect.ignore(
+      Effect.suspend(() =>
+        checkpoints.save({ principal, batch: batch.id, callId: call.id, tool: tool!.name, files: [] })
+      )
+    )
+
+/**
+ * The writes of one running call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Writes {
+  private readonly engine: Engine
+  private readonly process: ProcessState
+  private readonly calls: Calls
+  private readonly call: CallState
+  private readonly attempt: Attempt
+  /** One write at a time is asked about. */
+  private readonly asking = Semaphore.makeUnsafe(1)
+  /** Seen by people, and not made yet. */
+  private readonly confirmed: Array<Shown> = []
+  /** The first write has been looked at. */
+  private isPrepared = false
+
+  constructor(engine: Engine, process: ProcessState, calls: Calls, call: CallState, attempt: Attempt) {
+    this.engine = engine
+    this.process = process
+    this.calls = calls
+    this.call = call
+    this.attempt = attempt
+  }
+
+  /** A write, behind a last look at what people have seen of it, and with what is there before kept. */
+  prepared<A, E, R>(write: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => {
+      const { attempt, call, engine, process } = this
+      const isFirst = !this.isPrepared
+      this.isPrepared = true
+      const confirmed = this.confirmed.splice(0)
+      const shown = isFirst && call.shown !== undefined ? [call.shown, ...confirmed] : confirmed
+      const isKept = engine.checkpoints !== undefined && isFirst && call.tool!.preview !== undefined
+      if (shown.length === 0 && !isKept) return write
+      return Effect.flatMap(prepare(engine, process, call, shown), (prepared) => {
+        if ("error" in prepared) {
+          attempt.refuseWrite(prepared, sentenceOf(prepared))
+          return Effect.interrupt
+        }
+        return Effect.onError(write, () => {
+          // another try is looked at like this one
+          this.isPrepared = !isFirst
+          this.confirmed.push(...confirmed)
+          return prepared.undo
+        })
+      })
+    })
+  }
+
+  /** Lets the policy decide about a write, asks where it says so, and ends once it may happen. */
+  confirm<E, R>(
+    preview: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E, R>
+  ): Effect.Effect<void, E, R> {
+    return this.asking.withPermits(1)(
+      Effect.contextWith((context: Context.Context<R>) =>
+        Effect.flatMap(
+          show(Effect.provideContext(preview, context)),
+          ({ changes, preview, shown }) =>
+            Effect.map(this.allowed(changes, preview), () => void this.confirmed.push(shown))
+        )
+      )
+    )
+  }
+
+  private allowed(changes: ReadonlyArray<FileChange.FileChange>, preview: Preview): Effect.Effect<void> {
+    const { attempt, call, calls, engine: { permissions } } = this
+    const targets = changes.map(({ kind, path }) => ({ text: path, kind }))
+    const gateCall = { ...call.gateCall!, targets }
+    const refused = Permissions.check(permissions, gateCall)
+    if (refused?._tag === "PolicyDenied") {
+      attempt.stop({ _tag: "Denied", reason: { _tag: "WriteDenied", by: "policy", reason: refused.rule } })
+      return Effect.interrupt
+    }
+    const asks = Permissions.asks(permissions, gateCall, call.rules!.consent)
+    if (asks === undefined) return Effect.void
+    const known = calls.questions.grantFor(call, asks, targets)
+    return Effect.flatMap(
+      "wait" in known ? known.wait : Effect.succeed(known.grant),
+      (grant) =>
+        grant !== undefined ? Effect.void : Effect.callback<void>((resume) => {
+          attempt.atEnd(() => resume(Effect.interrupt))
+          // it may have been stopped while the store was asked
+          if (!attempt.isOver) calls.questions.confirm(call, { ...asks, targets, preview }, () => resume(Effect.void))
+        })
+    )
+  }
+}
+
+// Utilities
+
+const without = (because: string) => ({ preview: { _tag: "None", because } as const, shown: undefined })
+
+/** What a tool says of a write that it cannot preview; of a defect nothing. */
+const reasonOf = (cause: Cause.Cause<unknown>): string => {
+  const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
+  const message = typeof failure === "object" && failure !== null && "message" in failure ? failure.message : failure
+  return typeof message === "string" ? message : "the tool could not tell"
+}
+
+/** Why a write may not happen. */
+type Problem =
+  | { readonly error: "ChangedMeanwhile"; readonly paths: ReadonlyArray<string> }
+  | { readonly error: "NotKept"; readonly message: string }
+
+/**
+ * Looks at what was shown once more and keeps what is there before the write:
+ * `undo` forgets that if the write does not happen.
+ */
+const prepare = Effect.fnUntraced(function*(
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  shown: ReadonlyArray<Shown>
+): Effect.fn.Return<Problem | { readonly undo: Effect.Effect<void> }> {
+  const { checkpoints } = engine
+  const { context, preview } = call.tool!
+  const { params, principal } = call.gateCall!
+  const files: Array<FileChange.FileChange> = []
+  for (const { again, fingerprint } of shown) {
+    const now = yield* Detached.within(again, previewMillis)
+    const changes = now !== undefined && Exit.isSuccess(now) ? now.value : []
+    if (FileChange.fingerprint(changes) !== fingerprint) {
+      return { error: "ChangedMeanwhile", paths: changes.map((it) => it.path) }
+    }
+    files.push(...changes)
+  }
+  if (checkpoints === undefined) return { undo: Effect.void }
+  if (shown.length === 0 && preview !== undefined) {
+    // nobody had to be asked
+    const own = yield* Detached.within(
+      Effect.provideContext(Effect.suspend(() => preview(params)), context),
+      previewMillis
+    )
+    if (own === undefined || Exit.isFailure(own)) {
+      return { error: "NotKept", message: "what is there now could not be read, so it could not be undone" }
+    }
+    files.push(...own.value)
+  }
+  if (files.length === 0) return { undo: Effect.void }
+  const saving = checkpoints.save({
+    principal,
+    batch: process.batch.id,
+    callId: call.call.id,
+    tool: call.tool!.name,
+    files
+  })
+  const saved = yield* Detached.within(saving, storeMillis)
+  if (saved === undefined) return { error: "NotKept", message: "what is there now could not be kept in time" }
+  if (Exit.isFailure(saved)) return { error: "NotKept", message: "what is there now could not be kept for undoing it" }
+  call.isCheckpointed = true
+  return { undo: Effect.ignore(Effect.suspend(() => checkpoints.forget(saved.value))) }
+})
+
+const sentenceOf = (problem: Problem): string =>
+  problem.error === "NotKept"
+    ? `${problem.message}. Nothing was written.`
+    : `${
+      problem.paths.map((path) => `"${clip(path, 200)}"`).join(", ") || "what it writes to"
+    } changed after the change was shown to a person. Nothing was written; look again and ask for the change anew.`

@@ -1,0 +1,243 @@
+/**
+ * What was in files before tools wrote to them, kept so that it can be undone.
+ *
+ * An executor that finds this service in its context keeps the files of every
+ * previewed or confirmed write right before it, and notes calls that change
+ * things without saying what. Bringing files back is for those who know them
+ * (`tools/Undo` for a workspace).
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as FileChange from "../FileChange.ts"
+
+/**
+ * Schema of a checkpoint.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Checkpoint = Schema.Struct({
+  /** Sorts by age. */
+  id: Schema.String,
+  principal: Schema.String,
+  batch: Schema.String,
+  callId: Schema.String,
+  tool: Schema.String,
+  /** Epoch milliseconds. */
+  at: Schema.Finite,
+  /** Empty: the call changed things, or may have, and did not say which. */
+  files: Schema.Array(Schema.Struct({
+    path: Schema.String,
+    /** SHA-256 of the content before; empty: there was no file. */
+    before: Schema.String,
+    /** SHA-256 of the content that was written; empty: the file was removed. */
+    after: Schema.String,
+    /** Bytes of the content before. */
+    size: Schema.Finite,
+    /** The content before is kept; one over the bound is not. */
+    isKept: Schema.Boolean
+  }))
+})
+
+/**
+ * A point to go back to: the files of one write as they were before it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Checkpoint = typeof Checkpoint.Type
+
+/**
+ * What is kept, and of which call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Write extends Pick<Checkpoint, "principal" | "batch" | "callId" | "tool"> {
+  readonly files: ReadonlyArray<FileChange.FileChange>
+}
+
+/**
+ * Error of a checkpoint that cannot be kept or read.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect-tool-executor/CheckpointError")(
+  "CheckpointError",
+  {
+    /** `NotFound`: unknown, forgotten or too old. `NotKept`: the content was over the bound. `Store`: it cannot be reached. */
+    reason: Schema.Literals(["NotFound", "NotKept", "Store"]),
+    id: Schema.String,
+    cause: Schema.optionalKey(Schema.Defect())
+  }
+) {
+  override get message(): string {
+    switch (this.reason) {
+      case "NotFound":
+        return `There is no checkpoint ${this.id}: it is unknown, was undone or is too old.`
+      case "NotKept":
+        return `Checkpoint ${this.id} does not hold that content: it was too large.`
+      case "Store":
+        return `The checkpoints cannot be reached.`
+    }
+  }
+}
+
+/**
+ * The checkpoints.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Checkpoints extends Context.Service<Checkpoints, {
+  /** Keeps what is there before a write. */
+  readonly save: (write: Write) => Effect.Effect<Checkpoint, CheckpointError>
+  /** The checkpoints of a principal, newest first. */
+  readonly list: (principal: string) => Effect.Effect<ReadonlyArray<Checkpoint>, CheckpointError>
+  /** The content of a file of a checkpoint; `undefined` if there was no file. */
+  readonly content: (
+    checkpoint: Checkpoint,
+    path: string
+  ) => Effect.Effect<Uint8Array | undefined, CheckpointError>
+  /** Forgets a checkpoint: its write did not happen, or is undone. */
+  readonly forget: (checkpoint: Checkpoint) => Effect.Effect<void, CheckpointError>
+}>()("effect-tool-executor/output/Checkpoints") {}
+
+/**
+ * Bounds of what is kept.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Bytes of contents, of all principals; the oldest checkpoints go first. Default 100,000,000. */
+  readonly maxBytes?: number | undefined
+  /** How long a checkpoint is kept. Default 7 days. */
+  readonly maxAge?: Duration.Input | undefined
+}
+
+/**
+ * The bounds with their defaults. A file is kept if it has at most a quarter of
+ * all bytes.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export const boundsOf = (options?: Options): {
+  readonly maxBytes: number
+  readonly maxFileBytes: number
+  readonly maxAgeMillis: number
+} => {
+  const maxBytes = options?.maxBytes ?? 100_000_000
+  return {
+    maxBytes,
+    maxFileBytes: maxBytes / 4,
+    maxAgeMillis: Duration.toMillis(Duration.fromInputUnsafe(options?.maxAge ?? "7 days"))
+  }
+}
+
+/**
+ * Gives the checkpoint of a write, for drivers: its id and hashes, and which
+ * contents are to be kept.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const describe = Effect.fnUntraced(function*(
+  { files, ...of }: Write,
+  maxFileBytes: number
+): Effect.fn.Return<Checkpoint> {
+  const at = yield* Clock.currentTimeMillis
+  const { uuidV4 } = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
+  const random = yield* uuidV4()
+  return {
+    ...of,
+    id: `${at.toString(36).padStart(9, "0")}-${random.slice(0, 8)}`,
+    at,
+    files: files.map(({ after, before, path }) => {
+      const size = before === undefined ? 0 : FileChange.bytesOf(before).length
+      const hashes = { before: FileChange.hashOf(before), after: FileChange.hashOf(after) }
+      return { path, ...hashes, size, isKept: size <= maxFileBytes }
+    })
+  }
+})
+
+/**
+ * Gives the checkpoints that have to go, oldest first, so that the rest is
+ * within the bounds.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const surplus = (
+  all: ReadonlyArray<Checkpoint>,
+  bounds: ReturnType<typeof boundsOf>,
+  now: number
+): ReadonlyArray<Checkpoint> => {
+  let bytes = all.reduce((sum, it) => sum + bytesOf(it), 0)
+  const oldest = all.toSorted((a, b) => a.id < b.id ? -1 : 1)
+  return oldest.filter((it, index) => {
+    const isOver = now - it.at >= bounds.maxAgeMillis || bytes > bounds.maxBytes || oldest.length - index > maxCount
+    if (isOver) bytes -= bytesOf(it)
+    return isOver
+  })
+}
+
+/**
+ * Layer that keeps checkpoints in memory.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
+  Layer.sync(Checkpoints, () => {
+    const bounds = boundsOf(options)
+    const kept = new Map<string, { readonly checkpoint: Checkpoint; readonly contents: Map<string, Uint8Array> }>()
+    const find = ({ id }: Checkpoint) => {
+      const found = kept.get(id)
+      return found === undefined ? Effect.fail(new CheckpointError({ reason: "NotFound", id })) : Effect.succeed(found)
+    }
+    const prune = Effect.map(Clock.currentTimeMillis, (now) => {
+      const all = Array.from(kept.values(), ({ checkpoint }) => checkpoint)
+      for (const { id } of surplus(all, bounds, now)) kept.delete(id)
+    })
+    return Checkpoints.of({
+      save: Effect.fnUntraced(function*(write) {
+        const checkpoint = yield* describe(write, bounds.maxFileBytes)
+        const contents = new Map<string, Uint8Array>()
+        for (const [index, { before, path }] of write.files.entries()) {
+          if (before !== undefined && checkpoint.files[index]!.isKept) contents.set(path, FileChange.bytesOf(before))
+        }
+        kept.set(checkpoint.id, { checkpoint, contents })
+        yield* prune
+        return checkpoint
+      }),
+      list: (principal) =>
+        Effect.map(prune, () =>
+          Array.from(kept.values(), ({ checkpoint }) => checkpoint)
+            .filter((it) => it.principal === principal)
+            .reverse()),
+      content: Effect.fnUntraced(function*(checkpoint, path) {
+        const { contents } = yield* find(checkpoint)
+        const file = checkpoint.files.find((it) => it.path === path)
+        if (file?.isKept === false) return yield* new CheckpointError({ reason: "NotKept", id: checkpoint.id })
+        return contents.get(path)
+      }),
+      forget: (checkpoint) => Effect.sync(() => void kept.delete(checkpoint.id))
+    })
+  })
+
+// Utilities
+
+/** So many calls are remembered, those without contents included. */
+const maxCount = 1_000
+
+const bytesOf = ({ files }: Checkpoint): number => files.reduce((sum, it) => sum + (it.isKept ? it.size : 0), 0)

@@ -1,0 +1,126 @@
+/**
+ * The tool `edit_file`: replaces an exact piece of text in a file.
+ *
+ * @since 0.1.0
+ */
+import * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as FileWriter from "./FileWriter.ts"
+import type * as Workspace from "./Workspace.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * The tool `edit_file`.
+ *
+ * **Gotchas**
+ *
+ * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so
+ * the resource keys that let writers of different files run at once.
+ *
+ * @category tools
+ * @since 0.1.0
+ */
+export const tool = Tool.make("edit_file", {
+  description:
+    "Replaces a piece of text in a file of the workspace. oldText has to be in the file exactly once, to the letter, " +
+    "with its white space; give enough lines around it to make it unique, or set replaceAll.",
+  parameters: Schema.Struct({
+    path: Schema.String.annotate({ description: "Path of the file, relative to the workspace root" }),
+    oldText: Schema.String.annotate({ description: "The text to replace, exactly as it is in the file" }),
+    newText: Schema.String.annotate({ description: "The text that takes its place; may be empty" }),
+    replaceAll: Schema.optionalKey(
+      Schema.Boolean.annotate({ description: "Whether to replace every occurrence; default false" })
+    )
+  }),
+  success: Schema.Struct({
+    path: Schema.String,
+    /** How many occurrences were replaced. */
+    replacements: Schema.Int,
+    bytesWritten: Schema.Int
+  }),
+  failure: WorkspaceFailure.WorkspaceFailure
+})
+  .annotate(Tool.Title, "Edit file")
+  .annotate(Tool.Readonly, false)
+  .annotate(Tool.Destructive, true)
+  .annotate(Tool.Idempotent, false)
+  .annotate(Tool.OpenWorld, false)
+
+/**
+ * Makes the handler of `edit_file` for a workspace.
+ *
+ * **Details**
+ *
+ * Fails with `InvalidEdit` where `oldText` is not there, is there more than once
+ * without `replaceAll`, is empty or equals `newText`; with `BinaryFile` where the
+ * file is no UTF-8; with `ChangedMeanwhile` where the file changed between reading
+ * and writing. A byte order mark and line ends stay as they are.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (
+  workspace: Workspace.Workspace
+): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
+  Tool.Success<typeof tool>,
+  WorkspaceFailure.WorkspaceFailure
+> =>
+  Effect.fnUntraced(function*(params) {
+    const before = yield* FileWriter.read(workspace, params.path)
+    const { replacements, text } = yield* edit(params, before)
+    const bytes = new TextEncoder().encode(text)
+    const { path } = yield* FileWriter.replace(workspace, params.path, bytes, { expected: before })
+    return { path, replacements, bytesWritten: bytes.length }
+  })
+
+/**
+ * Gives the text of a file after an edit.
+ *
+ * @category editing
+ * @since 0.1.0
+ */
+export const edit = (
+  { newText, oldText, path, replaceAll }: Tool.Parameters<typeof tool>,
+  before: Uint8Array | undefined
+): Effect.Effect<{ readonly text: string; readonly replacements: number }, WorkspaceFailure.WorkspaceFailure> => {
+  const invalid = (message: string) => Effect.fail(WorkspaceFailure.make("InvalidEdit", path, message))
+  if (before === undefined) {
+    return Effect.fail(WorkspaceFailure.fromUnknown({ code: "ENOENT" }, path))
+  }
+  if (oldText === "") return invalid("oldText is empty. Give the text to replace; write_file writes whole files.")
+  if (oldText === newText) return invalid("oldText and newText are the same: nothing would change.")
+  const text = textOf(before)
+  if (text === undefined) {
+    return Effect.fail(
+      WorkspaceFailure.make("BinaryFile", path, "The file is not UTF-8 text. Only text can be edited.")
+    )
+  }
+  const parts = text.split(oldText)
+  const replacements = parts.length - 1
+  if (replacements === 0) {
+    const lineEnds = text.includes("\r\n") && !oldText.includes("\r\n") &&
+      text.includes(oldText.replaceAll("\n", "\r\n"))
+    return invalid(
+      lineEnds
+        ? "oldText is not in the file: its lines end with CR LF. Write \\r\\n in oldText and newText."
+        : "oldText is not in the file. Read the file again and copy the text exactly, white space included."
+    )
+  }
+  if (replacements > 1 && replaceAll !== true) {
+    return invalid(
+      `oldText is in the file ${replacements} times. Give more of the lines around it, or set replaceAll.`
+    )
+  }
+  return Effect.succeed({ text: parts.join(newText), replacements })
+}
+
+// Utilities
+
+const textOf = (bytes: Uint8Array): string | undefined => {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,284 @@
+/**
+ * Writing files of a workspace: the whole content, at once or not at all.
+ *
+ * The content goes to a temporary file beside the target; renaming it over the
+ * target is the write. The folder is held open meanwhile, so that a folder
+ * swapped for a link takes nothing along.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
+import type * as NodeFs from "node:fs"
+import { constants } from "node:fs"
+import * as NodeFsPromises from "node:fs/promises"
+import * as NodePath from "node:path"
+import type { FileChange } from "../FileChange.ts"
+import * as ToolContext from "../ToolContext.ts"
+import * as Descriptor from "./Descriptor.ts"
+import * as Workspace from "./Workspace.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * Bytes of the largest file that is read as a whole, to edit it or to show what
+ * changes.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxBytes = 10_000_000
+
+/**
+ * Gives the whole content of a file; `undefined` where there is none. Fails
+ * where it has more than `maxBytes`.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = Effect.fnUntraced(
+  function*(
+    workspace: Workspace.Workspace,
+    path: string
+  ): Effect.fn.Return<Uint8Array | undefined, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+    const { real, stats } = yield* findTarget(workspace, path)
+    if (stats === undefined) return undefined
+    const file = yield* Descriptor.openReal(workspace, real, "file", path)
+    const chunks: Array<Buffer> = []
+    let size = 0
+    yield* Descriptor.readChunks(file, path, (chunk) => {
+      size += chunk.length
+      chunks.push(Buffer.from(chunk))
+      return size <= maxBytes
+    })
+    return size <= maxBytes
+      ? Buffer.concat(chunks)
+      : yield* Effect.fail(
+        WorkspaceFailure.make("TooLarge", path, `The file has more than ${maxBytes} bytes. Use another way for it.`)
+      )
+  },
+  Effect.scoped
+)
+
+/**
+ * Tells what a write would change (`ToolAnnotations.Preview`), with the path as
+ * policies know it (`ToolAnnotations.Targets`).
+ *
+ * @category previews
+ * @since 0.1.0
+ */
+export const preview = <E>(
+  workspace: Workspace.Workspace,
+  path: string,
+  target: Pick<FileChange, "kind"> & { readonly text: string },
+  change: (before: Uint8Array | undefined) => Effect.Effect<string, E>
+): Effect.Effect<ReadonlyArray<FileChange>, E | WorkspaceFailure.WorkspaceFailure> =>
+  Effect.gen(function*() {
+    const before = yield* read(workspace, path)
+    return [{ path: target.text, kind: target.kind, before, after: yield* change(before) }]
+  })
+
+/**
+ * Replaces the content of a file, or makes it, through `ToolContext.commit`.
+ *
+ * **Details**
+ *
+ * With `expected` the file must have that content when the write commits, else
+ * it fails with `ChangedMeanwhile`. A write that fails or is interrupted before
+ * its commit leaves neither a temporary file nor a folder it made. Mode and,
+ * where permitted, owner of the file stay; hard links, extended attributes and
+ * access lists do not.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const replace = Effect.fnUntraced(
+  function*(
+    workspace: Workspace.Workspace,
+    path: string,
+    bytes: Uint8Array,
+    options: { readonly createDirectories?: boolean | undefined; readonly expected?: Uint8Array | undefined }
+  ): Effect.fn.Return<
+    { readonly path: string; readonly created: boolean },
+    WorkspaceFailure.WorkspaceFailure,
+    Scope.Scope
+  > {
+    const context = yield* ToolContext.ToolContext
+    const target = yield* findTarget(workspace, path)
+    const folder = yield* openFolder(workspace, NodePath.dirname(target.real), path, options.createDirectories === true)
+    const name = NodePath.basename(target.real)
+    const temporary = yield* prepare(folder, path, bytes, target.stats)
+    const { expected } = options
+    const isExpected = expected === undefined ? Effect.succeed(true) : Effect.map(
+      read(workspace, path),
+      (now) => now !== undefined && Buffer.compare(now, expected) === 0
+    )
+    const rename = WorkspaceFailure.attempt(
+      path,
+      () => NodeFsPromises.rename(temporary, NodePath.join(folder.pinned, name))
+    )
+    yield* context.commit(Effect.uninterruptible(Effect.flatMap(isExpected, (it) =>
+      it ? rename : Effect.fail(
+        WorkspaceFailure.make("ChangedMeanwhile", path, "The file changed meanwhile. Read it again and retry.")
+      ))))
+    // The name itself reaches the disk with its folder; the content already did.
+    yield* Effect.ignore(WorkspaceFailure.attempt(path, () => folder.handle.sync()))
+    return {
+      path: Workspace.display(workspace, NodePath.join(folder.real, name)),
+      created: target.stats === undefined
+    }
+  },
+  Effect.scoped
+)
+
+/**
+ * Removes a file.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const remove = Effect.fnUntraced(
+  function*(
+    workspace: Workspace.Workspace,
+    path: string
+  ): Effect.fn.Return<void, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+    const { real } = yield* findTarget(workspace, path)
+    const folder = yield* openFolder(workspace, NodePath.dirname(real), path, false)
+    yield* WorkspaceFailure.attempt(
+      path,
+      () => NodeFsPromises.unlink(NodePath.join(folder.pinned, NodePath.basename(real)))
+    )
+  },
+  Effect.scoped
+)
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+/** The path to write to, real where the file exists, and the stats of the file that is there. */
+const findTarget = Effect.fnUntraced(function*(
+  workspace: Workspace.Workspace,
+  path: string
+): Effect.fn.Return<
+  { readonly real: string; readonly stats: NodeFs.Stats | undefined },
+  WorkspaceFailure.WorkspaceFailure
+> {
+  const absolute = yield* Workspace.locate(workspace, path)
+  if (path.endsWith("/") || absolute === workspace.root) {
+    return yield* Effect.fail(WorkspaceFailure.fromUnknown({ code: "EISDIR" }, path))
+  }
+  const existing = yield* Effect.result(Workspace.realPath(workspace, path))
+  if (existing._tag === "Success") {
+    const real = existing.success
+    const stats = yield* WorkspaceFailure.attempt(path, () => NodeFsPromises.lstat(real))
+    if (!stats.isFile()) {
+      return yield* Effect.fail(WorkspaceFailure.fromUnknown({ code: stats.isDirectory() ? "EISDIR" : "ENXIO" }, path))
+    }
+    // A rename would replace a write-protected file all the same.
+    yield* WorkspaceFailure.attempt(path, () => NodeFsPromises.access(real, constants.W_OK))
+    return { real, stats }
+  }
+  if (existing.failure.error !== "NotFound") return yield* Effect.fail(existing.failure)
+  const link = yield* Effect.option(WorkspaceFailure.attempt(path, () => NodeFsPromises.lstat(absolute)))
+  if (link._tag === "Some") {
+    const message = "It is a link to something that does not exist. Write to the path of the file itself."
+    return yield* Effect.fail(WorkspaceFailure.make("NotFound", path, message))
+  }
+  return { real: absolute, stats: undefined }
+})
+
+/** Opens the folder of the target, making what is missing if asked; what was made goes again if the write fails. */
+const openFolder = Effect.fnUntraced(function*(
+  workspace: Workspace.Workspace,
+  folder: string,
+  path: string,
+  create: boolean
+): Effect.fn.Return<Descriptor.Descriptor, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+  const missing: Array<string> = []
+  let at = folder
+  let existing = yield* Effect.result(Workspace.realPath(workspace, at))
+  while (existing._tag === "Failure" && existing.failure.error === "NotFound" && at !== workspace.root) {
+    missing.unshift(NodePath.basename(at))
+    at = NodePath.dirname(at)
+    existing = yield* Effect.result(Workspace.realPath(workspace, at))
+  }
+  if (existing._tag === "Failure") return yield* Effect.fail({ ...existing.failure, path })
+  if (missing.length > 0 && !create) {
+    const message =
+      "The folder does not exist. Set createDirectories, or write into a folder that list_directory shows."
+    return yield* Effect.fail(WorkspaceFailure.make("NotFound", path, message))
+  }
+  let opened = yield* Descriptor.openReal(workspace, existing.success, "folder", path)
+  for (const name of missing) {
+    const made = NodePath.join(opened.pinned, name)
+    yield* Effect.acquireRelease(
+      makeFolder(made, path),
+      (isNew, exit) =>
+        isNew && Exit.isFailure(exit)
+          ? Effect.ignore(WorkspaceFailure.attempt(path, () => NodeFsPromises.rmdir(made)))
+          : Effect.void
+    )
+    opened = yield* Descriptor.openReal(workspace, NodePath.join(opened.real, name), "folder", path)
+  }
+  return opened
+})
+
+/** Whether the folder was made now; another call may have been faster. */
+const makeFolder = (made: string, path: string): Effect.Effect<boolean, WorkspaceFailure.WorkspaceFailure> =>
+  WorkspaceFailure.attempt(path, () => NodeFsPromises.mkdir(made)).pipe(
+    Effect.as(true),
+    Effect.catchIf((failure) => failure.error === "ChangedMeanwhile", () => Effect.succeed(false))
+  )
+
+/** Writes the content to a new file in the folder, on disk when this ends; the scope removes it unless it was renamed. */
+const prepare = Effect.fnUntraced(function*(
+  folder: Descriptor.Descriptor,
+  path: string,
+  bytes: Uint8Array,
+  replaced: NodeFs.Stats | undefined
+): Effect.fn.Return<string, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+  const { handle, temporary } = yield* Effect.acquireRelease(
+    createTemporary(folder, path, replaced === undefined ? 0o666 : 0o600),
+    ({ handle, temporary }) =>
+      Effect.andThen(
+        Effect.ignore(WorkspaceFailure.attempt(path, () => handle.close())),
+        Effect.ignore(WorkspaceFailure.attempt(path, () => NodeFsPromises.unlink(temporary)))
+      )
+  )
+  yield* writeAll(handle, path, bytes)
+  if (replaced !== undefined) {
+    const own = yield* WorkspaceFailure.attempt(path, () => handle.stat())
+    if (own.uid !== replaced.uid || own.gid !== replaced.gid) {
+      yield* Effect.ignore(WorkspaceFailure.attempt(path, () => handle.chown(replaced.uid, replaced.gid)))
+    }
+    yield* WorkspaceFailure.attempt(path, () => handle.chmod(replaced.mode & 0o777))
+  }
+  yield* WorkspaceFailure.attempt(path, () => handle.sync())
+  return temporary
+})
+
+const createTemporary = (folder: Descriptor.Descriptor, path: string, mode: number) =>
+  Effect.gen(function*() {
+    const suffix = Math.abs(yield* Random.nextInt).toString(36)
+    const temporary = NodePath.join(folder.pinned, `.write-${suffix}.tmp`)
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+    const handle = yield* WorkspaceFailure.attempt(path, () => NodeFsPromises.open(temporary, flags, mode))
+    return { handle, temporary }
+  }).pipe(
+    // The name is taken: by another writer whose Random has the same seed.
+    Effect.retry({ times: 5, while: (failure) => failure.error === "ChangedMeanwhile" })
+  )
+
+const writeAll = Effect.fnUntraced(function*(handle: NodeFsPromises.FileHandle, path: string, bytes: Uint8Array) {
+  let written = 0
+  while (written < bytes.length) {
+    const rest = written
+    const { bytesWritten } = yield* WorkspaceFailure.attempt(
+      path,
+      () => handle.write(bytes, rest, Math.min(1_048_576, bytes.length - rest))
+    )
+    written += bytesWritten
+  }
+})
