@@ -103,11 +103,32 @@ export interface Options extends Attempt.Options {
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Options = {}
+): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
+  layerWith(Permissions.layer(options.policy ?? {}), toolkits, options)
+
+/**
+ * Layer of an executor in memory that lets only ReadOnly, closed-world tools run.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerReadOnly = <T extends Toolkit.Any>(
+  toolkits: T | ReadonlyArray<T>,
+  options: Omit<Options, "policy"> = {}
+): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
+  layerWith(Permissions.layerReadOnly, toolkits, options)
+
+// Utilities
+
+const layerWith = <T extends Toolkit.Any>(
+  permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
+  toolkits: T | ReadonlyArray<T>,
+  options: Omit<Options, "policy">
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> => {
   const handlers = ToolHandlers.layer(toolkits, { tools: options.tools })
   const gates = Layer.mergeAll(
     Rules.layer(options.rules ?? []),
-    Permissions.layer(options.policy ?? {}),
+    permissions,
     options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
     Pools.layer(options.pools),
     StateStore.layerMemory(),
@@ -115,8 +136,6 @@ export const layer = <T extends Toolkit.Any>(
   ).pipe(Layer.provideMerge(handlers))
   return ToolExecutor.layer.pipe(Layer.provide(gates), Layer.provide(settings(options)))
 }
-
-// Utilities
 
 const settings = (options: Options) =>
   Layer.mergeAll(

@@ -27,8 +27,10 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import type { ConfigurationError } from "./ConfigurationError.ts"
-import type { BatchState, Engine, ProcessState } from "./execution/Engine.ts"
+import * as Batches from "./execution/Batches.ts"
+import type { Engine } from "./execution/Engine.ts"
 import * as EventHub from "./execution/EventHub.ts"
+import * as Forks from "./execution/Forks.ts"
 import * as Limits from "./execution/Limits.ts"
 import { type Orphan, Orphans } from "./execution/Orphans.ts"
 import * as Periodic from "./execution/Periodic.ts"
@@ -41,13 +43,14 @@ import * as Approvals from "./policy/Approvals.ts"
 import { Dedupe } from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
 import * as Permissions from "./policy/Permissions.ts"
+import type * as Policy from "./policy/Policy.ts"
 import { Pools } from "./policy/Pools.ts"
-import { RuleHistory } from "./policy/RuleHistory.ts"
 import { Rules } from "./policy/Rules.ts"
-import * as TurnBudget from "./policy/TurnBudget.ts"
+import type * as TurnBudget from "./policy/TurnBudget.ts"
 import type { Grant } from "./store/Grant.ts"
 import * as StateStore from "./store/StateStore.ts"
 import * as ToolCall from "./ToolCall.ts"
+import { ToolContext } from "./ToolContext.ts"
 import { type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
 import * as ToolProcess from "./ToolProcess.ts"
 import type { Of } from "./ToolRule.ts"
@@ -58,11 +61,21 @@ import type { Of } from "./ToolRule.ts"
  * @category options
  * @since 0.1.0
  */
-export interface ProcessOptions {
-  /** The turn's budget; overrides `TurnBudget.Turn`. */
+export type ProcessOptions = Batches.ProcessOptions
+
+/**
+ * Options of a sub-agent's executor.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ForkOptions {
+  /** Name of the agent, as people who are asked see it. Default `"agent"`. */
+  readonly name?: string | undefined
+  /** What it may do at most: only what its parent's policy allows, too. Default: the parent's. */
+  readonly policy?: Policy.Policy | undefined
+  /** The turn's budget of its processes; never longer than the call that it works for. */
   readonly turn?: TurnBudget.Options | undefined
-  /** Metadata of the operation, for handlers (`ToolContext.meta`). */
-  readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
 /**
@@ -80,12 +93,12 @@ export interface Batch {
 }
 
 /**
- * The executor of one principal.
+ * What an executor does.
  *
- * @category services
+ * @category models
  * @since 0.1.0
  */
-export class ToolExecutor extends Context.Service<ToolExecutor, {
+export interface Service {
   /**
    * Begins a batch. Closing its scope cancels what still runs and forgets the
    * batch's counts. Without an id it gets one of its own.
@@ -111,6 +124,32 @@ export class ToolExecutor extends Context.Service<ToolExecutor, {
     number,
     StateStore.StateStoreError
   >
+  /**
+   * Makes an executor for a sub-agent; closing the scope ends it.
+   *
+   * **Details**
+   *
+   * Shared with this one: tools, rules, reads and serial writers, resource keys,
+   * people and their answers, cooldowns, call counts, artifacts, checkpoints. Its
+   * own: the concurrent pool and the caps of tools (who waits for it holds nothing
+   * it needs), equal calls, the state of its processes. Made by a handler, it
+   * belongs to the batch of the handler's call, its turns end with that call, and
+   * so does it.
+   *
+   * Fails with `DepthExceeded` below eight levels, with `ConfigurationError` for a
+   * policy that is none.
+   */
+  readonly fork: (options?: ForkOptions) => Effect.Effect<
+    Service,
+    Forks.DepthExceeded | ConfigurationError,
+    Scope.Scope
+  >
+  /** A fork that lets only ReadOnly, closed-world tools run, and nothing else whatever it is asked. */
+  readonly readOnly: (options?: Omit<ForkOptions, "policy">) => Effect.Effect<
+    Service,
+    Forks.DepthExceeded | ConfigurationError,
+    Scope.Scope
+  >
   /** Forgets what is past its window; gives the number of entries dropped. */
   readonly pruneExpired: Effect.Effect<number, StateStore.StateStoreError>
   /** Handlers that still run although their call has its outcome. */
@@ -121,7 +160,15 @@ export class ToolExecutor extends Context.Service<ToolExecutor, {
     /** Commits and reports that came after the outcome and were kept out. */
     readonly lateWritesBlocked: number
   }>
-}>()("effect-tool-executor/ToolExecutor") {}
+}
+
+/**
+ * The executor of one principal.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ToolExecutor extends Context.Service<ToolExecutor, Service>()("effect-tool-executor/ToolExecutor") {}
 
 /**
  * Whose executor it is. Dedupe keys and artifacts carry it. Default `"default"`.
@@ -153,13 +200,16 @@ export const Heartbeats = Context.Reference<boolean>("effect-tool-executor/ToolE
  * @since 0.1.0
  */
 export const make: Effect.Effect<
-  ToolExecutor["Service"],
+  Service,
   ConfigurationError,
   ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools | Scope.Scope
 > = Effect.gen(function*() {
   const context = yield* Effect.context<never>()
   const { turn, ...limits } = yield* Limits.checked
   const artifacts = Option.getOrUndefined(yield* Effect.serviceOption(ArtifactStore))
+  // ids of our own are no other executor's, over one store
+  const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
+  const buffer = yield* EventHub.Buffer
   const engine: Engine = {
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
@@ -178,6 +228,8 @@ export const make: Effect.Effect<
     guardMillis: yield* Guards.TimeoutMillis,
     principal: yield* Principal,
     agentPath: [],
+    parent: undefined,
+    unique,
     mode: yield* Waves.Mode,
     onExecutionError: yield* Waves.OnExecutionError,
     ...limits,
@@ -185,120 +237,15 @@ export const make: Effect.Effect<
     heartbeats: yield* Heartbeats,
     leaders: new Map(),
     context,
+    batches: () => batches,
     self: () => executor
   }
-  const buffer = yield* EventHub.Buffer
-  const batches = new Map<string, OpenBatch>()
-  // ids of our own are no other executor's, over one store
-  const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
-  let lastBatch = 0
-  let lastProcess = 0
-
-  const processWith = Effect.fnUntraced(function*(open: OpenBatch, options: ProcessOptions, fires?: string) {
-    const now = yield* Clock.currentTimeMillis
-    const state: ProcessState = {
-      id: `process-${unique}-${++lastProcess}`,
-      batch: open.state,
-      budget: new TurnBudget.TurnBudget(options.turn ?? turn, now),
-      hub: new EventHub.EventHub(buffer),
-      meta: options.meta ?? {},
-      history: new RuleHistory(open.state.succeeded),
-      fires,
-      blocked: new Map(),
-      waves: new Set(),
-      cancelled: open.closed ? "the batch is closed" : undefined,
-      closed: open.closed
-    }
-    if (open.closed) state.hub.end()
-    open.processes.add(state)
-    return ToolProcess.make(engine, state)
-  })
-  const newBatch = (id: string): OpenBatch => {
-    const open: OpenBatch = {
-      state: { id, key: JSON.stringify([engine.principal, id]), outputChars: 0, succeeded: new Set() },
-      processes: new Set(),
-      scopes: 0,
-      closed: false,
-      batch: {
-        id,
-        process: Effect.suspend(() => processWith(open, {})),
-        processWith: (options) => processWith(open, options)
-      }
-    }
-    return open
-  }
-  const complete = (id: string): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      const open = batches.get(id)
-      if (open === undefined) return Effect.void
-      batches.delete(id)
-      open.closed = true
-      for (const process of open.processes) process.cancelled ??= "the batch is closed"
-      // before anybody can go on in a batch of the same id
-      const closed = engine.store.closeBatch(open.state.key)
-      for (const process of open.processes) {
-        for (const wave of Array.from(process.waves)) wave.cancel(process.cancelled!)
-        process.closed = true
-        if (process.waves.size === 0) process.hub.end()
-      }
-      return Effect.isEffect(closed)
-        ? Effect.catch(closed, (error) => Effect.logWarning(error.message, error.cause))
-        : Effect.void
-    })
-
-  // a batch may be entered again: it is the same one until the last of its scopes closes
-  const enter = (id = `batch-${unique}-${++lastBatch}`) =>
-    Effect.acquireRelease(
-      Effect.sync(() => {
-        const found = batches.get(id) ?? newBatch(id)
-        found.scopes++
-        batches.set(id, found)
-        return found
-      }),
-      (it) => Effect.suspend(() => --it.scopes === 0 && batches.get(id) === it ? complete(id) : Effect.void)
-    )
+  const batches = new Batches.Batches(engine, turn, buffer, unique)
+  const executor = fromEngine(engine, batches, buffer)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
-    const process = yield* processWith(yield* enter(), {}, tool)
-    return yield* process.execute(ToolCall.make(process.id, tool, params))
+    const state = yield* batches.begins(yield* batches.enter(), {}, tool)
+    return yield* ToolProcess.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)
-
-  const grants = Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const known = engine.store.grants(engine.principal, now)
-    return Effect.isEffect(known) ? known : Effect.succeed(known)
-  })
-
-  const requiresHeartbeat = (tool: string): boolean =>
-    engine.heartbeats && !engine.rules.current().forTool(tool).continues
-
-  const executor = ToolExecutor.of({
-    batch: (id) => Effect.map(enter(id), (open) => open.batch),
-    completeBatch: complete,
-    requiresHeartbeat,
-    tools: Effect.sync(() =>
-      Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it)).map((
-        tool
-      ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
-    ),
-    grants,
-    revoke: Effect.fnUntraced(function*({ id, tool }) {
-      const known = (yield* grants).filter((it) => it.id === id || it.tool === tool)
-      for (const grant of known) {
-        engine.revoked.add(grant.id)
-        const revoked = engine.store.revoke(engine.principal, grant.id)
-        if (Effect.isEffect(revoked)) yield* revoked
-      }
-      return known.length
-    }),
-    pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const pruned = engine.store.pruneExpired(now)
-      return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
-    }),
-    orphans: Effect.sync(() => ({
-      running: engine.orphans.current,
-      total: engine.orphans.counts.orphans,
-      lateWritesBlocked: engine.orphans.counts.lateWritesBlocked
-    }))
-  })
   yield* Periodic.start(engine.rules.current().periodic, fire)
   return executor
 })
@@ -323,13 +270,126 @@ export const layer: Layer.Layer<
   ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
 > = Layer.effect(ToolExecutor, make)
 
+/**
+ * Makes an executor for a sub-agent: of the executor that runs the call, inside a
+ * handler; else of the one in the context. Closing the scope ends it.
+ *
+ * **Example** (A sub-agent that only reads)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolCall, ToolExecutor } from "effect-tool-executor"
+ *
+ * // in the handler of a tool
+ * export const research = (question: string) =>
+ *   Effect.gen(function*() {
+ *     const executor = yield* ToolExecutor.readOnly({ name: "researcher" })
+ *     const process = yield* (yield* executor.batch()).process
+ *     const wave = yield* process.executeBatch([ToolCall.make("1", "search", { question })])
+ *     return wave.toolMessages.map((it) => it.text).join("\n")
+ *   }).pipe(Effect.scoped)
+ * ```
+ *
+ * @category sub-agents
+ * @since 0.1.0
+ */
+export const fork = (options?: ForkOptions) => Effect.flatMap(running, (executor) => executor.fork(options))
+
+/**
+ * Makes an executor for a sub-agent that lets only ReadOnly, closed-world tools
+ * run: of the executor that runs the call, inside a handler; else of the one in
+ * the context. Closing the scope ends it.
+ *
+ * @category sub-agents
+ * @since 0.1.0
+ */
+export const readOnly = (options?: Omit<ForkOptions, "policy">) =>
+  Effect.flatMap(running, (executor) => executor.readOnly(options))
+
+/**
+ * Layer of a sub-agent's executor, made from the one in the context (`fork`).
+ * Each use makes another one.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerFork = (
+  options?: ForkOptions
+): Layer.Layer<ToolExecutor, Forks.DepthExceeded | ConfigurationError, ToolExecutor> =>
+  Layer.fresh(Layer.effect(ToolExecutor, fork(options)))
+
 // Utilities
 
-interface OpenBatch {
-  readonly state: BatchState
-  readonly batch: Batch
-  readonly processes: Set<ProcessState>
-  /** Open scopes that entered it. */
-  scopes: number
-  closed: boolean
+/** A handler has the executor of its own call, whatever else is in the context. */
+const running: Effect.Effect<Service, never, ToolExecutor> = Effect.flatMap(
+  ToolContext,
+  ({ executor }) => executor === undefined ? ToolExecutor : Effect.succeed(executor)
+)
+
+const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: number): Service => {
+  const enter = (id?: string) =>
+    Effect.map(batches.enter(id), (open): Batch => {
+      const processWith = (options: ProcessOptions) =>
+        Effect.map(batches.begins(open, options), (state) => ToolProcess.make(engine, state))
+      return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
+    })
+  const grants = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const known = engine.store.grants(engine.principal, now)
+    return Effect.isEffect(known) ? known : Effect.succeed(known)
+  })
+  const requiresHeartbeat = (tool: string): boolean =>
+    engine.heartbeats && !engine.rules.current().forTool(tool).continues
+  const forkWith = Effect.fnUntraced(function*(
+    options: Omit<ForkOptions, "policy">,
+    policy: Permissions.Permissions["Service"] | undefined
+  ) {
+    const parent = Forks.parentOf(engine, yield* ToolContext)
+    const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
+    const forked: Engine = yield* Forks.engineOf(parent, options.name ?? "agent", policy, {
+      unique,
+      batches: () => own,
+      self: () => self
+    })
+    const own = new Batches.Batches(forked, options.turn ?? {}, buffer, unique)
+    const self = fromEngine(forked, own, buffer)
+    const close = own.close("the sub-agent is over")
+    yield* Effect.addFinalizer(() => close)
+    parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))
+    return self
+  })
+
+  return ToolExecutor.of({
+    batch: enter,
+    completeBatch: (id) => batches.complete(id),
+    requiresHeartbeat,
+    tools: Effect.sync(() =>
+      Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it)).map((
+        tool
+      ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
+    ),
+    grants,
+    revoke: Effect.fnUntraced(function*({ id, tool }) {
+      const known = (yield* grants).filter((it) => it.id === id || it.tool === tool)
+      for (const grant of known) {
+        engine.revoked.add(grant.id)
+        const revoked = engine.store.revoke(engine.principal, grant.id)
+        if (Effect.isEffect(revoked)) yield* revoked
+      }
+      return known.length
+    }),
+    fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
+      const policy = options.policy === undefined ? undefined : yield* Permissions.make(options.policy)
+      return yield* forkWith(options, policy)
+    }),
+    readOnly: (options = {}) => forkWith(options, Permissions.readOnly),
+    pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const pruned = engine.store.pruneExpired(now)
+      return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
+    }),
+    orphans: Effect.sync(() => ({
+      running: engine.orphans.current,
+      total: engine.orphans.counts.orphans,
+      lateWritesBlocked: engine.orphans.counts.lateWritesBlocked
+    }))
+  })
 }

@@ -89,6 +89,8 @@ export interface RegisteredTool {
   readonly edits: boolean
   /** It declares that it changes nothing, whatever its class. */
   readonly readOnly: boolean
+  /** It makes calls of its own, as a sub-agent does. */
+  readonly recursive: boolean
   /** What the write of a call would do. */
   readonly preview: ((params: unknown) => Effect.Effect<ReadonlyArray<FileChange>, unknown>) | undefined
   /** Decodes untrusted parameters; fails with every issue found, at most ten. */
@@ -357,6 +359,7 @@ const register = (
     guardsTargets: targets !== undefined,
     edits: annotation(ToolAnnotations.Edits),
     readOnly,
+    recursive: annotation(ToolAnnotations.Recursive),
     preview: annotation(ToolAnnotations.Preview),
     decode: schemas.success.decode,
     canonical: schemas.success.canonical,

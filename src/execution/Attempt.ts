@@ -79,6 +79,8 @@ export interface Host {
   readonly outputLimit: () => number
   /** Takes the limit out of the batch's budget; gives how much that is. */
   readonly hold: () => number
+  /** So many more handlers execute, and do not wait for people. */
+  readonly executing: (more: number, now: number) => void
   /** Called exactly once per attempt; `fiber` is there if the handler still runs. */
   readonly ended: (call: AttemptedCall, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
@@ -121,6 +123,7 @@ export class Attempt {
   private waited = 0
   /** Since when a person is asked. */
   private pausedAt: number | undefined
+  private pauses = 0
   /** An end that waits for commits under way, or for the start to return. */
   private pending: End | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -165,7 +168,8 @@ export class Attempt {
 
   /** Epoch milliseconds at which the attempt is stopped. */
   get deadline(): number {
-    return this.startedAt + this.limit.millis + this.waited
+    const since = this.pausedAt === undefined ? 0 : this.host.clock.currentTimeMillisUnsafe() - this.pausedAt
+    return this.startedAt + this.limit.millis + this.waited + since
   }
 
   /** A person is asked: the limits stand still. */
@@ -173,15 +177,19 @@ export class Attempt {
     return this.pausedAt !== undefined
   }
 
-  /** A person is asked: the limits stand still until `resume`. */
+  /** A person is asked: the limits stand still until each `pause` has its `resume`. */
   pause(): void {
+    if (this.pauses++ > 0) return
     this.pausedAt = this.host.clock.currentTimeMillisUnsafe()
+    this.host.executing(-1, this.pausedAt)
     this.wakeWatch?.()
   }
 
   /** The limits go on where they were. */
   resume(): void {
+    if (--this.pauses > 0) return
     const now = this.host.clock.currentTimeMillisUnsafe()
+    this.host.executing(1, now)
     this.waited += now - this.pausedAt!
     this.lastReport += now - this.pausedAt!
     this.pausedAt = undefined

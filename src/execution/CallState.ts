@@ -19,6 +19,8 @@ import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Attempt, End } from "./Attempt.ts"
 import type { Shown } from "./ConfirmedWrites.ts"
+import type { Engine } from "./Engine.ts"
+import type { NestedClock } from "./Forks.ts"
 
 /**
  * What a call does with its wave.
@@ -47,6 +49,8 @@ export class CallState implements Ticket {
   readonly call: ToolCall
   readonly queuedAt: number
   readonly parent: CallState | undefined
+  /** The agent that makes it. */
+  readonly agent: Pick<Engine, "permissions" | "agentPath">
   /** Where its success is remembered. */
   readonly history: WaveHistory
 
@@ -74,6 +78,8 @@ export class CallState implements Ticket {
   shown: Shown | undefined
   /** What is there before its writes is kept. */
   isCheckpointed = false
+  /** Its time, for the sub-agents that its handler makes. */
+  nested: NestedClock | undefined
   /** It runs and has given its permits up while a person is asked: called once it holds them again. */
   onPermits: (() => void) | undefined
   /** Calls that joined this one. */
@@ -98,6 +104,7 @@ export class CallState implements Ticket {
     call: ToolCall,
     queuedAt: number,
     parent: CallState | undefined,
+    agent: CallState["agent"],
     history: WaveHistory
   ) {
     this.owner = owner
@@ -105,6 +112,7 @@ export class CallState implements Ticket {
     this.call = call
     this.queuedAt = queuedAt
     this.parent = parent
+    this.agent = agent
     this.history = history
   }
 
@@ -125,6 +133,7 @@ export class CallState implements Ticket {
     this.attempt = undefined
     this.shown = undefined
     this.onPermits = undefined
+    this.nested = undefined
     this.gateCall = undefined
     this.rules = undefined
     this.reservation = undefined

@@ -25,6 +25,7 @@ import { CallState, type Owner } from "./CallState.ts"
 import * as ConfirmedWrites from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
+import * as Forks from "./Forks.ts"
 import { Ledger, type Reserved } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
 import { Questions } from "./Questions.ts"
@@ -107,10 +108,11 @@ export class Calls implements Owner, Host {
     this.stop = new StopPlace(engine.onExecutionError)
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
-    const parent = caller instanceof LiveContext && caller.call.outcome === undefined ? caller.call : undefined
+    const parent = caller instanceof LiveContext && caller.call.outcome === undefined ? caller : undefined
+    const agent = Forks.agentOf(engine, parent?.engine)
     const now = this.now()
     this.history = process.history.begin()
-    this.all = wave.map((call, index) => new CallState(this, index, call, now, parent, this.history))
+    this.all = wave.map((call, index) => new CallState(this, index, call, now, parent?.call, agent, this.history))
     this.unsettled = this.all.length
     if (!settings.hub.isObserved) return
     for (const { call, index } of this.all) {
@@ -250,7 +252,7 @@ export class Calls implements Owner, Host {
     const now = this.now()
     const end = this.stop.isBefore(call) ? this.stop.skipped : Stages.recheck(this.engine, this.process, call, now)
     if (end !== undefined) return this.settle(call, end)
-    if (call.tool!.class === "ReadOnly") return this.run(call, now)
+    if (call.tool!.readOnly) return this.run(call, now)
     // what was read before is stale; a store that does not answer at once is waited for
     this.ledger.mutated(this.engine.principal, () => this.run(call, this.now()))
   }
@@ -282,6 +284,10 @@ export class Calls implements Owner, Host {
 
   outputLimit(): number {
     return this.settings.wholeOutputs ? Infinity : this.engine.output.limit(this.process.batch.outputChars)
+  }
+
+  executing(more: number, now: number): void {
+    this.process.budget.execute(more, now)
   }
 
   hold(): number {
@@ -395,7 +401,7 @@ export class Calls implements Owner, Host {
 
   /** What was read while a mutating call ran is stale, too. */
   private written(call: CallState): void {
-    if (call.tool!.class !== "ReadOnly") this.ledger.mutated(this.engine.principal)
+    if (!call.tool!.readOnly) this.ledger.mutated(this.engine.principal)
   }
 
   /** The handler still runs: its resource keys and its dedupe key stay until it ends. */

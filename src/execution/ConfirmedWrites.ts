@@ -171,7 +171,8 @@ export class Writes {
   }
 
   private allowed(changes: ReadonlyArray<FileChange.FileChange>, preview: Preview): Effect.Effect<void> {
-    const { attempt, call, calls, engine: { permissions } } = this
+    const { attempt, call, calls } = this
+    const { permissions } = call.agent
     const targets = changes.map(({ kind, path }) => ({ text: path, kind }))
     const gateCall = { ...call.gateCall!, targets }
     const refused = Permissions.check(permissions, gateCall)

@@ -19,8 +19,10 @@ import type { TurnBudget } from "../policy/TurnBudget.ts"
 import type { StateStore } from "../store/StateStore.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
 import type { ToolHandlers } from "../ToolHandlers.ts"
+import type { Batches, OpenBatch } from "./Batches.ts"
 import type { CallState } from "./CallState.ts"
 import type { EventHub } from "./EventHub.ts"
+import type { Parent } from "./Forks.ts"
 import type { Orphans } from "./Orphans.ts"
 import type { Wave } from "./Wave.ts"
 
@@ -52,6 +54,10 @@ export interface Engine {
   readonly principal: string
   /** Names of the sub-agents from the root down to this one; empty: the root. */
   readonly agentPath: ReadonlyArray<string>
+  /** Where a sub-agent comes from. */
+  readonly parent: Parent | undefined
+  /** No other executor over the same store has this text. */
+  readonly unique: string
   readonly mode: "classes" | "parallel" | "sequential"
   readonly onExecutionError: "continue" | "stop"
   readonly executionMillis: number
@@ -66,6 +72,8 @@ export interface Engine {
   readonly leaders: Map<number, CallState>
   /** The services of the executor's layer, for what runs beside a caller. */
   readonly context: Context.Context<never>
+  /** The open batches. */
+  readonly batches: () => Batches
   /** The service itself, for handlers. */
   readonly self: () => ToolExecutor["Service"]
 }
@@ -95,6 +103,8 @@ export interface BatchState {
 export interface ProcessState {
   readonly id: string
   readonly batch: BatchState
+  /** The same batch, as it is entered and left. */
+  readonly open: OpenBatch
   readonly budget: TurnBudget
   readonly hub: EventHub
   readonly meta: Readonly<Record<string, unknown>>

@@ -30,8 +30,8 @@ export class LiveContext implements Service, HandlerContext {
   /** The call that the handler works for; a call made by the handler has it as its parent. */
   readonly call: CallState
   private readonly attempt: Attempt
-  private readonly engine: Engine
-  private readonly process: ProcessState
+  readonly engine: Engine
+  readonly process: ProcessState
   private readonly calls: Calls
   private readonly hub: EventHub
   private made: Writes | undefined

@@ -141,14 +141,11 @@ export class Questions {
    */
   confirm(call: CallState, question: Question, goOn: () => void): void {
     const { pools } = this.engine
-    const { budget } = this.process
     const attempt = call.attempt!
     pools.releasePermits(call)
-    budget.execute(-1, this.wave.now())
     attempt.pause()
     this.ask(call, question, (resolution) => {
       attempt.resume()
-      budget.execute(1, this.wave.now())
       if (resolution._tag === "Denied") {
         const { by, reason } = resolution
         const why = reason === undefined ? {} : { reason }
@@ -256,7 +253,6 @@ export class Questions {
     this.process.budget.ask(-1, now)
     const of = { callId: call.call.id, tool: call.call.name, index: call.index, at: now }
     this.wave.publish({ _tag: "ToolApprovalResolved", ...of, requestId, answer })
-    for (const wave of this.process.waves) wave.resumed()
   }
 
   private tell(): void {

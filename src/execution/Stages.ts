@@ -25,6 +25,7 @@ import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
+import * as Forks from "./Forks.ts"
 import type { Reserved } from "./Ledger.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 
@@ -64,9 +65,9 @@ export const arrive = (
   if (call.decided !== undefined) return undefined
   const tool = registry.get(call.call.name)
   if (tool === undefined) {
-    const available = Array.from(registry.values()).filter((it) => Permissions.sees(engine.permissions, it)).map((it) =>
-      it.name
-    )
+    const available = Array.from(registry.values()).filter((it) => Permissions.sees(call.agent.permissions, it)).map((
+      it
+    ) => it.name)
     call.decided = denied({ _tag: "ToolNotFound", available })
     return undefined
   }
@@ -74,6 +75,10 @@ export const arrive = (
     const { message, text } = call.call.malformed
     const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
     call.decided = invalid([{ path: "", message: `They are not JSON (${message}): ${shown}` }])
+    return undefined
+  }
+  if (tool.recursive && engine.agentPath.length >= Forks.maxDepth) {
+    call.decided = denied({ _tag: "DepthExceeded", max: Forks.maxDepth })
     return undefined
   }
   call.tool = tool
@@ -126,7 +131,7 @@ const arrived = (
     return undefined
   }
   const params = exit.value
-  const targets = Permissions.needsTargets(engine.permissions, call.tool!)
+  const targets = Permissions.needsTargets(call.agent.permissions, call.tool!)
     ? lookUp(process, () => call.tool!.targets(params), now)
     : none
   const needsApproval = wantsApproval(process, call, params, now)
@@ -167,11 +172,11 @@ const judge = (
     call: call.call,
     tool: call.tool!,
     principal: engine.principal,
-    agentPath: engine.agentPath,
+    agentPath: call.agent.agentPath,
     batch: process.batch.id,
     process: process.id
   }
-  call.decided ??= denied(Permissions.check(engine.permissions, call.gateCall))
+  call.decided ??= denied(Permissions.check(call.agent.permissions, call.gateCall))
 }
 
 /** Milliseconds that decoding, or finding what a call touches, may take: never longer than the turn. */
@@ -273,7 +278,7 @@ export const reserved = (
   }
   const end = call.decided ?? outOfOrder(engine, process, call)
   if (end !== undefined) return decided(end)
-  const question = call.approved ? undefined : asks(engine, call)
+  const question = call.approved ? undefined : asks(call)
   if (question === undefined) return admitted
   return call.refused === undefined ? { _tag: "Asks", question } : decided(denied(call.refused)!)
 }
@@ -382,8 +387,8 @@ const outOfOrder = (engine: Engine, process: ProcessState, call: CallState): End
  * @category stages
  * @since 0.1.0
  */
-export const asks = (engine: Engine, call: CallState): Permissions.Asks | undefined =>
-  Permissions.asks(engine.permissions, call.gateCall!, call.rules!.consent)
+export const asks = (call: CallState): Permissions.Asks | undefined =>
+  Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
 /**
  * The standing permission that lets a call through, of those that its principal has.
@@ -406,7 +411,7 @@ export const grantFor = (
 
 /** Whether a person would have to be asked now; where the store cannot tell at once, yes. */
 const wouldAsk = (engine: Engine, call: CallState, now: number): boolean => {
-  const question = asks(engine, call)
+  const question = asks(call)
   if (question === undefined) return false
   const grants = engine.store.grants(engine.principal, now)
   return Effect.isEffect(grants) ||
@@ -419,7 +424,8 @@ const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End |
   const awaited = process.fires === tool ||
     (call.rules!.mayBeAwaited && RuleSet.isAwaited(engine.rules.current(), process.history, tool))
   try {
-    const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule: call.rules!.dedupe, awaited })
+    const { dedupe: rule } = call.rules!
+    const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule, awaited, agent: engine.parent && engine.unique })
     return key === undefined ? limits : limits.length === 0 ? [key] : [key, ...limits]
   } catch (error) {
     return invalid([error instanceof RangeError ? unreadable : incomparable])
@@ -476,7 +482,7 @@ const withdrawn = (engine: Engine, { grant }: CallState, now: number): ToolRefus
 export const recheck = (engine: Engine, process: ProcessState, call: CallState, now: number): End | undefined =>
   call.decided ??
     turn(process, call, now) ??
-    denied(Permissions.check(engine.permissions, call.gateCall!)) ??
+    denied(Permissions.check(call.agent.permissions, call.gateCall!)) ??
     blocked(process, call) ??
     outOfOrder(engine, process, call) ??
     denied(withdrawn(engine, call, now))

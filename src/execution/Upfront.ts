@@ -100,7 +100,7 @@ const rehearse = Effect.fnUntraced(function*(
     counted.push(call)
     assumed.add(tool)
     before = { tool, routes: [] }
-    const question = Stages.asks(engine, call)
+    const question = Stages.asks(call)
     if (question === undefined) continue
     const known = calls.questions.grantFor(call, question)
     const grant = "wait" in known ? yield* known.wait : known.grant

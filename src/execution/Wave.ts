@@ -210,7 +210,7 @@ export class Wave implements Watcher {
   /** One fiber serves all calls that wait for permits or people when the turn's time is over. */
   private watchDeadline(calls: Calls): void {
     const { budget } = this.process
-    if (budget.deadline === Infinity || this.deadlineFiber !== undefined || budget.isPaused) return
+    if (budget.left(calls.now()) === Infinity || this.deadlineFiber !== undefined || budget.isPaused) return
     this.deadlineFiber = calls.detach(Effect.andThen(
       Effect.sleep(Math.max(0, budget.left(calls.now()))),
       Effect.sync(() => {

@@ -91,14 +91,18 @@ export const claim = (
     readonly rule: "never" | "always" | undefined
     /** The process still waits for a success of this tool. */
     readonly awaited: boolean
+    /** The sub-agent that calls: each has keys of its own. */
+    readonly agent?: string | undefined
   }
 ): KeyClaim | undefined =>
   options.rule === "never" || (options.rule === undefined && !self.enabled) ? undefined : {
     _tag: "Key",
     principal: call.principal,
     tool: call.tool.name,
-    key: call.tool.canonical(call.params, call.args),
-    readOnly: call.tool.class === "ReadOnly",
+    key: options.agent === undefined
+      ? call.tool.canonical(call.params, call.args)
+      : `${options.agent} ${call.tool.canonical(call.params, call.args)}`,
+    readOnly: call.tool.readOnly,
     process: call.process,
     ignoreOtherProcesses: options.awaited
   }

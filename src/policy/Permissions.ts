@@ -107,6 +107,43 @@ export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions,
 })
 
 /**
+ * Layer that lets only ReadOnly, closed-world tools run.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerReadOnly: Layer.Layer<Permissions> = Layer.sync(Permissions, () => readOnly)
+
+/**
+ * Lets only ReadOnly, closed-world tools run.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const readOnly: Permissions["Service"] = {
+  decide: ({ tool }) =>
+    isHarmless(tool)
+      ? { _tag: "Allow" }
+      : { _tag: "Deny", rule: "a read-only agent changes nothing and reaches nothing" },
+  sees: (tool) => isHarmless(tool)
+}
+
+/**
+ * What both allow: the stricter of two decisions holds.
+ *
+ * @category combining
+ * @since 0.1.0
+ */
+export const both = (a: Permissions["Service"], b: Permissions["Service"]): Permissions["Service"] => ({
+  decide: (call) => {
+    const [one, other] = [decide(a, call), decide(b, call)]
+    return strictness[one._tag] >= strictness[other._tag] ? one : other
+  },
+  sees: (tool) => sees(a, tool) && sees(b, tool),
+  needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool)
+})
+
+/**
  * Gate 5: the policy's no. Asking comes later.
  *
  * @category gates
@@ -169,6 +206,10 @@ export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool)
   self.needsTargets?.(tool) ?? false
 
 // Utilities
+
+const isHarmless = (tool: RegisteredTool): boolean => tool.readOnly && !tool.openWorld
+
+const strictness = { Allow: 0, Ask: 1, Deny: 2 } as const
 
 /** A policy that throws has not allowed the call. */
 const decide = (self: Permissions["Service"], call: GateCall): Policy.Decision => {

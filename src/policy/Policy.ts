@@ -155,7 +155,9 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
     if (guarded !== undefined && self.default !== "deny") {
       return { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected` }
     }
-    return needsApproval && !editsFreely ? { _tag: "Ask", why: "the tool needs approval" } : rest
+    return needsApproval && !editsFreely && self.default !== "deny"
+      ? { _tag: "Ask", why: "the tool needs approval" }
+      : rest
   }
   const needsTargets = tool.guardsTargets || [...deny, ...ask, ...allow].some((it) => it.target !== undefined)
   if (needsTargets) return { decide, needsTargets }

@@ -38,12 +38,12 @@ export interface Options {
 }
 
 /**
- * The pools of one or more executors.
+ * What pools do for calls.
  *
- * @category services
+ * @category models
  * @since 0.1.0
  */
-export class Pools extends Context.Service<Pools, {
+export interface Service {
   /** Queues tickets in order; `onReady` is called once one holds everything, at once or later. */
   readonly enter: (tickets: ReadonlyArray<Ticket>) => void
   /** Gives back the permits of tool and class, keeps the resource keys. Again does nothing. */
@@ -56,7 +56,26 @@ export class Pools extends Context.Service<Pools, {
   readonly leave: (ticket: Ticket) => void
   /** Checks whether a call that waits for another call's outcome waits for itself; then its `onDeadlock` is called. */
   readonly checkJoin: (ticket: Ticket) => void
-}>()("effect-tool-executor/policy/Pools") {}
+  /**
+   * Pools for a sub-agent: reads, serial writers and resource keys are shared, the
+   * concurrent pool and the caps of tools are new, so that a caller that waits
+   * for its sub-agents holds nothing they need.
+   */
+  readonly fork: () => Service
+  /**
+   * Pools for another session: resource keys and the caps of tools are shared,
+   * the pools of the classes are new, so that nobody's slow calls hold up others.
+   */
+  readonly session: () => Service
+}
+
+/**
+ * The pools of one or more executors.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Pools extends Context.Service<Pools, Service>()("effect-tool-executor/policy/Pools") {}
 
 /**
  * Creates pools; fails with every cap that is not a whole number of 1 or more.
@@ -66,7 +85,7 @@ export class Pools extends Context.Service<Pools, {
  */
 export const make = Effect.fnUntraced(function*(
   options?: Options
-): Effect.fn.Return<Pools["Service"], ConfigurationError> {
+): Effect.fn.Return<Service, ConfigurationError> {
   const problems: Array<Problem> = []
   const context = yield* Effect.context<never>()
   const pool = (name: keyof Options, fallback: number): Permit => {
@@ -76,13 +95,14 @@ export const make = Effect.fnUntraced(function*(
     }
     return new Permit({ kind: "class", name: `the ${name} pool`, size, context })
   }
-  const classes = {
+  const fresh = (): Classes => ({
     ReadOnly: [pool("read", 20)],
     ConcurrentMut: [pool("concurrent", 10)],
     SerialMut: [pool("serial", 1)]
-  }
+  })
+  const classes = fresh()
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "Pools", problems })
-  return fromClasses((tool) => classes[tool.class], context)
+  return fromClasses(classes, fresh, newShared(context))
 })
 
 /**
@@ -102,24 +122,46 @@ export const layer = (options?: Options): Layer.Layer<Pools, ConfigurationError>
  */
 export const layerNoop: Layer.Layer<Pools> = Layer.effect(
   Pools,
-  Effect.map(Effect.context<never>(), (context) => fromClasses(() => [], context))
+  Effect.map(Effect.context<never>(), (context) => {
+    const none = (): Classes => ({ ReadOnly: [], ConcurrentMut: [], SerialMut: [] })
+    return fromClasses(none(), none, newShared(context))
+  })
 )
 
 // Utilities
 
-const fromClasses = (
-  classPool: (tool: RegisteredTool) => ReadonlyArray<Permit>,
-  context: Context.Context<never>
-): Pools["Service"] => {
-  const tools = new Map<string, Permit>()
-  const keys = new Map<string, Permit>()
-  const ready = MutableList.make<Ticket>()
-  let draining = false
+type Classes = { readonly [C in RegisteredTool["class"]]: ReadonlyArray<Permit> }
+
+/** What pools have in common that were made from each other. */
+interface Shared {
+  readonly context: Context.Context<never>
+  readonly keys: Map<string, Permit>
+  readonly tools: Map<string, Permit>
+  readonly ready: MutableList.MutableList<Ticket>
+  draining: boolean
   /** Live tickets made from inside a handler; without any, nobody can wait for himself. */
-  let nested = 0
+  nested: number
+}
+
+const newShared = (context: Context.Context<never>): Shared => ({
+  context,
+  keys: new Map(),
+  tools: new Map(),
+  ready: MutableList.make<Ticket>(),
+  draining: false,
+  nested: 0
+})
+
+const fromClasses = (
+  classPools: Classes,
+  fresh: () => Classes,
+  shared: Shared,
+  tools = shared.tools
+): Service => {
+  const { context, keys, ready } = shared
 
   const permitsOf = (tool: RegisteredTool, resources: ReadonlyArray<string>): ReadonlyArray<Permit> => {
-    const classes = classPool(tool)
+    const classes = classPools[tool.class]
     if (resources.length === 0 && tool.maxConcurrent === undefined) return classes
     const permits = Array.from(new Set(resources)).sort().map((name) => {
       let key = keys.get(name)
@@ -139,15 +181,15 @@ const fromClasses = (
   }
   // a settled call starts the next one, which may settle at once: a loop, since recursion has no room for thousands
   const drain = (): void => {
-    if (draining) return
-    draining = true
+    if (shared.draining) return
+    shared.draining = true
     try {
       while (ready.length > 0) {
         const next = MutableList.take(ready)
         if (next !== MutableList.Empty && next.state === "ready") next.onReady()
       }
     } finally {
-      draining = false
+      shared.draining = false
     }
   }
   const granted = (ticket: Ticket): void => {
@@ -165,7 +207,7 @@ const fromClasses = (
         ticket.state = "waiting"
         next.wait(ticket, grantedFromOutside)
         if (next.blocked !== undefined) ticket.onBlocked(next.blocked)
-        else if (nested > 0) check(ticket, next.name)
+        else if (shared.nested > 0) check(ticket, next.name)
         return
       }
       ticket.held++
@@ -176,7 +218,7 @@ const fromClasses = (
   const nest = (ticket: Ticket): void => {
     if (ticket.parent === undefined) return
     const siblings = ticket.parent.children ??= new Set()
-    if (!siblings.has(ticket)) nested++
+    if (!siblings.has(ticket)) shared.nested++
     siblings.add(ticket)
   }
   const check = (ticket: Ticket, waitsFor: string): void => findDeadlock(ticket)?.onDeadlock(waitsFor)
@@ -217,7 +259,7 @@ const fromClasses = (
     leave: (ticket) => {
       if (ticket.state === "left") return
       ticket.state = "left"
-      if (ticket.parent?.children?.delete(ticket) === true) nested--
+      if (ticket.parent?.children?.delete(ticket) === true) shared.nested--
       release(ticket, 0)
       for (const permit of ticket.permits) {
         if (permit.kind === "resource" && --permit.users === 0) keys.delete(permit.name)
@@ -226,7 +268,9 @@ const fromClasses = (
     },
     checkJoin: (ticket) => {
       nest(ticket)
-      if (nested > 0) check(ticket, "its own result")
-    }
+      if (shared.nested > 0) check(ticket, "its own result")
+    },
+    fork: () => fromClasses({ ...classPools, ConcurrentMut: fresh().ConcurrentMut }, fresh, shared, new Map()),
+    session: () => fromClasses(fresh(), fresh, shared, tools)
   })
 }

@@ -36,6 +36,20 @@ export const Turn = Context.Reference<Options>("effect-tool-executor/policy/Turn
 })
 
 /**
+ * The time of the call that a sub-agent works for: its turn ends with it, and
+ * what is asked or executed counts there, too.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ParentClock {
+  /** Epoch milliseconds at which the call is stopped. */
+  readonly deadline: number
+  readonly ask: (more: number, now: number) => void
+  readonly execute: (more: number, now: number) => void
+}
+
+/**
  * What one turn has left.
  *
  * @category models
@@ -47,13 +61,17 @@ export class TurnBudget {
   readonly limitMillis: number
   readonly minimumSliceMillis: number
   readonly maxCalls: number
+  /** Called when the clock stood still and goes on. */
+  onGoOn: (() => void) | undefined
+  private readonly parent: ParentClock | undefined
   private calls = 0
   private asking = 0
   private executing = 0
   /** Since when people are asked and nothing executes. */
   private pausedAt: number | undefined
 
-  constructor(options: Options, now: number) {
+  constructor(options: Options, now: number, parent?: ParentClock) {
+    this.parent = parent
     this.limitMillis = options.timeout === undefined
       ? Infinity
       : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
@@ -71,7 +89,8 @@ export class TurnBudget {
 
   /** Milliseconds that are left of the turn. */
   left(now: number): number {
-    return this.deadline - (this.pausedAt ?? now)
+    const left = this.deadline - (this.pausedAt ?? now)
+    return this.parent === undefined ? left : Math.min(left, this.parent.deadline - now)
   }
 
   /** The clock stands still: people are asked and nothing executes. */
@@ -82,12 +101,14 @@ export class TurnBudget {
   /** So many more questions are open. */
   ask(more: number, now: number): void {
     this.asking += more
+    this.parent?.ask(more, now)
     this.tick(now)
   }
 
   /** So many more handlers execute. */
   execute(more: number, now: number): void {
     this.executing += more
+    this.parent?.execute(more, now)
     if (this.asking > 0) this.tick(now)
   }
 
@@ -97,6 +118,7 @@ export class TurnBudget {
     else if (this.pausedAt !== undefined) {
       this.deadline += now - this.pausedAt
       this.pausedAt = undefined
+      this.onGoOn?.()
     }
   }
 

@@ -1,0 +1,119 @@
+/**
+ * One executor per session or user, for a backend with many of them.
+ *
+ * Tools, rules, resource keys and the caps of tools are shared; answers, results,
+ * equal calls, rests and the pools of the classes are each session's own: one
+ * user's answer, result or slow write never touches another's.
+ *
+ * **Example** (An executor for each user)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolCall, ToolExecutors } from "effect-tool-executor"
+ *
+ * export const handle = (user: string, calls: ReadonlyArray<ToolCall.ToolCall>) =>
+ *   Effect.gen(function*() {
+ *     const executors = yield* ToolExecutors.ToolExecutors
+ *     const executor = yield* executors.get(user)
+ *     const process = yield* (yield* executor.batch()).process
+ *     return yield* process.executeBatch(calls)
+ *   }).pipe(Effect.scoped)
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as LayerMap from "effect/LayerMap"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import type { ConfigurationError } from "./ConfigurationError.ts"
+import type { Dedupe } from "./policy/Dedupe.ts"
+import * as Permissions from "./policy/Permissions.ts"
+import type * as Policy from "./policy/Policy.ts"
+import { Pools } from "./policy/Pools.ts"
+import type { Rules } from "./policy/Rules.ts"
+import * as StateStore from "./store/StateStore.ts"
+import * as ToolExecutor from "./ToolExecutor.ts"
+import type { ToolHandlers } from "./ToolHandlers.ts"
+
+/**
+ * The executors of all sessions.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ToolExecutors extends Context.Service<ToolExecutors, {
+  /** The executor of a session, the same for all who hold it; it ends some time after the last of their scopes. */
+  readonly get: (session: string) => Effect.Effect<ToolExecutor.Service, ConfigurationError, Scope.Scope>
+  /** The same as a layer, for a program that is of one session. */
+  readonly layer: (session: string) => Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError>
+  /** Ends the executor of a session once nobody holds it, and makes a new one for whoever comes. */
+  readonly invalidate: (session: string) => Effect.Effect<void>
+}>()("effect-tool-executor/ToolExecutors") {}
+
+/**
+ * Options of the executors.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /**
+   * How long an executor stays that nobody holds. Default 1 hour. What a session
+   * has in the `StateStore`, such as its grants, stays longer than that.
+   */
+  readonly idleTimeToLive?: Duration.Input | undefined
+  /** What a session may do at most, beside the policy of all. */
+  readonly policy?: ((session: string) => Policy.Policy | Effect.Effect<Policy.Policy>) | undefined
+}
+
+/**
+ * Layer of the executors of all sessions. A `StateStore` that is there is shared,
+ * else there is one in memory for all.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options = {}): Layer.Layer<
+  ToolExecutors,
+  never,
+  ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
+> =>
+  Layer.effect(
+    ToolExecutors,
+    Effect.gen(function*() {
+      const found = yield* Effect.serviceOption(StateStore.StateStore)
+      const store = Option.getOrElse(found, () => StateStore.makeMemory())
+      // each is built anew: layers are values, and one value is built once
+      const executors = yield* LayerMap.make(
+        (session: string) =>
+          Layer.fresh(ToolExecutor.layer).pipe(
+            Layer.provide(Layer.mergeAll(
+              Layer.succeed(ToolExecutor.Principal, session),
+              Layer.succeed(StateStore.StateStore, store),
+              Layer.fresh(Layer.effect(Pools, Effect.map(Pools, (pools) => pools.session()))),
+              Layer.fresh(Layer.effect(Permissions.Permissions, permissionsOf(session, options)))
+            ))
+          ),
+        { idleTimeToLive: options.idleTimeToLive ?? "1 hour" }
+      )
+      return ToolExecutors.of({
+        get: (session) =>
+          Effect.map(executors.contextEffect(session), (context) => Context.get(context, ToolExecutor.ToolExecutor)),
+        layer: (session) => executors.get(session),
+        invalidate: (session) => executors.invalidate(session)
+      })
+    })
+  )
+
+// Utilities
+
+const permissionsOf = Effect.fnUntraced(function*(session: string, { policy }: Options) {
+  const all = yield* Permissions.Permissions
+  if (policy === undefined) return all
+  const own = policy(session)
+  return Permissions.both(all, yield* Permissions.make(Effect.isEffect(own) ? yield* own : own))
+})

@@ -1,0 +1,170 @@
+/**
+ * The open batches of one executor, and the processes in them.
+ *
+ * A batch that is entered again is the same one until the last of its scopes
+ * closes. The batches of a sub-agent belong to its caller's: they count
+ * together, and end with it.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import { RuleHistory } from "../policy/RuleHistory.ts"
+import * as TurnBudget from "../policy/TurnBudget.ts"
+import type { BatchState, Engine, ProcessState } from "./Engine.ts"
+import { EventHub } from "./EventHub.ts"
+
+/**
+ * Options of a process.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ProcessOptions {
+  /** The turn's budget; overrides `TurnBudget.Turn`. */
+  readonly turn?: TurnBudget.Options | undefined
+  /** Metadata of the operation, for handlers (`ToolContext.meta`). */
+  readonly meta?: Readonly<Record<string, unknown>> | undefined
+}
+
+/**
+ * An open batch.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface OpenBatch {
+  readonly state: BatchState
+  /** The batch that it belongs to: its own executor's, or the caller's of a sub-agent. */
+  readonly base: OpenBatch | undefined
+  readonly processes: Set<ProcessState>
+  /** Open scopes that entered it. */
+  scopes: number
+  closed: boolean
+}
+
+/**
+ * The open batches of one executor.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Batches {
+  private readonly engine: Engine
+  private readonly turn: TurnBudget.Options
+  private readonly buffer: number
+  /** Ids of our own are no other executor's, over one store. */
+  private readonly unique: string
+  private readonly open = new Map<string, OpenBatch>()
+  private lastBatch = 0
+  private lastProcess = 0
+  /** Why the executor is over. */
+  private over: string | undefined
+
+  constructor(engine: Engine, turn: TurnBudget.Options, buffer: number, unique: string) {
+    this.engine = engine
+    this.turn = turn
+    this.buffer = buffer
+    this.unique = unique
+  }
+
+  /** Enters a batch for the rest of the scope; without an id a new one. */
+  enter(id: string = `batch-${this.unique}-${++this.lastBatch}`): Effect.Effect<OpenBatch, never, Scope.Scope> {
+    return Effect.acquireRelease(
+      Effect.sync(() => {
+        const found = this.open.get(id) ?? this.begin(id)
+        found.scopes++
+        this.open.set(id, found)
+        return found
+      }),
+      (it) => Effect.suspend(() => --it.scopes === 0 && this.open.get(id) === it ? this.complete(id) : Effect.void)
+    )
+  }
+
+  /** The open batch of an id, this executor's or one further up. */
+  find(id: string): OpenBatch | undefined {
+    return this.open.get(id) ?? this.engine.parent?.engine.batches().find(id)
+  }
+
+  /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
+  begins(open: OpenBatch, options: ProcessOptions, fires?: string): Effect.Effect<ProcessState> {
+    return Effect.map(Clock.currentTimeMillis, (now) => {
+      const state: ProcessState = {
+        id: `process-${this.unique}-${++this.lastProcess}`,
+        batch: open.state,
+        open,
+        budget: new TurnBudget.TurnBudget(options.turn ?? this.turn, now, this.engine.parent?.clock),
+        hub: new EventHub(this.buffer),
+        meta: options.meta ?? {},
+        history: new RuleHistory(open.state.succeeded),
+        fires,
+        blocked: new Map(),
+        waves: new Set(),
+        cancelled: this.over ?? (isClosed(open) ? closedReason : undefined),
+        closed: this.over !== undefined || isClosed(open)
+      }
+      state.budget.onGoOn = () => {
+        for (const wave of state.waves) wave.resumed()
+      }
+      if (state.closed) state.hub.end()
+      for (const it of lineage(open)) it.processes.add(state)
+      return state
+    })
+  }
+
+  /** Forgets a batch: its processes are cancelled, its counts are gone. */
+  complete(id: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const open = this.open.get(id)
+      if (open === undefined) return Effect.void
+      this.open.delete(id)
+      open.closed = true
+      for (const process of open.processes) process.cancelled ??= closedReason
+      // before anybody can go on in a batch of the same id
+      const closed = open.base === undefined ? this.engine.store.closeBatch(open.state.key) : undefined
+      end(open)
+      return Effect.isEffect(closed)
+        ? Effect.catch(closed, (error) => Effect.logWarning(error.message, error.cause))
+        : Effect.void
+    })
+  }
+
+  /** The executor is over: every process is cancelled, those to come included. */
+  close(reason: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.over ??= reason
+      for (const open of this.open.values()) for (const process of open.processes) process.cancelled ??= reason
+      return Effect.forEach(Array.from(this.open.keys()), (id) => this.complete(id), { discard: true })
+    })
+  }
+
+  private begin(id: string): OpenBatch {
+    const { parent, principal } = this.engine
+    const base = parent?.batch ?? parent?.engine.batches().find(id)
+    const state: BatchState = base === undefined
+      ? { id, key: JSON.stringify([principal, id]), outputChars: 0, succeeded: new Set() }
+      : { ...base.state, outputChars: 0 }
+    return { state, base, processes: new Set(), scopes: 0, closed: false }
+  }
+}
+
+// Utilities
+
+const closedReason = "the batch is closed"
+
+/** A batch, and those that it belongs to. */
+const lineage = (open: OpenBatch): ReadonlyArray<OpenBatch> =>
+  open.base === undefined ? [open] : [open, ...lineage(open.base)]
+
+const isClosed = (open: OpenBatch): boolean => lineage(open).some((it) => it.closed)
+
+const end = (open: OpenBatch): void => {
+  const bases = lineage(open).slice(1)
+  for (const process of open.processes) {
+    for (const wave of Array.from(process.waves)) wave.cancel(process.cancelled!)
+    process.closed = true
+    if (process.waves.size === 0) process.hub.end()
+    for (const base of bases) base.processes.delete(process)
+  }
+}

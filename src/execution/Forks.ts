@@ -1,0 +1,166 @@
+/**
+ * Executors for sub-agents, made from a running one: what they share with it,
+ * what is their own, and when they end.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Permissions from "../policy/Permissions.ts"
+import type { OpenBatch } from "./Batches.ts"
+import type { CallState } from "./CallState.ts"
+import type { Engine } from "./Engine.ts"
+import { LiveContext } from "./LiveContext.ts"
+
+/**
+ * How deep sub-agents may be nested.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxDepth = 8
+
+/**
+ * Error of a fork that would be nested too deeply.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-tool-executor/DepthExceeded")(
+  "DepthExceeded",
+  { max: Schema.Finite, agentPath: Schema.Array(Schema.String) }
+) {
+  override get message(): string {
+    return `Agents may be nested ${this.max} deep, and this would be one more: ${this.agentPath.join(" > ")}.`
+  }
+}
+
+/**
+ * Where a sub-agent comes from.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Parent {
+  readonly engine: Engine
+  /** The call whose handler made it. */
+  readonly call: CallState | undefined
+  /** The batch of that call. */
+  readonly batch: OpenBatch | undefined
+  /** The time of that call. */
+  readonly clock: NestedClock | undefined
+}
+
+/**
+ * The time of a call whose handler waits for sub-agents: it stands still while
+ * people are asked and none of them executes anything.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class NestedClock {
+  private readonly call: CallState
+  private readonly attempt: NonNullable<CallState["attempt"]>
+  private readonly budget: { readonly ask: (more: number, now: number) => void }
+  private asking = 0
+  private executing = 0
+  private isPaused = false
+
+  constructor(call: CallState, budget: NestedClock["budget"]) {
+    this.call = call
+    this.attempt = call.attempt!
+    this.budget = budget
+  }
+
+  /** Epoch milliseconds at which the call is stopped. */
+  get deadline(): number {
+    return this.attempt.deadline
+  }
+
+  /** So many more questions are open below. */
+  ask(more: number, now: number): void {
+    this.asking += more
+    this.budget.ask(more, now)
+    this.tick()
+  }
+
+  /** So many more handlers execute below. */
+  execute(more: number): void {
+    this.executing += more
+    this.tick()
+  }
+
+  private tick(): void {
+    const pauses = this.asking > 0 && this.executing === 0
+    if (pauses === this.isPaused || this.call.outcome !== undefined) return
+    this.isPaused = pauses
+    if (pauses) this.attempt.pause()
+    else this.attempt.resume()
+  }
+}
+
+/**
+ * Finds where a sub-agent comes from: of a handler, the call that it runs for.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const parentOf = (engine: Engine, caller: unknown): Parent => {
+  if (!(caller instanceof LiveContext) || caller.call.outcome !== undefined) {
+    return { engine, call: undefined, batch: undefined, clock: undefined }
+  }
+  const { call, process } = caller
+  const isOwn = isWithin(caller.engine, engine)
+  return {
+    // a handler that holds on to an executor further up gets no further by it
+    engine: isOwn ? caller.engine : engine,
+    call,
+    batch: isOwn ? process.open : undefined,
+    clock: call.nested ??= new NestedClock(call, process.budget)
+  }
+}
+
+/**
+ * Gives the engine of a sub-agent.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const engineOf = (
+  parent: Parent,
+  name: string,
+  policy: Permissions.Permissions["Service"] | undefined,
+  own: Pick<Engine, "self" | "batches" | "unique">
+): Effect.Effect<Engine, DepthExceeded> => {
+  const { engine } = parent
+  const agentPath = [...engine.agentPath, name]
+  return agentPath.length > maxDepth
+    ? Effect.fail(new DepthExceeded({ max: maxDepth, agentPath }))
+    : Effect.succeed({
+      ...engine,
+      ...own,
+      parent,
+      agentPath,
+      permissions: policy === undefined ? engine.permissions : Permissions.both(engine.permissions, policy),
+      pools: engine.pools.fork(),
+      leaders: new Map()
+    })
+}
+
+/**
+ * Gives the engine whose agent a call belongs to: its executor's, or that of the
+ * handler that makes it, where that is a sub-agent of this very executor. So
+ * nobody gets further than their own agent by holding on to another executor.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const agentOf = (engine: Engine, caller: Engine | undefined): Pick<Engine, "permissions" | "agentPath"> => {
+  return caller !== undefined && isWithin(caller, engine) ? caller : engine
+}
+
+// Utilities
+
+/** Whether an engine is another one, or a sub-agent's below it. */
+const isWithin = (engine: Engine, other: Engine): boolean =>
+  engine === other || (engine.parent !== undefined && isWithin(engine.parent.engine, other))
