@@ -339,6 +339,37 @@ describe("a running call that has its write confirmed", () => {
       })
     ))
 
+  it.effect("takes no permit any more once it was stopped, though its handler is deaf", () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const approvals = yield* Approvals.make()
+        const { process } = yield* Harness.open({
+          deaf: {
+            class: "SerialMut",
+            handler: () =>
+              Effect.uninterruptible(Effect.gen(function*() {
+                const { confirmWrite } = yield* ToolContext.ToolContext
+                yield* Effect.exit(confirmWrite(Effect.succeed([{ path: "a", before: "1", after: "2" }])))
+                return yield* Effect.never
+              }))
+          },
+          other: { class: "SerialMut", handler: () => Effect.sleep("1 minute") }
+        }, { approvals, policy: { default: "allow", ask: ["deaf(*)"] } })
+        const deaf = yield* Effect.forkScoped(process.execute(Harness.call("1", "deaf", {})))
+        const { id } = yield* asked(approvals)
+        const holder = yield* Effect.forkScoped(process.execute(Harness.call("2", "other", { n: 2 })))
+        yield* Effect.sleep("1 second")
+        yield* approvals.answer(id, yes)
+        yield* Effect.sleep("1 second")
+        yield* process.cancelCall("1")
+        assert.strictEqual((yield* Fiber.join(deaf))._tag, "Cancelled")
+        assert.strictEqual((yield* Fiber.join(holder))._tag, "Succeeded")
+        const next = yield* process.execute(Harness.call("3", "other", { n: 3 }))
+        assert.strictEqual(next._tag, "Succeeded")
+      })),
+      { limit: "1 hour" }
+    ))
+
   it.effect("ends with the turn while others run and a person still thinks", () =>
     run(({ approvals, process }) =>
       Effect.gen(function*() {
