@@ -56,7 +56,7 @@ export const diff = (
   const whole = changes.map(diffOne).join("")
   const limit = options?.maxChars ?? 20_000
   if (whole.length <= limit) return whole
-  const cut = whole.lastIndexOf("\n", limit) + 1
+  const cut = whole.lastIndexOf("\n", limit - 1) + 1
   const missing = whole.slice(cut).split("\n").length - 1
   return `${whole.slice(0, cut)}[${missing} more lines are not shown]\n`
 }
@@ -105,13 +105,20 @@ const hash = (parts: ReadonlyArray<FileChange["before"]>): string => {
 
 const diffOne = ({ after, before, path }: FileChange): string => {
   const texts = [textOf(before), textOf(after)] as const
-  const fromFile = before === undefined ? "/dev/null" : path
-  const toFile = after === undefined ? "/dev/null" : path
+  const name = /^[^"\\\p{C}]*$/u.test(path) ? path : JSON.stringify(path)
+  const fromFile = before === undefined ? "/dev/null" : name
+  const toFile = after === undefined ? "/dev/null" : name
   if (texts[0] === undefined || texts[1] === undefined || texts[0].length + texts[1].length > maxText) {
     return `--- ${fromFile}\n+++ ${toFile}\n[${sizeOf(before)} become ${sizeOf(after)}]\n`
   }
   const lines = TextDiff.unified(TextDiff.lines(texts[0], texts[1], { maxEdits }), { fromFile, toFile })
-  return lines === "" ? `--- ${fromFile}\n+++ ${toFile}\n[nothing changes]\n` : lines
+  if (lines !== "") return lines
+  const what = before === after ? "nothing changes" : before === undefined
+    ? "an empty file is made"
+    : after === undefined
+    ? "an empty file is removed"
+    : "nothing changes"
+  return `--- ${fromFile}\n+++ ${toFile}\n[${what}]\n`
 }
 
 /** The text of a content; `undefined` where it is none. */

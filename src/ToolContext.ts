@@ -89,7 +89,8 @@ export interface Service {
    * permits (it keeps its resource keys) and its limits stand still. A no ends
    * the call with `WriteDenied`; there is nothing to catch, and later commits
    * are refused. The next commit looks at the files once more and fails the call
-   * if they are not as they were shown. Outside an executor it confirms nothing.
+   * if they are not as they were shown. Inside a commit it is a defect: the write
+   * has begun. Outside an executor it confirms nothing.
    */
   readonly confirmWrite: <E, R>(preview: Effect.Effect<ReadonlyArray<FileChange>, E, R>) => Effect.Effect<void, E, R>
   /** The standing permission that let the call through, if there is one. */

@@ -4,10 +4,10 @@
  *
  * The life of a call has three stages. Each gate is a module of its own.
  *
- * - **Arrival** (`execution/Stages.arrive`), for all calls of a wave before
+ * - **Arrival** (`execution/Arrival`), for all calls of a wave before
  *   anything runs: cancelled? · turn budget (`policy/TurnBudget`) · lookup ·
  *   decoding (`ToolHandlers`) · policy (`policy/Permissions`)
- * - **Dispatch** (`Stages.dispatch`), when the call's run begins
+ * - **Dispatch** (`execution/Stages`), when the call's run begins
  *   (`execution/Waves`): the turn again · blocked tools · the host's guards
  *   (`policy/Guards`) · dedupe (`policy/Dedupe`) and rules (`policy/Rules`),
  *   reserved in one atomic step (`store/StateStore`) · permission
@@ -328,11 +328,14 @@ const running: Effect.Effect<Service, never, ToolExecutor> = Effect.flatMap(
 
 const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: number): Service => {
   const enter = (id?: string) =>
-    Effect.map(batches.enter(id), (open): Batch => {
-      const processWith = (options: ProcessOptions) =>
-        Effect.map(batches.begins(open, options), (state) => ToolProcess.make(engine, state))
-      return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
-    })
+    Effect.map(
+      Effect.flatMap(ToolContext, (caller) => batches.enter(id, Forks.batchFor(engine, caller))),
+      (open): Batch => {
+        const processWith = (options: ProcessOptions) =>
+          Effect.map(batches.begins(open, options), (state) => ToolProcess.make(engine, state))
+        return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
+      }
+    )
   const grants = Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const known = engine.store.grants(engine.principal, now)
     return Effect.isEffect(known) ? known : Effect.succeed(known)
@@ -353,8 +356,16 @@ const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: number): S
     const own = new Batches.Batches(forked, options.turn ?? {}, buffer, unique)
     const self = fromEngine(forked, own, buffer)
     const close = own.close("the sub-agent is over")
-    yield* Effect.addFinalizer(() => close)
-    parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))
+    const above = parent.engine.batches()
+    const leave = parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))
+    yield* Effect.addFinalizer(() => {
+      above.below.delete(own)
+      leave?.()
+      return close
+    })
+    above.below.add(own)
+    // made by a handler whose call has its outcome, or by an executor that is over, it is over from the start
+    if (parent.call?.outcome !== undefined || above.isOver) yield* close
     return self
   })
 

@@ -21,6 +21,7 @@ import * as RulesCommand from "./RulesCommand.ts"
 import * as Run from "./Run.ts"
 import * as Schemas from "./Schemas.ts"
 import * as Simulate from "./Simulate.ts"
+import * as UndoCommand from "./UndoCommand.ts"
 
 /**
  * The command with its subcommands.
@@ -30,7 +31,7 @@ import * as Simulate from "./Simulate.ts"
  */
 export const command = Command.make("tool-executor").pipe(
   Command.withDescription("Runs the tool calls of language models under rules, permissions, limits and deadlines"),
-  Command.withSubcommands([Run.command, Simulate.command, RulesCommand.command, Schemas.command])
+  Command.withSubcommands([Run.command, UndoCommand.command, Simulate.command, RulesCommand.command, Schemas.command])
 )
 
 /**

@@ -13,19 +13,24 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as LocalExecutor from "../LocalExecutor.ts"
+import * as Approvals from "../policy/Approvals.ts"
 import type * as Policy from "../policy/Policy.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import * as WireFormat from "../WireFormat.ts"
+import * as Approver from "./Approver.ts"
+import * as Checkpoints from "./Checkpoints.ts"
 import { describe, incomplete, wrong } from "./CliFailure.ts"
 import * as Config from "./Config.ts"
 import { escape } from "./escape.ts"
 import * as EventLines from "./EventLines.ts"
 import * as Files from "./Files.ts"
 import { Interruption } from "./Interruption.ts"
+import * as Keyboard from "./Keyboard.ts"
 
 const input = {
   file: Argument.String("FILE").pipe(
@@ -60,6 +65,13 @@ const input = {
     ),
     Flag.optional
   ),
+  approve: Flag.Literals("approve", ["ask", "deny", "auto"]).pipe(
+    Flag.withDescription(
+      "What becomes of calls that a person has to allow: ask on the terminal, the default; deny; auto allows them all"
+    ),
+    Flag.withDefault("ask")
+  ),
+  checkpoints: Checkpoints.flag,
   events: Flag.Literals("events", ["pretty", "ndjson", "sse", "none"]).pipe(
     Flag.withDescription("How standard error shows what happens; default pretty"),
     Flag.withDefault("pretty")
@@ -82,7 +94,7 @@ const input = {
 export const command = Command.make(
   "run",
   input,
-  Effect.fnUntraced(function*({ allow, config, deny, events, file, format, mode, root }) {
+  Effect.fnUntraced(function*({ allow, approve, checkpoints, config, deny, events, file, format, mode, root }) {
     const policy: Policy.Policy = { allow, deny, mode: Option.getOrUndefined(mode) }
     yield* Config.checkFlags(policy)
     const { resolve } = yield* Path.Path
@@ -93,8 +105,16 @@ export const command = Command.make(
       onFailure: (error) => Effect.fail(wrong(escape(`${file === "-" ? "standard input" : file}: ${error.message}`)))
     })
     if (wave.calls.length === 0) yield* Files.tell("The message has no tool calls.\n")
-    yield* execute(wave, yield* writerOf(events)).pipe(
-      Effect.provide(layerOf(root, settings, policy, Option.toArray(config).map((it) => resolve(it)))),
+    const approvals = approve === "deny" || (approve === "ask" && !(yield* Keyboard.isThere))
+      ? Layer.empty
+      : Approvals.layer()
+    yield* execute(wave, yield* writerOf(events), approve).pipe(
+      Effect.provide(
+        layerOf(root, settings, policy, Option.toArray(config).map((it) => resolve(it))).pipe(
+          Layer.provide((yield* Checkpoints.layerOf(checkpoints, root)) ?? Layer.empty),
+          Layer.provideMerge(approvals)
+        )
+      ),
       Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error))))
     )
   })
@@ -102,8 +122,11 @@ export const command = Command.make(
   Command.withShortDescription("Run the tool calls of an assistant message on a folder"),
   Command.withDescription(
     "Runs the tool calls of an assistant message on a folder and prints the results, ready to send back. " +
-      `The tools are ${Config.toolNames.join(", ")}. Tools that change things or reach outside are refused unless ` +
-      "allowed. The file tools cannot leave the root; run_command can: it starts in the root and is NOT confined to " +
+      `The tools are ${
+        Config.toolNames.join(", ")
+      }. Tools that change things or reach outside are asked about on the ` +
+      "terminal unless allowed, and refused where there is none. What files were before a write is kept: " +
+      "`tool-executor undo` brings it back. The file tools cannot leave the root; run_command can: it starts in the root and is NOT confined to " +
       "it, so allow it only where any command may run. Standard error shows what happens. Exit code: 0 all calls " +
       "succeeded, 1 some did not, 2 bad usage, input or config. Ctrl-C cancels; every call still gets a result. A " +
       "second one ends at once."
@@ -140,23 +163,40 @@ const layerOf = (
 }
 
 const execute = Effect.fnUntraced(
-  function*({ calls, format }: WireFormat.Wave, write: EventLines.Writer) {
+  function*({ calls, format }: WireFormat.Wave, write: EventLines.Writer, approve: "ask" | "deny" | "auto") {
     const executor = yield* ToolExecutor
     const batch = yield* executor.batch()
     const process = yield* batch.process
     const interruption = yield* Interruption
     yield* Effect.forkScoped(Effect.flatMap(interruption, process.cancel), { startImmediately: true })
+    const screen = yield* Semaphore.make(1)
+    const approvals = yield* Effect.serviceOption(Approvals.Approvals)
+    if (Option.isSome(approvals)) {
+      const answering = approve === "auto" ? Approver.approveAll : Approver.askPerson(screen)
+      yield* Effect.forkScoped(Effect.provideService(answering, Approvals.Approvals, approvals.value), {
+        startImmediately: true
+      })
+    }
     let outcomes: ReadonlyArray<ToolOutcome.ToolOutcome> = []
     yield* Stream.runForEach(process.stream(calls), (event) => {
       if (event._tag === "ToolsEnd") outcomes = event.executionResults
-      return Files.tell(write(event))
+      // nothing is written into a question
+      return screen.withPermits(1)(Files.tell(write(event)))
     })
+    if (outcomes.some(hadNobody)) yield* Files.tell(howToAllow)
     yield* Files.printJson(WireFormat.write(format, outcomes))
     yield* cleanUp(executor)
     if (outcomes.some(ToolOutcome.isError)) return yield* incomplete
   },
   Effect.scoped
 )
+
+const hadNobody = (outcome: ToolOutcome.ToolOutcome): boolean =>
+  outcome._tag === "Denied" && "by" in outcome.reason && outcome.reason.by === "noApprover"
+
+const howToAllow =
+  "Nobody was there to ask. Allow calls with --allow PATTERN, such as --allow \"write_file(src/*)\", " +
+  "run it on a terminal to be asked, or let --approve auto allow what would be asked.\n"
 
 /** Lets what was stopped end in its own way, such as a command that removes its files; whatever takes longer is killed. */
 const cleanUp = (executor: ToolExecutor["Service"]): Effect.Effect<void> =>

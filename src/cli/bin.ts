@@ -13,6 +13,8 @@ import { readFileSync } from "node:fs"
 import process, { exit } from "node:process"
 import * as Cli from "./Cli.ts"
 import { Interruption } from "./Interruption.ts"
+import { Terminal } from "./Keyboard.ts"
+import * as TtyKeyboard from "./TtyKeyboard.ts"
 
 /** Signals that ask to stop, with the reason that models and users read. */
 const signals = { SIGINT: "the user stopped it", SIGTERM: "the program was asked to end" } as const
@@ -48,6 +50,7 @@ const main = Effect.gen(function*() {
   return yield* Cli.run(yield* stdio.args, { version })
 }).pipe(
   Effect.provideService(Interruption, interruption.next),
+  Effect.provideService(Terminal, TtyKeyboard.take),
   Effect.provide(NodeServices.layer)
 )
 

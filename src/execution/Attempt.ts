@@ -97,8 +97,13 @@ export interface AttemptedCall {
   readonly rules: { readonly continues: boolean } | undefined
 }
 
-/** The attempt in whose commit a fiber is. */
-const InCommit = Context.Reference<Attempt | undefined>("effect-tool-executor/execution/Attempt/InCommit", {
+/**
+ * The attempt in whose commit a fiber is.
+ *
+ * @category references
+ * @internal
+ */
+export const InCommit = Context.Reference<Attempt | undefined>("effect-tool-executor/execution/Attempt/InCommit", {
   defaultValue: () => undefined
 })
 
@@ -140,7 +145,7 @@ export class Attempt {
   /** The handler has returned: what fails after that is its output. */
   private returned = false
   private exit: Exit.Exit<unknown, unknown> | undefined
-  private ends: Array<() => void> | undefined
+  private ends: Set<() => void> | undefined
   private readonly host: Host
   private readonly call: AttemptedCall
   private readonly tool: RegisteredTool
@@ -179,7 +184,7 @@ export class Attempt {
 
   /** A person is asked: the limits stand still until each `pause` has its `resume`. */
   pause(): void {
-    if (this.pauses++ > 0) return
+    if (this.isOver || this.pauses++ > 0) return
     this.pausedAt = this.host.clock.currentTimeMillisUnsafe()
     this.host.executing(-1, this.pausedAt)
     this.wakeWatch?.()
@@ -187,7 +192,7 @@ export class Attempt {
 
   /** The limits go on where they were. */
   resume(): void {
-    if (--this.pauses > 0) return
+    if (this.isOver || --this.pauses > 0) return
     const now = this.host.clock.currentTimeMillisUnsafe()
     this.host.executing(1, now)
     this.waited += now - this.pausedAt!
@@ -243,10 +248,11 @@ export class Attempt {
     })
   }
 
-  /** Calls back when the attempt has its end; at once if it has. */
-  atEnd(run: () => void): void {
+  /** Calls back when the attempt has its end, at once if it has; gives how to be left out again. */
+  atEnd(run: () => void): () => void {
     if (this.phase === "settled") run()
-    else (this.ends ??= []).push(run)
+    else (this.ends ??= new Set()).add(run)
+    return () => void this.ends?.delete(run)
   }
 
   /** Ends the attempt because its write cannot be made: nothing was written. */
@@ -417,8 +423,9 @@ export class Attempt {
     this.exit = this.pending = this.fiber = undefined
     this.context = Context.empty()
     this.host.ended(this.call, end, running)
-    for (const run of this.ends ?? []) run()
+    const { ends } = this
     this.ends = undefined
+    for (const run of ends ?? []) run()
   }
 
   private watch(): void {

@@ -61,6 +61,12 @@ export class Batches {
   private lastProcess = 0
   /** Why the executor is over. */
   private over: string | undefined
+  /** Those of sub-agents: they end with these. */
+  readonly below = new Set<Batches>()
+
+  get isOver(): boolean {
+    return this.over !== undefined
+  }
 
   constructor(engine: Engine, turn: TurnBudget.Options, buffer: number, unique: string) {
     this.engine = engine
@@ -69,11 +75,17 @@ export class Batches {
     this.unique = unique
   }
 
-  /** Enters a batch for the rest of the scope; without an id a new one. */
-  enter(id: string = `batch-${this.unique}-${++this.lastBatch}`): Effect.Effect<OpenBatch, never, Scope.Scope> {
+  /**
+   * Enters a batch for the rest of the scope; without an id a new one. One that
+   * is begun by a handler belongs to the batch of the handler's call.
+   */
+  enter(
+    id: string = `batch-${this.unique}-${++this.lastBatch}`,
+    caller?: OpenBatch
+  ): Effect.Effect<OpenBatch, never, Scope.Scope> {
     return Effect.acquireRelease(
       Effect.sync(() => {
-        const found = this.open.get(id) ?? this.begin(id)
+        const found = this.open.get(id) ?? this.begin(id, caller)
         found.scopes++
         this.open.set(id, found)
         return found
@@ -135,15 +147,20 @@ export class Batches {
     return Effect.suspend(() => {
       this.over ??= reason
       for (const open of this.open.values()) for (const process of open.processes) process.cancelled ??= reason
-      return Effect.forEach(Array.from(this.open.keys()), (id) => this.complete(id), { discard: true })
+      return Effect.andThen(
+        Effect.forEach(Array.from(this.below), (it) => it.close(reason), { discard: true }),
+        Effect.forEach(Array.from(this.open.keys()), (id) => this.complete(id), { discard: true })
+      )
     })
   }
 
-  private begin(id: string): OpenBatch {
-    const { parent, principal } = this.engine
-    const base = parent?.batch ?? parent?.engine.batches().find(id)
+  private begin(id: string, caller: OpenBatch | undefined): OpenBatch {
+    const { parent, principal, unique } = this.engine
+    const base = caller ?? batchOf(this.engine) ?? parent?.engine.batches().find(id)
+    // one of a sub-agent is never taken for one of its caller's that is begun later
+    const key = JSON.stringify(parent === undefined ? [principal, id] : [principal, id, unique])
     const state: BatchState = base === undefined
-      ? { id, key: JSON.stringify([principal, id]), outputChars: 0, succeeded: new Set() }
+      ? { id, key, outputChars: 0, succeeded: new Set() }
       : { ...base.state, outputChars: 0 }
     return { state, base, processes: new Set(), scopes: 0, closed: false }
   }
@@ -152,6 +169,10 @@ export class Batches {
 // Utilities
 
 const closedReason = "the batch is closed"
+
+/** The batch of the call that a sub-agent works for, itself or further up. */
+const batchOf = ({ parent }: Engine): OpenBatch | undefined =>
+  parent === undefined ? undefined : parent.batch ?? batchOf(parent.engine)
 
 /** A batch, and those that it belongs to. */
 const lineage = (open: OpenBatch): ReadonlyArray<OpenBatch> =>

@@ -82,6 +82,8 @@ export class CallState implements Ticket {
   nested: NestedClock | undefined
   /** It runs and has given its permits up while a person is asked: called once it holds them again. */
   onPermits: (() => void) | undefined
+  /** The answer to its own question made that permission. */
+  isOwnGrant = false
   /** Calls that joined this one. */
   followers: Array<CallState> | undefined
 

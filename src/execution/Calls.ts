@@ -15,11 +15,13 @@ import * as Detached from "../internal/detached.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
+import type { Grant } from "../store/Grant.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as Arrival from "./Arrival.ts"
 import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
 import { CallState, type Owner } from "./CallState.ts"
 import * as ConfirmedWrites from "./ConfirmedWrites.ts"
@@ -28,6 +30,7 @@ import type { EventHub } from "./EventHub.ts"
 import * as Forks from "./Forks.ts"
 import { Ledger, type Reserved } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
+import { linger } from "./Orphans.ts"
 import { Questions } from "./Questions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
@@ -56,6 +59,8 @@ export interface Settings {
  * @since 0.1.0
  */
 export interface Watcher {
+  /** A person is asked. */
+  readonly asked: () => void
   /** A call has its outcome; its permits are still to be given back. */
   readonly settled: () => void
   /** Permits were given back, or a handler that outlived its outcome has ended. */
@@ -108,11 +113,18 @@ export class Calls implements Owner, Host {
     this.stop = new StopPlace(engine.onExecutionError)
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
-    const parent = caller instanceof LiveContext && caller.call.outcome === undefined ? caller : undefined
-    const agent = Forks.agentOf(engine, parent?.engine)
+    const live = caller instanceof LiveContext ? caller : undefined
+    const agent = Forks.agentOf(engine, live?.engine)
+    // what a handler does after its call has its outcome comes too late
+    const late: End | undefined = live?.call.outcome === undefined
+      ? undefined
+      : { _tag: "Cancelled", started: false, reason: "the call that made it has its outcome" }
     const now = this.now()
     this.history = process.history.begin()
-    this.all = wave.map((call, index) => new CallState(this, index, call, now, parent?.call, agent, this.history))
+    this.all = wave.map((call, index) =>
+      new CallState(this, index, call, now, late === undefined ? live?.call : undefined, agent, this.history)
+    )
+    if (late !== undefined) { for (const call of this.all) call.decided = late }
     this.unsettled = this.all.length
     if (!settings.hub.isObserved) return
     for (const { call, index } of this.all) {
@@ -181,7 +193,7 @@ export class Calls implements Owner, Host {
     const { followers = [] } = call
     call.followers = undefined
     for (const follower of followers) if (follower.outcome === undefined) follower.owner.redispatch(follower)
-    const admitted = Effect.suspend(() => Stages.admit(engine, process, call, params, this.now()) ?? Effect.void)
+    const admitted = Effect.suspend(() => Arrival.admit(engine, process, call, params, this.now()) ?? Effect.void)
     const guarded = Effect.suspend(() => Stages.guard(engine, process, [call], this.now()))
     return Effect.flatMap(this.waits.wait([call], Effect.andThen(admitted, guarded)), () => this.proceed(call))
   }
@@ -249,12 +261,33 @@ export class Calls implements Owner, Host {
     const { onPermits } = call
     call.onPermits = undefined
     if (onPermits !== undefined) return onPermits()
+    if (call.grant === undefined) return this.recheck(call)
+    // it may have been taken back elsewhere
+    const known = this.ledger.grants(this.engine.principal)
+    if (!("wait" in known)) return this.recheck(call, known)
+    this.detach(Effect.uninterruptible(Effect.map(known.wait, (grants) => this.recheck(call, grants))))
+  }
+
+  private recheck(call: CallState, grants?: ReadonlyArray<Grant>): void {
+    if (call.outcome !== undefined) return
     const now = this.now()
-    const end = this.stop.isBefore(call) ? this.stop.skipped : Stages.recheck(this.engine, this.process, call, now)
+    const look = () =>
+      this.stop.isBefore(call) ? this.stop.skipped : Stages.recheck(this.engine, this.process, call, grants, now)
+    const end = look()
     if (end !== undefined) return this.settle(call, end)
     if (call.tool!.readOnly) return this.run(call, now)
-    // what was read before is stale; a store that does not answer at once is waited for
-    this.ledger.mutated(this.engine.principal, () => this.run(call, this.now()))
+    // what was read before is stale; a store that does not answer at once is waited for, and may have taken long
+    let isLater = false
+    this.ledger.mutated(this.engine.principal, () => {
+      const end = isLater && call.outcome === undefined ? look() : undefined
+      if (end === undefined) this.run(call, this.now())
+      else this.settle(call, end)
+    })
+    isLater = true
+  }
+
+  asked(): void {
+    this.watcher.asked()
   }
 
   private run(call: CallState, now: number): void {
@@ -361,7 +394,16 @@ export class Calls implements Owner, Host {
         `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`
       )
     }
-    this.stop.note(outcome)
+    if (this.stop.note(outcome)) this.skipAsked()
+  }
+
+  /** Nobody needs to answer for calls behind the place where the wave ends. */
+  private skipAsked(): void {
+    for (const call of this.all) {
+      if (call.asking !== undefined && call.attempt === undefined && this.stop.isBefore(call)) {
+        this.settle(call, this.stop.skipped)
+      }
+    }
   }
 
   /** Notes a success for the rules, with the whole output even where only a part of it was kept. */
@@ -408,26 +450,13 @@ export class Calls implements Owner, Host {
   private lingers(call: CallState, fiber: Fiber.Fiber<unknown, unknown>): void {
     this.lingering++
     const { reservation } = call
-    const { id: callId, name: tool } = call.call
-    // who waits for its keys waits for its clean-up, but not for ever
-    const patience = call.resources.length === 0 ? undefined : this.detach(Effect.andThen(
-      Effect.sleep(this.engine.graceMillis),
-      Effect.sync(() =>
-        this.engine.pools.block(
-          call,
-          `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
-        )
-      )
-    ))
-    this.engine.orphans.add(fiber, { callId, tool, since: this.now() }, () => {
+    linger(this.engine, call, fiber, this, () => {
       this.lingering--
-      patience?.interruptUnsafe()
       this.engine.pools.leave(call)
       if (reservation !== undefined) this.ledger.release(reservation)
       this.written(call)
       this.watcher.freed()
     })
-    this.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.engine.orphans.confirm(fiber))))
   }
 
   /** Ends those that have no outcome yet; one whose turn has not come is only marked. */

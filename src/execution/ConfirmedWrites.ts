@@ -6,7 +6,7 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -16,7 +16,7 @@ import { clip } from "../internal/clip.ts"
 import * as Detached from "../internal/detached.ts"
 import type { Preview } from "../policy/Approvals.ts"
 import * as Permissions from "../policy/Permissions.ts"
-import type { Attempt } from "./Attempt.ts"
+import { type Attempt, InCommit } from "./Attempt.ts"
 import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
@@ -95,7 +95,7 @@ export const noteUncovered = (
   { batch }: ProcessState,
   { call, isCheckpointed, tool }: CallState
 ): Effect.Effect<void> | undefined =>
-  checkpoints === undefined || isCheckpointed || tool!.readOnly || tool!.preview !== undefined
+  checkpoints === undefined || isCheckpointed || tool!.readOnly || tool!.recursive || tool!.preview !== undefined
     ? undefined
     : Effect.ignore(
       Effect.suspend(() =>
@@ -119,8 +119,10 @@ export class Writes {
   private readonly asking = Semaphore.makeUnsafe(1)
   /** Seen by people, and not made yet. */
   private readonly confirmed: Array<Shown> = []
+  private readonly looking = Semaphore.makeUnsafe(1)
   /** The first write has been looked at. */
   private isPrepared = false
+  private isRefused = false
 
   constructor(engine: Engine, process: ProcessState, calls: Calls, call: CallState, attempt: Attempt) {
     this.engine = engine
@@ -133,24 +135,37 @@ export class Writes {
   /** A write, behind a last look at what people have seen of it, and with what is there before kept. */
   prepared<A, E, R>(write: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
-      const { attempt, call, engine, process } = this
-      const isFirst = !this.isPrepared
+      const { call, confirmed, engine } = this
+      const isKept = engine.checkpoints !== undefined && call.tool!.preview !== undefined
+      if (confirmed.length === 0 && (this.isPrepared || (call.shown === undefined && !isKept))) return write
+      // writes at once wait for one look: none goes past it
+      return Effect.flatMap(
+        this.looking.withPermits(1)(Effect.suspend(() => this.look())),
+        (undo) => undo === undefined ? Effect.interrupt : Effect.onError(write, () => undo)
+      )
+    })
+  }
+
+  /** Looks once more, unless it was done; `undefined` if the write may not happen. */
+  private look(): Effect.Effect<Effect.Effect<void> | undefined> {
+    const { attempt, call, engine, process } = this
+    if (this.isRefused) return Effect.undefined
+    const isFirst = !this.isPrepared
+    const confirmed = this.confirmed.splice(0)
+    if (!isFirst && confirmed.length === 0) return Effect.succeed(Effect.void)
+    const shown = isFirst && call.shown !== undefined ? [call.shown, ...confirmed] : confirmed
+    return Effect.map(prepare(engine, process, call, shown), (prepared) => {
+      if ("error" in prepared) {
+        this.isRefused = true
+        attempt.refuseWrite(prepared, sentenceOf(prepared))
+        return undefined
+      }
       this.isPrepared = true
-      const confirmed = this.confirmed.splice(0)
-      const shown = isFirst && call.shown !== undefined ? [call.shown, ...confirmed] : confirmed
-      const isKept = engine.checkpoints !== undefined && isFirst && call.tool!.preview !== undefined
-      if (shown.length === 0 && !isKept) return write
-      return Effect.flatMap(prepare(engine, process, call, shown), (prepared) => {
-        if ("error" in prepared) {
-          attempt.refuseWrite(prepared, sentenceOf(prepared))
-          return Effect.interrupt
-        }
-        return Effect.onError(write, () => {
-          // another try is looked at like this one
-          this.isPrepared = !isFirst
-          this.confirmed.push(...confirmed)
-          return prepared.undo
-        })
+      return Effect.suspend(() => {
+        // another try is looked at like this one
+        this.isPrepared = !isFirst
+        this.confirmed.push(...confirmed)
+        return prepared.undo
       })
     })
   }
@@ -159,7 +174,7 @@ export class Writes {
   confirm<E, R>(
     preview: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E, R>
   ): Effect.Effect<void, E, R> {
-    return this.asking.withPermits(1)(
+    const asking = this.asking.withPermits(1)(
       Effect.contextWith((context: Context.Context<R>) =>
         Effect.flatMap(
           show(Effect.provideContext(preview, context)),
@@ -168,6 +183,8 @@ export class Writes {
         )
       )
     )
+    // inside a commit the write has begun: a no could not stop it
+    return Effect.flatMap(InCommit, (commit) => commit === undefined ? asking : Effect.die(new Error(insideCommit)))
   }
 
   private allowed(changes: ReadonlyArray<FileChange.FileChange>, preview: Preview): Effect.Effect<void> {
@@ -180,8 +197,10 @@ export class Writes {
       attempt.stop({ _tag: "Denied", reason: { _tag: "WriteDenied", by: "policy", reason: refused.rule } })
       return Effect.interrupt
     }
-    const asks = Permissions.asks(permissions, gateCall, call.rules!.consent)
-    if (asks === undefined) return Effect.void
+    const question = Permissions.asks(permissions, gateCall, call.rules!.consent)
+    if (question === undefined) return Effect.void
+    // a write of nothing would be remembered as one of everything
+    const asks: Permissions.Asks = targets.length === 0 ? { ...question, remember: "call" } : question
     const known = calls.questions.grantFor(call, asks, targets)
     return Effect.flatMap(
       "wait" in known ? known.wait : Effect.succeed(known.grant),
@@ -196,6 +215,8 @@ export class Writes {
 }
 
 // Utilities
+
+const insideCommit = "ToolContext.confirmWrite was called inside ToolContext.commit: confirm first, then commit"
 
 const without = (because: string) => ({ preview: { _tag: "None", because } as const, shown: undefined })
 
@@ -222,32 +243,25 @@ const prepare = Effect.fnUntraced(function*(
   shown: ReadonlyArray<Shown>
 ): Effect.fn.Return<Problem | { readonly undo: Effect.Effect<void> }> {
   const { checkpoints } = engine
-  const { context, preview } = call.tool!
-  const { params, principal } = call.gateCall!
-  const files: Array<FileChange.FileChange> = []
-  for (const { again, fingerprint } of shown) {
-    const now = yield* Detached.within(again, previewMillis)
-    const changes = now !== undefined && Exit.isSuccess(now) ? now.value : []
-    if (FileChange.fingerprint(changes) !== fingerprint) {
-      return { error: "ChangedMeanwhile", paths: changes.map((it) => it.path) }
-    }
-    files.push(...changes)
-  }
+  const { preview } = call.tool!
+  const changed = (paths: ReadonlyArray<string>): Problem => ({ error: "ChangedMeanwhile", paths })
+  const first = yield* lookAgain(shown)
+  if ("paths" in first) return changed(first.paths)
   if (checkpoints === undefined) return { undo: Effect.void }
+  const looks = [...first]
   if (shown.length === 0 && preview !== undefined) {
     // nobody had to be asked
-    const own = yield* Detached.within(
-      Effect.provideContext(Effect.suspend(() => preview(params)), context),
-      previewMillis
-    )
+    const again = Effect.provideContext(Effect.suspend(() => preview(call.gateCall!.params)), call.tool!.context)
+    const own = yield* Detached.within(show(again), previewMillis)
     if (own === undefined || Exit.isFailure(own)) {
       return { error: "NotKept", message: "what is there now could not be read, so it could not be undone" }
     }
-    files.push(...own.value)
+    looks.push(own.value)
   }
+  const files = looks.flatMap(({ changes }) => changes)
   if (files.length === 0) return { undo: Effect.void }
   const saving = checkpoints.save({
-    principal,
+    principal: call.gateCall!.principal,
     batch: process.batch.id,
     callId: call.call.id,
     tool: call.tool!.name,
@@ -256,8 +270,32 @@ const prepare = Effect.fnUntraced(function*(
   const saved = yield* Detached.within(saving, storeMillis)
   if (saved === undefined) return { error: "NotKept", message: "what is there now could not be kept in time" }
   if (Exit.isFailure(saved)) return { error: "NotKept", message: "what is there now could not be kept for undoing it" }
+  const forget = Effect.ignore(Effect.suspend(() => checkpoints.forget(saved.value)))
+  const all = looks.map((it) => it.shown)
+  // keeping it took its time
+  const last = yield* lookAgain(all)
+  if ("paths" in last) return yield* Effect.as(forget, changed(last.paths))
   call.isCheckpointed = true
-  return { undo: Effect.ignore(Effect.suspend(() => checkpoints.forget(saved.value))) }
+  // a write that fails may have written a part
+  const undo = Effect.flatMap(lookAgain(all), (now) => "paths" in now ? Effect.void : forget)
+  return { undo }
+})
+
+/** Makes previews once more; gives the paths of the first whose files are not the same. */
+const lookAgain = Effect.fnUntraced(function*(
+  shown: ReadonlyArray<Shown>
+): Effect.fn.Return<
+  | { readonly paths: ReadonlyArray<string> }
+  | ReadonlyArray<{ readonly changes: ReadonlyArray<FileChange.FileChange>; readonly shown: Shown }>
+> {
+  const found = []
+  for (const it of shown) {
+    const now = yield* Detached.within(it.again, previewMillis)
+    const changes = now !== undefined && Exit.isSuccess(now) ? now.value : []
+    if (FileChange.fingerprint(changes) !== it.fingerprint) return { paths: changes.map(({ path }) => path) }
+    found.push({ changes, shown: it })
+  }
+  return found
 })
 
 const sentenceOf = (problem: Problem): string =>

@@ -106,19 +106,28 @@ export class NestedClock {
  * @since 0.1.0
  */
 export const parentOf = (engine: Engine, caller: unknown): Parent => {
-  if (!(caller instanceof LiveContext) || caller.call.outcome !== undefined) {
-    return { engine, call: undefined, batch: undefined, clock: undefined }
-  }
+  if (!(caller instanceof LiveContext)) return { engine, call: undefined, batch: undefined, clock: undefined }
   const { call, process } = caller
-  const isOwn = isWithin(caller.engine, engine)
   return {
     // a handler that holds on to an executor further up gets no further by it
-    engine: isOwn ? caller.engine : engine,
+    engine: isWithin(caller.engine, engine) ? caller.engine : engine,
     call,
-    batch: isOwn ? process.open : undefined,
-    clock: call.nested ??= new NestedClock(call, process.budget)
+    batch: batchFor(engine, caller),
+    clock: call.outcome === undefined ? call.nested ??= new NestedClock(call, process.budget) : undefined
   }
 }
+
+/**
+ * Gives the batch that whatever a handler begins belongs to: that of its call,
+ * with every executor of the same tree.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const batchFor = (engine: Engine, caller: unknown): OpenBatch | undefined =>
+  caller instanceof LiveContext && (isWithin(caller.engine, engine) || isWithin(engine, caller.engine))
+    ? caller.process.open
+    : undefined
 
 /**
  * Gives the engine of a sub-agent.

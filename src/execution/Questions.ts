@@ -13,6 +13,7 @@ import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
 import * as ConfirmedWrites from "./ConfirmedWrites.ts"
+import { turn } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Ledger } from "./Ledger.ts"
 import * as Stages from "./Stages.ts"
@@ -54,6 +55,8 @@ export interface Asker {
   readonly publish: (event: ToolEvent) => void
   readonly settle: (call: CallState, end: End) => void
   readonly detach: (effect: Effect.Effect<void>) => void
+  /** A question is open: it ends with the turn. */
+  readonly asked: () => void
   /** A person has allowed the call, perhaps with other arguments. */
   readonly approved: (call: CallState, edited: { readonly params: unknown } | undefined) => void
 }
@@ -112,8 +115,14 @@ export class Questions {
     })
     return Effect.map(this.waits.wait([call], asked), () => {
       if (call.outcome !== undefined) return
-      const end = call.decided ?? Stages.turn(this.process, call, this.wave.now())
+      const end = call.decided ?? turn(this.process, call, this.wave.now())
       if (end !== undefined) return this.wave.settle(call, end)
+      // a remembered answer may have come meanwhile
+      const known = this.grantFor(call, question)
+      if ("grant" in known && known.grant !== undefined) {
+        call.grant = known.grant
+        return this.wave.approved(call, undefined)
+      }
       call.shown = found?.shown
       this.askNow(call, { ...question, preview: found?.preview })
     })
@@ -143,6 +152,8 @@ export class Questions {
     const { pools } = this.engine
     const attempt = call.attempt!
     pools.releasePermits(call)
+    // whoever got the permits may have ended this call
+    if (attempt.isOver) return
     attempt.pause()
     this.ask(call, question, (resolution) => {
       attempt.resume()
@@ -181,12 +192,15 @@ export class Questions {
     if (approvals === undefined) return onEnd({ _tag: "Denied", by: "noApprover", reason: question.why })
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { id: callId } = call.call
-    const { targets = call.gateCall!.targets ?? [] } = question
+    const { targets = call.gateCall!.targets } = question
+    // what is not known cannot be remembered: it would be everything
+    const remember = targets === undefined ? "call" : question.remember
     const isRunning = call.attempt !== undefined
     const { request, withdraw } = approvals.ask(
       {
         preview: undefined,
         ...question,
+        remember,
         agentPath,
         args,
         batch,
@@ -195,7 +209,7 @@ export class Questions {
         isRunning,
         principal,
         process,
-        targets,
+        targets: targets ?? [],
         tool
       },
       (resolution) => {
@@ -209,6 +223,7 @@ export class Questions {
     const now = this.wave.now()
     this.process.budget.ask(1, now)
     const of = { callId, tool, index: call.index, at: now }
+    this.wave.asked()
     const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
     this.wave.publish({ _tag: "ToolApprovalRequested", ...of, requestId: request.id, why: question.why, ...diff })
   }
@@ -217,6 +232,7 @@ export class Questions {
   approve(call: CallState, resolution: Approved): void {
     call.approved = true
     call.grant = resolution.grant
+    call.isOwnGrant = resolution.isOwn
     this.remember(resolution)
   }
 

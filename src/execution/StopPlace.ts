@@ -37,10 +37,11 @@ export class StopPlace {
     return { _tag: "Skipped", because: this.because }
   }
 
-  /** An outcome may be the first error in input order. */
-  note({ _tag, callId, index, tool }: ToolOutcome): void {
-    if (!this.isOn || index >= this.index || (_tag !== "Denied" && _tag !== "TimedOut")) return
+  /** An outcome may be the first error in input order; true if it is. */
+  note({ _tag, callId, index, tool }: ToolOutcome): boolean {
+    if (!this.isOn || index >= this.index || (_tag !== "Denied" && _tag !== "TimedOut")) return false
     this.index = index
     this.because = `call ${clip(callId, 100)} (${clip(tool, 100)}) ${_tag === "Denied" ? "was refused" : "timed out"}`
+    return true
   }
 }

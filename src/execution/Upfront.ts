@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import type { Asks } from "../policy/Permissions.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/StateStore.ts"
+import * as Arrival from "./Arrival.ts"
 import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Previewed } from "./ConfirmedWrites.ts"
@@ -48,7 +49,7 @@ export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessS
     // what was shown was another change
     call.shown = undefined
     const admitted = call.outcome === undefined
-      ? Stages.admit(engine, process, call, params, calls.now())
+      ? Arrival.admit(engine, process, call, params, calls.now())
       : undefined
     if (admitted !== undefined) yield* calls.waits.wait([call], admitted)
   }
@@ -71,6 +72,16 @@ const previewsOf = Effect.fnUntraced(function*(calls: Calls, asked: ReadonlyArra
   return found
 })
 
+/** What a store says; `undefined` where nobody waits for it any more. */
+const waitFor = <A>(calls: Calls, call: CallState, effect: Effect.Effect<A>): Effect.Effect<A | undefined> =>
+  Effect.suspend(() => {
+    let found: A | undefined
+    const told = Effect.map(effect, (it) => {
+      found = it
+    })
+    return Effect.map(calls.waits.wait([call], told), () => found)
+  })
+
 const rehearse = Effect.fnUntraced(function*(
   engine: Engine,
   process: ProcessState,
@@ -92,8 +103,8 @@ const rehearse = Effect.fnUntraced(function*(
     if (RuleSet.check(set, history, { tool, params: args }) !== undefined) continue
     if (claims.length > 0) {
       const answer = calls.ledger.reserve(call.call.id, claims, calls.now())
-      const reserved = "wait" in answer ? yield* answer.wait : answer
-      if ("_tag" in reserved || "operation" in reserved) continue
+      const reserved = "wait" in answer ? yield* waitFor(calls, call, answer.wait) : answer
+      if (reserved === undefined || "_tag" in reserved || "operation" in reserved) continue
       held.push(reserved)
     }
     Stages.count(process, call)
@@ -103,8 +114,8 @@ const rehearse = Effect.fnUntraced(function*(
     const question = Stages.asks(call)
     if (question === undefined) continue
     const known = calls.questions.grantFor(call, question)
-    const grant = "wait" in known ? yield* known.wait : known.grant
-    if (grant === undefined) asked.push([call, question])
+    const grant = "wait" in known ? yield* waitFor(calls, call, known.wait) : known.grant
+    if (call.decided === undefined && grant === undefined) asked.push([call, question])
   }
   for (const reservation of held) calls.ledger.giveBack(reservation)
   for (const call of counted) Stages.uncount(process, call)

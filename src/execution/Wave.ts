@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Arrival from "./Arrival.ts"
 import { Calls, type Settings, type Watcher } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
@@ -90,6 +91,10 @@ export class Wave implements Watcher {
     this.runPending--
   }
 
+  asked(): void {
+    if (this.calls !== undefined) this.watchDeadline(this.calls)
+  }
+
   freed(): void {
     if (this.runPending === 0) this.runDone?.()
     this.quiet?.()
@@ -100,7 +105,7 @@ export class Wave implements Watcher {
     const registry = this.engine.handlers.current()
     let now = calls.now()
     for (const call of calls.all) {
-      const waits = Stages.arrive(this.engine, this.process, registry, call, now)
+      const waits = Arrival.arrive(this.engine, this.process, registry, call, now)
       if (waits === undefined) continue
       yield* calls.waits.wait([call], waits)
       now = calls.now()
@@ -204,7 +209,7 @@ export class Wave implements Watcher {
 
   /** The turn's clock, which stood still while people were asked, may go on. */
   resumed(): void {
-    if (this.calls !== undefined && this.runPending > 0) this.watchDeadline(this.calls)
+    if (this.calls !== undefined) this.watchDeadline(this.calls)
   }
 
   /** One fiber serves all calls that wait for permits or people when the turn's time is over. */

@@ -23,7 +23,8 @@ interface Node<T> {
  * **Details**
  *
  * A waiting call goes on when any holder of its permit does; a running call
- * goes on when all calls its handler made do. Who goes on is found by starting
+ * goes on when all calls its handler made do; one that runs and waits, as while
+ * its write is confirmed, when both hold. Who goes on is found by starting
  * from those that wait for nobody, until nobody is added.
  */
 export const findDeadlock = <T extends Node<T>>(ticket: T): T | undefined => {
@@ -47,12 +48,14 @@ const waitsFor = <T extends Node<T>>(node: T): Iterable<T> =>
   node.joined !== undefined
     ? [node.joined]
     : node.state === "waiting"
-    ? node.permits[node.held]?.holders ?? []
+    ? [...node.permits[node.held]?.holders ?? [], ...node.children ?? []]
     : node.children ?? []
 
 const goesOn = <T extends Node<T>>(node: T, free: ReadonlySet<T>): boolean => {
   if (node.joined !== undefined) return free.has(node.joined)
-  if (node.state !== "waiting") return Array.from(node.children ?? []).every((child) => free.has(child))
+  // one that runs may wait for permits, too, while its handler's calls wait for what it holds
+  if (!Array.from(node.children ?? []).every((child) => free.has(child))) return false
+  if (node.state !== "waiting") return true
   const permit = node.permits[node.held]
   return permit === undefined || permit.isShared || Array.from(permit.holders).some((holder) => free.has(holder))
 }

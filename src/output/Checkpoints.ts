@@ -145,30 +145,44 @@ export const boundsOf = (options?: Options): {
 }
 
 /**
- * Gives the checkpoint of a write, for drivers: its id and hashes, and which
- * contents are to be kept.
+ * Gives the checkpoints of writes, for drivers: their ids and hashes, and which
+ * contents are to be kept. The ids of one describer sort as they are made.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const describe = Effect.fnUntraced(function*(
-  { files, ...of }: Write,
-  maxFileBytes: number
-): Effect.fn.Return<Checkpoint> {
-  const at = yield* Clock.currentTimeMillis
-  const { uuidV4 } = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
-  const random = yield* uuidV4()
-  return {
-    ...of,
-    id: `${at.toString(36).padStart(9, "0")}-${random.slice(0, 8)}`,
-    at,
-    files: files.map(({ after, before, path }) => {
-      const size = before === undefined ? 0 : FileChange.bytesOf(before).length
-      const hashes = { before: FileChange.hashOf(before), after: FileChange.hashOf(after) }
-      return { path, ...hashes, size, isKept: size <= maxFileBytes }
-    })
-  }
-})
+export const describer = (
+  { maxBytes, maxFileBytes }: ReturnType<typeof boundsOf>
+): (write: Write) => Effect.Effect<Checkpoint> => {
+  let last = 0
+  return Effect.fnUntraced(function*({ files, ...of }) {
+    const at = yield* Clock.currentTimeMillis
+    const { uuidV4 } = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
+    const random = yield* uuidV4()
+    const inOrder = (++last % 36 ** 5).toString(36).padStart(5, "0")
+    let bytes = 0
+    return {
+      ...of,
+      id: `${at.toString(36).padStart(9, "0")}-${inOrder}-${random.slice(0, 8)}`,
+      at,
+      files: files.map(({ after, before, path }) => {
+        const size = before === undefined ? 0 : FileChange.bytesOf(before).length
+        const hashes = { before: FileChange.hashOf(before), after: FileChange.hashOf(after) }
+        const isKept = size <= maxFileBytes && bytes + size <= maxBytes
+        if (isKept) bytes += size
+        return { path, ...hashes, size, isKept }
+      })
+    }
+  })
+}
+
+/**
+ * Tells whether a text may be the id of a checkpoint.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const isId = (text: string): boolean => /^[0-9a-z]{9}-[0-9a-z]{5}-[0-9a-f]{8}$/.test(text)
 
 /**
  * Gives the checkpoints that have to go, oldest first, so that the rest is
@@ -183,11 +197,16 @@ export const surplus = (
   now: number
 ): ReadonlyArray<Checkpoint> => {
   let bytes = all.reduce((sum, it) => sum + bytesOf(it), 0)
-  const oldest = all.toSorted((a, b) => a.id < b.id ? -1 : 1)
-  return oldest.filter((it, index) => {
-    const isOver = now - it.at >= bounds.maxAgeMillis || bytes > bounds.maxBytes || oldest.length - index > maxCount
-    if (isOver) bytes -= bytesOf(it)
-    return isOver
+  const counts = new Map<string, number>()
+  for (const { principal } of all) counts.set(principal, (counts.get(principal) ?? 0) + 1)
+  return all.toSorted((a, b) => a.id < b.id ? -1 : 1).filter((it) => {
+    const count = counts.get(it.principal)!
+    const isOver = now - it.at >= bounds.maxAgeMillis || (bytes > bounds.maxBytes && bytesOf(it) > 0) ||
+      count > maxCount
+    if (!isOver) return false
+    bytes -= bytesOf(it)
+    counts.set(it.principal, count - 1)
+    return true
   })
 }
 
@@ -200,6 +219,7 @@ export const surplus = (
 export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
   Layer.sync(Checkpoints, () => {
     const bounds = boundsOf(options)
+    const describe = describer(bounds)
     const kept = new Map<string, { readonly checkpoint: Checkpoint; readonly contents: Map<string, Uint8Array> }>()
     const find = ({ id }: Checkpoint) => {
       const found = kept.get(id)
@@ -211,10 +231,13 @@ export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
     })
     return Checkpoints.of({
       save: Effect.fnUntraced(function*(write) {
-        const checkpoint = yield* describe(write, bounds.maxFileBytes)
+        const checkpoint = yield* describe(write)
         const contents = new Map<string, Uint8Array>()
         for (const [index, { before, path }] of write.files.entries()) {
-          if (before !== undefined && checkpoint.files[index]!.isKept) contents.set(path, FileChange.bytesOf(before))
+          // the caller may go on with its array
+          if (before !== undefined && checkpoint.files[index]!.isKept) {
+            contents.set(path, FileChange.bytesOf(before).slice())
+          }
         }
         kept.set(checkpoint.id, { checkpoint, contents })
         yield* prune
@@ -237,7 +260,7 @@ export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
 
 // Utilities
 
-/** So many calls are remembered, those without contents included. */
+/** So many calls of a principal are remembered, those without contents included. */
 const maxCount = 1_000
 
 const bytesOf = ({ files }: Checkpoint): number => files.reduce((sum, it) => sum + (it.isKept ? it.size : 0), 0)

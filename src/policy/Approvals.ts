@@ -251,6 +251,7 @@ export const make = Effect.fnUntraced(function*(
   const pending = new Map<string, Pending>()
   const byTool = new Map<string, Set<Pending>>()
   let timer: Fiber.Fiber<void> | undefined
+  let isClosed = false
 
   // in a turn of its own: who answers at once must not do so while the question is still being put
   const tell = (change: Change) => {
@@ -280,6 +281,7 @@ export const make = Effect.fnUntraced(function*(
   yield* Effect.addFinalizer(() =>
     Effect.sync(() => {
       timer?.interruptUnsafe()
+      isClosed = true
       for (const it of Array.from(pending.values())) end(it, { _tag: "Denied", by: "closed" })
     })
   )
@@ -295,7 +297,10 @@ export const make = Effect.fnUntraced(function*(
       if (others === undefined) byTool.set(key, new Set([it]))
       else others.add(it)
       tell({ _tag: "Asked", request: it.request })
-      timer ??= Effect.runForkWith(context)(expire)
+      // in a turn of its own, also where the time is none
+      const soon = (then: Effect.Effect<void>) => Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, then))
+      if (isClosed) soon(Effect.sync(() => end(it, { _tag: "Denied", by: "closed" })))
+      else timer ??= soon(expire)
       return { request: it.request, withdraw: () => void remove(it) }
     },
     answer: Effect.fnUntraced(function*(id, answer, of) {

@@ -27,9 +27,10 @@ const Patterns = Schema.Array(Schema.NonEmptyString.annotate({
  * @since 0.1.0
  */
 export const Policy = Schema.Struct({
-  default: optional(Schema.Literals(["allow", "ask", "deny", "readOnly"])).annotate({
+  default: optional(Schema.Literals(["allow", "ask", "deny", "cautious", "readOnly"])).annotate({
     description:
-      "For calls that no list is about; readOnly, the default, lets only tools run that change nothing and stay inside"
+      "For calls that no list is about; cautious, the default, lets tools run that change nothing and stay inside and " +
+      "asks about the others; readOnly denies the others"
   }),
   mode: optional(Schema.Literals(["ask", "acceptEdits", "readOnly", "offline", "plan", "denyAll"])).annotate({
     description:
@@ -48,8 +49,9 @@ export const Policy = Schema.Struct({
  *
  * **Details**
  *
- * `default`: what holds for a call that no list is about. `readOnly`, the
- * default, lets ReadOnly, closed-world tools run and no others.
+ * `default`: what holds for a call that no list is about. `cautious`, the
+ * default, lets ReadOnly, closed-world tools run and asks about the others, which
+ * denies them where nobody is there. `readOnly` denies the others.
  *
  * `mode`: `ask` (the default) adds nothing. `acceptEdits` asks for no call of a
  * tool that declares `ToolAnnotations.Edits`. `readOnly` and `plan` deny what
@@ -60,7 +62,7 @@ export const Policy = Schema.Struct({
  * @since 0.1.0
  */
 export interface Policy {
-  readonly default?: "allow" | "ask" | "deny" | "readOnly" | undefined
+  readonly default?: "allow" | "ask" | "deny" | "cautious" | "readOnly" | undefined
   readonly mode?: "ask" | "acceptEdits" | "readOnly" | "offline" | "plan" | "denyAll" | undefined
   readonly allow?: ReadonlyArray<string> | undefined
   readonly ask?: ReadonlyArray<string> | undefined
@@ -119,7 +121,7 @@ export const parse = (
         : wrong(`there is no tool ${JSON.stringify(parsed.success.tool)}`, `one of ${tools.join(", ")}`)
     })
   const parsed: Parsed = {
-    default: policy.default ?? "readOnly",
+    default: policy.default ?? "cautious",
     mode: policy.mode ?? "ask",
     allow: list("allow"),
     ask: list("ask"),
@@ -217,6 +219,9 @@ const byDefault = (self: Parsed, tool: RegisteredTool): Decision => {
       return { _tag: "Ask", why: "default ask" }
     case "deny":
       return { _tag: "Deny", rule: "default deny" }
+    case "cautious":
+      if (!tool.readOnly) return { _tag: "Ask", why: "the tool changes things" }
+      return tool.openWorld ? { _tag: "Ask", why: "the tool reaches outside" } : allowed
     case "readOnly":
       if (!tool.readOnly) return { _tag: "Deny", rule: "mutating tools need to be allowed" }
       return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allowed

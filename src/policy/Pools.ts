@@ -59,7 +59,8 @@ export interface Service {
   /**
    * Pools for a sub-agent: reads, serial writers and resource keys are shared, the
    * concurrent pool and the caps of tools are new, so that a caller that waits
-   * for its sub-agents holds nothing they need.
+   * for its sub-agents holds nothing they need. A concurrent pool that is the
+   * host's own semaphore is not shared either: it is one of the default size.
    */
   readonly fork: () => Service
   /**
@@ -88,16 +89,18 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Service, ConfigurationError> {
   const problems: Array<Problem> = []
   const context = yield* Effect.context<never>()
-  const pool = (name: keyof Options, fallback: number): Permit => {
-    const size = options?.[name] ?? fallback
+  const pool = (name: keyof Options, fallback: number, isFork = false): Permit => {
+    const given = options?.[name] ?? fallback
+    // a caller that holds a permit of the host's own would wait for itself
+    const size = isFork && typeof given !== "number" ? fallback : given
     if (typeof size === "number" && !(Number.isInteger(size) && size >= 1)) {
       problems.push({ path: `pools.${name}`, problem: `it is ${size}`, expected: "a whole number of 1 or more" })
     }
     return new Permit({ kind: "class", name: `the ${name} pool`, size, context })
   }
-  const fresh = (): Classes => ({
+  const fresh = (isFork = false): Classes => ({
     ReadOnly: [pool("read", 20)],
-    ConcurrentMut: [pool("concurrent", 10)],
+    ConcurrentMut: [pool("concurrent", 10, isFork)],
     SerialMut: [pool("serial", 1)]
   })
   const classes = fresh()
@@ -154,7 +157,7 @@ const newShared = (context: Context.Context<never>): Shared => ({
 
 const fromClasses = (
   classPools: Classes,
-  fresh: () => Classes,
+  fresh: (isFork?: boolean) => Classes,
   shared: Shared,
   tools = shared.tools
 ): Service => {
@@ -246,6 +249,7 @@ const fromClasses = (
       drain()
     },
     reenter: (ticket) => {
+      if (ticket.state === "left") return
       advance(ticket)
       drain()
     },
@@ -270,7 +274,7 @@ const fromClasses = (
       nest(ticket)
       if (shared.nested > 0) check(ticket, "its own result")
     },
-    fork: () => fromClasses({ ...classPools, ConcurrentMut: fresh().ConcurrentMut }, fresh, shared, new Map()),
+    fork: () => fromClasses({ ...classPools, ConcurrentMut: fresh(true).ConcurrentMut }, fresh, shared, new Map()),
     session: () => fromClasses(fresh(), fresh, shared, tools)
   })
 }

@@ -134,7 +134,8 @@ export class TurnBudget {
 
   /** The time that a call starting now has, and which limit that is. Equal limits: the turn's. */
   limit(toolMillis: number, now: number): { readonly millis: number; readonly which: "tool" | "turn" } {
-    const left = Math.max(this.left(now), this.minimumSliceMillis)
+    const slice = Math.max(this.left(now), this.minimumSliceMillis)
+    const left = this.parent === undefined ? slice : Math.min(slice, this.parent.deadline - now)
     return left <= toolMillis ? { millis: left, which: "turn" } : { millis: toolMillis, which: "tool" }
   }
 }

@@ -38,14 +38,15 @@ export const covers = (
   call: {
     readonly tool: string
     readonly agentPath: ReadonlyArray<string>
-    readonly targets: ReadonlyArray<{ readonly text: string }> | undefined
+    readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: string | undefined }> | undefined
   },
   now: number
 ): boolean => {
   if (self.tool !== call.tool || !isOpen(self, now)) return false
   if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
-  if (self.targets === undefined) return true
   const { targets } = self
+  // what guards other things is only covered by its name
+  if (targets === undefined) return call.targets?.some(({ kind }) => kind === "protected") !== true
   return call.targets !== undefined && call.targets.length > 0 &&
     call.targets.every(({ text }) => targets.includes(text))
 }

@@ -34,7 +34,7 @@ export interface Options extends Checkpoints.Options {
 
 /**
  * Layer that keeps checkpoints in a folder; fails with `ConfigurationError` where
- * that lies in the root.
+ * that lies in the root, or around it.
  *
  * @category layers
  * @since 0.1.0
@@ -44,7 +44,7 @@ export const layer = (options: Options): Layer.Layer<Checkpoints.Checkpoints, Co
 
 /**
  * Creates the service; fails with `ConfigurationError` where the folder lies in
- * the root.
+ * the root, or around it.
  *
  * @category constructors
  * @since 0.1.0
@@ -54,17 +54,18 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Checkpoints.Checkpoints["Service"], ConfigurationError> {
   const workspace = yield* Workspace.make(options.root)
   const directory = yield* Workspace.resourceKey(workspace, NodePath.resolve(options.directory))
-  if (Workspace.isWithin(workspace.root, directory)) {
+  if (Workspace.isWithin(workspace.root, directory) || Workspace.isWithin(directory, workspace.root)) {
     return yield* new ConfigurationError({
       subject: "CheckpointFolder",
       problems: [{
         path: "directory",
-        problem: `'${directory}' lies in the root '${workspace.root}', where tools could change it`,
-        expected: "a folder outside the root"
+        problem: `'${directory}' lies in the root '${workspace.root}', or around it, where tools could change it`,
+        expected: "a folder apart from the root"
       }]
     })
   }
   const bounds = Checkpoints.boundsOf(options)
+  const describe = Checkpoints.describer(bounds)
   const known = new Map<string, Checkpoints.Checkpoint>()
   const at = (...names: ReadonlyArray<string>) => NodePath.join(directory, ...names)
 
@@ -79,29 +80,38 @@ export const make = Effect.fnUntraced(function*(
     known.set(id, decoded.value)
     return [decoded.value]
   })
-  const all = Effect.gen(function*() {
-    const names = yield* attempt("", async () => {
-      try {
-        return await NodeFsPromises.readdir(directory)
-      } catch (cause) {
-        if (WorkspaceFailure.codeOf(cause) === "ENOENT") return []
-        throw cause
-      }
-    })
-    return (yield* Effect.forEach(names.filter((name) => /^[0-9a-z-]+$/.test(name)).sort(), readOne)).flat()
+  const names = attempt("", async () => {
+    try {
+      return await NodeFsPromises.readdir(directory)
+    } catch (cause) {
+      if (WorkspaceFailure.codeOf(cause) === "ENOENT") return []
+      throw cause
+    }
   })
-  const remove = (id: string) => {
+  const all = Effect.flatMap(
+    names,
+    (names) => Effect.map(Effect.forEach(names.filter(Checkpoints.isId).toSorted(), readOne), (it) => it.flat())
+  )
+  const remove = (id: string, name = id): Effect.Effect<void, Checkpoints.CheckpointError> => {
+    if (!Checkpoints.isId(id)) return new Checkpoints.CheckpointError({ reason: "NotFound", id })
     known.delete(id)
-    return attempt(id, () => NodeFsPromises.rm(at(id), { recursive: true, force: true }))
+    return attempt(id, () => NodeFsPromises.rm(at(name), { recursive: true, force: true }))
   }
   const prune = Effect.gen(function*() {
-    const surplus = Checkpoints.surplus(yield* all, bounds, yield* Clock.currentTimeMillis)
+    const now = yield* Clock.currentTimeMillis
+    const surplus = Checkpoints.surplus(yield* all, bounds, now)
     yield* Effect.forEach(surplus, ({ id }) => remove(id), { discard: true })
+    // of a process that ended in the middle
+    const unfinished = (yield* names).filter((name) =>
+      name.startsWith(".") && Checkpoints.isId(name.slice(1)) &&
+      now - Number.parseInt(name.slice(1, 10), 36) > 3_600_000
+    )
+    yield* Effect.forEach(unfinished, (name) => remove(name.slice(1), name), { discard: true })
   })
 
   return Checkpoints.Checkpoints.of({
     save: Effect.fnUntraced(function*(write) {
-      const checkpoint = yield* Checkpoints.describe(write, bounds.maxFileBytes)
+      const checkpoint = yield* describe(write)
       const { id } = checkpoint
       const unfinished = at(`.${id}`)
       yield* attempt(id, async () => {
@@ -125,6 +135,7 @@ export const make = Effect.fnUntraced(function*(
     list: (principal) =>
       Effect.map(Effect.andThen(prune, all), (it) => it.filter((one) => one.principal === principal).reverse()),
     content: Effect.fnUntraced(function*({ files, id }, path) {
+      if (!Checkpoints.isId(id)) return yield* new Checkpoints.CheckpointError({ reason: "NotFound", id })
       const index = files.findIndex((it) => it.path === path)
       const file = files[index]
       if (file === undefined || file.before === "") return undefined

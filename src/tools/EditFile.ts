@@ -90,6 +90,7 @@ export const edit = (
   }
   if (oldText === "") return invalid("oldText is empty. Give the text to replace; write_file writes whole files.")
   if (oldText === newText) return invalid("oldText and newText are the same: nothing would change.")
+  if (/\p{Surrogate}/u.test(oldText + newText)) return invalid("oldText or newText holds half a character.")
   const text = textOf(before)
   if (text === undefined) {
     return Effect.fail(
@@ -98,7 +99,8 @@ export const edit = (
   }
   const parts = text.split(oldText)
   const replacements = parts.length - 1
-  if (replacements === 0) {
+  const first = text.indexOf(oldText)
+  if (first === -1) {
     const lineEnds = text.includes("\r\n") && !oldText.includes("\r\n") &&
       text.includes(oldText.replaceAll("\n", "\r\n"))
     return invalid(
@@ -107,9 +109,10 @@ export const edit = (
         : "oldText is not in the file. Read the file again and copy the text exactly, white space included."
     )
   }
-  if (replacements > 1 && replaceAll !== true) {
+  // it may overlap itself
+  if (replaceAll !== true && text.includes(oldText, first + 1)) {
     return invalid(
-      `oldText is in the file ${replacements} times. Give more of the lines around it, or set replaceAll.`
+      `oldText is in the file ${Math.max(2, replacements)} times. Give more of the lines around it, or set replaceAll.`
     )
   }
   return Effect.succeed({ text: parts.join(newText), replacements })

@@ -84,8 +84,9 @@ export const preview = <E>(
  *
  * **Details**
  *
- * With `expected` the file must have that content when the write commits, else
- * it fails with `ChangedMeanwhile`. A write that fails or is interrupted before
+ * With `expected` the file must have that content when the write commits, or not
+ * be there, else it fails with `ChangedMeanwhile`; so it does with
+ * `throughLinks: false` where a link is on the path. A write that fails or is interrupted before
  * its commit leaves neither a temporary file nor a folder it made. Mode and,
  * where permitted, owner of the file stay; hard links, extended attributes and
  * access lists do not.
@@ -98,7 +99,11 @@ export const replace = Effect.fnUntraced(
     workspace: Workspace.Workspace,
     path: string,
     bytes: Uint8Array,
-    options: { readonly createDirectories?: boolean | undefined; readonly expected?: Uint8Array | undefined }
+    options: {
+      readonly createDirectories?: boolean | undefined
+      readonly expected?: Uint8Array | "absent" | undefined
+      readonly throughLinks?: boolean | undefined
+    }
   ): Effect.fn.Return<
     { readonly path: string; readonly created: boolean },
     WorkspaceFailure.WorkspaceFailure,
@@ -106,22 +111,21 @@ export const replace = Effect.fnUntraced(
   > {
     const context = yield* ToolContext.ToolContext
     const target = yield* findTarget(workspace, path)
+    if (options.throughLinks === false) yield* checkNoLinks(workspace, path)
     const folder = yield* openFolder(workspace, NodePath.dirname(target.real), path, options.createDirectories === true)
     const name = NodePath.basename(target.real)
     const temporary = yield* prepare(folder, path, bytes, target.stats)
     const { expected } = options
-    const isExpected = expected === undefined ? Effect.succeed(true) : Effect.map(
-      read(workspace, path),
-      (now) => now !== undefined && Buffer.compare(now, expected) === 0
-    )
-    const rename = WorkspaceFailure.attempt(
+    const isAsExpected = expected === undefined || expected === "absent"
+      ? Effect.void
+      : checkIs(workspace, path, expected)
+    const place = NodePath.join(folder.pinned, name)
+    // a link is only made where nothing is; the temporary name goes with the scope
+    const put = WorkspaceFailure.attempt(
       path,
-      () => NodeFsPromises.rename(temporary, NodePath.join(folder.pinned, name))
+      () => expected === "absent" ? NodeFsPromises.link(temporary, place) : NodeFsPromises.rename(temporary, place)
     )
-    yield* context.commit(Effect.uninterruptible(Effect.flatMap(isExpected, (it) =>
-      it ? rename : Effect.fail(
-        WorkspaceFailure.make("ChangedMeanwhile", path, "The file changed meanwhile. Read it again and retry.")
-      ))))
+    yield* context.commit(Effect.uninterruptible(Effect.andThen(isAsExpected, put)))
     // The name itself reaches the disk with its folder; the content already did.
     yield* Effect.ignore(WorkspaceFailure.attempt(path, () => folder.handle.sync()))
     return {
@@ -133,7 +137,7 @@ export const replace = Effect.fnUntraced(
 )
 
 /**
- * Removes a file.
+ * Removes a file that has this content, and no link on its path.
  *
  * @category writing
  * @since 0.1.0
@@ -141,10 +145,13 @@ export const replace = Effect.fnUntraced(
 export const remove = Effect.fnUntraced(
   function*(
     workspace: Workspace.Workspace,
-    path: string
+    path: string,
+    expected: Uint8Array
   ): Effect.fn.Return<void, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
     const { real } = yield* findTarget(workspace, path)
+    yield* checkNoLinks(workspace, path)
     const folder = yield* openFolder(workspace, NodePath.dirname(real), path, false)
+    yield* checkIs(workspace, path, expected)
     yield* WorkspaceFailure.attempt(
       path,
       () => NodeFsPromises.unlink(NodePath.join(folder.pinned, NodePath.basename(real)))
@@ -156,6 +163,22 @@ export const remove = Effect.fnUntraced(
 // -----------------------------------------------------------------------------
 // Utilities
 // -----------------------------------------------------------------------------
+
+const changed = (path: string) =>
+  Effect.fail(
+    WorkspaceFailure.make("ChangedMeanwhile", path, "The file changed meanwhile. Look at it again and retry.")
+  )
+
+const checkIs = (workspace: Workspace.Workspace, path: string, expected: Uint8Array) =>
+  Effect.flatMap(
+    read(workspace, path),
+    (now) => now !== undefined && Buffer.compare(now, expected) === 0 ? Effect.void : changed(path)
+  )
+
+const checkNoLinks = Effect.fnUntraced(function*(workspace: Workspace.Workspace, path: string) {
+  const absolute = yield* Workspace.locate(workspace, path)
+  if ((yield* Workspace.resourceKey(workspace, path)) !== absolute) yield* changed(path)
+})
 
 /** The path to write to, real where the file exists, and the stats of the file that is there. */
 const findTarget = Effect.fnUntraced(function*(

@@ -9,11 +9,13 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as NodeFsPromises from "node:fs/promises"
+import * as NodePath from "node:path"
 import * as FileChange from "../FileChange.ts"
 import * as Checkpoints from "../output/Checkpoints.ts"
 import * as FileWriter from "./FileWriter.ts"
 import * as Workspace from "./Workspace.ts"
-import type { WorkspaceFailure } from "./WorkspaceFailure.ts"
+import { attempt, type WorkspaceFailure } from "./WorkspaceFailure.ts"
 
 /**
  * What undoing does with one file.
@@ -108,21 +110,39 @@ export const restore = Effect.fnUntraced(function*(
   }
   if (changes.length > 0) {
     const { batch, id, principal } = checkpoint
-    yield* checkpoints.save({ batch, principal, callId: id, tool: "undo", files: changes })
+    const kept = yield* checkpoints.save({ batch, principal, callId: id, tool: "undo", files: changes })
+    const lost = kept.files.filter((it) => !it.isKept)
+    if (lost.length > 0) {
+      yield* checkpoints.forget(kept)
+      const problems = lost.map(({ path }) => ({ path, problem: "what is there now is too large to be kept" }))
+      return yield* new UndoRefused({ id, problems, isForceable: false })
+    }
   }
   // one after the other: what fails half-way is in the checkpoint that was just kept
   for (const { after, before, path } of changes) {
-    if (after === undefined) yield* FileWriter.remove(workspace, path)
-    else {
-      const expected = before === undefined ? undefined : FileChange.bytesOf(before)
-      yield* FileWriter.replace(workspace, path, FileChange.bytesOf(after), { createDirectories: true, expected })
-    }
+    const expected = before === undefined ? "absent" as const : FileChange.bytesOf(before)
+    if (after !== undefined) {
+      const options = { createDirectories: true, expected, throughLinks: false }
+      yield* FileWriter.replace(workspace, path, FileChange.bytesOf(after), options)
+    } else if (expected !== "absent") yield* FileWriter.remove(workspace, path, expected)
   }
   yield* checkpoints.forget(checkpoint)
   return plan
 })
 
 // Utilities
+
+/** Whether a folder is there, or can be made. */
+const mayHold = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<boolean> {
+  let at = folder
+  while (true) {
+    const current = at
+    const stats = yield* Effect.option(attempt(current, () => NodeFsPromises.lstat(current)))
+    if (stats._tag === "Some") return stats.value.isDirectory()
+    at = NodePath.dirname(current)
+    if (at === current) return false
+  }
+})
 
 /** What is to be written, beside the plan. */
 const look = Effect.fnUntraced(function*(workspace: Workspace.Workspace, checkpoint: Checkpoints.Checkpoint) {
@@ -157,6 +177,7 @@ const lookAt = Effect.fnUntraced(function*(
   if ((yield* Workspace.resourceKey(workspace, path)) !== absolute.value) {
     return refused("there is a link on its path now")
   }
+  if (!(yield* mayHold(NodePath.dirname(absolute.value)))) return refused("a part of its path is a file now")
   const current = yield* Effect.result(FileWriter.read(workspace, path))
   if (current._tag === "Failure") return refused(current.failure.message)
   const before = current.success

@@ -288,6 +288,18 @@ describe("Permissions", () => {
       Effect.gen(function*() {
         assert.deepStrictEqual(tags(yield* process.executeBatch(each)), [
           "Succeeded",
+          "PermissionDenied",
+          "PermissionDenied",
+          "PermissionDenied"
+        ])
+        assert.lengthOf(yield* executor.tools, 4)
+      })))
+
+  it.effect("do not even ask about others where the default is readOnly", () =>
+    run(tools, { policy: { default: "readOnly" } }, ({ executor, process }) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(tags(yield* process.executeBatch(each)), [
+          "Succeeded",
           "PolicyDenied",
           "PolicyDenied",
           "PermissionDenied"

@@ -153,7 +153,10 @@ describe("a policy", () => {
     assert.strictEqual(decide({ default: "allow" }, w, []), "Ask")
     assert.strictEqual(decide({ default: "allow" }, tool("w"), []), "Allow")
     assert.strictEqual(decide({ default: "ask" }, tool("w"), []), "Ask")
-    assert.strictEqual(decide({}, tool("w"), []), "Deny")
+    assert.strictEqual(decide({}, tool("w"), []), "Ask")
+    assert.strictEqual(decide({}, tool("w", { class: "ReadOnly", openWorld: true }), []), "Ask")
+    assert.strictEqual(decide({ default: "readOnly" }, tool("w"), []), "Deny")
+    assert.strictEqual(decide({ default: "deny" }, w, []), "Deny")
     assert.strictEqual(decide({}, tool("w", { class: "ReadOnly" }), []), "Allow")
   })
 
@@ -208,7 +211,8 @@ describe("a policy", () => {
 
   it("shows an agent the tools of which some call may run", () => {
     const sees = (policy: Policy.Policy) => Policy.sees(parsed(policy), tool("w"))
-    assert.isFalse(sees({}))
+    assert.isTrue(sees({}))
+    assert.isFalse(sees({ default: "readOnly" }))
     assert.isTrue(sees({ allow: ["w(src/*)"] }))
     assert.isTrue(sees({ ask: ["w"] }))
     assert.isFalse(sees({ allow: ["w"], deny: ["w"] }))

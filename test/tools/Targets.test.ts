@@ -26,6 +26,9 @@ describe("the targets of file tools", () => {
       yield* system.writeFileString(path.join(root, "policy.json"), "{}")
       yield* system.symlink(path.join(root, ".git"), path.join(root, "src/innocent"))
       yield* system.symlink(path.join(root, "policy.json"), path.join(root, "notes.md"))
+      yield* system.symlink(".git/hooks/pre-commit", path.join(root, "dangling"))
+      yield* system.symlink(".git/new", path.join(root, "dangling-folder"))
+      yield* system.symlink("round", path.join(root, "round"))
       const { toolkit } = WorkspaceTools.make({ root, protect: ["policy.json"] })
       const about = (given: string) => Effect.map(targetsOf(toolkit.tools.write_file, { path: given }), ([it]) => it)
 
@@ -41,7 +44,11 @@ describe("the targets of file tools", () => {
           ["deep/.git/config", "deep/.git/config", "protected"],
           [".gitignore", ".gitignore", undefined],
           ["policy.json", "policy.json", "protected"],
-          ["notes.md", "policy.json", "protected"]
+          ["notes.md", "policy.json", "protected"],
+          // links that lead to nothing yet
+          ["dangling", ".git/hooks/pre-commit", "protected"],
+          ["dangling-folder/x", ".git/new/x", "protected"],
+          ["round", "round", undefined]
         ] as const
       ) {
         assert.deepStrictEqual(yield* about(given), kind === undefined ? { text } : { text, kind }, given)
@@ -55,6 +62,21 @@ describe("the target of a command", () => {
   it("is its words, if they are plain and start in the root", () => {
     assert.deepStrictEqual(RunCommand.targets({ command: "git status" }), [{ text: "git status" }])
     assert.deepStrictEqual(RunCommand.targets({ argv: ["git", "status"], cwd: "." }), [{ text: "git status" }])
+  })
+
+  it("is of no two different calls the same", () => {
+    const texts = [
+      { argv: ["echo", "$(id)"] },
+      { command: `["echo","$(id)"]` },
+      { command: `argv: ["echo","$(id)"]` },
+      { command: `line: argv: ["echo","$(id)"]` },
+      { command: "npm test", cwd: "sub" },
+      { command: `in "sub": npm test` },
+      { command: `line: in "sub": npm test` },
+      { argv: ["npm test"] },
+      { command: "npm test" }
+    ].map((params) => RunCommand.targets(params)[0]!.text)
+    assert.strictEqual(new Set(texts).size, texts.length, texts.join("\n"))
   })
 
   it("is a line that no pattern with a target allows, else", () => {
@@ -102,11 +124,11 @@ describe("tool-executor run", () => {
           .map((it) => it.reason?._tag ?? it._tag)
       assert.deepStrictEqual(said, [
         "Succeeded",
-        "PolicyDenied",
+        "PermissionDenied",
         "PolicyDenied",
         "PermissionDenied",
         "Succeeded",
-        "PolicyDenied"
+        "PermissionDenied"
       ])
       assert.isFalse(yield* exists("c.txt"))
 

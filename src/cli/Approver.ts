@@ -1,0 +1,145 @@
+/**
+ * Answers what an executor asks: a person at the terminal, one question after
+ * the other.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
+import * as Approvals from "../policy/Approvals.ts"
+import { type Keyboard, Terminal } from "./Keyboard.ts"
+import * as Question from "./Question.ts"
+
+/**
+ * Approves whatever is asked, each call once; does not end.
+ *
+ * @category answering
+ * @since 0.1.0
+ */
+export const approveAll: Effect.Effect<never, never, Approvals.Approvals> = Effect.gen(function*() {
+  const approvals = yield* Approvals.Approvals
+  return yield* whenever(approvals, ({ id }) => Effect.ignore(approvals.answer(id, { _tag: "ApproveOnce" })))
+})
+
+/**
+ * Asks the person at the terminal; does not end. Nobody else writes to the screen
+ * meanwhile.
+ *
+ * @category answering
+ * @since 0.1.0
+ */
+export const askPerson = (screen: Semaphore.Semaphore): Effect.Effect<never, never, Approvals.Approvals> =>
+  Effect.gen(function*() {
+    const approvals = yield* Approvals.Approvals
+    const terminal = yield* Terminal
+    return yield* whenever(approvals, (request) =>
+      screen.withPermits(1)(Effect.scoped(Effect.gen(function*() {
+        const keyboard = Option.getOrUndefined(yield* terminal)
+        // a terminal that went away is silence
+        if (keyboard === undefined) return yield* gone(approvals, request)
+        const answered = yield* Effect.raceFirst(
+          Effect.asSome(ask(approvals, keyboard, request)),
+          Effect.as(gone(approvals, request), Option.none())
+        )
+        if (Option.isNone(answered)) yield* keyboard.write(`\n${Question.over}\n`)
+      }))))
+  })
+
+// Utilities
+
+/** Does something about the oldest request that is pending, again and again. */
+const whenever = (
+  approvals: Approvals.Approvals["Service"],
+  act: (request: Approvals.ApprovalRequest) => Effect.Effect<void>
+): Effect.Effect<never> =>
+  Effect.forever(Effect.gen(function*() {
+    yield* until(approvals, (pending) => pending.length > 0)
+    const [oldest] = yield* approvals.list
+    if (oldest !== undefined) yield* act(oldest)
+  }))
+
+/** Waits until a request is not pending any more. */
+const gone = (approvals: Approvals.Approvals["Service"], { id }: Approvals.ApprovalRequest): Effect.Effect<void> =>
+  until(approvals, (pending) => !pending.some((it) => it.id === id))
+
+/** Waits until something holds of the pending requests: looks now, after each change, and now and then. */
+const until = (
+  { changes, list }: Approvals.Approvals["Service"],
+  holds: (pending: ReadonlyArray<Approvals.ApprovalRequest>) => boolean
+): Effect.Effect<void> =>
+  Stream.merge(changes, Stream.tick("200 millis")).pipe(
+    Stream.mapEffect(() => list),
+    Stream.takeUntil(holds),
+    Stream.runDrain
+  )
+
+const ask = Effect.fnUntraced(function*(
+  approvals: Approvals.Approvals["Service"],
+  keyboard: Keyboard,
+  request: Approvals.ApprovalRequest
+) {
+  const waiting = (yield* approvals.list).length - 1
+  yield* keyboard.write(Question.show(request, { waiting, ...keyboard }))
+  while (true) {
+    yield* keyboard.write(Question.choices(request))
+    const answer = yield* answerOf(keyboard, request, yield* keyboard.key)
+    if (answer === undefined) continue
+    yield* keyboard.write(`${Question.said(answer)}\n`)
+    yield* Effect.ignore(approvals.answer(request.id, answer, request))
+    return
+  }
+})
+
+/** What a key means; `undefined` if it is no answer yet. */
+const answerOf = Effect.fnUntraced(function*(
+  keyboard: Keyboard,
+  request: Approvals.ApprovalRequest,
+  key: string
+): Effect.fn.Return<Approvals.Answer | undefined> {
+  const isRemembered = request.remember !== "call"
+  switch (key) {
+    case "y":
+      return { _tag: "ApproveOnce" }
+    case "h":
+      return isRemembered ? { _tag: "ApproveForDuration", duration: "1 hour" } : undefined
+    case "s":
+      return isRemembered ? { _tag: "ApproveForScope" } : undefined
+    case "n":
+      return { _tag: "Deny" }
+    case "d": {
+      const reason = yield* keyboard.line("\nreason: ", "")
+      return Option.match(reason, {
+        onNone: () => undefined,
+        onSome: (text) => text.trim() === "" ? { _tag: "Deny" } : { _tag: "Deny", reason: text.trim() }
+      })
+    }
+    case "e":
+      return request.isRunning ? undefined : yield* edited(keyboard, request)
+    case "v":
+      yield* keyboard.write(Question.show(request, { waiting: 0, ...keyboard, whole: true }))
+      return undefined
+    default:
+      return undefined
+  }
+})
+
+/** The arguments as the person changes them, until they are JSON. */
+const edited = Effect.fnUntraced(function*(
+  keyboard: Keyboard,
+  { args }: Approvals.ApprovalRequest
+): Effect.fn.Return<Approvals.Answer | undefined> {
+  let text = Question.json(args)
+  while (true) {
+    const line = yield* keyboard.line("\narguments: ", text)
+    if (Option.isNone(line) || line.value.trim() === "") return undefined
+    const params = decode(line.value)
+    if (Option.isSome(params)) return { _tag: "ApproveOnce", params: params.value }
+    text = line.value
+    yield* keyboard.write("This is not JSON. Mend it, or empty the line to go back.\n")
+  }
+})
+
+const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Json))

@@ -1,0 +1,164 @@
+/**
+ * `tool-executor undo`: brings files back to what they were before a write.
+ *
+ * @since 0.1.0
+ */
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import * as Checkpoints from "../output/Checkpoints.ts"
+import * as Undo from "../tools/Undo.ts"
+import * as Workspace from "../tools/Workspace.ts"
+import * as CheckpointFlag from "./Checkpoints.ts"
+import { CliFailure, describe, wrong } from "./CliFailure.ts"
+import { escape, escapeLines } from "./escape.ts"
+import * as Files from "./Files.ts"
+
+const input = {
+  id: Argument.String("ID").pipe(
+    Argument.withDescription("Which write to undo, as --list shows it; default the last one that can be undone"),
+    Argument.optional
+  ),
+  root: Flag.String("root").pipe(
+    Flag.withMetavar("DIR"),
+    Flag.withDescription("Folder that the tools worked in; default the current one"),
+    Flag.withDefault(".")
+  ),
+  checkpoints: CheckpointFlag.flag,
+  list: Flag.Boolean("list").pipe(
+    Flag.withDescription("Show what can be undone, newest first; change nothing"),
+    Flag.withDefault(false)
+  ),
+  dryRun: Flag.Boolean("dry-run").pipe(
+    Flag.withDescription("Show what would change; change nothing"),
+    Flag.withDefault(false)
+  ),
+  force: Flag.Boolean("force").pipe(
+    Flag.withDescription("Overwrite files that changed after the write, too"),
+    Flag.withDefault(false)
+  )
+}
+
+/**
+ * The command.
+ *
+ * @category commands
+ * @since 0.1.0
+ */
+export const command = Command.make(
+  "undo",
+  input,
+  Effect.fnUntraced(function*({ checkpoints, dryRun, force, id, list, root }) {
+    const layer = yield* CheckpointFlag.layerOf(checkpoints, root)
+    if (layer === undefined) return yield* wrong("--checkpoints none keeps nothing, so there is nothing to undo.")
+    yield* Effect.gen(function*() {
+      const workspace = yield* Workspace.make(root)
+      const all = yield* Effect.flatMap(Checkpoints.Checkpoints, (it) => it.list(CheckpointFlag.principal))
+      if (list) return yield* Files.print(all.length === 0 ? "There is nothing to undo." : all.map(line).join("\n"))
+      const checkpoint = yield* choose(all, id)
+      const plan = dryRun
+        ? yield* Undo.plan(workspace, checkpoint)
+        : yield* Undo.restore(workspace, checkpoint, { force })
+      yield* Files.print(report(plan, dryRun))
+    }).pipe(
+      Effect.provide(layer),
+      Effect.catch((error) => {
+        if (error instanceof CliFailure) return Effect.fail(error)
+        if (error instanceof Undo.UndoRefused) return Effect.fail(refused(error))
+        if (error instanceof ConfigurationError) return Effect.fail(wrong(describe(error)))
+        const where = error instanceof Checkpoints.CheckpointError ? "" : `${error.path}: `
+        return Effect.fail(incomplete(`${where}${error.message}`))
+      })
+    )
+  })
+).pipe(
+  Command.withShortDescription("Bring files back to what they were before a write"),
+  Command.withDescription(
+    "Brings files back to what they were before a write of `tool-executor run`. A file that changed since then is left " +
+      "alone unless --force; links are never written through. What is overwritten is kept first, so undoing can be " +
+      "undone by its own ID. What commands did is not undone. Exit code: 0 done, 1 not everything could be, and nothing " +
+      "was changed, 2 bad usage."
+  ),
+  Command.withExamples([
+    { command: "tool-executor undo --list", description: "Show the writes that can be undone" },
+    { command: "tool-executor undo --dry-run", description: "Show what undoing the last one would change" },
+    { command: "tool-executor undo", description: "Undo the last write" }
+  ])
+)
+
+// Utilities
+
+const incomplete = (explanation: string): CliFailure =>
+  new CliFailure({ code: 1, explanation: escapeLines(explanation) })
+
+const refused = ({ isForceable, problems }: Undo.UndoRefused): CliFailure =>
+  incomplete([
+    "Nothing was changed:",
+    ...problems.map(({ path, problem }) => `  ${escape(path)}: ${escape(problem)}`),
+    ...isForceable ? ["--force overwrites it."] : []
+  ].join("\n"))
+
+/** The last write that is known and is no undoing itself, or the one that was asked for. */
+const choose = (
+  all: ReadonlyArray<Checkpoints.Checkpoint>,
+  id: Option.Option<string>
+): Effect.Effect<Checkpoints.Checkpoint, CliFailure> => {
+  if (Option.isNone(id)) {
+    const last = all.find((it) => it.files.length > 0 && it.tool !== "undo")
+    return last === undefined ? Effect.fail(incomplete("There is nothing to undo.")) : Effect.succeed(last)
+  }
+  const found = all.find((it) => it.id === id.value)
+  if (found === undefined) {
+    return Effect.fail(
+      wrong(`There is no write ${escape(id.value)}. \`tool-executor undo --list\` shows what there is.`)
+    )
+  }
+  return found.files.length > 0
+    ? Effect.succeed(found)
+    : Effect.fail(incomplete(`${found.tool} did not say what it changes: it cannot be undone.`))
+}
+
+const line = (checkpoint: Checkpoints.Checkpoint): string => {
+  const { at, files, id, tool } = checkpoint
+  const when = DateTime.formatIso(DateTime.makeUnsafe(at)).replace(/\.\d+Z$/, "Z")
+  const what = files.length === 0 ?
+    "cannot be undone: it did not say what it changes" :
+    files.map((it) => it.path).join(", ")
+  return `${id}  ${when}  ${escape(tool)}  ${escape(what)}`
+}
+
+const report = ({ diff, notCovered, steps }: Undo.Plan, isDryRun: boolean): string => {
+  const tense = isDryRun ? planned : done
+  return [
+    ...steps.map(({ action, because, path }) =>
+      `${tense[action]} ${escape(path)}${because === undefined ? "" : `: ${escape(because)}`}`
+    ),
+    ...isDryRun && diff !== "" ? ["", escapeLines(diff.replace(/\n$/, ""))] : [],
+    ...notCovered.length === 0 ? [] : [
+      "",
+      `Not undone: what ${
+        notCovered.length === 1 ? "1 later call" : `${notCovered.length} later calls`
+      } may have changed (${Array.from(new Set(notCovered.map((it) => escape(it.tool)))).join(", ")}).`
+    ]
+  ].join("\n")
+}
+
+const planned: Readonly<Record<Undo.Step["action"], string>> = {
+  restore: "would restore",
+  remove: "would remove ",
+  nothing: "is as it was ",
+  changed: "needs --force",
+  refused: "cannot undo  "
+}
+
+const done: Readonly<Record<Undo.Step["action"], string>> = {
+  restore: "restored    ",
+  remove: "removed     ",
+  nothing: "is as it was",
+  changed: "overwritten ",
+  refused: "not undone  "
+}
