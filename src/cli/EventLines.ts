@@ -126,9 +126,19 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
  */
 export const wantsColor = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
-  const refused = yield* Effect.orElseSucceed(Config.option(Config.String("NO_COLOR")), Option.none)
-  return (yield* stdio.stderrIsTerminal) && Option.getOrElse(refused, () => "") === ""
+  return (yield* stdio.stderrIsTerminal) && (yield* allowsColor)
 })
+
+/**
+ * Tells whether `NO_COLOR` is unset.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const allowsColor = Effect.map(
+  Effect.orElseSucceed(Config.option(Config.String("NO_COLOR")), Option.none<string>),
+  (refused) => Option.getOrElse(refused, () => "") === ""
+)
 
 // Utilities
 

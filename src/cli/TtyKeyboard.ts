@@ -11,6 +11,7 @@ import { closeSync, constants, openSync } from "node:fs"
 import process from "node:process"
 import { createInterface, emitKeypressEvents, type Key } from "node:readline"
 import { isatty, ReadStream, WriteStream } from "node:tty"
+import * as EventLines from "./EventLines.ts"
 import type { Keyboard } from "./Keyboard.ts"
 
 /** Milliseconds in which what was typed ahead arrives, and is thrown away. */
@@ -43,7 +44,7 @@ export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = 
   yield* Effect.sleep(settleMillis)
   const keyboard: Keyboard = {
     columns: output.columns > 0 ? output.columns : 80,
-    color: process.env["NO_COLOR"] === undefined && process.env["TERM"] !== "dumb",
+    color: yield* EventLines.allowsColor,
     write: (text) => Effect.callback<void>((resume) => void output.write(text, () => resume(Effect.void))),
     key: nextKey(input),
     line: (prompt, given) => readLine(input, output, prompt, given)

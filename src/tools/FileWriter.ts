@@ -177,7 +177,7 @@ const checkIs = (workspace: Workspace.Workspace, path: string, expected: Uint8Ar
 
 const checkNoLinks = Effect.fnUntraced(function*(workspace: Workspace.Workspace, path: string) {
   const absolute = yield* Workspace.locate(workspace, path)
-  if ((yield* Workspace.resourceKey(workspace, path)) !== absolute) yield* changed(path)
+  if ((yield* Workspace.resourceKey(workspace, path)) !== absolute) return yield* changed(path)
 })
 
 /** The path to write to, real where the file exists, and the stats of the file that is there. */
