@@ -2,6 +2,7 @@
 import { Context, Duration, Effect, Layer, Schema, Semaphore } from "effect"
 import { LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor, type ToolProcess } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
+import * as ApprovalBench from "./approvals.ts"
 import { compare, fixed, median, type Side, time } from "./measure.ts"
 import * as RuleBench from "./rules.ts"
 
@@ -141,6 +142,7 @@ const main = Effect.gen(function*() {
     "rss MB": `+${(process.memoryUsage().rss / 1e6 - rss).toFixed(0)}`
   })
   for (const [what, values] of Object.entries(yield* RuleBench.rows)) row(what, values)
+  for (const [what, values] of Object.entries(yield* ApprovalBench.rows)) row(what, values)
   console.table(Object.fromEntries(rows.map(({ what, ...values }) => [what, values])))
 }).pipe(Effect.scoped, Effect.provide(layer), Effect.provideContext(Context.empty()))
 

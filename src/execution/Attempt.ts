@@ -127,7 +127,7 @@ export class Attempt {
   /** Milliseconds that people took to answer. */
   private waited = 0
   /** Since when a person is asked. */
-  private pausedAt: number | undefined
+  declare private pausedAt?: number | undefined
   private pauses = 0
   /** An end that waits for commits under way, or for the start to return. */
   private pending: End | undefined
@@ -135,8 +135,8 @@ export class Attempt {
   private context: Context.Context<never> = Context.empty()
   private wakeWatch: (() => void) | undefined
   /** Ends the wait for commits. */
-  private bound: Fiber.Fiber<void> | undefined
-  private controller: AbortController | undefined
+  declare private bound?: Fiber.Fiber<void>
+  declare private controller?: AbortController
   private modelText: string | undefined
   /** Characters of the batch's budget that are held while a large output is stored. */
   heldChars = 0
@@ -145,7 +145,7 @@ export class Attempt {
   /** The handler has returned: what fails after that is its output. */
   private returned = false
   private exit: Exit.Exit<unknown, unknown> | undefined
-  private ends: Set<() => void> | undefined
+  declare private ends?: Set<() => void> | undefined
   private readonly host: Host
   private readonly call: AttemptedCall
   private readonly tool: RegisteredTool
@@ -424,7 +424,7 @@ export class Attempt {
     this.context = Context.empty()
     this.host.ended(this.call, end, running)
     const { ends } = this
-    this.ends = undefined
+    if (ends !== undefined) this.ends = undefined
     for (const run of ends ?? []) run()
   }
 

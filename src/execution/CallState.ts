@@ -61,31 +61,9 @@ export class CallState implements Ticket {
   heartbeat = false
   /** Decided already, but not settled: refused on Arrival, or cancelled before its turn. */
   decided: End | undefined
-  /** What the host's guards said. */
-  guarded: ToolRefusal | undefined
   /** Counted in the turn's number of calls. */
   counted = false
   reservation: Reservation | undefined
-  /** A person is being asked. */
-  asking: { readonly id: string; readonly withdraw: () => void } | undefined
-  /** A person has allowed it: it is not asked about again. */
-  approved = false
-  /** A person has refused it, before its turn came. */
-  refused: ToolRefusal | undefined
-  /** The standing permission that let it through. */
-  grant: Grant | undefined
-  /** The diff that a person has seen of it. */
-  shown: Shown | undefined
-  /** What is there before its writes is kept. */
-  isCheckpointed = false
-  /** Its time, for the sub-agents that its handler makes. */
-  nested: NestedClock | undefined
-  /** It runs and has given its permits up while a person is asked: called once it holds them again. */
-  onPermits: (() => void) | undefined
-  /** The answer to its own question made that permission. */
-  isOwnGrant = false
-  /** Calls that joined this one. */
-  followers: Array<CallState> | undefined
 
   resources: ReadonlyArray<string> = []
   permits: ReadonlyArray<Permit> = []
@@ -99,6 +77,31 @@ export class CallState implements Ticket {
   /** Events of the tool that no reader had room for. */
   dropped = 0
   outcome: ToolOutcome | undefined
+
+  // what only few calls have: not there until it is set, since waves may be long
+
+  /** What the host's guards said. */
+  declare guarded?: ToolRefusal | undefined
+  /** A person is being asked. */
+  declare asking?: { readonly id: string; readonly withdraw: () => void } | undefined
+  /** A person has allowed it: it is not asked about again. */
+  declare approved?: true
+  /** A person has refused it, before its turn came. */
+  declare refused?: ToolRefusal
+  /** The standing permission that let it through. */
+  declare grant?: Grant | undefined
+  /** The answer to its own question made that permission. */
+  declare isOwnGrant?: boolean
+  /** The diff that a person has seen of it. */
+  declare shown?: Shown | undefined
+  /** What is there before its writes is kept. */
+  declare isCheckpointed?: true
+  /** Its time, for the sub-agents that its handler makes. */
+  declare nested?: NestedClock
+  /** It runs and has given its permits up while a person is asked: called once it holds them again. */
+  declare onPermits?: (() => void) | undefined
+  /** Calls that joined this one. */
+  declare followers?: Array<CallState> | undefined
 
   constructor(
     owner: Owner,
@@ -133,13 +136,9 @@ export class CallState implements Ticket {
   /** Lets go of what a call with an outcome does not need: waves may be long. */
   forget(): void {
     this.attempt = undefined
-    this.shown = undefined
-    this.onPermits = undefined
-    this.nested = undefined
     this.gateCall = undefined
     this.rules = undefined
     this.reservation = undefined
-    this.followers = undefined
   }
 
   /** Gives the outcome of an end. */

@@ -259,8 +259,10 @@ export class Calls implements Owner, Host {
   start(call: CallState): void {
     if (call.outcome !== undefined) return
     const { onPermits } = call
-    call.onPermits = undefined
-    if (onPermits !== undefined) return onPermits()
+    if (onPermits !== undefined) {
+      call.onPermits = undefined
+      return onPermits()
+    }
     if (call.grant === undefined) return this.recheck(call)
     // it may have been taken back elsewhere
     const known = this.ledger.grants(this.engine.principal)

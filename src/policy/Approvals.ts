@@ -249,7 +249,8 @@ export const make = Effect.fnUntraced(function*(
   const patience = Duration.toMillis(Duration.fromInputUnsafe(options?.timeout ?? "300 seconds"))
   // in order of their age, which is the order in which they expire
   const pending = new Map<string, Pending>()
-  const byTool = new Map<string, Set<Pending>>()
+  // what an answer may settle besides: by tool, and by the first target, so that it does not depend on how many wait
+  const alike = new Map<string, Set<Pending>>()
   let timer: Fiber.Fiber<void> | undefined
   let isClosed = false
 
@@ -259,10 +260,11 @@ export const make = Effect.fnUntraced(function*(
   }
   const remove = (it: Pending): boolean => {
     if (!pending.delete(it.request.id)) return false
-    const key = keyOf(it.request)
-    const others = byTool.get(key)
-    others?.delete(it)
-    if (others?.size === 0) byTool.delete(key)
+    for (const key of keysOf(it.request)) {
+      const others = alike.get(key)
+      others?.delete(it)
+      if (others?.size === 0) alike.delete(key)
+    }
     tell({ _tag: "Ended", id: it.request.id })
     return true
   }
@@ -292,10 +294,11 @@ export const make = Effect.fnUntraced(function*(
       const id = Effect.runSyncWith(context)(random.uuidV4())
       const it: Pending = { request: { ...question, id, askedAt, expiresAt: askedAt + patience }, onEnd }
       pending.set(id, it)
-      const key = keyOf(question)
-      const others = byTool.get(key)
-      if (others === undefined) byTool.set(key, new Set([it]))
-      else others.add(it)
+      for (const key of keysOf(question)) {
+        const others = alike.get(key)
+        if (others === undefined) alike.set(key, new Set([it]))
+        else others.add(it)
+      }
       tell({ _tag: "Asked", request: it.request })
       // in a turn of its own, also where the time is none
       const soon = (then: Effect.Effect<void>) => Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, then))
@@ -314,7 +317,9 @@ export const make = Effect.fnUntraced(function*(
       const now = clock.currentTimeMillisUnsafe()
       const grant = grantOf(it.request, answer, now, yield* random.uuidV4())
       if (grant === "NoDuration") return yield* new ApprovalError({ id, reason: grant })
-      const others = Array.from(byTool.get(keyOf(it.request)) ?? [])
+      const { principal, tool } = it.request
+      const about = grant === undefined ? [] : grant.targets ?? [undefined]
+      const others = about.flatMap((target) => Array.from(alike.get(keyOf(principal, tool, target)) ?? []))
       const edited = answer.params === undefined ? undefined : { params: answer.params }
       end(it, { _tag: "Approved", grant, isOwn: true, edited })
       if (grant === undefined) return
@@ -344,8 +349,16 @@ interface Pending {
   readonly onEnd: (resolution: Resolution) => void
 }
 
-const keyOf = ({ principal, tool }: Pick<ApprovalRequest, "principal" | "tool">): string =>
-  JSON.stringify([principal, tool])
+const keyOf = (principal: string, tool: string, target: string | undefined): string =>
+  JSON.stringify([principal, tool, target])
+
+/** All requests of a tool, and those that begin with the same target: what covers one has to name that. */
+const keysOf = (
+  { principal, targets: [first], tool }: Pick<ApprovalRequest, "principal" | "tool" | "targets">
+): ReadonlyArray<string> =>
+  first === undefined
+    ? [keyOf(principal, tool, undefined)]
+    : [keyOf(principal, tool, undefined), keyOf(principal, tool, first.text)]
 
 /** What is too deep to be compared is not the same. */
 const isShown = (request: ApprovalRequest, of: Shown): boolean => {

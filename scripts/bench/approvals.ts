@@ -1,0 +1,64 @@
+// What waiting costs: ten thousand pending requests in memory, and answering one of many beside one of few.
+import { Context, Effect, Layer, Schema } from "effect"
+import { Approvals, LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor } from "effect-tool-executor"
+import { Tool, Toolkit } from "effect/ai"
+import { fixed, median } from "./measure.ts"
+
+const Write = Tool.make("write", {
+  parameters: Schema.Struct({ path: Schema.String, content: Schema.String }),
+  success: Schema.Boolean
+})
+  .annotate(ToolAnnotations.Promoted, true)
+  .annotate(ToolAnnotations.Targets, (params) => [{ text: (params as { readonly path: string }).path }])
+const kit = Toolkit.make(Write)
+const layer = LocalExecutor.layer(kit, { policy: { default: "ask" }, dedupe: false }).pipe(
+  Layer.provide(kit.toLayer({ write: () => Effect.succeed(true) })),
+  Layer.provideMerge(Approvals.layer())
+)
+
+const heap = () => {
+  globalThis.gc?.()
+  return process.memoryUsage().heapUsed / 1e6
+}
+
+/** Microseconds that each of a hundred answers takes while so many requests wait, and what those take in memory. */
+const answering = (waiting: number) =>
+  Effect.gen(function*() {
+    const context = yield* Layer.build(Layer.fresh(layer))
+    const approvals = Context.get(context, Approvals.Approvals)
+    const process_ = yield* (yield* Context.get(context, ToolExecutor.ToolExecutor).batch()).process
+    const calls = Array.from(
+      { length: waiting },
+      (_, n) => ToolCall.make(`${n}`, "write", { path: `src/file-${n}.ts`, content: `the content of file ${n}` })
+    )
+    const before = heap()
+    yield* Effect.forkScoped(process_.executeBatch(calls))
+    while ((yield* approvals.list).length < waiting) yield* Effect.sleep("10 millis")
+    const megabytes = heap() - before
+    const requests = (yield* approvals.list).slice(0, 100)
+    const times: Array<number> = []
+    for (const [n, { id }] of requests.entries()) {
+      const from = process.hrtime.bigint()
+      yield* approvals.answer(id, n % 2 === 0 ? { _tag: "ApproveOnce" } : { _tag: "ApproveForScope" })
+      times.push(Number(process.hrtime.bigint() - from) / 1_000)
+    }
+    return { micros: median(times), megabytes }
+  }).pipe(Effect.scoped)
+
+/** Rows of the table, by what was measured. */
+export const rows = Effect.gen(function*() {
+  const few: Array<number> = []
+  const many: Array<number> = []
+  let megabytes = 0
+  for (let round = -1; round < 5; round++) {
+    const [one, other] = [yield* answering(100), yield* answering(10_000)]
+    if (round < 0) continue
+    few.push(one.micros)
+    many.push(other.micros)
+    megabytes = Math.max(megabytes, other.megabytes)
+  }
+  return {
+    "10,000 requests pending": { "heap MB": `+${megabytes.toFixed(0)}` },
+    "an answer, 10,000 pending / 100": { "us/call": fixed(median(many)), ratio: fixed(median(many) / median(few)) }
+  }
+})
