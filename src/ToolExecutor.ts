@@ -19,22 +19,21 @@
  *
  * @since 0.1.0
  */
-import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
-import type { ConfigurationError } from "./ConfigurationError.ts"
+import { ConfigurationError } from "./ConfigurationError.ts"
 import * as Batches from "./execution/Batches.ts"
 import type { Engine } from "./execution/Engine.ts"
 import * as EventHub from "./execution/EventHub.ts"
-import * as Forks from "./execution/Forks.ts"
+import * as Facade from "./execution/Facade.ts"
+import type * as Forks from "./execution/Forks.ts"
 import * as Limits from "./execution/Limits.ts"
 import { type Orphan, Orphans } from "./execution/Orphans.ts"
 import * as Periodic from "./execution/Periodic.ts"
-import * as ShownTools from "./execution/ShownTools.ts"
 import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
@@ -241,7 +240,7 @@ export const make: Effect.Effect<
     self: () => executor
   }
   const batches = new Batches.Batches(engine, turn, buffer, unique)
-  const executor = fromEngine(engine, batches, buffer)
+  const executor = Facade.fromEngine(engine, batches, buffer)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
     const state = yield* batches.begins(yield* batches.enter(), {}, tool)
     return yield* ToolProcess.make(engine, state).execute(ToolCall.make(state.id, tool, params))
@@ -293,7 +292,11 @@ export const layer: Layer.Layer<
  * @category sub-agents
  * @since 0.1.0
  */
-export const fork = (options?: ForkOptions) => Effect.flatMap(running, (executor) => executor.fork(options))
+export const fork = (options?: ForkOptions): Effect.Effect<
+  Service,
+  Forks.DepthExceeded | ConfigurationError,
+  Scope.Scope
+> => Effect.flatMap(running, (executor) => executor.fork(options))
 
 /**
  * Makes an executor for a sub-agent that lets only ReadOnly, closed-world tools
@@ -303,8 +306,11 @@ export const fork = (options?: ForkOptions) => Effect.flatMap(running, (executor
  * @category sub-agents
  * @since 0.1.0
  */
-export const readOnly = (options?: Omit<ForkOptions, "policy">) =>
-  Effect.flatMap(running, (executor) => executor.readOnly(options))
+export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
+  Service,
+  Forks.DepthExceeded | ConfigurationError,
+  Scope.Scope
+> => Effect.flatMap(running, (executor) => executor.readOnly(options))
 
 /**
  * Layer of a sub-agent's executor, made from the one in the context (`fork`).
@@ -316,91 +322,22 @@ export const readOnly = (options?: Omit<ForkOptions, "policy">) =>
 export const layerFork = (
   options?: ForkOptions
 ): Layer.Layer<ToolExecutor, Forks.DepthExceeded | ConfigurationError, ToolExecutor> =>
-  Layer.fresh(Layer.effect(ToolExecutor, fork(options)))
+  Layer.fresh(Layer.effect(ToolExecutor, Effect.andThen(ToolExecutor, fork(options))))
 
 // Utilities
 
 /** A handler has the executor of its own call, whatever else is in the context. */
-const running: Effect.Effect<Service, never, ToolExecutor> = Effect.flatMap(
-  ToolContext,
-  ({ executor }) => executor === undefined ? ToolExecutor : Effect.succeed(executor)
-)
-
-const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: number): Service => {
-  const enter = (id?: string) =>
-    Effect.map(
-      Effect.flatMap(ToolContext, (caller) => batches.enter(id, Forks.batchFor(engine, caller))),
-      (open): Batch => {
-        const processWith = (options: ProcessOptions) =>
-          Effect.map(batches.begins(open, options), (state) => ToolProcess.make(engine, state))
-        return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
-      }
-    )
-  const grants = Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const known = engine.store.grants(engine.principal, now)
-    return Effect.isEffect(known) ? known : Effect.succeed(known)
+const running: Effect.Effect<Service, ConfigurationError> = Effect.gen(function*() {
+  const { executor } = yield* ToolContext
+  if (executor !== undefined) return executor
+  const found = yield* Effect.serviceOption(ToolExecutor)
+  if (Option.isSome(found)) return found.value
+  return yield* new ConfigurationError({
+    subject: "ToolExecutor.fork",
+    problems: [{
+      path: "",
+      problem: "no executor runs this and none is in the context",
+      expected: "the handler of a call that an executor runs, or ToolExecutor in the context"
+    }]
   })
-  const requiresHeartbeat = (tool: string): boolean =>
-    engine.heartbeats && !engine.rules.current().forTool(tool).continues
-  const forkWith = Effect.fnUntraced(function*(
-    options: Omit<ForkOptions, "policy">,
-    policy: Permissions.Permissions["Service"] | undefined
-  ) {
-    const parent = Forks.parentOf(engine, yield* ToolContext)
-    const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
-    const forked: Engine = yield* Forks.engineOf(parent, options.name ?? "agent", policy, {
-      unique,
-      batches: () => own,
-      self: () => self
-    })
-    const own = new Batches.Batches(forked, options.turn ?? {}, buffer, unique)
-    const self = fromEngine(forked, own, buffer)
-    const close = own.close("the sub-agent is over")
-    const above = parent.engine.batches()
-    const leave = parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))
-    yield* Effect.addFinalizer(() => {
-      above.below.delete(own)
-      leave?.()
-      return close
-    })
-    above.below.add(own)
-    // made by a handler whose call has its outcome, or by an executor that is over, it is over from the start
-    if (parent.call?.outcome !== undefined || above.isOver) yield* close
-    return self
-  })
-
-  return ToolExecutor.of({
-    batch: enter,
-    completeBatch: (id) => batches.complete(id),
-    requiresHeartbeat,
-    tools: Effect.sync(() =>
-      Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it)).map((
-        tool
-      ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
-    ),
-    grants,
-    revoke: Effect.fnUntraced(function*({ id, tool }) {
-      const known = (yield* grants).filter((it) => it.id === id || it.tool === tool)
-      for (const grant of known) {
-        engine.revoked.add(grant.id)
-        const revoked = engine.store.revoke(engine.principal, grant.id)
-        if (Effect.isEffect(revoked)) yield* revoked
-      }
-      return known.length
-    }),
-    fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
-      const policy = options.policy === undefined ? undefined : yield* Permissions.make(options.policy)
-      return yield* forkWith(options, policy)
-    }),
-    readOnly: (options = {}) => forkWith(options, Permissions.readOnly),
-    pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const pruned = engine.store.pruneExpired(now)
-      return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
-    }),
-    orphans: Effect.sync(() => ({
-      running: engine.orphans.current,
-      total: engine.orphans.counts.orphans,
-      lateWritesBlocked: engine.orphans.counts.lateWritesBlocked
-    }))
-  })
-}
+})

@@ -233,6 +233,8 @@ export class Questions {
     call.approved = true
     call.grant = resolution.grant
     call.isOwnGrant = resolution.isOwn
+    // what covers it was said to another diff: nobody has looked at this one
+    if (!resolution.isOwn) call.shown = undefined
     this.remember(resolution)
   }
 

@@ -126,6 +126,21 @@ describe("a call that previews its write", () => {
       })
     ))
 
+  it.effect("that another answer covers is not held to a diff that nobody looked at", () =>
+    run(({ approvals, files, process }) =>
+      Effect.gen(function*() {
+        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("edit", "edit")))
+        yield* Effect.sleep("1 second")
+        const [first] = yield* approvals.list
+        assert.lengthOf(yield* approvals.list, 2)
+        files.a = "two"
+        yield* approvals.answer(first!.id, { _tag: "ApproveForScope" })
+        const { outcomes } = yield* Fiber.join(fiber)
+        assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Failed", "Succeeded"])
+        assert.strictEqual(files.a, "TWO")
+      })
+    ))
+
   it.effect("shows why there is no diff where there is none, and asks all the same", () =>
     VirtualTime.run(
       Effect.scoped(Effect.gen(function*() {

@@ -307,6 +307,24 @@ describe("a sub-agent", () => {
   })
 })
 
+describe("a fork", () => {
+  it.effect("needs an executor to be one of", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(Effect.scoped(ToolExecutor.fork()))
+      assert.include(error.message, "no executor runs this")
+    }))
+
+  it.effect("is a layer, another one at each use", () =>
+    Harness.run({ read: () => Effect.void }, {}, ({ executor }) =>
+      Effect.gen(function*() {
+        const forked = ToolExecutor.layerFork({ policy: { deny: ["read"] } })
+        const one = Effect.provide(ToolExecutor.ToolExecutor, forked)
+        const [a, b] = yield* Effect.provideService(Effect.all([one, one]), ToolExecutor.ToolExecutor, executor)
+        assert.strictEqual(new Set([executor, a, b]).size, 3)
+        assert.lengthOf(yield* a.tools, 0)
+      })))
+})
+
 describe("a sub-agent that has to ask", () => {
   const asking = <A, E>(
     program: (env: Harness.Env & { readonly approvals: Approvals.Approvals["Service"] }) => Effect.Effect<
@@ -408,9 +426,7 @@ describe("a sub-agent that only reads", () => {
     const readers = (names: ReadonlyArray<string>): Harness.ToolSpec => ({
       handler: () =>
         Effect.gen(function*() {
-          const child = yield* ToolExecutor.readOnly({ name: "reader" }).pipe(
-            Effect.provideService(ToolExecutor.ToolExecutor, undefined as never)
-          )
+          const child = yield* ToolExecutor.readOnly({ name: "reader" })
           const process = yield* (yield* child.batch()).process
           return outputs(yield* process.executeBatch(calls(...names)))
         }).pipe(Effect.scoped),

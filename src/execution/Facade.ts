@@ -1,0 +1,101 @@
+/**
+ * The executor that a host sees, over its engine; and how it makes others of it.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as Permissions from "../policy/Permissions.ts"
+import { ToolContext } from "../ToolContext.ts"
+import type { Batch, ForkOptions, ProcessOptions, Service } from "../ToolExecutor.ts"
+import * as ToolProcess from "../ToolProcess.ts"
+import * as Batches from "./Batches.ts"
+import type { Engine } from "./Engine.ts"
+import * as Forks from "./Forks.ts"
+import * as ShownTools from "./ShownTools.ts"
+
+/**
+ * Creates the executor of an engine.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: number): Service => {
+  const enter = (id?: string) =>
+    Effect.map(
+      Effect.flatMap(ToolContext, (caller) => batches.enter(id, Forks.batchFor(engine, caller))),
+      (open): Batch => {
+        const processWith = (options: ProcessOptions) =>
+          Effect.map(batches.begins(open, options), (state) => ToolProcess.make(engine, state))
+        return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
+      }
+    )
+  const grants = Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const known = engine.store.grants(engine.principal, now)
+    return Effect.isEffect(known) ? known : Effect.succeed(known)
+  })
+  const requiresHeartbeat = (tool: string): boolean =>
+    engine.heartbeats && !engine.rules.current().forTool(tool).continues
+  const forkWith = Effect.fnUntraced(function*(
+    options: Omit<ForkOptions, "policy">,
+    policy: Permissions.Permissions["Service"] | undefined
+  ) {
+    const parent = Forks.parentOf(engine, yield* ToolContext)
+    const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
+    const forked: Engine = yield* Forks.engineOf(parent, options.name ?? "agent", policy, {
+      unique,
+      batches: () => own,
+      self: () => self
+    })
+    const own = new Batches.Batches(forked, options.turn ?? {}, buffer, unique)
+    const self = fromEngine(forked, own, buffer)
+    const close = own.close("the sub-agent is over")
+    const above = parent.engine.batches()
+    const leave = parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))
+    yield* Effect.addFinalizer(() => {
+      above.below.delete(own)
+      leave?.()
+      return close
+    })
+    above.below.add(own)
+    // made by a handler whose call has its outcome, or by an executor that is over, it is over from the start
+    if (parent.call?.outcome !== undefined || above.isOver) yield* close
+    return self
+  })
+
+  return {
+    batch: enter,
+    completeBatch: (id) => batches.complete(id),
+    requiresHeartbeat,
+    tools: Effect.sync(() =>
+      Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it)).map((
+        tool
+      ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
+    ),
+    grants,
+    revoke: Effect.fnUntraced(function*({ id, tool }) {
+      const known = (yield* grants).filter((it) => it.id === id || it.tool === tool)
+      for (const grant of known) {
+        engine.revoked.add(grant.id)
+        const revoked = engine.store.revoke(engine.principal, grant.id)
+        if (Effect.isEffect(revoked)) yield* revoked
+      }
+      return known.length
+    }),
+    fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
+      const policy = options.policy === undefined ? undefined : yield* Permissions.make(options.policy)
+      return yield* forkWith(options, policy)
+    }),
+    readOnly: (options = {}) => forkWith(options, Permissions.readOnly),
+    pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const pruned = engine.store.pruneExpired(now)
+      return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
+    }),
+    orphans: Effect.sync(() => ({
+      running: engine.orphans.current,
+      total: engine.orphans.counts.orphans,
+      lateWritesBlocked: engine.orphans.counts.lateWritesBlocked
+    }))
+  }
+}
