@@ -354,6 +354,31 @@ describe("a sub-agent's end", () => {
 })
 
 describe("a handler whose call has its outcome", () => {
+  it.effect("makes no calls any more in the batch that goes on", () => {
+    const tried: Array<ReadonlyArray<string>> = []
+    return Harness.run(
+      {
+        read: () => Effect.void,
+        deaf: () =>
+          Effect.uninterruptible(Effect.gen(function*() {
+            const { executor } = yield* context
+            const process = yield* Effect.flatMap(executor!.batch(), (it) => it.process)
+            yield* Effect.sleep("20 seconds")
+            const other = yield* Effect.flatMap(executor!.batch("other"), (it) => it.process)
+            tried.push(tags(yield* process.executeBatch(calls("read"))), tags(yield* other.executeBatch(calls("read"))))
+          })).pipe(Effect.scoped)
+      },
+      { executionTimeout: "10 seconds" },
+      ({ process }) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("deaf"))), ["TimedOut"])
+          yield* Effect.sleep("1 minute")
+          assert.deepStrictEqual(tried, [["Cancelled"], ["Cancelled"]])
+          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["Succeeded"])
+        })
+    )
+  })
+
   it.effect("makes no calls any more, with its own executor or any other that it holds on to", () => {
     let root: ToolExecutor.Service
     const tried: Array<ReadonlyArray<string>> = []
@@ -558,6 +583,45 @@ describe("a question", () => {
         assert.lengthOf(yield* approvals.list, 0, approval)
         assert.strictEqual(tag(yield* Fiber.join(wave)), "DeadlineExceeded", approval)
       }
+    })))
+
+  it.effect("that is answered late leaves the turn what it had, also while the call waits for others", () =>
+    virtual(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      const { batch } = yield* Harness.open({
+        write: serial(() => Effect.void),
+        long: serial(() => Effect.sleep("1 minute"))
+      }, { approvals, turn: { timeout: "20 seconds" }, policy: { default: "allow", ask: ["write"] } })
+      const [one, other] = [yield* batch.process, yield* batch.processWith({ turn: {} })]
+      const from = yield* VirtualTime.now
+      const wave = yield* Effect.forkScoped(one.execute(call("1", "write", {})))
+      yield* Effect.sleep("50 seconds")
+      yield* Effect.forkScoped(other.execute(call("2", "long", {})))
+      yield* Effect.sleep("10 seconds")
+      yield* answer(approvals)
+      assert.strictEqual(tag(yield* Fiber.join(wave)), "DeadlineExceeded")
+      assert.strictEqual((yield* VirtualTime.now) - from, 80_000)
+    })))
+
+  it.effect("is not asked once the turn is over while the preview was made", () =>
+    virtual(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      let asked = 0
+      const { process } = yield* Harness.open({
+        write: serial(() => Effect.void, Effect.delay(Effect.succeed([]), "4 seconds"))
+      }, {
+        approvals: {
+          ...approvals,
+          ask: (...args) => {
+            asked++
+            return approvals.ask(...args)
+          }
+        },
+        turn: { timeout: "2 seconds" },
+        policy: { default: "ask" }
+      })
+      assert.strictEqual(tag(yield* process.execute(call("1", "write", {}))), "DeadlineExceeded")
+      assert.strictEqual(asked, 0)
     })))
 
   it.effect("about a call behind the place where a wave stops is withdrawn", () =>

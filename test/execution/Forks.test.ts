@@ -399,6 +399,28 @@ describe("a sub-agent that has to ask", () => {
       }), { executionTimeout: "10 seconds", turn: { timeout: "20 seconds" } }))
 })
 
+describe("the time of a call that waits for sub-agents", () => {
+  it.effect("goes on while one of them executes, though another one asks", () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const approvals = yield* Approvals.make()
+        const { process } = yield* Harness.open({
+          deploy: write(() => Effect.void),
+          read: () => Effect.sleep("1 hour"),
+          sub: agent(() => Effect.all([inFork(["deploy"]), inFork(["read"])], { concurrency: 2 }))
+        }, {
+          approvals,
+          policy: { default: "allow", ask: ["deploy"] },
+          executionTimeout: "10 seconds",
+          tools: { read: { timeout: "2 hours" } }
+        })
+        const outcome = yield* process.execute(call("1", "sub", {}))
+        assert.deepStrictEqual([outcome._tag, outcome.duration], ["TimedOut", 10_000])
+      })),
+      { limit: "1 day" }
+    ))
+})
+
 describe("a sub-agent that only reads", () => {
   const looks = agent(() => Effect.void)
   it.effect("runs what changes nothing and reaches nothing, and nothing else, whatever is allowed", () =>
