@@ -21,14 +21,14 @@ import { ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
-import * as Arrival from "./Arrival.ts"
 import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
 import { CallState, type Owner } from "./CallState.ts"
 import * as ConfirmedWrites from "./ConfirmedWrites.ts"
+import { Dispatching } from "./Dispatching.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
 import * as Forks from "./Forks.ts"
-import { Ledger, type Reserved } from "./Ledger.ts"
+import { Ledger } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
 import { linger } from "./Orphans.ts"
 import { Questions } from "./Questions.ts"
@@ -90,6 +90,7 @@ export class Calls implements Owner, Host {
   private readonly contexts = new Map<RegisteredTool, Context.Context<never>>()
   readonly waits: Waits
   readonly questions: Questions
+  readonly dispatching: Dispatching
   /** In stop mode: where the wave ends. */
   readonly stop: StopPlace
 
@@ -110,6 +111,7 @@ export class Calls implements Owner, Host {
     this.ledger = new Ledger(engine.store, context, () => this.now())
     this.waits = new Waits(context, restore)
     this.questions = new Questions(engine, process, this.ledger, this.waits, this)
+    this.dispatching = new Dispatching(engine, process, this)
     this.stop = new StopPlace(engine.onExecutionError)
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
@@ -133,117 +135,12 @@ export class Calls implements Owner, Host {
     }
   }
 
-  /** Dispatches a call, at once or by an effect where something has to be waited for; true if it goes on to its permits. */
-  dispatch(call: CallState, now = this.now()): boolean | Effect.Effect<boolean> {
-    const { engine, process } = this
-    const claims = Stages.claims(engine, process, call, now)
-    if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
-    Stages.count(process, call)
-    if (claims.length === 0) return this.dispatched(call, Stages.reserved(engine, process, call, undefined, now))
-    const answer = this.ledger.reserve(call.call.id, claims, now)
-    if (!("wait" in answer)) return this.dispatched(call, Stages.reserved(engine, process, call, answer, now))
-    let reserved: Reserved | undefined
-    const asked = Effect.map(answer.wait, (it) => {
-      reserved = it
-    })
-    // one that is cancelled meanwhile waits no longer
-    return Effect.flatMap(this.waits.wait([call], asked), () => {
-      const admitted = this.dispatched(call, Stages.reserved(engine, process, call, reserved, this.now()))
-      return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
-    })
-  }
-
-  private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
-    // it may have been settled while it was dispatched anew: then what it has reserved goes back
-    if (call.outcome !== undefined) {
-      this.giveBack(call)
-      return false
-    }
-    switch (it._tag) {
-      case "Admitted":
-        return true
-      case "Asks":
-        return this.questions.authorize(call, it.question)
-      case "Decided":
-        this.settle(call, it.end)
-        return false
-      case "Joined":
-        Stages.uncount(this.process, call)
-        call.joined = it.leader
-        ;(it.leader.followers ??= []).push(call)
-        this.engine.pools.checkJoin(call)
-        return false
-    }
-  }
-
-  /** A person has allowed the call, perhaps with other arguments: it goes on. */
   approved(call: CallState, edited: { readonly params: unknown } | undefined): void {
-    const rest = edited === undefined ? this.enter([call]) : this.readmit(call, edited.params)
-    if (rest !== undefined) this.detach(Effect.uninterruptible(rest))
+    this.dispatching.approved(call, edited)
   }
 
-  /** A person has edited the arguments: the call goes through the gates anew, without a second question. */
-  private readmit(call: CallState, params: unknown): Effect.Effect<void> {
-    const { engine, process } = this
-    // what it has reserved is replaced, so that it never refuses itself
-    this.giveBack(call)
-    call.reservation = undefined
-    // what was shown was another change
-    call.shown = undefined
-    const { followers = [] } = call
-    call.followers = undefined
-    for (const follower of followers) if (follower.outcome === undefined) follower.owner.redispatch(follower)
-    const admitted = Effect.suspend(() => Arrival.admit(engine, process, call, params, this.now()) ?? Effect.void)
-    const guarded = Effect.suspend(() => Stages.guard(engine, process, [call], this.now()))
-    return Effect.flatMap(this.waits.wait([call], Effect.andThen(admitted, guarded)), () => this.proceed(call))
-  }
-
-  /** Every gate up to 4 and 5 is passed: dispatches the call and lets it go to its permits. */
-  private proceed(call: CallState): Effect.Effect<void> {
-    const enter = (admitted: boolean) => (admitted ? this.enter([call]) : undefined) ?? Effect.void
-    const dispatched = this.dispatch(call)
-    return typeof dispatched === "boolean" ? enter(dispatched) : Effect.flatMap(dispatched, enter)
-  }
-
-  private giveBack(call: CallState): void {
-    if (call.reservation === undefined) return
-    this.engine.leaders.delete(call.reservation.id)
-    this.ledger.giveBack(call.reservation)
-  }
-
-  /**
-   * Finds what admitted calls touch and lets each go to its permits: at once, or
-   * when that is found; the effect waits for the last of them.
-   */
-  enter(admitted: ReadonlyArray<CallState>): Effect.Effect<void> | undefined {
-    const ready: Array<CallState> = []
-    const slow: Array<Effect.Effect<void>> = []
-    for (const call of admitted) {
-      const found = Stages.resources(this.process, call, this.now())
-      if (Effect.isEffect(found)) slow.push(this.enterLater(call, found))
-      else {
-        call.resources = found
-        ready.push(call)
-      }
-    }
-    if (ready.length > 0) this.engine.pools.enter(ready)
-    return slow.length === 0 ? undefined : Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
-  }
-
-  private enterLater(call: CallState, resources: Effect.Effect<ReadonlyArray<string>>): Effect.Effect<void> {
-    const found = Effect.map(resources, (keys) => {
-      call.resources = keys
-    })
-    return Effect.map(this.waits.wait([call], found), () => {
-      if (call.decided !== undefined) this.settle(call, call.decided)
-      if (call.outcome === undefined) this.engine.pools.enter([call])
-    })
-  }
-
-  /** Dispatches a call anew whose leader has nothing to share. */
   redispatch(call: CallState): void {
-    call.joined = undefined
-    this.detach(Effect.uninterruptible(this.proceed(call)))
+    this.dispatching.redispatch(call)
   }
 
   deadlock(call: CallState, waitsFor: string): void {

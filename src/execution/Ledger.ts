@@ -50,13 +50,17 @@ export class Ledger {
     this.now = now
   }
 
-  /** Takes all claims or none: at once, or by an effect if the store does not answer at once. */
+  /**
+   * Takes all claims or none, in place of what the call has reserved before: at
+   * once, or by an effect if the store does not answer at once.
+   */
   reserve(
     owner: string,
     claims: ReadonlyArray<Claim>,
-    now: number
+    now: number,
+    replaces?: Reservation
   ): Reserved | { readonly wait: Effect.Effect<Reserved> } {
-    const answer = ask(() => this.store.reserve(owner, claims, now))
+    const answer = ask(() => this.store.reserve(owner, claims, now, replaces))
     if (!Effect.isEffect(answer)) return answer
     // the driver is not interrupted: an answer that comes when nobody waits any more has to be given back
     const asked = Effect.callback<Exit.Exit<Reservation | Refused, StateStoreError>>((resume) => {

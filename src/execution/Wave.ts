@@ -141,7 +141,7 @@ export class Wave implements Watcher {
         calls.settle(call, calls.stop.skipped)
         continue
       }
-      const dispatched = calls.dispatch(call, now)
+      const dispatched = calls.dispatching.dispatch(call, now)
       if (typeof dispatched === "boolean") {
         if (dispatched) admitted.push(call)
       } else {
@@ -151,7 +151,7 @@ export class Wave implements Watcher {
     }
     for (let i = 0; i < admitted.length; i += chunk) {
       if (i > 0) yield* restore(Effect.yieldNow)
-      const entered = calls.enter(admitted.slice(i, i + chunk).filter((call) => call.outcome === undefined))
+      const entered = calls.dispatching.enter(admitted.slice(i, i + chunk).filter((call) => call.outcome === undefined))
       if (entered === undefined) continue
       this.watchDeadline(calls)
       yield* entered

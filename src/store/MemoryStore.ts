@@ -9,7 +9,16 @@
  */
 import { type Grant, isOpen } from "./Grant.ts"
 import { type KeyEntry, Keys } from "./MemoryKeys.ts"
-import type { CallsClaim, Claim, CooldownClaim, GroupClaim, Refused, Reservation, StateStore } from "./StateStore.ts"
+import type {
+  CallsClaim,
+  Claim,
+  CooldownClaim,
+  GroupClaim,
+  Refused,
+  Reservation,
+  Settlement,
+  StateStore
+} from "./StateStore.ts"
 
 /**
  * Bounds of the memory driver.
@@ -104,12 +113,33 @@ export const make = (options?: Options): StateStore["Service"] => {
     }
   }
 
+  const settle = (reservation: Reservation, settlement: Settlement, now: number): void => {
+    const { batch, clock, count, groups, key } = reservation as Held
+    if (batch !== undefined) {
+      batch.open--
+      batch.usedAt = now
+    }
+    if (!settlement.started && count !== undefined) count.used--
+    for (const choice of groups ?? none) {
+      choice.holders--
+      if (settlement.started) choice.isKept = true
+      else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
+    }
+    if (clock !== undefined) {
+      clock.running--
+      if (settlement.started) clock.endedAt = now
+      if (settlement.key === "running") clock.lingering++
+    }
+    key?.keys.settle(key, settlement, now)
+  }
+
   return {
     check: (claims, now) => {
       const found = find("", claims, now)
       return "_tag" in found ? found : undefined
     },
-    reserve: (owner, claims, now) => {
+    reserve: (owner, claims, now, replaces) => {
+      if (replaces !== undefined) settle(replaces, nothing, now)
       const held = find(owner, claims, now)
       if ("_tag" in held) return held
       held.id = ++lastId
@@ -125,25 +155,7 @@ export const make = (options?: Options): StateStore["Service"] => {
       }
       return held
     },
-    settle: (reservation, settlement, now) => {
-      const { batch, clock, count, groups, key } = reservation as Held
-      if (batch !== undefined) {
-        batch.open--
-        batch.usedAt = now
-      }
-      if (!settlement.started && count !== undefined) count.used--
-      for (const choice of groups ?? none) {
-        choice.holders--
-        if (settlement.started) choice.isKept = true
-        else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
-      }
-      if (clock !== undefined) {
-        clock.running--
-        if (settlement.started) clock.endedAt = now
-        if (settlement.key === "running") clock.lingering++
-      }
-      key?.keys.settle(key, settlement, now)
-    },
+    settle,
     release: (reservation, now) => {
       const { clock, key } = reservation as Held
       if (clock !== undefined) {
@@ -225,6 +237,8 @@ interface Held extends Reservation {
 }
 
 const none: ReadonlyArray<never> = []
+
+const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
 
 const noGrants: ReadonlyArray<Grant> = []
 

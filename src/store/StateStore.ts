@@ -211,12 +211,16 @@ export type Answer<A> = A | Effect.Effect<A, StateStoreError>
 export class StateStore extends Context.Service<StateStore, {
   /**
    * Takes all claims of a call or none, in one atomic step; the first that cannot
-   * be had is told. They are all of one tool, batch and principal.
+   * be had is told. They are all of one tool, batch and principal. What the call
+   * has reserved before (`replaces`) is given back in the same step, whatever
+   * comes of it: it neither refuses the call itself nor can others take it in
+   * between.
    */
   readonly reserve: (
     owner: string,
     claims: ReadonlyArray<Claim>,
-    now: number
+    now: number,
+    replaces?: Reservation
   ) => Answer<Reservation | Refused>
   /** Tells which claim could not be had now; takes nothing. */
   readonly check: (claims: ReadonlyArray<Claim>, now: number) => Answer<Refused | undefined>

@@ -337,6 +337,30 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       }))
 
     check(
+      "replaces what a call has reserved in one step, and gives it back if it cannot have the rest",
+      ({ raw, take }) =>
+        Effect.gen(function*() {
+          const claims = [key("k"), calls(1), group("t"), rest(1_000)]
+          const first = yield* take("1", claims)
+          const again = yield* settleAnswer(
+            raw.reserve("1", [key("other"), calls(1), group("t"), rest(1_000)], 0, first)
+          )
+          assert.isFalse("_tag" in again)
+          assert.deepStrictEqual(yield* settleAnswer(raw.check([key("k")], 0)), undefined)
+          assert.propertyVal(yield* settleAnswer(raw.check([calls(1)], 0)), "_tag", "CallsUsedUp")
+          yield* take("2", [key("taken")])
+          const refused = yield* settleAnswer(
+            raw.reserve("1", [key("taken"), calls(1)], 0, again as StateStore.Reservation)
+          )
+          assert.propertyVal(refused, "_tag", "KeyTaken")
+          assert.deepStrictEqual(
+            yield* settleAnswer(raw.check([key("other"), calls(1), group("u"), rest(1_000)], 0)),
+            undefined
+          )
+        })
+    )
+
+    check(
       "keeps the standing permissions of each principal until they expire or are revoked",
       ({ raw }) =>
         Effect.gen(function*() {

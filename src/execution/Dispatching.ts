@@ -1,0 +1,156 @@
+/**
+ * How calls get from their run's beginning to their permits: dispatched, joined
+ * to another one, asked about, dispatched anew.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Arrival from "./Arrival.ts"
+import type { Calls } from "./Calls.ts"
+import type { CallState } from "./CallState.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+import type { Reserved } from "./Ledger.ts"
+import * as Stages from "./Stages.ts"
+
+/**
+ * The dispatching of the calls of one wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Dispatching {
+  private readonly engine: Engine
+  private readonly process: ProcessState
+  private readonly calls: Calls
+
+  constructor(engine: Engine, process: ProcessState, calls: Calls) {
+    this.engine = engine
+    this.process = process
+    this.calls = calls
+  }
+
+  /** Dispatches a call, at once or by an effect where something has to be waited for; true if it goes on to its permits. */
+  dispatch(call: CallState, now = this.calls.now()): boolean | Effect.Effect<boolean> {
+    const { engine, process } = this
+    const claims = Stages.claims(engine, process, call, now)
+    if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
+    Stages.count(process, call)
+    // one whose arguments were edited has reserved something before
+    const { reservation: replaces } = call
+    if (replaces !== undefined) {
+      engine.leaders.delete(replaces.id)
+      call.reservation = undefined
+    }
+    if (claims.length === 0) {
+      if (replaces !== undefined) this.calls.ledger.giveBack(replaces)
+      return this.dispatched(call, Stages.reserved(engine, process, call, undefined, now))
+    }
+    const answer = this.calls.ledger.reserve(call.call.id, claims, now, replaces)
+    if (!("wait" in answer)) return this.dispatched(call, Stages.reserved(engine, process, call, answer, now))
+    let reserved: Reserved | undefined
+    const asked = Effect.map(answer.wait, (it) => {
+      reserved = it
+    })
+    // one that is cancelled meanwhile waits no longer
+    return Effect.flatMap(this.calls.waits.wait([call], asked), () => {
+      const admitted = this.dispatched(call, Stages.reserved(engine, process, call, reserved, this.calls.now()))
+      return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
+    })
+  }
+
+  private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
+    // it may have been settled while it was dispatched anew: then what it has reserved goes back
+    if (call.outcome !== undefined) {
+      this.giveBack(call)
+      return false
+    }
+    switch (it._tag) {
+      case "Admitted":
+        return true
+      case "Asks":
+        return this.calls.questions.authorize(call, it.question)
+      case "Decided":
+        this.calls.settle(call, it.end)
+        return false
+      case "Joined":
+        Stages.uncount(this.process, call)
+        call.joined = it.leader
+        ;(it.leader.followers ??= []).push(call)
+        this.engine.pools.checkJoin(call)
+        return false
+    }
+  }
+
+  /** A person has allowed the call, perhaps with other arguments: it goes on. */
+  approved(call: CallState, edited: { readonly params: unknown } | undefined): void {
+    const rest = edited === undefined ? this.enter([call]) : this.readmit(call, edited.params)
+    if (rest !== undefined) this.calls.detach(Effect.uninterruptible(rest))
+  }
+
+  /** A person has edited the arguments: the call goes through the gates anew, without a second question. */
+  private readmit(call: CallState, params: unknown): Effect.Effect<void> {
+    const { engine, process } = this
+    // what was shown was another change
+    call.shown = undefined
+    const { followers = [] } = call
+    call.followers = undefined
+    const admitted = Effect.suspend(() => Arrival.admit(engine, process, call, params, this.calls.now()) ?? Effect.void)
+    const guarded = Effect.suspend(() => Stages.guard(engine, process, [call], this.calls.now()))
+    return Effect.flatMap(
+      this.calls.waits.wait([call], Effect.andThen(admitted, guarded)),
+      () =>
+        Effect.map(this.proceed(call), () => {
+          // they waited for other arguments
+          for (const follower of followers) if (follower.outcome === undefined) follower.owner.redispatch(follower)
+        })
+    )
+  }
+
+  /** Every gate up to 4 and 5 is passed: dispatches the call and lets it go to its permits. */
+  private proceed(call: CallState): Effect.Effect<void> {
+    const enter = (admitted: boolean) => (admitted ? this.enter([call]) : undefined) ?? Effect.void
+    const dispatched = this.dispatch(call)
+    return typeof dispatched === "boolean" ? enter(dispatched) : Effect.flatMap(dispatched, enter)
+  }
+
+  private giveBack(call: CallState): void {
+    if (call.reservation === undefined) return
+    this.engine.leaders.delete(call.reservation.id)
+    this.calls.ledger.giveBack(call.reservation)
+  }
+
+  /**
+   * Finds what admitted calls touch and lets each go to its permits: at once, or
+   * when that is found; the effect waits for the last of them.
+   */
+  enter(admitted: ReadonlyArray<CallState>): Effect.Effect<void> | undefined {
+    const ready: Array<CallState> = []
+    const slow: Array<Effect.Effect<void>> = []
+    for (const call of admitted) {
+      const found = Stages.resources(this.process, call, this.calls.now())
+      if (Effect.isEffect(found)) slow.push(this.enterLater(call, found))
+      else {
+        call.resources = found
+        ready.push(call)
+      }
+    }
+    if (ready.length > 0) this.engine.pools.enter(ready)
+    return slow.length === 0 ? undefined : Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
+  }
+
+  private enterLater(call: CallState, resources: Effect.Effect<ReadonlyArray<string>>): Effect.Effect<void> {
+    const found = Effect.map(resources, (keys) => {
+      call.resources = keys
+    })
+    return Effect.map(this.calls.waits.wait([call], found), () => {
+      if (call.decided !== undefined) this.calls.settle(call, call.decided)
+      if (call.outcome === undefined) this.engine.pools.enter([call])
+    })
+  }
+
+  /** Dispatches a call anew whose leader has nothing to share. */
+  redispatch(call: CallState): void {
+    call.joined = undefined
+    this.calls.detach(Effect.uninterruptible(this.proceed(call)))
+  }
+}
