@@ -1,3 +1,5 @@
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
@@ -14,6 +16,8 @@ export default defineConfig({
   },
   test: {
     include: ["test/**/*.test.ts"],
+    // what the command keeps for `undo` does not belong into the home of whoever runs the tests
+    env: { XDG_STATE_HOME: join(tmpdir(), "effect-tool-executor-tests") },
     globals: false,
     passWithNoTests: false,
     testTimeout: 20_000,

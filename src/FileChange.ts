@@ -38,6 +38,20 @@ export interface FileChange {
 }
 
 /**
+ * Tells whether a value is a list of changes: it may come from code that no
+ * compiler has seen.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isChanges = (value: unknown): value is ReadonlyArray<FileChange> =>
+  Array.isArray(value) && value.every((it: unknown) => {
+    if (typeof it !== "object" || it === null) return false
+    const { after, before, path } = it as { readonly [K in keyof FileChange]?: unknown }
+    return typeof path === "string" && isContent(before) && isContent(after)
+  })
+
+/**
  * Shows changes as a unified diff, file by file.
  *
  * **Details**
@@ -90,6 +104,9 @@ export const bytesOf = (content: string | Uint8Array): Uint8Array =>
   typeof content === "string" ? new TextEncoder().encode(content) : content
 
 // Utilities
+
+const isContent = (value: unknown): boolean =>
+  value === undefined || typeof value === "string" || value instanceof Uint8Array
 
 /** So much text is compared; more would hold up everybody else. */
 const maxText = 1_000_000

@@ -239,6 +239,8 @@ export const make: Effect.Effect<
     batches: () => batches,
     self: () => executor
   }
+  const problems = engine.permissions.problems?.(Array.from(engine.handlers.current().keys())) ?? []
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Permissions", problems })
   const batches = new Batches.Batches(engine, turn, buffer, unique)
   const executor = Facade.fromEngine(engine, batches, buffer)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {

@@ -83,6 +83,8 @@ export interface RegisteredTool {
   readonly resources: (params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>
   /** What a call is about, for policies. */
   readonly targets: (params: unknown) => ToolAnnotations.TargetsOf | Effect.Effect<ToolAnnotations.TargetsOf>
+  /** It says what its calls are about, or at least which keys they touch. */
+  readonly declaresTargets: boolean
   /** Some of its targets may be protected: they matter to every policy. */
   readonly guardsTargets: boolean
   /** It does nothing but change the files that its targets name. */
@@ -327,7 +329,8 @@ const register = (
       "another name; the executor takes this argument out of every call"
     )
   }
-  const resources = annotation(ToolAnnotations.Resources) ?? (() => [])
+  const keys = annotation(ToolAnnotations.Resources)
+  const resources = keys ?? (() => [])
   const targets = annotation(ToolAnnotations.Targets)
   const toModelOutput = tool.toModelOutput
   return {
@@ -356,6 +359,7 @@ const register = (
       const keys = resources(params)
       return Effect.isEffect(keys) ? Effect.map(keys, toTargets) : toTargets(keys)
     }),
+    declaresTargets: targets !== undefined || keys !== undefined,
     guardsTargets: targets !== undefined,
     edits: annotation(ToolAnnotations.Edits),
     readOnly,

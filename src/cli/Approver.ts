@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -41,7 +42,12 @@ export const askPerson = (screen: Semaphore.Semaphore): Effect.Effect<never, nev
         // a terminal that went away is silence
         if (keyboard === undefined) return yield* gone(approvals, request)
         const answered = yield* Effect.raceFirst(
-          Effect.asSome(ask(approvals, keyboard, request)),
+          Effect.asSome(Effect.catchCauseIf(
+            ask(approvals, keyboard, request),
+            (cause) => !Cause.hasInterruptsOnly(cause),
+            // who cannot be shown what is asked cannot say yes
+            () => Effect.ignore(approvals.answer(request.id, { _tag: "Deny", reason: "it could not be shown" }))
+          )),
           Effect.as(gone(approvals, request), Option.none())
         )
         if (Option.isNone(answered)) yield* keyboard.write(`\n${Question.over}\n`)
@@ -84,7 +90,7 @@ const ask = Effect.fnUntraced(function*(
   const waiting = (yield* approvals.list).length - 1
   yield* keyboard.write(Question.show(request, { waiting, ...keyboard }))
   while (true) {
-    yield* keyboard.write(Question.choices(request))
+    yield* keyboard.write(Question.choices(request, keyboard.columns))
     const answer = yield* answerOf(keyboard, request, yield* keyboard.key)
     if (answer === undefined) continue
     yield* keyboard.write(`${Question.said(answer)}\n`)

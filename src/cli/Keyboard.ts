@@ -18,6 +18,8 @@ import type * as Scope from "effect/Scope"
 export interface Keyboard {
   /** Columns of the terminal. */
   readonly columns: number
+  /** Rows of the terminal. */
+  readonly rows: number
   readonly color: boolean
   /** Writes a text as it is. */
   readonly write: (text: string) => Effect.Effect<void>

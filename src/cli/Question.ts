@@ -6,6 +6,7 @@
  *
  * @since 0.1.0
  */
+import * as CliOutput from "effect/cli/CliOutput"
 import type * as Approvals from "../policy/Approvals.ts"
 import { clip, escape, escapeJson } from "./escape.ts"
 
@@ -17,6 +18,7 @@ import { clip, escape, escapeJson } from "./escape.ts"
  */
 export interface Options {
   readonly columns: number
+  readonly rows: number
   readonly color: boolean
   /** How many more questions wait. */
   readonly waiting: number
@@ -24,8 +26,8 @@ export interface Options {
   readonly whole?: boolean | undefined
 }
 
-/** Lines of arguments, or of a diff, that are shown at once. */
-const maxLines = 40
+/** Lines of a text of ours or of a target that are shown at once. */
+const maxTextLines = 4
 
 /**
  * Shows a request: the tool, who asks, why, about what, the arguments, the diff.
@@ -35,28 +37,34 @@ const maxLines = 40
  */
 export const show = (request: Approvals.ApprovalRequest, options: Options): string => {
   const { agentPath, args, class: kind, isRunning, preview, targets, tool, why } = request
-  const more = options.waiting === 0 ? "" : ` (${options.waiting} more wait${options.waiting === 1 ? "s" : ""})`
   const style = styles(options.color)
-  const one = (name: string, text: string) => {
-    const [first = "", ...rest] = fit(escape(text), options.columns - 12, options)
-    return [`  ${style.dim(name.padEnd(10))}${first}`, ...rest.map((it) => `  ${style.dim("|".padEnd(10))}${it}`)]
-  }
+  const one = (name: string, text: string) =>
+    part(escape(text), name, { ...options, columns: options.columns - 8 }, maxTextLines, (line) => line, true)
   const lines = [
     "",
-    `${style.bold(`? ${escape(tool)}`)} ${isRunning ? "wants to write" : "wants to run"}${more}`,
+    `${style.bold(`? ${clip(tool, Math.max(8, options.columns - 18))}`)} ${
+      isRunning ? "wants to write" : "wants to run"
+    }`,
+    ...options.waiting === 0 ? [] : one("waiting", `${options.waiting} more`),
     ...agentPath.length === 0 ? [] : one("agent", agentPath.join(" > ")),
     ...one("why", why),
-    ...one("class", kind),
+    ...one("kind", kind === "ReadOnly" ? "changes nothing" : "changes things"),
     ...targets.slice(0, options.whole === true ? targets.length : 10).flatMap(({ kind, text }) =>
       one("about", kind === undefined ? text : `${text} (${kind === "exact" ? "to the letter" : "protected"})`)
     ),
-    ...options.whole === true || targets.length <= 10 ? [] : one("", `${targets.length - 10} more`),
-    ...part(argumentLines(args), "arguments", options, (line) => line),
+    ...options.whole === true || targets.length <= 10 ? [] : one("", `${targets.length - 10} more: v shows them`),
+    ...part(argumentText(args), "arguments", options, maxLines(options), (line) => line),
     ...preview === undefined
       ? []
       : preview._tag === "None"
       ? one("diff", `none: ${preview.because}`)
-      : part(preview.diff.replace(/\n$/, "").split("\n").map(escape), "diff", options, (line) => style.diff(line))
+      : part(
+        preview.diff.replace(/\n$/, "").split("\n").map(escape).join("\n"),
+        "diff",
+        options,
+        maxLines(options),
+        (line) => style.diff(line)
+      )
   ]
   return `${lines.join("\n")}\n`
 }
@@ -67,19 +75,29 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
  * @category formatting
  * @since 0.1.0
  */
-export const choices = ({ isRunning, remember, targets, tool }: Approvals.ApprovalRequest): string => {
+export const choices = (
+  { isRunning, remember, targets, tool }: Approvals.ApprovalRequest,
+  columns: number
+): string => {
   const what = targets.length === 0 ? `every ${tool}` : targets.length === 1 ? targets[0]!.text : "all these"
+  const about = clip(what, Math.max(10, columns - 24))
   const keys = [
-    "y yes, once",
-    ...remember === "call"
-      ? []
-      : [`h for an hour: ${clip(what, 40)}`, `s until this ends: ${clip(what, 40)}`],
-    "n no",
-    "d no, with a reason",
-    ...isRunning ? [] : ["e edit the arguments"],
-    "v view all"
+    "[y] yes, once",
+    ...remember === "call" ? [] : [`[h] for an hour: ${about}`, `[s] until this ends: ${about}`],
+    "[n] no",
+    "[d] no, with a reason",
+    ...isRunning ? [] : ["[e] edit the arguments"],
+    "[v] view all"
   ]
-  return `${keys.map((key) => `[${key[0]}]${key.slice(1)}`).join("  ")} `
+  // a line of ours never runs into the next row of the terminal
+  const lines = keys.reduce<ReadonlyArray<string>>((lines, key) => {
+    const last = lines.at(-1)
+    const joined = last === undefined ? key : `${last}  ${key}`
+    return last !== undefined && CliOutput.displayWidth(joined) < columns
+      ? [...lines.slice(0, -1), joined]
+      : [...lines, key]
+  }, [])
+  return `${lines.join("\n")} `
 }
 
 /**
@@ -115,39 +133,60 @@ export const over = "no answer is needed any more"
  * @category formatting
  * @since 0.1.0
  */
-export const json = (args: unknown): string => escapeJson(JSON.stringify(args) ?? "null")
+export const json = (args: unknown): string => {
+  try {
+    return escapeJson(JSON.stringify(args) ?? "null")
+  } catch {
+    return tooDeep
+  }
+}
 
 // Utilities
 
-const argumentLines = (args: unknown): ReadonlyArray<string> =>
-  escapeJson(JSON.stringify(args, undefined, 2) ?? "none").split("\n")
+/** Valid JSON, so that it can be edited. */
+const tooDeep = JSON.stringify("nested too deeply to be shown")
 
-/** Lines under a name of ours, each behind a mark of ours. */
-const part = (
-  lines: ReadonlyArray<string>,
-  name: string,
-  options: Options,
-  paint: (line: string) => string
-): ReadonlyArray<string> => {
-  const style = styles(options.color)
-  const shown = options.whole === true ? lines : lines.slice(0, maxLines)
-  const fitted = shown.map((line) => fit(line, options.columns - 4, options))
-  const isCut = options.whole !== true &&
-    (shown.length < lines.length || fitted.some(([it], index) => it !== shown[index]))
-  return [
-    `  ${style.dim(name)}`,
-    ...fitted.flatMap((its) => its.map((it) => `  ${style.dim("|")} ${paint(it)}`)),
-    ...isCut ? [`  ${style.bold("not all is shown: v shows it")}`] : []
-  ]
+/** Line by line; on one line where it is nested so deeply that lines would be mostly space. */
+const argumentText = (args: unknown): string => {
+  const line = json(args)
+  return line === tooDeep || /[[{]{12}/.test(line.replace(/[^[\]{}]/g, "")) || line.length > 100_000
+    ? line
+    : escapeJson(JSON.stringify(args, undefined, 2) ?? "none")
 }
 
-/** A line that the terminal does not break by itself: cut, or where all is to be shown in several. */
-const fit = (line: string, columns: number, { whole }: Options): ReadonlyArray<string> => {
-  const width = Math.max(20, columns)
-  if (whole !== true) return [clip(line, width)]
+const maxLines = ({ rows }: Options): number => Math.max(6, Math.floor((rows - 12) / 2))
+
+/** Lines under a name of ours, each behind a mark of ours, broken where the terminal would. */
+const part = (
+  text: string,
+  name: string,
+  options: Options,
+  most: number,
+  paint: (line: string) => string,
+  isInline = false
+): ReadonlyArray<string> => {
+  const style = styles(options.color)
+  const lines = text.split("\n").flatMap((line) => broken(line, Math.max(20, options.columns - 4)))
+  const shown = options.whole === true ? lines : lines.slice(0, most)
+  const cut = shown.length < lines.length
+    ? [`  ${style.bold(`+ ${lines.length - shown.length} more lines: v shows all`)}`]
+    : []
+  const [first = "", ...rest] = shown
+  const mark = isInline ? "|".padEnd(10) : "| "
+  return isInline
+    ? [
+      `  ${style.dim(name.padEnd(10))}${paint(first)}`,
+      ...rest.map((it) => `  ${style.dim(mark)}${paint(it)}`),
+      ...cut
+    ]
+    : [`  ${style.dim(name)}`, ...shown.map((it) => `  ${style.dim(mark)}${paint(it)}`), ...cut]
+}
+
+/** The parts of a line that fit. */
+const broken = (line: string, columns: number): ReadonlyArray<string> => {
   // a character takes two columns at most
+  const size = /^[ -~]*$/.test(line) ? columns : Math.floor(columns / 2)
   const chars = Array.from(line)
-  const size = /^[ -~]*$/.test(line) ? width : Math.floor(width / 2)
   return Array.from(
     { length: Math.max(1, Math.ceil(chars.length / size)) },
     (_, index) => chars.slice(index * size, (index + 1) * size).join("")

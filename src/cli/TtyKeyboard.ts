@@ -44,6 +44,7 @@ export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = 
   yield* Effect.sleep(settleMillis)
   const keyboard: Keyboard = {
     columns: output.columns > 0 ? output.columns : 80,
+    rows: output.rows > 0 ? output.rows : 24,
     color: yield* EventLines.allowsColor,
     write: (text) => Effect.callback<void>((resume) => void output.write(text, () => resume(Effect.void))),
     key: nextKey(input),
@@ -72,6 +73,8 @@ const nextKey = (input: ReadStream): Effect.Effect<string> =>
   Effect.callback((resume) => {
     const onKey = (text: string | undefined, key: Key) => {
       if (key.ctrl === true && key.name === "c") return interrupt()
+      // a letter with Control or Alt is not that letter
+      if (key.ctrl === true || key.meta === true) return
       input.off("keypress", onKey)
       resume(Effect.succeed((key.name ?? text ?? "").toLowerCase()))
     }
@@ -88,14 +91,22 @@ const readLine = (
   Effect.callback((resume) => {
     const lines = createInterface({ input, output, terminal: true, historySize: 0 })
     const end = (line: Option.Option<string>) => {
+      input.off("keypress", onKey)
       lines.close()
       // the interface gives the terminal's modes back and stops reading when it closes
       input.setRawMode(true)
       input.resume()
       resume(Effect.succeed(line))
     }
+    const onKey = (_: string | undefined, key: Key) => {
+      if (key.name === "escape") end(Option.none())
+    }
+    input.on("keypress", onKey)
     lines.on("SIGINT", () => end(Option.none()))
     lines.question(prompt, (line) => end(Option.some(line)))
     lines.write(given)
-    return Effect.sync(() => lines.close())
+    return Effect.sync(() => {
+      input.off("keypress", onKey)
+      lines.close()
+    })
   })

@@ -64,6 +64,9 @@ export const command = Command.make(
         ? yield* Undo.plan(workspace, checkpoint)
         : yield* Undo.restore(workspace, checkpoint, { force })
       yield* Files.print(report(plan, dryRun))
+      if (dryRun && !force && plan.steps.some(({ action }) => action === "changed" || action === "refused")) {
+        return yield* incomplete("")
+      }
     }).pipe(
       Effect.provide(layer),
       Effect.catch((error) => {

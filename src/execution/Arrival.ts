@@ -17,7 +17,7 @@ import type { CallState } from "./CallState.ts"
 import { denied, invalid, turn, unreadable } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import * as Forks from "./Forks.ts"
-import { lookUp, patience } from "./LookUp.ts"
+import { isTargets, lookUp, patience } from "./LookUp.ts"
 
 /**
  * Arrival: gates 1 to 5. Decides the call (`decided`) or fills in its tool and
@@ -105,8 +105,11 @@ const arrived = (
     return undefined
   }
   const params = exit.value
-  const targets = Permissions.needsTargets(call.agent.permissions, call.tool!)
-    ? lookUp(process, () => call.tool!.targets(params), now)
+  const { agent, rules, tool } = call
+  const isAbout = Permissions.needsTargets(agent.permissions, tool!) ||
+    (rules!.consent !== undefined && tool!.declaresTargets)
+  const targets = isAbout
+    ? lookUp(process, () => tool!.targets(params), now, isTargets)
     : []
   const needsApproval = wantsApproval(process, call, params, now)
   const known = (targets: GateCall["targets"], needsApproval: unknown) =>

@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import type { Checkpoint } from "../output/Checkpoints.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import type { Permit, Ticket } from "../policy/Permit.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
@@ -96,10 +97,18 @@ export class CallState implements Ticket {
   declare shown?: Shown | undefined
   /** What is there before its writes is kept. */
   declare isCheckpointed?: true
+  /** That it may change things without saying which, as it is kept. */
+  declare note?: Checkpoint
+  /** Its handler has asked about a write. */
+  declare confirms?: true
   /** Its time, for the sub-agents that its handler makes. */
   declare nested?: NestedClock
   /** It runs and has given its permits up while a person is asked: called once it holds them again. */
   declare onPermits?: (() => void) | undefined
+  /** It waits with its question for an earlier call that writes to the same. */
+  declare isDeferred?: boolean
+  /** Called once it has its outcome and its permits are given back. */
+  declare afterwards?: Array<() => void>
   /** Calls that joined this one. */
   declare followers?: Array<CallState> | undefined
 

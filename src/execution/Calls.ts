@@ -179,10 +179,18 @@ export class Calls implements Owner, Host {
     let isLater = false
     this.ledger.mutated(this.engine.principal, () => {
       const end = isLater && call.outcome === undefined ? look() : undefined
-      if (end === undefined) this.run(call, this.now())
+      if (end === undefined) this.runNoted(call)
       else this.settle(call, end)
     })
     isLater = true
+  }
+
+  /** What cannot be undone is noted before it happens. */
+  private runNoted(call: CallState): void {
+    if (call.outcome !== undefined) return
+    const note = ConfirmedWrites.note(this.engine, this.process, call)
+    if (note === undefined) return this.run(call, this.now())
+    Detached.start(note, this.context, 5_000, () => this.run(call, this.now()))
   }
 
   asked(): void {
@@ -284,8 +292,8 @@ export class Calls implements Owner, Host {
       this.remember(call, outcome.output)
     }
     const ran = outcome.startedAt !== undefined
-    const uncovered = ran ? ConfirmedWrites.noteUncovered(this.engine, this.process, call) : undefined
-    if (uncovered !== undefined) Detached.start(uncovered, this.context, 5_000, () => {})
+    const unneeded = ran ? ConfirmedWrites.takeBack(this.engine, call) : undefined
+    if (unneeded !== undefined) Detached.start(unneeded, this.context, 5_000, () => {})
     if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && ran) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
       this.process.blocked.set(
@@ -299,7 +307,8 @@ export class Calls implements Owner, Host {
   /** Nobody needs to answer for calls behind the place where the wave ends. */
   private skipAsked(): void {
     for (const call of this.all) {
-      if (call.asking !== undefined && call.attempt === undefined && this.stop.isBefore(call)) {
+      const isAsked = call.asking !== undefined || call.isDeferred === true
+      if (isAsked && call.attempt === undefined && this.stop.isBefore(call)) {
         this.settle(call, this.stop.skipped)
       }
     }
@@ -336,8 +345,10 @@ export class Calls implements Owner, Host {
     // permits last: they start the next call, which must find everything above done
     if (fiber === undefined) this.engine.pools.leave(call)
     else this.engine.pools.releasePermits(call)
+    const { afterwards = [] } = call
     call.forget()
     this.watcher.freed()
+    for (const run of afterwards) run()
   }
 
   /** What was read while a mutating call ran is stale, too. */
@@ -366,7 +377,9 @@ export class Calls implements Owner, Host {
     for (const call of calls) {
       if (call.outcome !== undefined) continue
       if (call.attempt !== undefined) call.attempt.stop({ ...end, started: true })
-      else if (call.state !== "new" || call.joined !== undefined || call.asking !== undefined) {
+      else if (
+        call.state !== "new" || call.joined !== undefined || call.asking !== undefined || call.isDeferred === true
+      ) {
         this.settle(call, call.decided ?? end)
       }
     }

@@ -78,30 +78,51 @@ export const preview = (
 
 /** Runs a preview and gives its diff, the files it is about, and how to make it once more. */
 const show = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E>) =>
-  Effect.map(again, (changes) => {
+  Effect.flatMap(again, (changes) => {
+    if (!FileChange.isChanges(changes)) {
+      return Effect.die(new TypeError("a preview has to give { path, before, after }s"))
+    }
     const preview: Preview = { _tag: "Diff", diff: FileChange.diff(changes) }
-    return { changes, preview, shown: { again, fingerprint: FileChange.fingerprint(changes) } }
+    return Effect.succeed({ changes, preview, shown: { again, fingerprint: FileChange.fingerprint(changes) } })
   })
 
 /**
- * Notes a call that changes things without saying which files: it cannot be
- * undone, and whoever undoes something is told.
+ * Notes a call that is about to change things without saying which files: it
+ * cannot be undone, and whoever undoes something is told.
  *
  * @category writing
  * @since 0.1.0
  */
-export const noteUncovered = (
+export const note = (
   { checkpoints, principal }: Engine,
   { batch }: ProcessState,
-  { call, isCheckpointed, tool }: CallState
+  call: CallState
+): Effect.Effect<void> | undefined => {
+  const { name, preview, readOnly, recursive } = call.tool!
+  if (checkpoints === undefined || readOnly || recursive || preview !== undefined) return undefined
+  const noted = Effect.suspend(() =>
+    checkpoints.save({ principal, batch: batch.id, callId: call.call.id, tool: name, files: [] })
+  )
+  return Effect.ignore(Effect.map(noted, (it) => {
+    call.note = it
+  }))
+}
+
+/**
+ * Takes the note of a call back that said after all what it writes: that is kept,
+ * or was not written.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const takeBack = (
+  { checkpoints }: Engine,
+  { attempt, confirms, isCheckpointed, note }: CallState
 ): Effect.Effect<void> | undefined =>
-  checkpoints === undefined || isCheckpointed || tool!.readOnly || tool!.recursive || tool!.preview !== undefined
+  checkpoints === undefined || note === undefined ||
+    !(isCheckpointed === true || (confirms === true && attempt?.commits === 0))
     ? undefined
-    : Effect.ignore(
-      Effect.suspend(() =>
-        checkpoints.save({ principal, batch: batch.id, callId: call.id, tool: tool!.name, files: [] })
-      )
-    )
+    : Effect.ignore(Effect.suspend(() => checkpoints.forget(note)))
 
 /**
  * The writes of one running call.
@@ -183,6 +204,10 @@ export class Writes {
         )
       )
     )
+    if (!Effect.isEffect(preview)) {
+      return Effect.die(new TypeError("ToolContext.confirmWrite takes an Effect of changes"))
+    }
+    this.call.confirms = true
     // inside a commit the write has begun: a no could not stop it
     return Effect.flatMap(InCommit, (commit) => commit === undefined ? asking : Effect.die(new Error(insideCommit)))
   }
@@ -291,7 +316,7 @@ const lookAgain = Effect.fnUntraced(function*(
   const found = []
   for (const it of shown) {
     const now = yield* Detached.within(it.again, previewMillis)
-    const changes = now !== undefined && Exit.isSuccess(now) ? now.value : []
+    const changes = now !== undefined && Exit.isSuccess(now) && FileChange.isChanges(now.value) ? now.value : []
     if (FileChange.fingerprint(changes) !== it.fingerprint) return { paths: changes.map(({ path }) => path) }
     found.push({ changes, shown: it })
   }

@@ -120,32 +120,53 @@ export class Dispatching {
   }
 
   /**
-   * Finds what admitted calls touch and lets each go to its permits: at once, or
-   * when that is found; the effect waits for the last of them.
+   * Finds what admitted calls touch and lets each go to its permits, in their
+   * order: at once, or when that is found; the effect waits for the last of them.
    */
   enter(admitted: ReadonlyArray<CallState>): Effect.Effect<void> | undefined {
     const ready: Array<CallState> = []
     const slow: Array<Effect.Effect<void>> = []
+    // those from the first whose keys are not known yet
+    const queue: Array<{ readonly call: CallState; isKnown: boolean }> = []
     for (const call of admitted) {
       const found = Stages.resources(this.process, call, this.calls.now())
-      if (Effect.isEffect(found)) slow.push(this.enterLater(call, found))
-      else {
-        call.resources = found
+      const isKnown = !Effect.isEffect(found)
+      if (isKnown) call.resources = found
+      // one that touches nothing waits for nobody
+      if (isKnown && (queue.length === 0 || call.resources.length === 0)) {
         ready.push(call)
+        continue
+      }
+      const entry = { call, isKnown }
+      queue.push(entry)
+      if (!isKnown) {
+        slow.push(Effect.map(this.find(call, found), () => {
+          entry.isKnown = true
+          this.enterKnown(queue)
+        }))
       }
     }
     if (ready.length > 0) this.engine.pools.enter(ready)
     return slow.length === 0 ? undefined : Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
   }
 
-  private enterLater(call: CallState, resources: Effect.Effect<ReadonlyArray<string>>): Effect.Effect<void> {
+  private find(call: CallState, resources: Effect.Effect<ReadonlyArray<string>>): Effect.Effect<void> {
     const found = Effect.map(resources, (keys) => {
       call.resources = keys
     })
     return Effect.map(this.calls.waits.wait([call], found), () => {
       if (call.decided !== undefined) this.calls.settle(call, call.decided)
-      if (call.outcome === undefined) this.engine.pools.enter([call])
     })
+  }
+
+  /** Lets those go to their permits that no earlier one holds up. */
+  private enterKnown(queue: Array<{ readonly call: CallState; readonly isKnown: boolean }>): void {
+    const ready: Array<CallState> = []
+    while (queue[0]?.isKnown === true) {
+      const { call } = queue.shift()!
+      if (call.outcome === undefined) ready.push(call)
+    }
+    if (ready.length > 0) this.engine.pools.enter(ready)
   }
 
   /** Dispatches a call anew whose leader has nothing to share. */

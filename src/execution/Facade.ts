@@ -6,6 +6,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
+import { ConfigurationError } from "../ConfigurationError.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { Batch, ForkOptions, ProcessOptions, Service } from "../ToolExecutor.ts"
@@ -84,7 +85,10 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
       return known.length
     }),
     fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
-      const policy = options.policy === undefined ? undefined : yield* Permissions.make(options.policy)
+      if (options.policy === undefined) return yield* forkWith(options, undefined)
+      const policy = yield* Permissions.make(options.policy)
+      const problems = policy.problems?.(Array.from(engine.handlers.current().keys())) ?? []
+      if (problems.length > 0) return yield* new ConfigurationError({ subject: "ToolExecutor.fork", problems })
       return yield* forkWith(options, policy)
     }),
     readOnly: (options = {}) => forkWith(options, Permissions.readOnly),

@@ -51,6 +51,7 @@ export interface Question extends Permissions.Asks {
  * @since 0.1.0
  */
 export interface Asker {
+  readonly all: ReadonlyArray<CallState>
   readonly now: () => number
   readonly publish: (event: ToolEvent) => void
   readonly settle: (call: CallState, end: End) => void
@@ -59,6 +60,22 @@ export interface Asker {
   readonly asked: () => void
   /** A person has allowed the call, perhaps with other arguments. */
   readonly approved: (call: CallState, edited: { readonly params: unknown } | undefined) => void
+}
+
+/**
+ * Finds an earlier call of a wave that is not over and writes to what a call
+ * writes to, as far as they say so.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const writerBefore = (all: ReadonlyArray<CallState>, call: CallState): CallState | undefined => {
+  const own = call.gateCall!.targets
+  return all.slice(0, call.index).find(({ decided, gateCall, outcome, tool }) =>
+    outcome === undefined && decided === undefined && gateCall !== undefined && tool?.preview !== undefined &&
+    (own === undefined || gateCall.targets === undefined ||
+      gateCall.targets.some(({ text }) => own.some((it) => it.text === text)))
+  )
 }
 
 type Approved = Extract<Resolution, { readonly _tag: "Approved" }>
@@ -103,8 +120,27 @@ export class Questions {
     call.grant = grant
     if (grant !== undefined) return true
     if (call.tool!.preview === undefined) this.askNow(call, question)
-    else this.wave.detach(Effect.uninterruptible(this.askWithPreview(call, question)))
+    else {
+      const earlier = writerBefore(this.wave.all, call)
+      if (earlier === undefined) this.wave.detach(Effect.uninterruptible(this.askWithPreview(call, question)))
+      else {
+        // what it would write is known when that has written
+        call.isDeferred = true
+        ;(earlier.afterwards ??= []).push(() => this.askAgain(call, question))
+      }
+    }
     return false
+  }
+
+  private askAgain(call: CallState, question: Permissions.Asks): void {
+    if (call.outcome !== undefined) return
+    call.isDeferred = false
+    const enter = (isAllowed: boolean) => {
+      if (isAllowed) this.wave.approved(call, undefined)
+    }
+    const allowed = this.authorize(call, question)
+    if (typeof allowed === "boolean") enter(allowed)
+    else this.wave.detach(Effect.uninterruptible(Effect.map(allowed, enter)))
   }
 
   /** Others go on meanwhile; once it is there the call may be cancelled, or the turn over. */

@@ -22,7 +22,7 @@ import type { CallState } from "./CallState.ts"
 import { denied, invalid, turn, unreadable } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
-import { lookUp } from "./LookUp.ts"
+import { isKeys, lookUp } from "./LookUp.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 
 /**
@@ -131,7 +131,7 @@ export const resources = (
   const tool = call.tool!
   if (tool.class === "ReadOnly") return none
   const alone = [`?${tool.name}`]
-  const found = lookUp(process, () => tool.resources(call.gateCall!.params), now)
+  const found = lookUp(process, () => tool.resources(call.gateCall!.params), now, isKeys)
   return Effect.isEffect(found) ? Effect.map(found, (keys) => keys ?? alone) : found ?? alone
 }
 

@@ -16,7 +16,7 @@ import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Previewed } from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
-import { refusalOf } from "./Questions.ts"
+import { refusalOf, writerBefore } from "./Questions.ts"
 import * as Stages from "./Stages.ts"
 
 /**
@@ -60,7 +60,15 @@ export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessS
 /** What the calls would write, all at once. */
 const previewsOf = Effect.fnUntraced(function*(calls: Calls, asked: ReadonlyArray<readonly [CallState, Asks]>) {
   const found = new Map<CallState, Previewed>()
-  const telling = asked.map(([call]) => call).filter((call) => call.tool!.preview !== undefined)
+  const telling: Array<CallState> = []
+  for (const [call] of asked) {
+    if (call.tool!.preview === undefined) continue
+    if (writerBefore(calls.all, call) === undefined) telling.push(call)
+    else {found.set(call, {
+        preview: { _tag: "None", because: "an earlier call writes to the same first" },
+        shown: undefined
+      })}
+  }
   if (telling.length > 0) {
     const all = Effect.forEach(
       telling,

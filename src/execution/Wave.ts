@@ -224,7 +224,9 @@ export class Wave implements Watcher {
         if (budget.left(calls.now()) > 0) return this.watchDeadline(calls)
         const { limitMillis } = budget
         for (const call of calls.all) {
-          if (call.state !== "waiting" && call.joined === undefined && call.asking === undefined) continue
+          const isWaiting = call.state === "waiting" || call.joined !== undefined || call.asking !== undefined ||
+            call.isDeferred === true
+          if (!isWaiting) continue
           const { attempt } = call
           if (attempt === undefined) {
             calls.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })

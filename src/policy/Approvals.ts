@@ -15,10 +15,12 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as PubSub from "effect/PubSub"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { ConfigurationError, validateStrict } from "../ConfigurationError.ts"
 import * as FileChange from "../FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Grant from "../store/Grant.ts"
@@ -132,9 +134,11 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
     id: Schema.String,
     /**
      * `NotPending`: unknown, answered already or expired. `NotTheSame`: the answer
-     * was to another call. `NotEditable`: the call runs already.
+     * was to another call. `NotEditable`: the call runs already. `NotAnAnswer`: it
+     * has another form; `problem` says where.
      */
-    reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable"])
+    reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
+    problem: Schema.optionalKey(Schema.String)
   }
 ) {
   override get message(): string {
@@ -145,6 +149,8 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
         return `Request ${this.id} is about another tool or other arguments than what was answered.`
       case "NotEditable":
         return `The call of request ${this.id} runs already: its arguments cannot be edited. Approve or deny it.`
+      case "NotAnAnswer":
+        return `The answer to request ${this.id} is none (${this.problem}); expected ApproveOnce, ApproveForDuration, ApproveForScope or Deny.`
       case "NoDuration":
         return `The duration of the answer to request ${this.id} is none; give one above zero, such as "1 hour".`
     }
@@ -234,19 +240,25 @@ export interface Options {
 }
 
 /**
- * Creates the service; what is pending when the scope closes is refused.
+ * Creates the service; what is pending when the scope closes is refused. Fails
+ * with `ConfigurationError` where the timeout is no duration.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*(
   options?: Options
-): Effect.fn.Return<Approvals["Service"], never, Scope.Scope> {
+): Effect.fn.Return<Approvals["Service"], ConfigurationError, Scope.Scope> {
+  const given = Duration.fromInput(options?.timeout ?? "300 seconds")
+  if (Option.isNone(given)) {
+    const problem = { path: "timeout", problem: "it is no duration", expected: "a duration such as \"5 minutes\"" }
+    return yield* new ConfigurationError({ subject: "Approvals", problems: [problem] })
+  }
   const context = yield* Effect.context<never>()
   const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
   const clock = yield* Clock.Clock
   const hub = yield* PubSub.sliding<Change>(1_024)
-  const patience = Duration.toMillis(Duration.fromInputUnsafe(options?.timeout ?? "300 seconds"))
+  const patience = Duration.toMillis(given.value)
   // in order of their age, which is the order in which they expire
   const pending = new Map<string, Pending>()
   // what an answer may settle besides: by tool, and by the first target, so that it does not depend on how many wait
@@ -307,6 +319,12 @@ export const make = Effect.fnUntraced(function*(
       return { request: it.request, withdraw: () => void remove(it) }
     },
     answer: Effect.fnUntraced(function*(id, answer, of) {
+      // it may come from a page, as it was sent
+      const problems = validateStrict(Answer, answer, "")
+      if (problems.length > 0) {
+        const problem = problems.map((it) => `${it.path}: ${it.problem}`).join("; ")
+        return yield* new ApprovalError({ id, reason: "NotAnAnswer", problem })
+      }
       const it = pending.get(id)
       if (it === undefined) return yield* new ApprovalError({ id, reason: "NotPending" })
       if (of !== undefined && !isShown(it.request, of)) return yield* new ApprovalError({ id, reason: "NotTheSame" })
@@ -340,7 +358,8 @@ export const make = Effect.fnUntraced(function*(
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options?: Options): Layer.Layer<Approvals> => Layer.effect(Approvals, make(options))
+export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationError> =>
+  Layer.effect(Approvals, make(options))
 
 // Utilities
 

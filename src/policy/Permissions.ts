@@ -11,7 +11,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import { ConfigurationError, type Problem, validateStrict } from "../ConfigurationError.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
@@ -28,20 +28,29 @@ export class Permissions extends Context.Service<Permissions, {
   readonly decide: (call: GateCall) => Policy.Decision
   /** Tells whether the agent may know of the tool. Pure. */
   readonly sees: (tool: RegisteredTool) => boolean
-  /** Tells whether what a call is about (`GateCall.targets`) matters; it is found out only then. Default: it does not. */
+  /**
+   * Tells whether what a call is about (`GateCall.targets`) matters; it is found
+   * out only then. Default: it does, where the tool says so.
+   */
   readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
+  /** What is wrong with it for these tools; looked at when an executor is built. Default: nothing. */
+  readonly problems?: ((tools: ReadonlyArray<string>) => ReadonlyArray<Problem>) | undefined
 }>()("effect-tool-executor/policy/Permissions") {}
 
 /**
- * Creates the service of a policy; fails with every pattern that is none.
+ * Creates the service of a policy; fails with every pattern that is none and
+ * every key that is not known. That a pattern is about a tool is looked at when
+ * an executor is built.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const make = (
   policy: Policy.Policy
-): Effect.Effect<Permissions["Service"], ConfigurationError> =>
-  Result.match(Policy.parse(policy), {
+): Effect.Effect<Permissions["Service"], ConfigurationError> => {
+  const { problems, value } = formOf(policy)
+  if (problems.length > 0) return new ConfigurationError({ subject: "Permissions", problems })
+  return Result.match(Policy.parse(value), {
     onFailure: (problems) => Effect.fail(new ConfigurationError({ subject: "Permissions", problems })),
     onSuccess: (parsed) => {
       const tools = new WeakMap<RegisteredTool, Policy.ToolPolicy>()
@@ -57,10 +66,12 @@ export const make = (
       return Effect.succeed(Permissions.of({
         decide: (call) => forTool(call.tool).decide(call.targets, call.needsApproval),
         sees: (tool) => Policy.sees(parsed, tool),
-        needsTargets: (tool) => forTool(tool).needsTargets
+        needsTargets: (tool) => forTool(tool).needsTargets,
+        problems: (tools) => Result.match(Policy.parse(value, tools), { onFailure: (it) => it, onSuccess: () => [] })
       }))
     }
   })
+}
 
 /**
  * Layer that decides by a policy: patterns over tools and what they are about,
@@ -92,7 +103,8 @@ export const layerConfig = (
  */
 export const layerAllowAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
   decide: () => ({ _tag: "Allow" }),
-  sees: () => true
+  sees: () => true,
+  needsTargets: () => false
 })
 
 /**
@@ -103,7 +115,8 @@ export const layerAllowAll: Layer.Layer<Permissions> = Layer.succeed(Permissions
  */
 export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
   decide: () => ({ _tag: "Deny", rule: "every tool is denied" }),
-  sees: () => false
+  sees: () => false,
+  needsTargets: () => false
 })
 
 /**
@@ -125,7 +138,8 @@ export const readOnly: Permissions["Service"] = {
     isHarmless(tool)
       ? { _tag: "Allow" }
       : { _tag: "Deny", rule: "a read-only agent changes nothing and reaches nothing" },
-  sees: (tool) => isHarmless(tool)
+  sees: (tool) => isHarmless(tool),
+  needsTargets: () => false
 }
 
 /**
@@ -140,7 +154,8 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
     return strictness[one._tag] >= strictness[other._tag] ? one : other
   },
   sees: (tool) => sees(a, tool) && sees(b, tool),
-  needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool)
+  needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool),
+  problems: (tools) => [...a.problems?.(tools) ?? [], ...b.problems?.(tools) ?? []]
 })
 
 /**
@@ -203,9 +218,15 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
  * @since 0.1.0
  */
 export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean =>
-  self.needsTargets?.(tool) ?? false
+  self.needsTargets?.(tool) ?? tool.declaresTargets
 
 // Utilities
+
+/** Code may leave a key undefined where a file leaves it out. */
+const formOf = (policy: Policy.Policy) => {
+  const value = Object.fromEntries(Object.entries(policy).filter(([, it]) => it !== undefined)) as Policy.Policy
+  return { value, problems: validateStrict(Policy.Policy, value, "") }
+}
 
 const isHarmless = (tool: RegisteredTool): boolean => tool.readOnly && !tool.openWorld
 

@@ -161,10 +161,12 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
       ? { _tag: "Ask", why: "the tool needs approval" }
       : rest
   }
-  const needsTargets = tool.guardsTargets || [...deny, ...ask, ...allow].some((it) => it.target !== undefined)
+  const [always, approved] = [decide([], false), decide([], true)]
+  const needsTargets = tool.guardsTargets || [...deny, ...ask, ...allow].some((it) => it.target !== undefined) ||
+    // who is asked is asked about these, and what they say is remembered for them
+    (tool.declaresTargets && (always._tag === "Ask" || (mayNeedApproval(tool) && approved._tag === "Ask")))
   if (needsTargets) return { decide, needsTargets }
   // without targets every call of the tool is the same to the policy
-  const [always, approved] = [decide([], false), decide([], true)]
   return { decide: (_, needsApproval) => needsApproval ? approved : always, needsTargets }
 }
 

@@ -61,6 +61,20 @@ describe("tool-executor run", () => {
       assert.include(stderr, "no tool calls")
     }))
 
+  it.live("writes what a message writes twice in the order of the message, whoever allows it", () =>
+    Effect.gen(function*() {
+      for (const how of [["--allow", "write_file"], ["--approve", "auto"], ["--mode", "acceptEdits"]]) {
+        const { read, root } = yield* folder({ "a.txt": "" })
+        const texts = ["first", "second", "third", "last"]
+        const stdin = JSON.stringify(
+          texts.map((content, id) => ({ id: String(id), name: "write_file", params: { path: "a.txt", content } }))
+        )
+        const { code, stderr } = yield* run(["run", "--root", root, "--format", "native", ...how], { stdin })
+        assert.strictEqual(code, 0, stderr)
+        assert.strictEqual(yield* read("a.txt"), "last", how.join(" "))
+      }
+    }))
+
   it.live("refuses what changes things unless it is allowed", () =>
     Effect.gen(function*() {
       const { exists, read, root } = yield* folder({})

@@ -42,8 +42,28 @@ const world = (more: Harness.Options = {}) =>
         handler: () => commit(write),
         annotate: (tool) => tool.annotate(ToolAnnotations.Preview, () => change)
       },
-      patch: { class: "SerialMut", handler: () => Effect.andThen(confirm, commit(write)) },
-      other: { class: "SerialMut", handler: () => Effect.sleep("1 second") },
+      append: {
+        class: "ConcurrentMut",
+        handler: ({ n }) =>
+          commit(Effect.sync(() => {
+            files.a += String(n)
+          })),
+        annotate: (tool) =>
+          tool.annotate(ToolAnnotations.Targets, () => [{ text: "a" }]).annotate(ToolAnnotations.Preview, (params) =>
+            Effect.sync(() => [
+              { path: "a", before: files.a, after: `${files.a}${(params as { readonly n: number }).n}` }
+            ]))
+      },
+      patch: {
+        class: "SerialMut",
+        handler: () =>
+          Effect.andThen(confirm, commit(write))
+      },
+      other: {
+        class: "SerialMut",
+        handler: () =>
+          Effect.sleep("1 second")
+      },
       long: { class: "ConcurrentMut", handler: () => Effect.sleep("1 minute") },
       stubborn: {
         class: "SerialMut",
@@ -453,6 +473,48 @@ describe("what was there before a write", () => {
         forget: () => Effect.void
       }
     }))
+
+  it.effect("is noted as unknown before a tool starts that does not tell, and not where nothing was written", () =>
+    run(({ approvals, checkpoints, process }) =>
+      Effect.gen(function*() {
+        const other = yield* Effect.forkScoped(process.execute(Harness.call("1", "other", {})))
+        yield* Effect.sleep("10 millis")
+        assert.lengthOf(yield* checkpoints.list("default"), 1)
+        yield* Fiber.join(other)
+        const patch = yield* Effect.forkScoped(process.execute(Harness.call("2", "patch", {})))
+        yield* approvals.answer((yield* asked(approvals)).id, no)
+        yield* Fiber.join(patch)
+        yield* Effect.sleep("10 millis")
+        assert.deepStrictEqual((yield* checkpoints.list("default")).map((it) => it.tool), ["other"])
+      }), { policy: { default: "allow", ask: ["patch(*)"] } }))
+
+  it.effect("that an earlier call of the wave writes to is looked at when that has written", () =>
+    run(({ approvals, files, process }) =>
+      Effect.gen(function*() {
+        const wave = yield* Effect.forkScoped(process.executeBatch(Harness.calls("append", "append")))
+        yield* Effect.sleep("1 second")
+        assert.lengthOf(yield* approvals.list, 1)
+        yield* approvals.answer((yield* asked(approvals)).id, yes)
+        yield* Effect.sleep("1 second")
+        const [second] = yield* approvals.list
+        assert.include(second?.preview?._tag === "Diff" ? second.preview.diff : "", "-one1")
+        yield* approvals.answer(second!.id, yes)
+        assert.deepStrictEqual((yield* Fiber.join(wave)).outcomes.map((it) => it._tag), ["Succeeded", "Succeeded"])
+        assert.strictEqual(files.a, "one12")
+      })
+    ))
+
+  it.effect("of a call that waits for an earlier one is not asked about once it is cancelled", () =>
+    run(({ approvals, process }) =>
+      Effect.gen(function*() {
+        const wave = yield* Effect.forkScoped(process.executeBatch(Harness.calls("append", "append")))
+        yield* Effect.sleep("1 second")
+        yield* process.cancelCall("2")
+        yield* Effect.sleep("1 second")
+        yield* approvals.answer((yield* asked(approvals)).id, yes)
+        assert.deepStrictEqual((yield* Fiber.join(wave)).outcomes.map((it) => it._tag), ["Succeeded", "Cancelled"])
+      })
+    ))
 
   it.effect("is not known of a tool that does not tell: that is noted", () =>
     run(({ checkpoints, process }) =>

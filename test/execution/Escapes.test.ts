@@ -457,6 +457,46 @@ describe("a remembered answer", () => {
       assert.lengthOf(yield* executor.grants, 0)
     })))
 
+  it.effect("is about the keys that a call touches, where its tool says nothing else", () =>
+    virtual(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      const { executor, process } = yield* Harness.open({
+        deploy: {
+          class: "ConcurrentMut",
+          handler: () => Effect.void,
+          annotate: (tool) =>
+            tool.annotate(ToolAnnotations.Resources, (params) => [(params as { readonly env: string }).env])
+        }
+      }, { approvals, policy: { default: "allow", ask: ["deploy"] } })
+      const dev = yield* Effect.forkScoped(process.execute(call("1", "deploy", { env: "dev" })))
+      yield* Effect.sleep("1 second")
+      yield* answer(approvals, { _tag: "ApproveForScope" })
+      assert.strictEqual((yield* Fiber.join(dev))._tag, "Succeeded")
+      assert.deepStrictEqual((yield* executor.grants).map((it) => it.targets), [["dev"]])
+      yield* Effect.forkScoped(process.execute(call("2", "deploy", { env: "prod" })))
+      yield* Effect.sleep("1 second")
+      assert.deepStrictEqual((yield* approvals.list).map((it) => it.targets), [[{ text: "prod" }]])
+    })))
+
+  it.effect("to a tool that says in a wrong form what it is about is remembered for nothing", () =>
+    virtual(Effect.gen(function*() {
+      for (const wrong of [["a"], [{ target: "a" }], [{ text: 7 }], null, "a", Promise.resolve([]), [null]]) {
+        const approvals = yield* Approvals.make()
+        const { executor, process } = yield* Harness.open({
+          write: {
+            class: "ConcurrentMut",
+            handler: () => Effect.void,
+            annotate: (tool) => tool.annotate(ToolAnnotations.Targets, () => wrong as never)
+          }
+        }, { approvals, policy: { default: "ask", allow: ["write(*)"] } })
+        const wave = yield* Effect.forkScoped(process.execute(call("1", "write", {})))
+        yield* Effect.sleep("1 second")
+        yield* answer(approvals, { _tag: "ApproveForScope" })
+        assert.strictEqual((yield* Fiber.join(wave))._tag, "Succeeded")
+        assert.lengthOf(yield* executor.grants, 0)
+      }
+    })))
+
   it.effect("for a whole tool is none to what is protected", () =>
     virtual(Effect.gen(function*() {
       const approvals = yield* Approvals.make()

@@ -452,3 +452,46 @@ describe("the turn's clock", () => {
         })
     ))
 })
+
+describe("an answer of a wrong form", () => {
+  it.effect("changes nothing, and says what is wrong", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      const question = {
+        principal: "p",
+        agentPath: [],
+        batch: "b",
+        process: "p",
+        callId: "1",
+        tool: "t",
+        class: "SerialMut",
+        args: {},
+        targets: [],
+        why: "why",
+        preview: undefined,
+        isRunning: false,
+        remember: "tool"
+      } as const
+      const { request } = approvals.ask(question, () => {})
+      for (
+        const wrong of [
+          null,
+          "ApproveOnce",
+          { _tag: "Yes" },
+          { _tag: "ApproveForScope", scope: "bogus" },
+          { _tag: "ApproveOnce", of: { tool: "t", args: {} } },
+          { _tag: "ApproveForDuration" }
+        ]
+      ) {
+        const error = yield* Effect.flip(approvals.answer(request.id, wrong as never))
+        assert.strictEqual(error.reason, "NotAnAnswer")
+      }
+      assert.lengthOf(yield* approvals.list, 1)
+    })))
+
+  it.effect("is none with a time that is none", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const error = yield* Effect.flip(Approvals.make({ timeout: "nope" as never }))
+      assert.include(error.message, "timeout: it is no duration")
+    })))
+})

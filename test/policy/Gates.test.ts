@@ -307,6 +307,27 @@ describe("Permissions", () => {
         assert.deepStrictEqual((yield* executor.tools).map((it) => it.name), ["read", "asks"])
       })))
 
+  it.effect("are refused as a whole where they are wrong", () =>
+    Effect.gen(function*() {
+      for (
+        const [policy, where] of [
+          [{ deny: ["rea"] }, "deny[0]: there is no tool"],
+          [{ denny: ["read"] }, "denny: this key is not known"],
+          [{ mode: "readonly" }, "mode: it is"],
+          [{ default: "alow" }, "default: it is"],
+          [{ deny: "read" }, "deny: it is"],
+          [{ allow: ["read("] }, "allow[0]"]
+        ] as const
+      ) {
+        const error = yield* Effect.flip(
+          run(tools, { policy: policy as never }, () => Effect.void).pipe(
+            Effect.catchDefect((defect) => Effect.fail(defect as Error))
+          )
+        )
+        assert.include(String(error.message), where)
+      }
+    }))
+
   it.effect("deny before they allow", () =>
     run(
       tools,
