@@ -4,15 +4,24 @@
  *
  * @since 0.1.0
  */
+import * as AiTool from "effect/ai/Tool"
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Schema from "effect/Schema"
 import { Scenario } from "../testing/Scenario.ts"
 import { ToolRule } from "../ToolRule.ts"
+import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { Config } from "./Config.ts"
 import * as Files from "./Files.ts"
 
 const formats = { config: Config, scenario: Scenario, rules: Schema.Array(ToolRule) }
+
+/** As providers take them. */
+const tools = Object.values(WorkspaceTools.toolkit.tools).map((tool) => ({
+  name: tool.name,
+  description: AiTool.getDescription(tool),
+  parameters: AiTool.getJsonSchema(tool)
+}))
 
 /**
  * The command.
@@ -23,11 +32,13 @@ const formats = { config: Config, scenario: Scenario, rules: Schema.Array(ToolRu
 export const command = Command.make(
   "schema",
   {
-    of: Argument.Literals("FORMAT", ["config", "scenario", "rules"]).pipe(
-      Argument.withDescription("Which file: the config of run, the scenario of simulate, or an array of rules")
+    of: Argument.Literals("FORMAT", ["config", "scenario", "rules", "tools"]).pipe(
+      Argument.withDescription(
+        "Which file: the config of run, the scenario of simulate, or an array of rules; tools: what the tools of run take"
+      )
     )
   },
-  ({ of }) => Files.printJson(documentOf(formats[of]))
+  ({ of }) => Files.printJson(of === "tools" ? tools : documentOf(formats[of]))
 ).pipe(
   Command.withDescription("Print the JSON Schema of a file that the other commands read"),
   Command.withExamples([

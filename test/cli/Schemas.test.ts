@@ -37,6 +37,17 @@ describe("tool-executor schema", () => {
       ) assert.isFalse(isConfig(wrong), JSON.stringify(wrong))
     }))
 
+  it.live("prints what the tools take, as providers are told", () =>
+    Effect.gen(function*() {
+      const { code, stdout } = yield* run(["schema", "tools"])
+      assert.strictEqual(code, 0)
+      const tools = JSON.parse(stdout) as ReadonlyArray<{ readonly name: string; readonly parameters: object }>
+      const edit = tools.find((it) => it.name === "edit_file")!
+      const takes = new Ajv2020({ strict: false }).compile(edit.parameters)
+      assert.isTrue(takes({ path: "a", oldText: "b", newText: "c" }))
+      assert.isFalse(takes({ path: "a", edits: [] }))
+    }))
+
   it.live("prints a JSON Schema of rule sets", () =>
     Effect.gen(function*() {
       const isRules = yield* validator("rules")
