@@ -61,13 +61,21 @@ export const arrive = (
 }
 
 /**
- * Gates 4 and 5 with the arguments of a call, the model's or those that a person
- * edited: at once, or by an effect.
+ * Gates 4 and 5 with arguments that a person has edited: at once, or by an effect.
  *
  * @category stages
  * @since 0.1.0
  */
-export const admit = (
+export const readmit = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  params: unknown,
+  now: number
+): Effect.Effect<void> | undefined => admit(engine, process, call, takeHeartbeat(call, params), now)
+
+/** Gates 4 and 5. */
+const admit = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
@@ -75,7 +83,7 @@ export const admit = (
   now: number
 ): Effect.Effect<void> | undefined => {
   const tool = call.tool!
-  const args = withPrefilled(call.rules!.prefilled, takeHeartbeat(call, params))
+  const args = withPrefilled(call.rules!.prefilled, params)
   const decoding = decode(tool, args)
   // schemas without services and asynchronous steps are done already
   if (Exit.isExit(decoding)) return arrived(engine, process, call, args, decoding, now)
@@ -110,14 +118,17 @@ const arrived = (
     (rules!.consent !== undefined && tool!.declaresTargets)
   const targets = isAbout
     ? lookUp(process, () => tool!.targets(params), now, isTargets)
-    : []
+    : none
   const needsApproval = wantsApproval(process, call, params, now)
-  const known = (targets: GateCall["targets"], needsApproval: unknown) =>
-    // a question without an answer is one for people
-    judge(engine, process, call, { args, params, targets, needsApproval: needsApproval !== false })
-  if (!Effect.isEffect(targets) && !Effect.isEffect(needsApproval)) return known(targets, needsApproval)
-  return Effect.map(Effect.all([found(targets), found(needsApproval)], { concurrency: 2 }), (it) => known(...it))
+  return Effect.isEffect(targets) || Effect.isEffect(needsApproval)
+    ? Effect.map(
+      Effect.all([found(targets), found(needsApproval)], { concurrency: 2 }),
+      ([targets, needsApproval]) => judge(engine, process, call, args, params, targets, needsApproval)
+    )
+    : judge(engine, process, call, args, params, targets, needsApproval)
 }
+
+const none: ReadonlyArray<never> = []
 
 const found = <A>(answer: A | Effect.Effect<A>): Effect.Effect<A> =>
   Effect.isEffect(answer) ? answer : Effect.succeed(answer)
@@ -142,10 +153,17 @@ const judge = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  known: Pick<GateCall, "args" | "params" | "targets" | "needsApproval">
+  args: unknown,
+  params: unknown,
+  targets: GateCall["targets"],
+  needsApproval: unknown
 ): undefined => {
   call.gateCall = {
-    ...known,
+    args,
+    params,
+    targets,
+    // a question without an answer is one for people
+    needsApproval: needsApproval !== false,
     call: call.call,
     tool: call.tool!,
     principal: engine.principal,

@@ -169,20 +169,23 @@ export class Calls implements Owner, Host {
 
   private recheck(call: CallState, grants?: ReadonlyArray<Grant>): void {
     if (call.outcome !== undefined) return
-    const now = this.now()
-    const look = () =>
-      this.stop.isBefore(call) ? this.stop.skipped : Stages.recheck(this.engine, this.process, call, grants, now)
-    const end = look()
+    const end = this.endAtStart(call, grants)
     if (end !== undefined) return this.settle(call, end)
-    if (call.tool!.readOnly) return this.run(call, now)
+    if (call.tool!.readOnly) return this.run(call, this.now())
     // what was read before is stale; a store that does not answer at once is waited for, and may have taken long
     let isLater = false
     this.ledger.mutated(this.engine.principal, () => {
-      const end = isLater && call.outcome === undefined ? look() : undefined
+      const end = isLater && call.outcome === undefined ? this.endAtStart(call, grants) : undefined
       if (end === undefined) this.runNoted(call)
       else this.settle(call, end)
     })
     isLater = true
+  }
+
+  private endAtStart(call: CallState, grants: ReadonlyArray<Grant> | undefined): End | undefined {
+    return this.stop.isBefore(call)
+      ? this.stop.skipped
+      : Stages.recheck(this.engine, this.process, call, grants, this.now())
   }
 
   /** What cannot be undone is noted before it happens. */
@@ -333,7 +336,7 @@ export class Calls implements Owner, Host {
       const { dropped } = call
       this.publish({ _tag: "ToolCallComplete", callId, tool, index, at: this.now(), outcome, dropped })
     }
-    for (const follower of call.followers ?? []) {
+    for (const follower of call.followers ?? none) {
       if (follower.outcome !== undefined) continue
       // it shares an execution, not who stopped it
       const hasEnded = outcome.startedAt !== undefined && outcome._tag !== "Cancelled"
@@ -345,10 +348,10 @@ export class Calls implements Owner, Host {
     // permits last: they start the next call, which must find everything above done
     if (fiber === undefined) this.engine.pools.leave(call)
     else this.engine.pools.releasePermits(call)
-    const { afterwards = [] } = call
+    const { afterwards } = call
     call.forget()
     this.watcher.freed()
-    for (const run of afterwards) run()
+    if (afterwards !== undefined) { for (const run of afterwards) run() }
   }
 
   /** What was read while a mutating call ran is stale, too. */
@@ -405,3 +408,7 @@ export class Calls implements Owner, Host {
     return Effect.runForkWith(this.context)(effect)
   }
 }
+
+// Utilities
+
+const none: ReadonlyArray<never> = []

@@ -94,7 +94,9 @@ export class Dispatching {
     call.shown = undefined
     const { followers = [] } = call
     call.followers = undefined
-    const admitted = Effect.suspend(() => Arrival.admit(engine, process, call, params, this.calls.now()) ?? Effect.void)
+    const admitted = Effect.suspend(() =>
+      Arrival.readmit(engine, process, call, params, this.calls.now()) ?? Effect.void
+    )
     const guarded = Effect.suspend(() => Stages.guard(engine, process, [call], this.calls.now()))
     return Effect.flatMap(
       this.calls.waits.wait([call], Effect.andThen(admitted, guarded)),

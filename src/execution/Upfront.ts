@@ -49,7 +49,7 @@ export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessS
     // what was shown was another change
     call.shown = undefined
     const admitted = call.outcome === undefined
-      ? Arrival.admit(engine, process, call, params, calls.now())
+      ? Arrival.readmit(engine, process, call, params, calls.now())
       : undefined
     if (admitted !== undefined) yield* calls.waits.wait([call], admitted)
   }
