@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
 import type * as Tool from "effect/ai/Tool"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -12,11 +13,13 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import type { ConfigurationError } from "./ConfigurationError.ts"
 import type { Engine, ProcessState } from "./execution/Engine.ts"
 import { EventHub } from "./execution/EventHub.ts"
 import * as HostCalls from "./execution/HostCalls.ts"
 import * as NextTools from "./execution/NextTools.ts"
 import { Wave } from "./execution/Wave.ts"
+import * as GuardedToolkit from "./GuardedToolkit.ts"
 import type { RuleHistory } from "./policy/RuleHistory.ts"
 import * as RuleSet from "./policy/RuleSet.ts"
 import type { ToolCall } from "./ToolCall.ts"
@@ -96,6 +99,22 @@ export interface ToolProcess {
   readonly startConstraints: (args?: HostCalls.Arguments, options?: HostOptions) => Effect.Effect<WaveResult>
   /** Calls the tools that are required before exit and have not succeeded, in one wave. */
   readonly exitRequirements: (args?: HostCalls.Arguments, options?: HostOptions) => Effect.Effect<WaveResult>
+  /**
+   * Puts a toolkit behind this process, for `LanguageModel`, `Chat` and
+   * `McpServer`: every call the model makes goes through the gates.
+   */
+  readonly guard: <Tools extends Record<string, Tool.Any>>(
+    toolkit: { readonly tools: Tools }
+  ) => Effect.Effect<GuardedToolkit.GuardedToolkit<Tools>, ConfigurationError>
+  /**
+   * Runs the tool calls of a response as one wave and gives their results as
+   * parts of it, in the order of the calls. What the provider executed itself is
+   * left alone; of a response that was cut off nothing runs.
+   */
+  readonly answer: (
+    toolkit: { readonly tools: Record<string, Tool.Any> },
+    content: ReadonlyArray<Response.AnyPart>
+  ) => Effect.Effect<ReadonlyArray<GuardedToolkit.ResultPart>>
   readonly phase: Effect.Effect<Phase>
   /** The loop is over: an `ExitLoop` tool succeeded, and nothing is required before the exit any more. */
   readonly shouldExit: Effect.Effect<boolean>
@@ -167,6 +186,21 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
       const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
       return yield* toError({ ...outcome, _tag: "Denied", reason })
     }),
+    guard: (toolkit) =>
+      GuardedToolkit.make(
+        engine,
+        state,
+        toolkit,
+        (call, hub) => Effect.map(runWave([call], undefined, { hub, wholeOutputs: true }), (wave) => wave.outcomes[0]!)
+      ),
+    answer: ({ tools }, content) =>
+      GuardedToolkit.answer(
+        engine,
+        state,
+        tools,
+        content,
+        (calls) => Effect.map(runWave(calls, undefined, { wholeOutputs: true }), (wave) => wave.outcomes)
+      ),
     startConstraints: (args, options) =>
       Effect.suspend(() => hostRun(startTools(engine.rules.current(), state.history, args), args, options)),
     exitRequirements: (args, options) =>

@@ -36,6 +36,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
       name: "executor",
       core: true,
       files: [
+        "ExecutedModel.ts",
         "GuardedToolkit.ts",
         "ToolContext.ts",
         "ToolExecutor.ts",

@@ -3,6 +3,7 @@ import { Context, Duration, Effect, Layer, Schema, Semaphore } from "effect"
 import { LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor, type ToolProcess } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
 import * as ApprovalBench from "./approvals.ts"
+import * as GuardBench from "./guard.ts"
 import { compare, fixed, median, type Side, time } from "./measure.ts"
 import * as RuleBench from "./rules.ts"
 
@@ -143,6 +144,7 @@ const main = Effect.gen(function*() {
   })
   for (const [what, values] of Object.entries(yield* RuleBench.rows)) row(what, values)
   for (const [what, values] of Object.entries(yield* ApprovalBench.rows)) row(what, values)
+  for (const [what, values] of Object.entries(yield* GuardBench.rows)) row(what, values)
   console.table(Object.fromEntries(rows.map(({ what, ...values }) => [what, values])))
 }).pipe(Effect.scoped, Effect.provide(layer), Effect.provideContext(Context.empty()))
 

@@ -1,0 +1,114 @@
+/**
+ * A language model whose tool calls the executor runs: code that uses
+ * `LanguageModel` or `Chat` stays as it is.
+ *
+ * The calls of a response are one wave, results come in the order of the calls,
+ * and a tool name that does not exist is answered like any other mistake of the
+ * model. Requests without a toolkit, or with tool call resolution disabled, go to
+ * the model as they are.
+ *
+ * @since 0.1.0
+ */
+import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { ToolExecutor } from "./ToolExecutor.ts"
+import type { ToolProcess } from "./ToolProcess.ts"
+
+/**
+ * The process that requests run their calls in. Default: each request has one of
+ * its own, in a batch of its own. Rules of order over several turns need one for
+ * all of them.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-executor/ExecutedModel/Process", {
+  defaultValue: () => undefined
+})
+
+/**
+ * Layer that puts the executor behind the language model in the context.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<
+  LanguageModel.LanguageModel,
+  never,
+  LanguageModel.LanguageModel | ToolExecutor
+> = Layer.effect(
+  LanguageModel.LanguageModel,
+  Effect.gen(function*() {
+    const model = yield* LanguageModel.LanguageModel
+    const executor = yield* ToolExecutor
+    const process: Effect.Effect<ToolProcess, never, Scope.Scope> = Effect.filterOrElse(
+      Process,
+      (given) => given !== undefined,
+      () => Effect.flatMap(executor.batch(), (batch) => batch.process)
+    )
+    const begin = (options: Options) =>
+      Effect.gen(function*() {
+        const running = yield* process
+        const { tools } = Effect.isEffect(options.toolkit) ? yield* options.toolkit : options.toolkit!
+        // what was approved in the prompt is executed by the model's own code, before it asks
+        const toolkit = yield* Effect.orDie(running.guard({ tools }))
+        return {
+          answer: (content: ReadonlyArray<Response.AnyPart>) => running.answer({ tools }, content),
+          options: { ...options, toolkit, disableToolCallResolution: true, toolCallValidation: "deferred" }
+        }
+      })
+    const generateText = (options: Options) =>
+      isOwn(options) ? model.generateText(options as never) : Effect.scoped(Effect.gen(function*() {
+        const { answer, options: own } = yield* begin(options)
+        const response = (yield* model.generateText(own as never)) as unknown as {
+          readonly content: ReadonlyArray<Response.AnyPart>
+        }
+        const results = yield* answer(response.content)
+        return new LanguageModel.GenerateTextResponse([...response.content, ...results] as never)
+      }))
+    const streamText = (options: Options) =>
+      isOwn(options) ? model.streamText(options as never) : Stream.unwrap(Effect.map(begin(options), (begun) => {
+        const content: Array<Response.AnyPart> = []
+        const parts = model.streamText(begun.options as never) as unknown as Stream.Stream<Response.AnyPart>
+        const last = Stream.unwrap(Effect.map(
+          Effect.suspend(() => begun.answer(content)),
+          (results) =>
+            Stream.fromIterable<Response.AnyPart>([...results, ...content.filter((it) => it.type === "finish")])
+        ))
+        // the end of the response comes after its results
+        return Stream.concat(
+          Stream.filter(
+            Stream.tap(parts, (part) => Effect.sync(() => content.push(part))),
+            (part) => part.type !== "finish"
+          ),
+          last
+        )
+      }))
+    return LanguageModel.LanguageModel.of({
+      ...model,
+      generateText: generateText as unknown as typeof model.generateText,
+      streamText: streamText as unknown as typeof model.streamText
+    })
+  })
+)
+
+// Utilities
+
+interface Options {
+  readonly toolkit?:
+    | Toolkit.WithHandler<Record<string, Tool.Any>>
+    | Effect.Effect<Toolkit.WithHandler<Record<string, Tool.Any>>>
+    | undefined
+  readonly disableToolCallResolution?: boolean | undefined
+}
+
+/** The caller runs no tools, or runs them itself. */
+const isOwn = ({ disableToolCallResolution, toolkit }: Options): boolean =>
+  toolkit === undefined || disableToolCallResolution === true

@@ -1,0 +1,288 @@
+/**
+ * A toolkit behind the executor: for `LanguageModel.generateText` and
+ * `streamText`, `Chat` and `McpServer`, with every gate in between.
+ *
+ * Whatever becomes of a call is a result that the model reads; a call that is
+ * refused, fails, dies or hangs never fails its siblings or the request. Calls of
+ * one request go in runs: reads side by side, a write alone.
+ *
+ * A tool name that the toolkit does not have fails the request before any
+ * handler: that is `effect/ai`'s own check.
+ *
+ * **Example** (Guarding a toolkit)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { LanguageModel, Tool, Toolkit } from "effect/ai"
+ * import { ToolExecutor } from "effect-tool-executor"
+ *
+ * const kit = Toolkit.make(Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String }))
+ *
+ * export const answer = Effect.gen(function*() {
+ *   const executor = yield* ToolExecutor.ToolExecutor
+ *   const process = yield* (yield* executor.batch()).process
+ *   const toolkit = yield* process.guard(kit)
+ *   return yield* LanguageModel.generateText({ prompt: "Find fish", toolkit })
+ * }).pipe(Effect.scoped)
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Prompt from "effect/ai/Prompt"
+import * as Response from "effect/ai/Response"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { ConfigurationError } from "./ConfigurationError.ts"
+import type { Engine, ProcessState } from "./execution/Engine.ts"
+import { EventHub } from "./execution/EventHub.ts"
+import * as Detached from "./internal/detached.ts"
+import { makeRunGate } from "./internal/runGate.ts"
+import type { ToolCall } from "./ToolCall.ts"
+import type { ToolEvent } from "./ToolEvent.ts"
+import * as ToolOutcome from "./ToolOutcome.ts"
+
+/**
+ * A toolkit whose calls go through an executor. It needs no handlers, and cannot
+ * be merged again: guard what was merged.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface GuardedToolkit<Tools extends Record<string, Tool.Any>>
+  extends Effect.Effect<Toolkit.WithHandler<Tools>>
+{
+  readonly tools: Tools
+}
+
+/**
+ * Runs one call, and passes on what is reported meanwhile.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Run = (call: ToolCall, hub: EventHub) => Effect.Effect<ToolOutcome.ToolOutcome>
+
+/**
+ * Guards a toolkit for a process; fails where the executor does not have one of
+ * its tools.
+ *
+ * @category constructors
+ * @internal
+ */
+export const make = <Tools extends Record<string, Tool.Any>>(
+  engine: Engine,
+  state: ProcessState,
+  kit: { readonly tools: Tools },
+  run: Run
+): Effect.Effect<GuardedToolkit<Tools>, ConfigurationError> =>
+  Effect.suspend(() => {
+    const registry = engine.handlers.current()
+    const problems = Object.keys(kit.tools).filter((name) => !registry.has(name)).map((name) => ({
+      path: `tools.${name}`,
+      problem: "the executor does not have this tool",
+      expected: "a toolkit of ToolHandlers.layer"
+    }))
+    if (problems.length > 0) return new ConfigurationError({ subject: "GuardedToolkit", problems })
+    const results = new Map(Object.values(kit.tools).map((tool) => [tool.name, resultOf(engine, state, tool)]))
+    const tools = unasked(kit.tools)
+    let lastId = 0
+    const newId = () => `call_${++lastId}`
+    // evaluated once per request: that is where its runs begin anew
+    const request = Effect.sync(() => handling(engine, tools, results, state.hub, newId, run))
+    return Effect.succeed(Object.assign(request, { tools }) as GuardedToolkit<Tools>)
+  })
+
+/**
+ * Gives the tool-result parts of calls, in their order. A call cut off in the
+ * middle of a response is not run.
+ *
+ * @category conversions
+ * @internal
+ */
+export const answer = (
+  engine: Engine,
+  state: ProcessState,
+  tools: Record<string, Tool.Any>,
+  content: ReadonlyArray<Response.AnyPart>,
+  runAll: (calls: ReadonlyArray<ToolCall>) => Effect.Effect<ReadonlyArray<ToolOutcome.ToolOutcome>>
+): Effect.Effect<ReadonlyArray<ResultPart>> => {
+  const calls = content.flatMap((part) =>
+    part.type === "tool-call" && !part.providerExecuted
+      ? [{ id: part.id, name: part.name, params: part.params as unknown }]
+      : []
+  )
+  if (calls.length === 0) return Effect.succeed([])
+  const finish = content.find((part) => part.type === "finish")?.reason
+  const isCutOff = finish !== undefined && finish !== "stop" && finish !== "tool-calls" && finish !== "pause"
+  const results = isCutOff
+    ? Effect.succeed(calls.map(() => cutOff(finish)))
+    : Effect.flatMap(runAll(calls), (outcomes) =>
+      Effect.forEach(outcomes, (outcome, index) => {
+        const { name } = calls[index]!
+        const tool = Object.hasOwn(tools, name) ? tools[name] : undefined
+        return tool === undefined ? Effect.succeed(refused(outcome)) : resultOf(engine, state, tool)(outcome)
+      }))
+  return Effect.map(results, (results) =>
+    results.map((result, index): ResultPart =>
+      Response.makePart("tool-result", {
+        ...result,
+        id: calls[index]!.id,
+        name: calls[index]!.name,
+        providerExecuted: false
+      } as never)
+    ))
+}
+
+/**
+ * The result of a call, as a part of a response.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ResultPart = Response.ToolResultPart<string, unknown, unknown>
+
+// Utilities
+
+type Result = Tool.HandlerResult<Tool.Any>
+
+interface Approvable {
+  readonly setNeedsApproval: (needsApproval: false) => Tool.Any
+}
+
+/** The executor asks: `effect/ai` is not to ask before it, and to let a question that fails pass. */
+const unasked = <Tools extends Record<string, Tool.Any>>(tools: Tools): Tools =>
+  Object.fromEntries(
+    Object.entries(tools).map((
+      [name, tool]
+    ) => [name, tool.needsApproval === undefined ? tool : (tool as unknown as Approvable).setNeedsApproval(false)])
+  ) as Tools
+
+const failed = (result: unknown, encodedResult: unknown): Result => ({
+  result: result as never,
+  encodedResult,
+  isFailure: true,
+  failureOrigin: "handler",
+  preliminary: false
+})
+
+const notRun = (type: "execution-denied" | "execution-interrupted", reason: string): Result =>
+  failed({ type, reason }, { type, reason })
+
+const refused = (outcome: ToolOutcome.ToolOutcome): Result =>
+  notRun(outcome._tag === "Denied" ? "execution-denied" : "execution-interrupted", ToolOutcome.text(outcome))
+
+const cutOff = (reason: string): Result =>
+  notRun("execution-interrupted", `The response was cut off (${reason}), so none of its calls was run. Ask again.`)
+
+const handling = <Tools extends Record<string, Tool.Any>>(
+  engine: Engine,
+  tools: Tools,
+  results: ReadonlyMap<string, (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<Result>>,
+  observers: EventHub,
+  newId: () => string,
+  run: Run
+): Toolkit.WithHandler<Tools> => {
+  const gate = makeRunGate()
+  const handle = (name: string, params: unknown, id: string = newId()) =>
+    Effect.sync(() => {
+      const tool = engine.handlers.current().get(name)
+      const mayOverlap = engine.mode === "parallel" ||
+        (engine.mode === "classes" && tool !== undefined && tool.class !== "SerialMut" &&
+          !engine.rules.current().forTool(name).closesRun)
+      const turn: { go?: () => void; isThere: boolean } = { isThere: false }
+      const lane = engine.mode === "parallel" ? "" : tool?.class ?? ""
+      const arrival = gate.arrive(lane, mayOverlap, () => {
+        turn.isThere = true
+        turn.go?.()
+      })
+      const waited = Effect.callback<void>((resume) => {
+        turn.go = () => resume(Effect.void)
+        if (turn.isThere) turn.go()
+      })
+      return Stream.callback<Result>((queue) => {
+        const hub = new Reports(observers, (value) =>
+          Queue.offerUnsafe(queue, {
+            result: value as never,
+            encodedResult: value,
+            isFailure: false,
+            preliminary: true
+          }))
+        return Effect.flatMap(waited, () => run({ id, name, params }, hub)).pipe(
+          Effect.flatMap(results.get(name)!),
+          Effect.flatMap((result) => Queue.offer(queue, result)),
+          Effect.andThen(Queue.end(queue)),
+          Effect.ensuring(Effect.sync(arrival.leave))
+        )
+      })
+    })
+  return { tools, handle: handle as unknown as Toolkit.WithHandler<Tools>["handle"] }
+}
+
+/** Passes on what a tool shows of its result before the end. */
+class Reports extends EventHub {
+  private readonly onPartial: (value: unknown) => void
+
+  constructor(observers: EventHub, onPartial: (value: unknown) => void) {
+    super(observers.capacity, observers)
+    this.onPartial = onPartial
+  }
+
+  override get isObserved(): boolean {
+    return true
+  }
+
+  override report(event: ToolEvent): number {
+    if (event._tag === "ToolPartialResult") this.onPartial(event.value)
+    return super.report(event)
+  }
+}
+
+/** Gives what `effect/ai` takes for a tool's result. */
+const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
+  const decode = Schema.decodeUnknownOption(tool.successSchema as Schema.Codec<unknown, unknown>)
+  const decodeFailure = Schema.decodeUnknownOption(tool.failureSchema as Schema.Codec<unknown, unknown>)
+  return (outcome: ToolOutcome.ToolOutcome): Effect.Effect<Result> => {
+    if (outcome._tag === "Failed" && outcome.origin === "handler") {
+      const { error } = outcome
+      return Effect.succeed(failed(Option.getOrElse(decodeFailure(error), () => error), error))
+    }
+    if (outcome._tag !== "Succeeded") return Effect.succeed(refused(outcome))
+    const { output } = outcome
+    // another call's outcome may be kept as an artifact: then its text is all there is
+    const value = output._tag === "Artifact" ? output.modelText : output.value
+    const result = Option.getOrElse(decode(value), () => value)
+    const succeeded = { result: result as never, encodedResult: value, isFailure: false, preliminary: false }
+    return Effect.map(shortened(engine, state, output), (text) =>
+      text !== undefined
+        ? { ...succeeded, modelOutput: [Prompt.textPart({ text })] }
+        : tool.toModelOutput === undefined
+        ? succeeded
+        : { ...succeeded, modelOutput: tool.toModelOutput(result) })
+  }
+}
+
+/** What the model is shown instead of a large output, which the caller gets as it is. */
+const shortened = (
+  { handlers, output: policy, principal }: Engine,
+  { batch }: ProcessState,
+  output: ToolOutcome.Output
+): Effect.Effect<string | undefined> => {
+  const limit = policy.limit(batch.outputChars)
+  batch.outputChars += Math.min(limit, output.modelText.length)
+  if (output._tag !== "Inline" || output.modelText.length <= limit) return Effect.undefined
+  const readOn = handlers.current().has("read_artifact")
+    ? "Read on with read_artifact."
+    : "Ask for a smaller part to see more."
+  const applied = policy.apply(output.value, output.modelText, limit, { owner: { principal, batch: batch.id }, readOn })
+  if ("_tag" in applied) return Effect.succeed(applied.modelText)
+  const [truncated, store] = applied
+  return Effect.map(
+    Detached.within(store, 5_000),
+    (exit) => exit?._tag === "Success" ? exit.value.modelText : truncated.modelText
+  )
+}
