@@ -115,7 +115,9 @@ const arrived = (
   const params = exit.value
   const { agent, rules, tool } = call
   const isAbout = Permissions.needsTargets(agent.permissions, tool!) ||
-    (rules!.consent !== undefined && tool!.declaresTargets)
+    // a rule asks, or somebody who is asked has to see what earlier calls leave
+    (tool!.declaresTargets &&
+      (rules!.consent !== undefined || (tool!.preview !== undefined && engine.approvals !== undefined)))
   const targets = isAbout
     ? lookUp(process, () => tool!.targets(params), now, isTargets)
     : none

@@ -99,8 +99,8 @@ export class CallState implements Ticket {
   declare isCheckpointed?: true
   /** That it may change things without saying which, as it is kept. */
   declare note?: Checkpoint
-  /** Its handler has asked about a write. */
-  declare confirms?: true
+  /** It wrote without having said so before. */
+  declare isUnannounced?: true
   /** Its time, for the sub-agents that its handler makes. */
   declare nested?: NestedClock
   /** It runs and has given its permits up while a person is asked: called once it holds them again. */

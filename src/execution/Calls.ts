@@ -176,7 +176,7 @@ export class Calls implements Owner, Host {
     let isLater = false
     this.ledger.mutated(this.engine.principal, () => {
       const end = isLater && call.outcome === undefined ? this.endAtStart(call, grants) : undefined
-      if (end === undefined) this.runNoted(call)
+      if (end === undefined) this.runNoted(call, grants)
       else this.settle(call, end)
     })
     isLater = true
@@ -189,11 +189,22 @@ export class Calls implements Owner, Host {
   }
 
   /** What cannot be undone is noted before it happens. */
-  private runNoted(call: CallState): void {
+  private runNoted(call: CallState, grants: ReadonlyArray<Grant> | undefined): void {
     if (call.outcome !== undefined) return
     const note = ConfirmedWrites.note(this.engine, this.process, call)
     if (note === undefined) return this.run(call, this.now())
-    Detached.start(note, this.context, 5_000, () => this.run(call, this.now()))
+    Detached.start(note, this.context, 5_000, () => {
+      if (call.outcome !== undefined) return this.takeBack(call)
+      const end = this.endAtStart(call, grants)
+      if (end === undefined) this.run(call, this.now())
+      else this.settle(call, end)
+    })
+  }
+
+  /** Of a call that changed nothing unknown there is nothing to tell. */
+  private takeBack(call: CallState): void {
+    const unneeded = ConfirmedWrites.takeBack(this.engine, call)
+    if (unneeded !== undefined) Detached.start(unneeded, this.context, 5_000, () => {})
   }
 
   asked(): void {
@@ -295,8 +306,7 @@ export class Calls implements Owner, Host {
       this.remember(call, outcome.output)
     }
     const ran = outcome.startedAt !== undefined
-    const unneeded = ran ? ConfirmedWrites.takeBack(this.engine, call) : undefined
-    if (unneeded !== undefined) Detached.start(unneeded, this.context, 5_000, () => {})
+    if (call.note !== undefined) this.takeBack(call)
     if ((outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable && ran) {
       const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
       this.process.blocked.set(

@@ -109,20 +109,23 @@ export const note = (
 }
 
 /**
- * Takes the note of a call back that said after all what it writes: that is kept,
- * or was not written.
+ * Takes the note of a call back that did not run, was refused its write, or has
+ * said all that it writes.
  *
  * @category writing
  * @since 0.1.0
  */
 export const takeBack = (
   { checkpoints }: Engine,
-  { attempt, confirms, isCheckpointed, note }: CallState
-): Effect.Effect<void> | undefined =>
-  checkpoints === undefined || note === undefined ||
-    !(isCheckpointed === true || (confirms === true && attempt?.commits === 0))
+  { isCheckpointed, isUnannounced, note, outcome }: CallState
+): Effect.Effect<void> | undefined => {
+  if (checkpoints === undefined || note === undefined) return undefined
+  const isRefused = outcome?._tag === "Denied" && outcome.reason._tag === "WriteDenied" && outcome.commits === 0
+  const isTold = isCheckpointed === true && isUnannounced !== true
+  return outcome?.startedAt !== undefined && !isRefused && !isTold
     ? undefined
     : Effect.ignore(Effect.suspend(() => checkpoints.forget(note)))
+}
 
 /**
  * The writes of one running call.
@@ -156,9 +159,12 @@ export class Writes {
   /** A write, behind a last look at what people have seen of it, and with what is there before kept. */
   prepared<A, E, R>(write: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
-      const { call, confirmed, engine } = this
+      const { call, engine } = this
       const isKept = engine.checkpoints !== undefined && call.tool!.preview !== undefined
-      if (confirmed.length === 0 && (this.isPrepared || (call.shown === undefined && !isKept))) return write
+      if (this.confirmed.length === 0 && (this.isPrepared || (call.shown === undefined && !isKept))) {
+        if (call.tool!.preview === undefined) call.isUnannounced = true
+        return write
+      }
       // writes at once wait for one look: none goes past it
       return Effect.flatMap(
         this.looking.withPermits(1)(Effect.suspend(() => this.look())),
@@ -207,7 +213,6 @@ export class Writes {
     if (!Effect.isEffect(preview)) {
       return Effect.die(new TypeError("ToolContext.confirmWrite takes an Effect of changes"))
     }
-    this.call.confirms = true
     // inside a commit the write has begun: a no could not stop it
     return Effect.flatMap(InCommit, (commit) => commit === undefined ? asking : Effect.die(new Error(insideCommit)))
   }

@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type { Reservation } from "../store/StateStore.ts"
 import * as Arrival from "./Arrival.ts"
 import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
@@ -46,16 +47,26 @@ export class Dispatching {
       return this.dispatched(call, Stages.reserved(engine, process, call, undefined, now))
     }
     const answer = this.calls.ledger.reserve(call.call.id, claims, now, replaces)
-    if (!("wait" in answer)) return this.dispatched(call, Stages.reserved(engine, process, call, answer, now))
+    if (!("wait" in answer)) return this.reserved(call, answer, replaces)
     let reserved: Reserved | undefined
     const asked = Effect.map(answer.wait, (it) => {
       reserved = it
     })
     // one that is cancelled meanwhile waits no longer
     return Effect.flatMap(this.calls.waits.wait([call], asked), () => {
-      const admitted = this.dispatched(call, Stages.reserved(engine, process, call, reserved, this.calls.now()))
+      const admitted = this.reserved(call, reserved, replaces)
       return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
     })
+  }
+
+  private reserved(
+    call: CallState,
+    reserved: Reserved | undefined,
+    replaces: Reservation | undefined
+  ): boolean | Effect.Effect<boolean> {
+    // a store that cannot be reached has replaced nothing
+    if (reserved !== undefined && "operation" in reserved && replaces !== undefined) call.reservation = replaces
+    return this.dispatched(call, Stages.reserved(this.engine, this.process, call, reserved, this.calls.now()))
   }
 
   private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
@@ -90,8 +101,9 @@ export class Dispatching {
   /** A person has edited the arguments: the call goes through the gates anew, without a second question. */
   private readmit(call: CallState, params: unknown): Effect.Effect<void> {
     const { engine, process } = this
-    // what was shown was another change
+    // what was shown was another change, and what is to come is another result
     call.shown = undefined
+    if (call.reservation !== undefined) engine.leaders.delete(call.reservation.id)
     const { followers = [] } = call
     call.followers = undefined
     const admitted = Effect.suspend(() =>
@@ -140,10 +152,13 @@ export class Dispatching {
         continue
       }
       const entry = { call, isKnown }
+      // once its own keys are known it waits for the others' alone
+      if (isKnown) call.isDeferred = true
       queue.push(entry)
       if (!isKnown) {
         slow.push(Effect.map(this.find(call, found), () => {
           entry.isKnown = true
+          call.isDeferred = true
           this.enterKnown(queue)
         }))
       }
@@ -166,6 +181,7 @@ export class Dispatching {
     const ready: Array<CallState> = []
     while (queue[0]?.isKnown === true) {
       const { call } = queue.shift()!
+      call.isDeferred = false
       if (call.outcome === undefined) ready.push(call)
     }
     if (ready.length > 0) this.engine.pools.enter(ready)

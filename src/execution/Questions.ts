@@ -119,7 +119,7 @@ export class Questions {
     if (call.outcome !== undefined) return false
     call.grant = grant
     if (grant !== undefined) return true
-    if (call.tool!.preview === undefined) this.askNow(call, question)
+    if (call.tool!.preview === undefined || this.engine.approvals === undefined) this.askNow(call, question)
     else {
       const earlier = writerBefore(this.wave.all, call)
       if (earlier === undefined) this.wave.detach(Effect.uninterruptible(this.askWithPreview(call, question)))
@@ -135,6 +135,9 @@ export class Questions {
   private askAgain(call: CallState, question: Permissions.Asks): void {
     if (call.outcome !== undefined) return
     call.isDeferred = false
+    // what came before may have blocked its tool, or put it out of order
+    const end = Stages.recheck(this.engine, this.process, call, undefined, this.wave.now())
+    if (end !== undefined) return this.wave.settle(call, end)
     const enter = (isAllowed: boolean) => {
       if (isAllowed) this.wave.approved(call, undefined)
     }

@@ -152,7 +152,7 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
       case "NotAnAnswer":
         return `The answer to request ${this.id} is none (${this.problem}); expected ApproveOnce, ApproveForDuration, ApproveForScope or Deny.`
       case "NoDuration":
-        return `The duration of the answer to request ${this.id} is none; give one above zero, such as "1 hour".`
+        return `The duration of the answer to request ${this.id} is none, or has no end; give one such as "1 hour".`
     }
   }
 }
@@ -320,7 +320,7 @@ export const make = Effect.fnUntraced(function*(
     },
     answer: Effect.fnUntraced(function*(id, answer, of) {
       // it may come from a page, as it was sent
-      const problems = validateStrict(Answer, answer, "")
+      const problems = validateStrict(Answer, withoutUndefined(answer), "")
       if (problems.length > 0) {
         const problem = problems.map((it) => `${it.path}: ${it.problem}`).join("; ")
         return yield* new ApprovalError({ id, reason: "NotAnAnswer", problem })
@@ -368,6 +368,11 @@ interface Pending {
   readonly onEnd: (resolution: Resolution) => void
 }
 
+const withoutUndefined = (value: unknown): unknown =>
+  typeof value === "object" && value !== null
+    ? Object.fromEntries(Object.entries(value).filter(([, it]) => it !== undefined))
+    : value
+
 const keyOf = (principal: string, tool: string, target: string | undefined): string =>
   JSON.stringify([principal, tool, target])
 
@@ -409,6 +414,8 @@ const grantOf = (
   const about = isWhole ? base : { ...base, targets: targets.map((it) => it.text) }
   if (answer._tag === "ApproveForScope") return isKept ? about : undefined
   const duration = Duration.fromInput(answer.duration as Duration.Input)
-  if (duration._tag === "None" || !(Duration.toMillis(duration.value) > 0)) return "NoDuration"
+  if (duration._tag === "None" || !(Duration.toMillis(duration.value) > 0) || !Duration.isFinite(duration.value)) {
+    return "NoDuration"
+  }
   return !isKept ? undefined : { ...about, expiresAt: now + Duration.toMillis(duration.value) }
 }

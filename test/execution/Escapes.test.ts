@@ -11,7 +11,16 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
-import { Approvals, Checkpoints, StateStore, ToolAnnotations, ToolContext, type ToolExecutor } from "../../src/index.ts"
+import * as Stream from "effect/Stream"
+import {
+  Approvals,
+  Checkpoints,
+  StateStore,
+  ToolAnnotations,
+  ToolContext,
+  type ToolExecutor,
+  type ToolOutcome
+} from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import * as Harness from "../support/Harness.ts"
 
@@ -713,5 +722,172 @@ describe("a question", () => {
       yield* answer(approvals, { _tag: "ApproveOnce", params: { n: 2, request_heartbeat: true } })
       yield* Fiber.join(wave)
       assert.deepStrictEqual(seen, [{ n: 2 }])
+    })))
+})
+
+describe("a call whose arguments a person edits", () => {
+  it.effect("shares no result with calls that equal what it was", () =>
+    virtual(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      const { process } = yield* Harness.open({
+        read: { class: "ConcurrentMut", handler: ({ file }) => Effect.succeed(file) }
+      }, {
+        approvals,
+        policy: { default: "ask" },
+        dedupe: { inFlight: "join" },
+        guards: [{
+          name: "slow",
+          check: ({ args }) =>
+            (args as { readonly file: string }).file === "z" ? Effect.sleep("5 seconds") : Effect.void
+        }]
+      })
+      const first = yield* Effect.forkScoped(process.execute(call("a", "read", { file: "x" })))
+      yield* Effect.sleep("1 second")
+      yield* answer(approvals, { _tag: "ApproveOnce", params: { file: "z" } })
+      const grants = yield* Effect.forkScoped(process.execute(call("b", "read", { file: "x", n: 2 })))
+      yield* Effect.sleep("1 second")
+      yield* answer(approvals, { _tag: "ApproveForScope" })
+      const equal = yield* Effect.forkScoped(process.execute(call("c", "read", { file: "x" })))
+      const outputOf = (it: ToolOutcome.ToolOutcome) =>
+        it._tag === "Succeeded" && it.output._tag === "Inline" ? it.output.value : tag(it)
+      assert.strictEqual(outputOf(yield* Fiber.join(first)), "z")
+      assert.strictEqual(outputOf(yield* Fiber.join(grants)), "x")
+      assert.strictEqual(outputOf(yield* Fiber.join(equal)), "DuplicateCall")
+    })))
+
+  it.effect("gives back what it had if the store cannot be reached for the rest", () =>
+    virtual(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      const memory = StateStore.makeMemory()
+      const { process } = yield* Harness.open({ write: serial(() => Effect.void) }, {
+        approvals,
+        policy: { default: "ask" },
+        store: {
+          ...memory,
+          reserve: (owner, claims, now, replaces) =>
+            replaces === undefined
+              ? memory.reserve(owner, claims, now)
+              : Effect.fail(new StateStore.StateStoreError({ operation: "reserve", cause: "down" }))
+        }
+      })
+      const first = yield* Effect.forkScoped(process.execute(call("1", "write", { n: 1 })))
+      yield* Effect.sleep("1 second")
+      yield* answer(approvals, { _tag: "ApproveOnce", params: { n: 2 } })
+      assert.strictEqual(tag(yield* Fiber.join(first)), "GuardRejected")
+      const again = yield* Effect.forkScoped(process.execute(call("2", "write", { n: 1 })))
+      yield* Effect.sleep("1 second")
+      yield* answer(approvals)
+      assert.strictEqual((yield* Fiber.join(again))._tag, "Succeeded")
+    })))
+})
+
+describe("what happens while a call is noted before its start", () => {
+  for (const what of ["revoke", "cancel", "deadline"] as const) {
+    it.effect(`counts: ${what}`, () =>
+      virtual(Effect.gen(function*() {
+        const approvals = yield* Approvals.make()
+        const memory = yield* inMemory
+        let ran = 0
+        const { batch, executor } = yield* Harness.open({ write: serial(() => Effect.sync(() => void ran++)) }, {
+          approvals,
+          policy: { default: "ask" },
+          checkpoints: { ...memory, save: (it) => Effect.delay(memory.save(it), "2 seconds") }
+        })
+        const first = yield* batch.process
+        const granting = yield* Effect.forkScoped(first.execute(call("1", "write", { n: 1 })))
+        yield* Effect.sleep("1 second")
+        yield* answer(approvals, { _tag: "ApproveForScope" })
+        assert.strictEqual((yield* Fiber.join(granting))._tag, "Succeeded")
+        const process = yield* batch.processWith({ turn: { timeout: what === "deadline" ? "1 second" : "1 hour" } })
+        const wave = yield* Effect.forkScoped(process.execute(call("2", "write", { n: 2 })))
+        yield* Effect.sleep("500 millis")
+        if (what === "revoke") yield* executor.revoke({ tool: "write" })
+        if (what === "cancel") yield* process.cancelCall("2")
+        const outcome = tag(yield* Fiber.join(wave))
+        assert.strictEqual(
+          outcome,
+          { revoke: "PermissionDenied", cancel: "Cancelled", deadline: "DeadlineExceeded" }[what]
+        )
+        yield* Effect.sleep("5 seconds")
+        assert.strictEqual(ran, 1)
+        assert.deepStrictEqual((yield* memory.list("default")).map((it) => it.callId), ["1"])
+      })))
+  }
+})
+
+describe("a call behind another one", () => {
+  it.effect("that waits for the other's keys to be known is cancelled at once", () =>
+    virtual(Effect.gen(function*() {
+      const { process } = yield* Harness.open({
+        write: {
+          class: "ConcurrentMut",
+          handler: ({ n }) => n === 1 ? Effect.sleep("1 minute") : Effect.void,
+          annotate: (tool) =>
+            tool.annotate(ToolAnnotations.Resources, (params) => {
+              const { n } = params as { readonly n: number }
+              return n === 1 ? Effect.delay(Effect.succeed(["k"]), "1 second") : ["k"]
+            })
+        }
+      })
+      const from = yield* VirtualTime.now
+      const second = yield* Effect.forkScoped(
+        Stream.runHead(Stream.filter(process.events, (it) => it._tag === "ToolCallComplete")),
+        { startImmediately: true }
+      )
+      yield* Effect.forkScoped(process.executeBatch(calls("write", "write")))
+      yield* Effect.sleep("500 millis")
+      yield* process.cancelCall("2")
+      yield* Fiber.join(second)
+      assert.strictEqual((yield* VirtualTime.now) - from, 500)
+    })))
+
+  it.effect("that writes to the same is refused at once where nobody is there to ask", () =>
+    virtual(Effect.gen(function*() {
+      const spec = (handler: Harness.Handler): Harness.ToolSpec => ({
+        class: "ConcurrentMut",
+        handler,
+        annotate: (tool) =>
+          tool.annotate(ToolAnnotations.Targets, () => [{ text: "a" }]).annotate(
+            ToolAnnotations.Preview,
+            () => Effect.succeed([])
+          )
+      })
+      const { process } = yield* Harness.open({
+        write: spec(() => Effect.sleep("1 minute")),
+        patch: spec(() => Effect.void)
+      }, { policy: { default: "allow", ask: ["patch"] } })
+      const events = yield* Effect.forkScoped(
+        Stream.runHead(Stream.filter(process.events, (it) => it._tag === "ToolCallComplete")),
+        { startImmediately: true }
+      )
+      yield* Effect.forkScoped(process.executeBatch(calls("write", "patch")))
+      const from = yield* VirtualTime.now
+      yield* Fiber.join(events)
+      assert.strictEqual(yield* VirtualTime.now, from)
+    })))
+
+  it.effect("that writes to the same is not asked about once its tool is blocked", () =>
+    virtual(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      const { process } = yield* Harness.open({
+        patch: {
+          class: "ConcurrentMut",
+          handler: () => Effect.never,
+          annotate: (tool) =>
+            tool.annotate(ToolAnnotations.Resources, () => ["a"]).annotate(
+              ToolAnnotations.Preview,
+              () => Effect.succeed([])
+            )
+        }
+      }, {
+        approvals,
+        policy: { default: "ask" },
+        executionTimeout: "5 seconds",
+        tools: { patch: { retryOnTimeout: false } }
+      })
+      const wave = yield* Effect.forkScoped(process.executeBatch(calls("patch", "patch")))
+      yield* Effect.sleep("1 second")
+      yield* answer(approvals)
+      assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["TimedOut", "ToolBlocked"])
     })))
 })
