@@ -257,7 +257,7 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
     const value = output._tag === "Artifact" ? output.modelText : output.value
     const result = Option.getOrElse(decode(value), () => value)
     const succeeded = { result: result as never, encodedResult: value, isFailure: false, preliminary: false }
-    return Effect.map(shortened(engine, state, output), (text) =>
+    return Effect.map(shortened(engine, state, tool.name, output), (text) =>
       text !== undefined
         ? { ...succeeded, modelOutput: [Prompt.textPart({ text })] }
         : tool.toModelOutput === undefined
@@ -270,6 +270,7 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
 const shortened = (
   { handlers, output: policy, principal }: Engine,
   { batch }: ProcessState,
+  tool: string,
   output: ToolOutcome.Output
 ): Effect.Effect<string | undefined> => {
   const limit = policy.limit(batch.outputChars)
@@ -281,6 +282,7 @@ const shortened = (
   const applied = policy.apply(output.value, output.modelText, limit, { owner: { principal, batch: batch.id }, readOn })
   if ("_tag" in applied) return Effect.succeed(applied.modelText)
   const [truncated, store] = applied
+  if (handlers.current().get(tool)?.bounded === true) return Effect.succeed(truncated.modelText)
   return Effect.map(
     Detached.within(store, 5_000),
     (exit) => exit?._tag === "Success" ? exit.value.modelText : truncated.modelText

@@ -176,6 +176,17 @@ export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>(
 )
 
 /**
+ * Whether the tool bounds its outputs itself: one that is still over the limit is
+ * cut, and never becomes an artifact. Default false.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Bounded = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Bounded", {
+  defaultValue: () => false
+})
+
+/**
  * Rules that the tool brings itself: data without `tool`, which is the tool.
  * They hold beside the host's (`Rules.layer`) and are checked with them.
  *

@@ -26,6 +26,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import type { FileChange } from "./FileChange.ts"
+import { ArtifactError } from "./output/ArtifactStore.ts"
 import type { Grant } from "./store/Grant.ts"
 import type { ToolExecutor } from "./ToolExecutor.ts"
 import type { ArtifactRef } from "./ToolOutcome.ts"
@@ -100,6 +101,14 @@ export interface Service {
    * failing one, or after the outcome.
    */
   readonly artifact: (payload: string) => Effect.Effect<Option.Option<ArtifactRef>>
+  /**
+   * Reads a part of an artifact of the request, in characters; fails with
+   * `ArtifactError` where there is none of that id for it, or no store.
+   */
+  readonly readArtifact: (
+    id: string,
+    range: { readonly offset: number; readonly length: number }
+  ) => Effect.Effect<{ readonly text: string; readonly chars: number }, ArtifactError>
   /** The executor that runs the call; `undefined` outside an executor. */
   readonly executor: ToolExecutor["Service"] | undefined
 }
@@ -129,6 +138,7 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       confirmWrite: () => Effect.void,
       grant: undefined,
       artifact: () => Effect.succeedNone,
+      readArtifact: (id) => new ArtifactError({ reason: "NotFound", id }),
       executor: undefined
     })
   }

@@ -91,6 +91,8 @@ export interface RegisteredTool {
   readonly edits: boolean
   /** It declares that it changes nothing, whatever its class. */
   readonly readOnly: boolean
+  /** Its outputs never become artifacts. */
+  readonly bounded: boolean
   /** It makes calls of its own, as a sub-agent does. */
   readonly recursive: boolean
   /** What the write of a call would do. */
@@ -363,6 +365,7 @@ const register = (
     guardsTargets: targets !== undefined,
     edits: annotation(ToolAnnotations.Edits),
     readOnly,
+    bounded: annotation(ToolAnnotations.Bounded),
     recursive: annotation(ToolAnnotations.Recursive),
     preview: annotation(ToolAnnotations.Preview),
     decode: schemas.success.decode,

@@ -323,12 +323,15 @@ export class Attempt {
     if ("_tag" in applied) {
       return this.settle({ _tag: "Succeeded", output: applied, requestsContinuation, hasContinueRule })
     }
+    const [truncated, store] = applied
+    if (this.tool.bounded) {
+      return this.settle({ _tag: "Succeeded", output: truncated, requestsContinuation, hasContinueRule })
+    }
     // the handler has made it: neither limit nor cancellation ends it any more
     this.phase = "ending"
     // so much of the budget may become its; others are not to count on it
     this.heldChars = host.hold()
     this.wakeWatch?.()
-    const [truncated, store] = applied
     Detached.start(store, this.context, storeMillis, (exit) => {
       const kept = exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated
       this.settle({ _tag: "Succeeded", output: kept, requestsContinuation, hasContinueRule })

@@ -7,6 +7,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
+import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { Service } from "../ToolContext.ts"
 import { isCustomType, reservedTypes, type ToolEvent } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
@@ -140,6 +141,16 @@ export class LiveContext implements Service, HandlerContext {
           Effect.asSome(Effect.suspend(() => artifacts.put({ principal, batch: this.process.batch.id }, payload))),
           () => Effect.succeedNone
         )
+      })
+  }
+
+  get readArtifact(): Service["readArtifact"] {
+    return (id, range) =>
+      Effect.suspend(() => {
+        const { artifacts, principal } = this.engine
+        return artifacts === undefined
+          ? new ArtifactError({ reason: "NotFound", id })
+          : artifacts.read({ principal, batch: this.process.batch.id }, id, range)
       })
   }
 

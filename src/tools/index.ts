@@ -5,6 +5,13 @@
  */
 
 /**
+ * Tools that read on in large outputs: `read_artifact` and `search_artifact`.
+ *
+ * @since 0.1.0
+ */
+export * as ArtifactTools from "./ArtifactTools.ts"
+
+/**
  * Checkpoints in a folder, so that another process can undo what this one did.
  *
  * @since 0.1.0
