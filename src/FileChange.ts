@@ -56,7 +56,7 @@ export const isChanges = (value: unknown): value is ReadonlyArray<FileChange> =>
  *
  * **Details**
  *
- * What cannot be shown line by line (no text, over 1,000,000 characters) is one
+ * What cannot be shown line by line (no text, over 300,000 characters) is one
  * line with the sizes. A diff over `maxChars` (default 20,000) is cut at a line,
  * and says how many lines are missing.
  *
@@ -109,9 +109,9 @@ const isContent = (value: unknown): boolean =>
   value === undefined || typeof value === "string" || value instanceof Uint8Array
 
 /** So much text is compared; more would hold up everybody else. */
-const maxText = 1_000_000
+const maxText = 300_000
 
-const maxEdits = 1_000
+const maxEdits = 200
 
 /** Parts cannot run into each other: each is hashed by itself first. */
 const hash = (parts: ReadonlyArray<FileChange["before"]>): string => {

@@ -77,12 +77,12 @@ describe("the diff of changes", () => {
     )
   })
 
-  it("is one line with the sizes over a million characters", () => {
-    const half = "x".repeat(500_000)
-    const shown = FileChange.diff([{ path: "a.txt", before: half, after: "y".repeat(500_000) }], { maxChars: Infinity })
-    assert.include(shown, `+${"y".repeat(500_000)}\n`)
-    assert.strictEqual(hunks(half, `${half}y`), "[500,000 bytes become 500,001 bytes]\n")
-    assert.strictEqual(hunks(Buffer.from(`${half}${half}y`), ""), "[1,000,001 bytes become 0 bytes]\n")
+  it("is one line with the sizes over 300,000 characters", () => {
+    const half = "x".repeat(150_000)
+    const shown = FileChange.diff([{ path: "a.txt", before: half, after: "y".repeat(150_000) }], { maxChars: Infinity })
+    assert.include(shown, `+${"y".repeat(150_000)}\n`)
+    assert.strictEqual(hunks(half, `${half}y`), "[150,000 bytes become 150,001 bytes]\n")
+    assert.strictEqual(hunks(Buffer.from(`${half}${half}y`), ""), "[300,001 bytes become 0 bytes]\n")
   })
 
   it("shows every line of files that have no line in common", () => {

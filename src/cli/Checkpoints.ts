@@ -56,7 +56,8 @@ const defaultFolder = Effect.fnUntraced(function*(root: string) {
   const { root: real } = yield* Effect.orElseSucceed(Workspace.make(root), () => ({ root: path.resolve(root) }))
   const variable = (name: string) =>
     Effect.orElseSucceed(Config.option(Config.NonEmptyString(name)), Option.none<string>)
-  const state = yield* variable("XDG_STATE_HOME")
+  // a relative one does not count, says the XDG Base Directory Specification
+  const state = Option.filter(yield* variable("XDG_STATE_HOME"), (it) => path.isAbsolute(it))
   const home = yield* variable("HOME")
   const base = Option.orElse(state, () => Option.map(home, (it) => path.join(it, ".local", "state")))
   if (Option.isNone(base)) {

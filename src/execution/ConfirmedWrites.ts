@@ -70,21 +70,26 @@ export const preview = (
 ): Effect.Effect<Previewed> => {
   const { context, preview } = call.tool!
   const again = Effect.provideContext(Effect.suspend(() => preview!(call.gateCall!.params)), context)
-  return Effect.map(Detached.within(show(again), Math.min(previewMillis, millis)), (exit) => {
+  return Effect.map(Detached.within(made(again), Math.min(previewMillis, millis)), (exit) => {
     if (exit === undefined) return without("it could not be found out in time")
-    return Exit.isSuccess(exit) ? exit.value : without(reasonOf(exit.cause))
+    return Exit.isSuccess(exit)
+      ? { preview: seen(exit.value.changes), shown: exit.value.shown }
+      : without(reasonOf(exit.cause))
   })
 }
 
-/** Runs a preview and gives its diff, the files it is about, and how to make it once more. */
-const show = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E>) =>
-  Effect.flatMap(again, (changes) => {
-    if (!FileChange.isChanges(changes)) {
-      return Effect.die(new TypeError("a preview has to give { path, before, after }s"))
-    }
-    const preview: Preview = { _tag: "Diff", diff: FileChange.diff(changes) }
-    return Effect.succeed({ changes, preview, shown: { again, fingerprint: FileChange.fingerprint(changes) } })
-  })
+/** Runs a preview and gives the files it is about, and how to make it once more. */
+const made = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E>) =>
+  Effect.flatMap(again, (changes) =>
+    FileChange.isChanges(changes)
+      ? Effect.succeed({ changes, shown: { again, fingerprint: FileChange.fingerprint(changes) } })
+      : Effect.die(new TypeError("a preview has to give { path, before, after }s")))
+
+/** Changes as people see them: made only for those who do. */
+const seen = (changes: ReadonlyArray<FileChange.FileChange>): Preview => ({
+  _tag: "Diff",
+  diff: FileChange.diff(changes)
+})
 
 /**
  * Notes a call that is about to change things without saying which files: it
@@ -204,9 +209,8 @@ export class Writes {
     const asking = this.asking.withPermits(1)(
       Effect.contextWith((context: Context.Context<R>) =>
         Effect.flatMap(
-          show(Effect.provideContext(preview, context)),
-          ({ changes, preview, shown }) =>
-            Effect.map(this.allowed(changes, preview), () => void this.confirmed.push(shown))
+          made(Effect.provideContext(preview, context)),
+          ({ changes, shown }) => Effect.map(this.allowed(changes), () => void this.confirmed.push(shown))
         )
       )
     )
@@ -217,7 +221,7 @@ export class Writes {
     return Effect.flatMap(InCommit, (commit) => commit === undefined ? asking : Effect.die(new Error(insideCommit)))
   }
 
-  private allowed(changes: ReadonlyArray<FileChange.FileChange>, preview: Preview): Effect.Effect<void> {
+  private allowed(changes: ReadonlyArray<FileChange.FileChange>): Effect.Effect<void> {
     const { attempt, call, calls } = this
     const { permissions } = call.agent
     const targets = changes.map(({ kind, path }) => ({ text: path, kind }))
@@ -238,7 +242,8 @@ export class Writes {
         grant !== undefined ? Effect.void : Effect.callback<void>((resume) => {
           attempt.atEnd(() => resume(Effect.interrupt))
           // it may have been stopped while the store was asked
-          if (!attempt.isOver) calls.questions.confirm(call, { ...asks, targets, preview }, () => resume(Effect.void))
+          if (attempt.isOver) return
+          calls.questions.confirm(call, { ...asks, targets, preview: seen(changes) }, () => resume(Effect.void))
         })
     )
   }
@@ -282,7 +287,7 @@ const prepare = Effect.fnUntraced(function*(
   if (shown.length === 0 && preview !== undefined) {
     // nobody had to be asked
     const again = Effect.provideContext(Effect.suspend(() => preview(call.gateCall!.params)), call.tool!.context)
-    const own = yield* Detached.within(show(again), previewMillis)
+    const own = yield* Detached.within(made(again), previewMillis)
     if (own === undefined || Exit.isFailure(own)) {
       return { error: "NotKept", message: "what is there now could not be read, so it could not be undone" }
     }

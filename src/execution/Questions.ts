@@ -63,7 +63,7 @@ export interface Asker {
 }
 
 /**
- * Finds an earlier call of a wave that is not over and writes to what a call
+ * Finds the last earlier call of a wave that is not over and writes to what a call
  * writes to, as far as they say so.
  *
  * @category getters
@@ -71,11 +71,18 @@ export interface Asker {
  */
 export const writerBefore = (all: ReadonlyArray<CallState>, call: CallState): CallState | undefined => {
   const own = call.gateCall!.targets
-  return all.slice(0, call.index).find(({ decided, gateCall, outcome, tool }) =>
-    outcome === undefined && decided === undefined && gateCall !== undefined && tool?.preview !== undefined &&
-    (own === undefined || gateCall.targets === undefined ||
-      gateCall.targets.some(({ text }) => own.some((it) => it.text === text)))
-  )
+  // the nearest: of many that write to the same each waits for the one before it
+  for (let index = call.index - 1; index >= 0; index--) {
+    const { decided, gateCall, outcome, tool } = all[index]!
+    const mayWrite = outcome === undefined && decided === undefined && gateCall !== undefined &&
+      tool?.preview !== undefined
+    if (!mayWrite) continue
+    const { targets } = gateCall
+    const isSame = own === undefined || targets === undefined ||
+      targets.some(({ text }) => own.some((it) => it.text === text))
+    if (isSame) return all[index]
+  }
+  return undefined
 }
 
 type Approved = Extract<Resolution, { readonly _tag: "Approved" }>

@@ -115,7 +115,12 @@ export const edit = (
       `oldText is in the file ${Math.max(2, replacements)} times. Give more of the lines around it, or set replaceAll.`
     )
   }
-  return Effect.succeed({ text: parts.join(newText), replacements })
+  const length = text.length + replacements * (newText.length - oldText.length)
+  return length > FileWriter.maxBytes
+    ? Effect.fail(
+      WorkspaceFailure.make("TooLarge", path, `The file would have ${length} characters. Edit a smaller part.`)
+    )
+    : Effect.succeed({ text: parts.join(newText), replacements })
 }
 
 // Utilities

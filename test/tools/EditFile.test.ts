@@ -398,6 +398,13 @@ describe("the preview of a write", () => {
       )
     }))
 
+  it.effect("is refused where the file would become too large", () =>
+    Effect.gen(function*() {
+      const params = { path: "a", oldText: "a", newText: "b".repeat(100_000), replaceAll: true }
+      const failure = yield* Effect.flip(EditFile.edit(params, Buffer.from("a".repeat(1_000_000))))
+      assert.strictEqual(failure.error, "TooLarge")
+    }))
+
   it.live("shows nothing of what lies outside", () =>
     Effect.gen(function*() {
       const { outside, root } = yield* makeFolders
