@@ -40,8 +40,8 @@ import * as Stream from "effect/Stream"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import type { Engine, ProcessState } from "./execution/Engine.ts"
 import { EventHub } from "./execution/EventHub.ts"
+import * as SingleCalls from "./execution/SingleCalls.ts"
 import * as Detached from "./internal/detached.ts"
-import { makeRunGate } from "./internal/runGate.ts"
 import type { ToolCall } from "./ToolCall.ts"
 import type { ToolEvent } from "./ToolEvent.ts"
 import * as ToolOutcome from "./ToolOutcome.ts"
@@ -187,23 +187,11 @@ const handling = <Tools extends Record<string, Tool.Any>>(
   newId: () => string,
   run: Run
 ): Toolkit.WithHandler<Tools> => {
-  const gate = makeRunGate()
+  const arrive = SingleCalls.make(engine)
   const handle = (name: string, params: unknown, id: string = newId()) =>
     Effect.sync(() => {
-      const tool = engine.handlers.current().get(name)
-      const mayOverlap = engine.mode === "parallel" ||
-        (engine.mode === "classes" && tool !== undefined && tool.class !== "SerialMut" &&
-          !engine.rules.current().forTool(name).closesRun)
-      const turn: { go?: () => void; isThere: boolean } = { isThere: false }
-      const lane = engine.mode === "parallel" ? "" : tool?.class ?? ""
-      const arrival = gate.arrive(lane, mayOverlap, () => {
-        turn.isThere = true
-        turn.go?.()
-      })
-      const waited = Effect.callback<void>((resume) => {
-        turn.go = () => resume(Effect.void)
-        if (turn.isThere) turn.go()
-      })
+      const call = { id, name, params }
+      const inItsTurn = arrive(call)
       return Stream.callback<Result>((queue) => {
         const hub = new Reports(observers, (value) =>
           Queue.offerUnsafe(queue, {
@@ -212,11 +200,12 @@ const handling = <Tools extends Record<string, Tool.Any>>(
             isFailure: false,
             preliminary: true
           }))
-        return Effect.flatMap(waited, () => run({ id, name, params }, hub)).pipe(
-          Effect.flatMap(results.get(name)!),
-          Effect.flatMap((result) => Queue.offer(queue, result)),
-          Effect.andThen(Queue.end(queue)),
-          Effect.ensuring(Effect.sync(arrival.leave))
+        return inItsTurn(
+          run(call, hub).pipe(
+            Effect.flatMap(results.get(name)!),
+            Effect.flatMap((result) => Queue.offer(queue, result)),
+            Effect.andThen(Queue.end(queue))
+          )
         )
       })
     })

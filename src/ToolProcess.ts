@@ -18,6 +18,7 @@ import type { Engine, ProcessState } from "./execution/Engine.ts"
 import { EventHub } from "./execution/EventHub.ts"
 import * as HostCalls from "./execution/HostCalls.ts"
 import * as NextTools from "./execution/NextTools.ts"
+import * as SingleCalls from "./execution/SingleCalls.ts"
 import { Wave } from "./execution/Wave.ts"
 import * as GuardedToolkit from "./GuardedToolkit.ts"
 import type { RuleHistory } from "./policy/RuleHistory.ts"
@@ -76,6 +77,12 @@ export interface ToolProcess {
   readonly executeBatch: (calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) => Effect.Effect<WaveResult>
   /** Runs one call. */
   readonly execute: (call: ToolCall, options?: ExecuteOptions) => Effect.Effect<ToolOutcome>
+  /**
+   * Gives a way to run calls that come one by one, from a loop or a protocol that
+   * has no waves: in the order in which they begin, reads side by side, a write
+   * alone after what came before it.
+   */
+  readonly inTurn: Effect.Effect<(call: ToolCall, options?: ExecuteOptions) => Effect.Effect<ToolOutcome>>
   /**
    * Runs the calls of one model turn as a stream of what happens; `ToolsEnd` is
    * last. The stream owns its wave: ending it early cancels the wave.
@@ -158,6 +165,9 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
       }).run
     )
 
+  const execute = (call: ToolCall, options?: ExecuteOptions) =>
+    Effect.map(runWave([call], options), (wave) => wave.outcomes[0]!)
+
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
   const hostRun = (tools: ReadonlyArray<string>, args: HostCalls.Arguments = {}, options: HostOptions = {}) =>
@@ -168,7 +178,11 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
     id: state.id,
     batch: state.batch.id,
     executeBatch: (calls, options) => runWave(calls, options),
-    execute: (call, options) => Effect.map(runWave([call], options), (wave) => wave.outcomes[0]!),
+    execute,
+    inTurn: Effect.sync(() => {
+      const arrive = SingleCalls.make(engine)
+      return (call, options) => Effect.suspend(() => arrive(call)(execute(call, options)))
+    }),
     stream: (calls, options) => streamOf(state.hub, (hub) => runWave(calls, options, { hub })),
     call: Effect.fnUntraced(function*<T extends Tool.Any>(
       tool: T,
