@@ -25,6 +25,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import * as Batches from "./execution/Batches.ts"
 import type { Engine } from "./execution/Engine.ts"
@@ -113,6 +114,8 @@ export interface Service {
    * prefilled arguments are the host's and not shown.
    */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
+  /** Tells, from now on, when the tools have changed. */
+  readonly toolChanges: Stream.Stream<void>
   /** The standing permissions of the principal. */
   readonly grants: Effect.Effect<ReadonlyArray<Grant>, StateStore.StateStoreError>
   /**
@@ -239,8 +242,7 @@ export const make: Effect.Effect<
     batches: () => batches,
     self: () => executor
   }
-  const problems = engine.permissions.problems?.(Array.from(engine.handlers.current().keys())) ?? []
-  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Permissions", problems })
+  yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
   const batches = new Batches.Batches(engine, turn, buffer, unique)
   const executor = Facade.fromEngine(engine, batches, buffer)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {

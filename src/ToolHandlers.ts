@@ -15,9 +15,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
 import type { FileChange } from "./FileChange.ts"
 import { type Compile, makeCompile } from "./internal/jsonSchema.ts"
@@ -129,6 +131,10 @@ export class ToolHandlers extends Context.Service<ToolHandlers, {
   readonly current: () => Registry
   /** Replaces all tools at once, for waves that begin later. */
   readonly replace: (registry: Registry) => Effect.Effect<void>
+  /** Each replacement from now on, the last one at least; a slow reader may miss some. */
+  readonly changes: Stream.Stream<Registry>
+  /** Tells whether a tool of that name may come later: rules and policies may be about it though it is not there. */
+  readonly expects: (name: string) => boolean
 }>()("effect-tool-executor/ToolHandlers") {}
 
 /**
@@ -249,14 +255,29 @@ export const layer = <T extends Toolkit.Any>(
  * @category constructors
  * @since 0.1.0
  */
-export const fromRegistry = (initial: Registry): ToolHandlers["Service"] => {
+export const fromRegistry = (
+  initial: Registry,
+  expects: (name: string) => boolean = () => false
+): ToolHandlers["Service"] => {
   let registry = initial
+  const readers = new Set<(registry: Registry) => void>()
   return ToolHandlers.of({
     current: () => registry,
     replace: (next) =>
       Effect.sync(() => {
         registry = next
-      })
+        for (const tell of readers) tell(next)
+      }),
+    changes: Stream.callback<Registry>((queue) =>
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          const tell = (next: Registry) => void Queue.offerUnsafe(queue, next)
+          readers.add(tell)
+          return tell
+        }),
+        (tell) => Effect.sync(() => readers.delete(tell))
+      ), { bufferSize: 1, strategy: "sliding" }),
+    expects
   })
 }
 

@@ -6,7 +6,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import * as Stream from "effect/Stream"
 import * as Permissions from "../policy/Permissions.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { Batch, ForkOptions, ProcessOptions, Service } from "../ToolExecutor.ts"
@@ -74,6 +74,7 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
         tool
       ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
     ),
+    toolChanges: Stream.map(engine.handlers.changes, () => undefined),
     grants,
     revoke: Effect.fnUntraced(function*({ id, tool }) {
       const known = (yield* grants).filter((it) => it.id === id || it.tool === tool)
@@ -87,8 +88,7 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
     fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
       if (options.policy === undefined) return yield* forkWith(options, undefined)
       const policy = yield* Permissions.make(options.policy)
-      const problems = policy.problems?.(Array.from(engine.handlers.current().keys())) ?? []
-      if (problems.length > 0) return yield* new ConfigurationError({ subject: "ToolExecutor.fork", problems })
+      yield* Permissions.checkNames(policy, engine.handlers, "ToolExecutor.fork")
       return yield* forkWith(options, policy)
     }),
     readOnly: (options = {}) => forkWith(options, Permissions.readOnly),

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { ConfigurationError, type Problem, validateStrict } from "../ConfigurationError.ts"
-import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
 import * as Policy from "./Policy.ts"
@@ -33,8 +33,10 @@ export class Permissions extends Context.Service<Permissions, {
    * out only then. Default: it does, where the tool says so.
    */
   readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
-  /** What is wrong with it for these tools; looked at when an executor is built. Default: nothing. */
-  readonly problems?: ((tools: ReadonlyArray<string>) => ReadonlyArray<Problem>) | undefined
+  /** What is wrong with it for these tools and those that may come; looked at when an executor is built. Default: nothing. */
+  readonly problems?:
+    | ((tools: ReadonlyArray<string>, expects: (tool: string) => boolean) => ReadonlyArray<Problem>)
+    | undefined
 }>()("effect-tool-executor/policy/Permissions") {}
 
 /**
@@ -67,7 +69,8 @@ export const make = (
         decide: (call) => forTool(call.tool).decide(call.targets, call.needsApproval),
         sees: (tool) => Policy.sees(parsed, tool),
         needsTargets: (tool) => forTool(tool).needsTargets,
-        problems: (tools) => Result.match(Policy.parse(value, tools), { onFailure: (it) => it, onSuccess: () => [] })
+        problems: (tools, expects) =>
+          Result.match(Policy.parse(value, tools, expects), { onFailure: (it) => it, onSuccess: () => [] })
       }))
     }
   })
@@ -120,6 +123,22 @@ export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions,
 })
 
 /**
+ * Fails where permissions are about tools that an executor neither has nor
+ * expects.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const checkNames = (
+  permissions: Permissions["Service"],
+  handlers: ToolHandlers["Service"],
+  subject: string
+): Effect.Effect<void, ConfigurationError> => {
+  const problems = permissions.problems?.(Array.from(handlers.current().keys()), handlers.expects) ?? []
+  return problems.length === 0 ? Effect.void : new ConfigurationError({ subject, problems })
+}
+
+/**
  * Layer that lets only ReadOnly, closed-world tools run.
  *
  * @category layers
@@ -155,7 +174,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
   },
   sees: (tool) => sees(a, tool) && sees(b, tool),
   needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool),
-  problems: (tools) => [...a.problems?.(tools) ?? [], ...b.problems?.(tools) ?? []]
+  problems: (tools, expects) => [...a.problems?.(tools, expects) ?? [], ...b.problems?.(tools, expects) ?? []]
 })
 
 /**

@@ -98,14 +98,16 @@ export interface Parsed {
 
 /**
  * Parses a policy; fails with every pattern that is none. With the names of the
- * tools, a pattern about no tool is a problem, too.
+ * tools, a pattern about none of them is a problem, too, unless one is expected
+ * to come.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const parse = (
   policy: Policy,
-  tools?: ReadonlyArray<string>
+  tools?: ReadonlyArray<string>,
+  expects: (tool: string) => boolean = () => false
 ): Result.Result<Parsed, ReadonlyArray<Problem>> => {
   const problems: Array<Problem> = []
   const list = (key: "allow" | "ask" | "deny") =>
@@ -116,7 +118,8 @@ export const parse = (
       }
       const parsed = PermissionPattern.parse(source)
       if (Result.isFailure(parsed)) return wrong(`${JSON.stringify(source)}: ${parsed.failure}`, "tool or tool(target)")
-      return tools === undefined || tools.some((tool) => PermissionPattern.names(parsed.success, tool))
+      return tools === undefined || expects(parsed.success.tool) ||
+          tools.some((tool) => PermissionPattern.names(parsed.success, tool))
         ? [parsed.success]
         : wrong(`there is no tool ${JSON.stringify(parsed.success.tool)}`, `one of ${tools.join(", ")}`)
     })

@@ -56,33 +56,38 @@ export const placed = (
 
 /**
  * Gives everything that is wrong with a rule set, each with its path; empty if
- * nothing is. The rules may be any JSON. Without `tools`, names and arguments
- * cannot be checked.
+ * nothing is. The rules may be any JSON. Without known tools, names and arguments
+ * cannot be checked; of tools that are only expected, arguments cannot.
  *
  * @category checking
  * @since 0.1.0
  */
 export const problems = (
   rules: ReadonlyArray<unknown>,
-  tools?: ReadonlyMap<string, RuleTool>
+  known?: ReadonlyMap<string, RuleTool>,
+  expects: (tool: string) => boolean = () => false
 ): ReadonlyArray<Problem> => {
   const found: Array<Problem> = []
   const good: Array<Placed> = []
-  const all = placed(rules, tools ?? new Map())
+  const all = placed(rules, known ?? new Map())
   for (const it of all) {
     const wrong = formProblems(it)
     if (wrong.length === 0) good.push(it as Placed)
     found.push(...wrong)
   }
+  const tools = known === undefined ? undefined : new Map(known)
+  for (const name of namesIn(good.map((it) => it.rule))) {
+    if (tools !== undefined && !tools.has(name) && expects(name)) tools.set(name, {})
+  }
   const names = tools === undefined ? undefined : Array.from(tools.keys())
-  const known = good.filter((it) => {
+  const named = good.filter((it) => {
     const wrong = nameProblems(it, names)
     found.push(...wrong)
     return wrong.length === 0
   })
-  for (const it of known) found.push(...ownProblems(it, tools))
-  found.push(...pairProblems(known))
-  found.push(...unreachable(known, names ?? namesIn(known.map((it) => it.rule))))
+  for (const it of named) found.push(...ownProblems(it, tools))
+  found.push(...pairProblems(named))
+  found.push(...unreachable(named, names ?? namesIn(named.map((it) => it.rule))))
   const place = ({ path }: Problem) => all.findIndex((it) => path.startsWith(it.path))
   return found.toSorted((a, b) => place(a) - place(b))
 }

@@ -52,7 +52,7 @@ export const make = Effect.fnUntraced(function*(
   rules: ReadonlyArray<ToolRule>
 ): Effect.fn.Return<Rules["Service"], ConfigurationError, ToolHandlers> {
   const handlers = yield* ToolHandlers
-  const problems = RuleSet.problems(rules, handlers.current())
+  const problems = RuleSet.problems(rules, handlers.current(), handlers.expects)
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "Rules", problems })
   return Rules.of({ current: forRegistry(handlers, rules) })
 })
