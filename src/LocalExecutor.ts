@@ -118,24 +118,57 @@ export const layerReadOnly = <T extends Toolkit.Any>(
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(Permissions.layerReadOnly, toolkits, options)
 
+/**
+ * Layer of all gates, stores in memory and settings, for a registry of one's own:
+ * what `ToolExecutor.layer` and `ToolExecutors.layer` require beside the tools.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerGates = (
+  options: Omit<Options, "tools"> = {}
+): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
+  gatesWith(Permissions.layer(options.policy ?? {}), options)
+
+/**
+ * What the gates of an executor are.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Gates =
+  | Rules.Rules
+  | Permissions.Permissions
+  | Dedupe.Dedupe
+  | Pools.Pools
+  | StateStore.StateStore
+  | ArtifactStore.ArtifactStore
+
 // Utilities
 
 const layerWith = <T extends Toolkit.Any>(
   permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options, "policy">
-): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> => {
-  const handlers = ToolHandlers.layer(toolkits, { tools: options.tools })
-  const gates = Layer.mergeAll(
+): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
+  ToolExecutor.layer.pipe(
+    Layer.provide(gatesWith(permissions, options)),
+    Layer.provide(ToolHandlers.layer(toolkits, { tools: options.tools }))
+  )
+
+const gatesWith = (
+  permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
+  options: Omit<Options, "policy" | "tools">
+): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
+  Layer.mergeAll(
     Rules.layer(options.rules ?? []),
     permissions,
     options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
     Pools.layer(options.pools),
     StateStore.layerMemory(),
-    ArtifactStore.layerMemory()
-  ).pipe(Layer.provideMerge(handlers))
-  return ToolExecutor.layer.pipe(Layer.provide(gates), Layer.provide(settings(options)))
-}
+    ArtifactStore.layerMemory(),
+    settings(options)
+  )
 
 const settings = (options: Options) =>
   Layer.mergeAll(

@@ -15,8 +15,9 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
-import { escapeLines } from "./escape.ts"
+import { escapeLines } from "../internal/escape.ts"
 import * as Files from "./Files.ts"
+import * as McpCommand from "./McpCommand.ts"
 import * as RulesCommand from "./RulesCommand.ts"
 import * as Run from "./Run.ts"
 import * as Schemas from "./Schemas.ts"
@@ -31,7 +32,14 @@ import * as UndoCommand from "./UndoCommand.ts"
  */
 export const command = Command.make("tool-executor").pipe(
   Command.withDescription("Runs the tool calls of language models under rules, permissions, limits and deadlines"),
-  Command.withSubcommands([Run.command, UndoCommand.command, Simulate.command, RulesCommand.command, Schemas.command])
+  Command.withSubcommands([
+    Run.command,
+    UndoCommand.command,
+    McpCommand.command,
+    Simulate.command,
+    RulesCommand.command,
+    Schemas.command
+  ])
 )
 
 /**

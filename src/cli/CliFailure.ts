@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ConfigurationError } from "../ConfigurationError.ts"
-import { escape } from "./escape.ts"
+import { escape } from "../internal/escape.ts"
 
 /**
  * Error of a command: its exit code and what to tell the user.

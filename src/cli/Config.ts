@@ -7,9 +7,7 @@
  * @since 0.1.0
  */
 import * as AiTool from "effect/ai/Tool"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Problem } from "../ConfigurationError.ts"
@@ -17,9 +15,9 @@ import type * as LocalExecutor from "../LocalExecutor.ts"
 import * as Policy from "../policy/Policy.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
-import { ToolRule } from "../ToolRule.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
+import { fields, optional, Tool } from "./ConfigFields.ts"
 import * as Files from "./Files.ts"
 
 /**
@@ -29,31 +27,6 @@ import * as Files from "./Files.ts"
  * @since 0.1.0
  */
 export const toolNames: ReadonlyArray<string> = Object.keys(WorkspaceTools.toolkit.tools)
-
-const optional = Schema.optionalKey
-
-const Span = Schema.String.check(
-  Schema.makeFilter(
-    (text) => Option.exists(Duration.fromInput(text as Duration.Input), (it) => Duration.toMillis(it) > 0),
-    { expected: "a duration above zero, such as \"30 seconds\"" }
-  )
-).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
-
-const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
-
-const Chars = Schema.Union([AtLeastOne, Schema.Literal("unbounded")])
-
-const Tool = Schema.Struct({
-  promoted: optional(Schema.Boolean).annotate({
-    description: "Calls of the tool may overlap, though it changes things"
-  }),
-  maxConcurrent: optional(AtLeastOne).annotate({ description: "Calls of the tool at once" }),
-  timeout: optional(Span).annotate({ description: "How long a call may run" }),
-  idleTimeout: optional(Span).annotate({ description: "How long a call may run without reporting progress" }),
-  retryOnTimeout: optional(Schema.Boolean).annotate({
-    description: "Whether the tool may be called again after it ran out of time"
-  })
-})
 
 /**
  * The tools that `run` has, for rules about them.
@@ -73,36 +46,8 @@ export const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
  */
 export const Config = Schema.Struct({
   $schema: optional(Schema.String),
-  rules: optional(Schema.Array(ToolRule)).annotate({ description: "Rules that hold whatever the model wants" }),
+  ...fields,
   tools: optional(Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, optional(Tool)])))),
-  policy: optional(Policy.Policy).annotate({ description: "What may run; --allow, --deny and --mode add to it" }),
-  dedupe: optional(Schema.Union([
-    Schema.Literal(false),
-    Schema.Struct({
-      window: optional(Span),
-      outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
-      onDuplicate: optional(Schema.Literals(["reject", "replay"])),
-      inFlight: optional(Schema.Literals(["reject", "join"]))
-    })
-  ])).annotate({ description: "What becomes of equal calls; false lets them run" }),
-  pools: optional(Schema.Struct({
-    read: optional(AtLeastOne),
-    concurrent: optional(AtLeastOne),
-    serial: optional(AtLeastOne)
-  })).annotate({ description: "Calls at once, by class" }),
-  output: optional(Schema.Struct({ maxChars: optional(Chars), batchChars: optional(Chars) })).annotate({
-    description: "Characters of the results that the model is given"
-  }),
-  turn: optional(Schema.Struct({
-    timeout: optional(Span),
-    minimumSlice: optional(Span),
-    maxCalls: optional(AtLeastOne)
-  })).annotate({ description: "Limits of the whole message" }),
-  mode: optional(Schema.Literals(["classes", "parallel", "sequential"])),
-  onExecutionError: optional(Schema.Literals(["continue", "stop"])).annotate({
-    description: "Whether a call that is refused or runs out of time ends the rest"
-  }),
-  executionTimeout: optional(Span).annotate({ description: "How long a call may run if its tool says nothing else" }),
   environment: optional(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of the environment variables that run_command may see"
   })

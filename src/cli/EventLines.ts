@@ -8,11 +8,12 @@ import * as Effect from "effect/Effect"
 import * as Sse from "effect/encoding/Sse"
 import * as Option from "effect/Option"
 import * as Stdio from "effect/Stdio"
+import { escapeJson } from "../internal/escape.ts"
 import * as Timeline from "../testing/Timeline.ts"
 import * as ToolEvent from "../ToolEvent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
-import { clip, escapeJson } from "./escape.ts"
+import { clip } from "./clip.ts"
 
 /**
  * Gives the text of an event, line breaks included; empty if it shows nothing.

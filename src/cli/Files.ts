@@ -8,8 +8,8 @@ import * as FileSystem from "effect/FileSystem"
 import type { PlatformError } from "effect/PlatformError"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
+import { escape, escapeJson } from "../internal/escape.ts"
 import { CliFailure, wrong } from "./CliFailure.ts"
-import { escape, escapeJson } from "./escape.ts"
 
 /**
  * Reads a text file; fails with exit code 2.

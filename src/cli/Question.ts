@@ -7,8 +7,9 @@
  * @since 0.1.0
  */
 import * as CliOutput from "effect/cli/CliOutput"
+import { escape, escapeJson } from "../internal/escape.ts"
 import type * as Approvals from "../policy/Approvals.ts"
-import { clip, escape, escapeJson } from "./escape.ts"
+import { clip } from "./clip.ts"
 
 /**
  * How a question is shown.

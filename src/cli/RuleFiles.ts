@@ -6,12 +6,12 @@
  */
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
+import { escape } from "../internal/escape.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import * as Scenario from "../testing/Scenario.ts"
 import type { ToolRule } from "../ToolRule.ts"
 import { type CliFailure, wrong } from "./CliFailure.ts"
 import * as Config from "./Config.ts"
-import { escape } from "./escape.ts"
 import * as Files from "./Files.ts"
 
 /**

@@ -13,8 +13,9 @@ import { ToolRule } from "../ToolRule.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { Config } from "./Config.ts"
 import * as Files from "./Files.ts"
+import { GatewayConfig } from "./GatewayConfig.ts"
 
-const formats = { config: Config, scenario: Scenario, rules: Schema.Array(ToolRule) }
+const formats = { config: Config, gateway: GatewayConfig, scenario: Scenario, rules: Schema.Array(ToolRule) }
 
 /** As providers take them. */
 const tools = Object.values(WorkspaceTools.toolkit.tools).map((tool) => ({
@@ -32,9 +33,9 @@ const tools = Object.values(WorkspaceTools.toolkit.tools).map((tool) => ({
 export const command = Command.make(
   "schema",
   {
-    of: Argument.Literals("FORMAT", ["config", "scenario", "rules", "tools"]).pipe(
+    of: Argument.Literals("FORMAT", ["config", "gateway", "scenario", "rules", "tools"]).pipe(
       Argument.withDescription(
-        "Which file: the config of run, the scenario of simulate, or an array of rules; tools: what the tools of run take"
+        "Which file: the config of run, that of mcp (gateway), the scenario of simulate, or an array of rules; tools: what the tools of run take"
       )
     )
   },

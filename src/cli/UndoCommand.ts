@@ -10,12 +10,12 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { ConfigurationError } from "../ConfigurationError.ts"
+import { escape, escapeLines } from "../internal/escape.ts"
 import * as Checkpoints from "../output/Checkpoints.ts"
 import * as Undo from "../tools/Undo.ts"
 import * as Workspace from "../tools/Workspace.ts"
 import * as CheckpointFlag from "./Checkpoints.ts"
 import { CliFailure, describe, wrong } from "./CliFailure.ts"
-import { escape, escapeLines } from "./escape.ts"
 import * as Files from "./Files.ts"
 
 const input = {

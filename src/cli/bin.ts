@@ -4,14 +4,17 @@
  *
  * @since 0.1.0
  */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Runtime from "effect/Runtime"
 import * as Stdio from "effect/Stdio"
-import { readFileSync } from "node:fs"
+import { createServer } from "node:http"
 import process, { exit } from "node:process"
+import { version } from "../internal/version.ts"
 import * as Cli from "./Cli.ts"
+import { HttpPort } from "./HttpPort.ts"
 import { Interruption } from "./Interruption.ts"
 import { Terminal } from "./Keyboard.ts"
 import * as TtyKeyboard from "./TtyKeyboard.ts"
@@ -41,16 +44,13 @@ const makeInterruption = () => {
 
 const interruption = makeInterruption()
 
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
-  readonly version: string
-}
-
 const main = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
   return yield* Cli.run(yield* stdio.args, { version })
 }).pipe(
   Effect.provideService(Interruption, interruption.next),
   Effect.provideService(Terminal, TtyKeyboard.take),
+  Effect.provideService(HttpPort, (at) => NodeHttpServer.layerServer(createServer, at)),
   Effect.provide(NodeServices.layer)
 )
 

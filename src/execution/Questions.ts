@@ -231,7 +231,7 @@ export class Questions {
     call: CallState,
     question: Question,
     onEnd: (
-      resolution: Resolution | { readonly _tag: "Denied"; readonly by: "noApprover"; readonly reason: string }
+      resolution: Resolution
     ) => void
   ): void {
     const { approvals } = this.engine

@@ -120,7 +120,11 @@ export type Resolution =
     /** The edited arguments, if there are any. */
     readonly edited?: { readonly params: unknown } | undefined
   }
-  | { readonly _tag: "Denied"; readonly by: "user" | "timeout" | "closed"; readonly reason?: string | undefined }
+  | {
+    readonly _tag: "Denied"
+    readonly by: "user" | "timeout" | "closed" | "noApprover"
+    readonly reason?: string | undefined
+  }
 
 /**
  * Error of an answer that changes nothing.
@@ -211,6 +215,8 @@ export class Approvals extends Context.Service<Approvals, {
    * answer to another tool or other arguments than the request's changes nothing.
    */
   readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
+  /** Gives a request up, where nobody can be asked about it: it is refused at once, as without `Approvals`. */
+  readonly giveUp: (id: string) => Effect.Effect<void>
   /** The pending requests, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<ApprovalRequest>>
   /** What happens from now on; a slow reader may miss some and finds them in `list`. */
@@ -347,6 +353,11 @@ export const make = Effect.fnUntraced(function*(
         if (isCovered) end(other, { _tag: "Approved", grant, isOwn: false })
       }
     }),
+    giveUp: (id) =>
+      Effect.sync(() => {
+        const it = pending.get(id)
+        if (it !== undefined) end(it, { _tag: "Denied", by: "noApprover", reason: it.request.why })
+      }),
     list: Effect.sync(() => Array.from(pending.values(), (it) => it.request)),
     changes: Stream.fromPubSub(hub)
   })

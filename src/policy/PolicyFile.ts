@@ -14,7 +14,7 @@ import * as RuleSet from "./RuleSet.ts"
 /**
  * Reads what a person wrote, with a rule set under the key `rules` and a policy
  * under the key `policy`. `subject` names the file, `toolsOf` gives the tools
- * that it is for.
+ * that it is for; where they are not known yet, their names are not checked.
  *
  * @category decoding
  * @since 0.1.0
@@ -22,7 +22,7 @@ import * as RuleSet from "./RuleSet.ts"
 export const decode = <A, I>(
   schema: Schema.Codec<A, I>,
   subject: string,
-  toolsOf: (input: unknown) => ReadonlyMap<string, RuleSet.RuleTool>
+  toolsOf: (input: unknown) => ReadonlyMap<string, RuleSet.RuleTool> | undefined
 ) => {
   const decode = decodeStrict(schema, subject)
   return (input: unknown): Effect.Effect<A, ConfigurationError> => {
@@ -30,7 +30,7 @@ export const decode = <A, I>(
     const rules = own(input, "rules")
     const inParts = [
       ...Array.isArray(rules) ? RuleSet.problems(rules, tools) : [],
-      ...problemsOf(own(input, "policy"), Array.from(tools.keys()))
+      ...problemsOf(own(input, "policy"), tools === undefined ? undefined : Array.from(tools.keys()))
     ]
     return Effect.matchEffect(decode(input), {
       onFailure: (error) =>
@@ -54,7 +54,10 @@ export const decode = <A, I>(
  * @category checking
  * @since 0.1.0
  */
-export const problemsOf = (policy: unknown, tools: ReadonlyArray<string>): ReadonlyArray<Problem> => {
+export const problemsOf = (
+  policy: unknown,
+  tools: ReadonlyArray<string> | undefined
+): ReadonlyArray<Problem> => {
   if (policy === undefined || validateStrict(Policy.Policy, policy, "").length > 0) return []
   return Result.match(Policy.parse(policy as Policy.Policy, tools), {
     onFailure: (problems) => problems.map((it) => ({ ...it, path: `policy.${it.path}` })),

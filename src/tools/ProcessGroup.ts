@@ -18,6 +18,7 @@ import * as NodeChildProcess from "node:child_process"
 import * as NodeFsPromises from "node:fs/promises"
 // The default import: the methods of the namespace have lost their process.
 import NodeProcess from "node:process"
+import type { Readable, Writable } from "node:stream"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /**
@@ -40,6 +41,8 @@ export interface ProcessGroup {
   readonly exited: Effect.Effect<Ended>
   /** Ends when nobody holds its output any more. */
   readonly closed: Effect.Effect<void>
+  /** What it reads, where it was asked for. */
+  readonly stdin: Writable | null
 }
 
 /**
@@ -58,19 +61,21 @@ export const make = Effect.fnUntraced(function*(options: {
   readonly environment: Readonly<Record<string, string>>
   readonly killGrace: Duration.Duration
   readonly onOutput: (stream: "stdout" | "stderr", chunk: Buffer) => void
+  /** Whether something will be written to it. Default: it reads nothing. */
+  readonly input?: boolean | undefined
 }): Effect.fn.Return<ProcessGroup, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
   const exited = Deferred.makeUnsafe<Ended>()
   const closed = Deferred.makeUnsafe<void>()
   const [program, ...args] = options.argv
-  yield* Effect.acquireRelease(
+  const { stdin } = yield* Effect.acquireRelease(
     Effect.callback<Running, WorkspaceFailure.WorkspaceFailure>((resume) => {
       const spawned = Result.try(() =>
         NodeChildProcess.spawn(program, args, {
           cwd: options.cwd,
           env: options.environment,
           detached: true,
-          stdio: ["ignore", "pipe", "pipe"]
-        })
+          stdio: [options.input === true ? "pipe" : "ignore", "pipe", "pipe"]
+        }) as NodeChildProcess.ChildProcessByStdio<Writable | null, Readable, Readable>
       )
       if (Result.isFailure(spawned)) {
         resume(Effect.fail(notStarted(spawned.failure, program)))
@@ -81,8 +86,10 @@ export const make = Effect.fnUntraced(function*(options: {
       const running: Running = {
         pid: child.pid ?? 0,
         empty: false,
+        stdin: child.stdin,
         detach: () => {
           NodeProcess.off("exit", onParentExit)
+          child.stdin?.destroy()
           child.stdout.destroy()
           child.stderr.destroy()
         }
@@ -97,6 +104,8 @@ export const make = Effect.fnUntraced(function*(options: {
         Deferred.doneUnsafe(exited, Effect.succeed({ exitCode, signal: killedBy }))
       })
       child.once("close", () => Deferred.doneUnsafe(closed, Effect.void))
+      // who stopped reading is seen by its end
+      child.stdin?.on("error", () => undefined)
       for (const name of ["stdout", "stderr"] as const) {
         child[name].on("data", (chunk: Buffer) => options.onOutput(name, chunk))
         // An output that breaks has ended; what came before it counts.
@@ -105,7 +114,7 @@ export const make = Effect.fnUntraced(function*(options: {
     }),
     (running) => Effect.ensuring(end(running, options.killGrace), Effect.sync(running.detach))
   )
-  return { exited: Deferred.await(exited), closed: Deferred.await(closed) }
+  return { exited: Deferred.await(exited), closed: Deferred.await(closed), stdin }
 })
 
 // -----------------------------------------------------------------------------
@@ -117,6 +126,7 @@ interface Running {
   readonly pid: number
   /** Whether the leader left nobody behind. Seen where it is reaped: later its id may come to mean another group. */
   empty: boolean
+  readonly stdin: Writable | null
   /** Lets go of the outputs and of the process's own exit. */
   readonly detach: () => void
 }

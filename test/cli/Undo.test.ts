@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { escape } from "effect-tool-executor/cli/escape"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs"
+import { escape } from "../../src/internal/escape.ts"
 import { folder, run } from "./harness.ts"
 
 type Call = readonly [tool: string, params: unknown]

@@ -5,7 +5,6 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Grant, type PermissionPattern, Policy, ToolAnnotations, type ToolHandlers } from "effect-tool-executor"
-import { escape } from "effect-tool-executor/cli/escape"
 import { RunCommand, WorkspaceTools } from "effect-tool-executor/tools"
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
@@ -13,6 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as NodeFs from "node:fs"
+import { escape } from "../../src/internal/escape.ts"
 import { makeFolders, put } from "../tools/fixture.ts"
 
 // -----------------------------------------------------------------------------

@@ -1,11 +1,9 @@
 /**
- * Makes text that a model or a tool chose safe to show on a terminal: one line,
- * nothing hidden, bounded.
+ * Makes text that a model or a tool chose safe to show to a person: one line,
+ * nothing hidden.
  *
  * @since 0.1.0
  */
-import * as CliOutput from "effect/cli/CliOutput"
-
 // What a terminal does not show as a character of its own: controls, formats
 // (with the marks that turn the direction of text), unassigned, private and
 // lone surrogates, separators other than the space, what is invisible by
@@ -22,28 +20,6 @@ const hidden =
  * @since 0.1.0
  */
 export const escape = (text: string): string => text.replace(hidden, escapeOne)
-
-/**
- * Escapes the text and cuts it to a number of terminal columns, with `…` for
- * what was cut.
- *
- * @category formatting
- * @since 0.1.0
- */
-export const clip = (text: string, columns: number): string => {
-  // a character is at least one column wide once it is escaped, or a mark on one
-  const looked = text.length > columns * 4 ? text.slice(0, columns * 4) : text
-  const shown = escape(looked)
-  if (looked === text && CliOutput.displayWidth(shown) <= columns) return shown
-  let cut = ""
-  let width = 0
-  for (const { segment } of graphemes.segment(shown)) {
-    width += CliOutput.displayWidth(segment)
-    if (width > columns - 1) break
-    cut += segment
-  }
-  return `${cut}…`
-}
 
 /**
  * Escapes the text line by line, for messages of our own that have several.
@@ -72,8 +48,6 @@ export const escapeJson = (json: string): string =>
   )
 
 // Utilities
-
-const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" })
 
 const short: ReadonlyMap<string, string> = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]])
 

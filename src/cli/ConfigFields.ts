@@ -1,0 +1,91 @@
+/**
+ * What the config files of several commands have in common.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Policy from "../policy/Policy.ts"
+import { ToolRule } from "../ToolRule.ts"
+
+/**
+ * A key that may be left out.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const optional = Schema.optionalKey
+
+/**
+ * A length of time in words.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Span = Schema.String.check(
+  Schema.makeFilter(
+    (text) => Option.exists(Duration.fromInput(text as Duration.Input), (it) => Duration.toMillis(it) > 0),
+    { expected: "a duration above zero, such as \"30 seconds\"" }
+  )
+).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
+
+const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
+
+const Chars = Schema.Union([AtLeastOne, Schema.Literal("unbounded")])
+
+/**
+ * What a host says about a tool.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Tool = Schema.Struct({
+  promoted: optional(Schema.Boolean).annotate({
+    description: "Calls of the tool may overlap, though it changes things"
+  }),
+  maxConcurrent: optional(AtLeastOne).annotate({ description: "Calls of the tool at once" }),
+  timeout: optional(Span).annotate({ description: "How long a call may run" }),
+  idleTimeout: optional(Span).annotate({ description: "How long a call may run without reporting progress" }),
+  retryOnTimeout: optional(Schema.Boolean).annotate({
+    description: "Whether the tool may be called again after it ran out of time"
+  })
+})
+
+/**
+ * Rules, policy and limits of an executor.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const fields = {
+  rules: optional(Schema.Array(ToolRule)).annotate({ description: "Rules that hold whatever the model wants" }),
+  policy: optional(Policy.Policy).annotate({ description: "What may run; --allow, --deny and --mode add to it" }),
+  dedupe: optional(Schema.Union([
+    Schema.Literal(false),
+    Schema.Struct({
+      window: optional(Span),
+      outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
+      onDuplicate: optional(Schema.Literals(["reject", "replay"])),
+      inFlight: optional(Schema.Literals(["reject", "join"]))
+    })
+  ])).annotate({ description: "What becomes of equal calls; false lets them run" }),
+  pools: optional(Schema.Struct({
+    read: optional(AtLeastOne),
+    concurrent: optional(AtLeastOne),
+    serial: optional(AtLeastOne)
+  })).annotate({ description: "Calls at once, by class" }),
+  output: optional(Schema.Struct({ maxChars: optional(Chars), batchChars: optional(Chars) })).annotate({
+    description: "Characters of the results that the model is given"
+  }),
+  turn: optional(Schema.Struct({
+    timeout: optional(Span),
+    minimumSlice: optional(Span),
+    maxCalls: optional(AtLeastOne)
+  })).annotate({ description: "Limits of the whole message" }),
+  mode: optional(Schema.Literals(["classes", "parallel", "sequential"])),
+  onExecutionError: optional(Schema.Literals(["continue", "stop"])).annotate({
+    description: "Whether a call that is refused or runs out of time ends the rest"
+  }),
+  executionTimeout: optional(Span).annotate({ description: "How long a call may run if its tool says nothing else" })
+}

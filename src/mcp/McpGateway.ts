@@ -1,0 +1,293 @@
+/**
+ * The executor as an MCP server: registers its tools with `McpServer`, so that
+ * every call of an MCP client goes through the gates.
+ *
+ * A session of a client is one process in a batch of its own. People are asked by
+ * elicitation, where the client has it and `Approvals` are there; else what would
+ * be asked is refused. Calls go as they come, reads side by side and a write
+ * alone; `TurnCalls.waveKey` in the `_meta` of calls makes those of one turn one
+ * wave. With `outcomeKey` in its `_meta` a call gets its whole outcome, too.
+ *
+ * Revisions of the protocol without sessions (2026-07-28) have nobody to ask and
+ * no turn; offer those with sessions.
+ *
+ * **Example** (Tools behind the gates, over HTTP)
+ *
+ * ```ts
+ * import { Layer } from "effect"
+ * import { McpProtocol, McpServer } from "effect/ai"
+ * import { McpGateway } from "effect-tool-executor/mcp"
+ *
+ * export const Routes = McpServer.layerHttp({
+ *   name: "tools",
+ *   version: "1.0.0",
+ *   path: "/mcp",
+ *   protocols: [McpProtocol.v2025_11_25, McpProtocol.v2025_06_18],
+ *   registrations: McpGateway.layer() // requires ToolExecutor
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as McpSchema from "effect/ai/McpSchema"
+import * as McpServer from "effect/ai/McpServer"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FiberMap from "effect/FiberMap"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as RcMap from "effect/RcMap"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import * as Approvals from "../policy/Approvals.ts"
+import * as ToolCall from "../ToolCall.ts"
+import { type Service, ToolExecutor } from "../ToolExecutor.ts"
+import { ToolExecutors } from "../ToolExecutors.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
+import * as Native from "../wire/Native.ts"
+import * as Elicitation from "./Elicitation.ts"
+import * as McpResult from "./McpResult.ts"
+import * as TurnCalls from "./TurnCalls.ts"
+
+/**
+ * Key in the `_meta` of a call with which a client asks for the whole outcome
+ * (`true`), and under which it gets it: `ToolOutcome` as JSON.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const outcomeKey = "effect-tool-executor/outcome"
+
+/**
+ * Key in the `_meta` of a call for an id of the client's own, such as the model's.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const callKey = "effect-tool-executor/call"
+
+/**
+ * Options of a gateway.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** How long a session is remembered that makes no calls. Default 1 hour. */
+  readonly idleTimeToLive?: Duration.Input | undefined
+}
+
+/**
+ * Layer that puts an executor behind an MCP server; all sessions are of its one
+ * principal.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options = {}): Layer.Layer<never, never, ToolExecutor | McpServer.McpServer> =>
+  Layer.effectDiscard(
+    Effect.flatMap(ToolExecutor, (executor) => make(executor, () => Effect.succeed(executor), options))
+  )
+
+/**
+ * Layer that puts executors behind an MCP server, one for each session: grants,
+ * equal calls and results are a session's own.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerSessions = (
+  options: Options = {}
+): Layer.Layer<never, ConfigurationError, ToolExecutors | McpServer.McpServer> =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const executors = yield* ToolExecutors
+    return yield* make(yield* executors.get("tools/list"), executors.get, options)
+  }))
+
+// Utilities
+
+type Client = McpSchema.McpServerClient["Service"]
+
+interface Session {
+  readonly process: ToolProcess
+  readonly run: Effect.Success<ReturnType<typeof TurnCalls.make>>
+  /** Who asked for the calls that have no outcome yet. */
+  readonly callers: Map<string, Client>
+  lastId: number
+}
+
+const make = Effect.fnUntraced(function*(
+  catalogue: Service,
+  executorOf: (session: string) => Effect.Effect<Service, ConfigurationError, Scope.Scope>,
+  options: Options
+) {
+  const server = yield* McpServer.McpServer
+  const open = new Map<string, Session>()
+  const sessions = yield* RcMap.make({
+    idleTimeToLive: options.idleTimeToLive ?? "1 hour",
+    lookup: Effect.fnUntraced(function*(id: string) {
+      const process = yield* (yield* (yield* executorOf(id)).batch()).process
+      const run = yield* TurnCalls.make(process)
+      const session: Session = { process, run, callers: new Map(), lastId: 0 }
+      yield* Effect.acquireRelease(
+        Effect.sync(() => open.set(process.id, session)),
+        () => Effect.sync(() => open.delete(process.id))
+      )
+      return session
+    })
+  })
+  const idOf = sessionIds()
+
+  const call = Effect.fnUntraced(function*(name: string, args: unknown) {
+    const client = yield* McpSchema.McpServerClient
+    const asked = yield* Effect.fromResult(readMeta(client.requestMetadata))
+    const session = yield* Effect.orDie(RcMap.get(sessions, idOf(client)))
+    const { callers, process, run } = session
+    const id = asked.call ?? `call_${++session.lastId}`
+    callers.set(id, client)
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        if (callers.get(id) === client) callers.delete(id)
+      })
+    )
+    if (asked.progressToken !== undefined) yield* tellProgress(server, process, id, asked.progressToken)
+    const outcome = yield* run(ToolCall.make(id, name, args ?? {}), asked.place)
+    const result = McpResult.fromOutcome(outcome)
+    return asked.wantsOutcome
+      ? new McpSchema.CallToolResult({ ...result, _meta: { [outcomeKey]: Native.write([outcome])[0] } })
+      : result
+  }, Effect.scoped)
+
+  const offered = new Map<string, RegisteredTool>()
+  const offer = Effect.gen(function*() {
+    const tools = new Map((yield* catalogue.tools).map((tool) => [tool.name, tool]))
+    for (const name of Array.from(offered.keys())) if (!tools.has(name)) offered.delete(name)
+    for (const [name, tool] of tools) {
+      const known = offered.get(name)
+      offered.set(name, tool)
+      if (known !== undefined && isSame(known, tool)) continue
+      yield* server.addTool({
+        tool: describe(tool),
+        // what is gone is not listed and not found
+        annotations: Context.make(McpSchema.EnabledWhen, () => offered.has(name)),
+        // the server has one for every request of a session
+        handle: (args) => call(name, args) as Effect.Effect<McpSchema.CallToolResult, McpSchema.InvalidParams>
+      })
+    }
+    yield* server.notifications["notifications/tools/list_changed"]({})
+  })
+  yield* Effect.forkScoped(Stream.runForEach(catalogue.toolChanges, () => offer), { startImmediately: true })
+  yield* offer
+
+  const approvals = yield* Effect.serviceOption(Approvals.Approvals)
+  if (Option.isSome(approvals)) yield* Effect.forkScoped(askPeople(approvals.value, open), { startImmediately: true })
+})
+
+/** Numbers the sessions: all requests of one carry the same object, with which it began. */
+const sessionIds = () => {
+  const known = new WeakMap<object, string>()
+  let last = 0
+  return ({ initializePayload }: Client): string => {
+    let id = known.get(initializePayload)
+    if (id === undefined) known.set(initializePayload, id = `session_${++last}`)
+    return id
+  }
+}
+
+const decodePlace = Schema.decodeUnknownResult(TurnCalls.Place)
+
+/** What a call asks for beside its arguments. */
+const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
+  Result.gen(function*() {
+    const place = meta[TurnCalls.waveKey]
+    const call = meta[callKey]
+    const token = meta.progressToken
+    if (call !== undefined && typeof call !== "string") {
+      return yield* Result.fail(new McpSchema.InvalidParams({ message: `_meta["${callKey}"]: expected a string` }))
+    }
+    return {
+      place: place === undefined ? undefined : yield* Result.mapError(
+        decodePlace(place),
+        (error) => new McpSchema.InvalidParams({ message: `_meta["${TurnCalls.waveKey}"]: ${error.message}` })
+      ),
+      call,
+      progressToken: typeof token === "string" || typeof token === "number" ? token : undefined,
+      wantsOutcome: meta[outcomeKey] === true
+    }
+  })
+
+const tellProgress = (
+  server: McpServer.McpServer["Service"],
+  process: ToolProcess,
+  id: string,
+  progressToken: string | number
+) => {
+  let last = 0
+  return process.events.pipe(
+    Stream.runForEach((event) => {
+      if (event._tag !== "ToolProgress" || event.callId !== id) return Effect.void
+      // it has to grow, also where the tool does not say how far it is
+      last = Math.max(last + 1, event.progress ?? 0)
+      return server.notifications["notifications/progress"]({
+        progressToken,
+        progress: last,
+        total: event.total,
+        message: event.message
+      })
+    }),
+    Effect.forkScoped({ startImmediately: true })
+  )
+}
+
+/** Two descriptions that a client cannot tell apart. */
+const isSame = (a: RegisteredTool, b: RegisteredTool): boolean =>
+  JSON.stringify(describe(a)) === JSON.stringify(describe(b))
+
+const describe = ({ description, jsonSchema, name, openWorld, readOnly }: RegisteredTool): McpSchema.Tool =>
+  new McpSchema.Tool({
+    name,
+    description,
+    // the root is an object, whatever else the schema says
+    inputSchema: { ...jsonSchema, type: "object" } as McpSchema.Tool["inputSchema"],
+    annotations: { readOnlyHint: readOnly, ...openWorld ? { openWorldHint: true } : {} }
+  })
+
+/** Puts what is asked about a call to the client that made it. */
+const askPeople = Effect.fnUntraced(function*(
+  approvals: Approvals.Approvals["Service"],
+  open: ReadonlyMap<string, Session>
+) {
+  const questions = yield* FiberMap.make<string>()
+  yield* Stream.runForEach(approvals.changes, (change) => {
+    if (change._tag === "Ended") return FiberMap.remove(questions, change.id)
+    const { request } = change
+    const client = callerOf(open, request)
+    return client === undefined ? Effect.void : FiberMap.run(questions, request.id, put(approvals, client, request))
+  })
+}, Effect.scoped)
+
+const put = (approvals: Approvals.Approvals["Service"], client: Client, request: Approvals.ApprovalRequest) =>
+  Elicitation.isPossible(client)
+    ? Effect.flatMap(Elicitation.ask(client, request), (answer) =>
+      Option.isSome(answer)
+        ? Effect.ignore(approvals.answer(request.id, answer.value, request))
+        : approvals.giveUp(request.id))
+    : approvals.giveUp(request.id)
+
+/** The client whose call it is; of a call that a tool makes, one of the same session. */
+const callerOf = (
+  open: ReadonlyMap<string, Session>,
+  { batch, callId, process }: Approvals.ApprovalRequest
+): Client | undefined => {
+  const own = open.get(process)?.callers.get(callId)
+  if (own !== undefined) return own
+  for (const session of open.values()) {
+    if (session.process.batch === batch) return session.callers.values().next().value
+  }
+  return undefined
+}

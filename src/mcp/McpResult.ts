@@ -1,0 +1,137 @@
+/**
+ * What tools of MCP give: a list of content blocks, and their text for a model.
+ *
+ * @since 0.1.0
+ */
+import type { CallToolResult, ContentBlock } from "@modelcontextprotocol/client"
+import * as McpSchema from "effect/ai/McpSchema"
+import * as Prompt from "effect/ai/Prompt"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import * as ToolOutcome from "../ToolOutcome.ts"
+
+/**
+ * Schema of a block of content; what an MCP server may send beyond is kept.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Block = Schema.StructWithRest(Schema.Struct({ type: Schema.String }), [
+  Schema.Record(Schema.String, Schema.Unknown)
+])
+
+/**
+ * Schema of what a tool gives: blocks of content, and a value where the tool has
+ * one.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const McpResult = Schema.Struct({
+  content: Schema.Array(Block),
+  structuredContent: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown))
+})
+
+/**
+ * What a tool gives.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type McpResult = typeof McpResult.Type
+
+/**
+ * Takes what a server sent: the blocks and the value. Images, sounds and files of
+ * more than `maxChars` characters (as base64) are named and left out.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const from = ({ content, structuredContent }: CallToolResult, maxChars: number): McpResult => ({
+  content: content.map((block) => ({ ...bounded(block, maxChars) })),
+  ...structuredContent === undefined ? {} : { structuredContent: structuredContent as Record<string, unknown> }
+})
+
+/**
+ * Gives what the model is told: texts as they are, images and sounds as files,
+ * links by their address; the value as JSON where there is nothing else.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toModelOutput = ({ content, structuredContent }: McpResult): ReadonlyArray<Prompt.ToolModelOutputPart> =>
+  content.length === 0 && structuredContent !== undefined
+    ? [Prompt.textPart({ text: JSON.stringify(structuredContent) })]
+    : content.map((block) => partOf(block as ContentBlock))
+
+/**
+ * Gives the text of a result alone.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const textOf = (result: McpResult): string => Prompt.toolModelOutputToText(toModelOutput(result))
+
+/**
+ * Gives the answer to a call as MCP has it. What a tool of an MCP server gave is
+ * handed on as it is; of any other the value is `structuredContent`, where it is
+ * an object, and its text the content. An output that is too large is its preview
+ * alone; whatever did not succeed is an error that the model reads.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fromOutcome = (outcome: ToolOutcome.ToolOutcome): McpSchema.CallToolResult => {
+  const content = [{ type: "text" as const, text: ToolOutcome.text(outcome) }]
+  if (outcome._tag !== "Succeeded") return new McpSchema.CallToolResult({ content, isError: true })
+  const { output } = outcome
+  if (output._tag !== "Inline") return new McpSchema.CallToolResult({ content })
+  const handedOn = isForeign(output.value) ? decodeForeign(output.value) : Option.none()
+  if (Option.isSome(handedOn)) return handedOn.value
+  return Predicate.isObject(output.value)
+    ? new McpSchema.CallToolResult({ content, structuredContent: output.value })
+    : new McpSchema.CallToolResult({ content })
+}
+
+// Utilities
+
+const isForeign = Schema.is(McpResult)
+
+const decodeForeign = Schema.decodeUnknownOption(Schema.toCodecJson(McpSchema.CallToolResult))
+
+const text = (text: string) => Prompt.textPart({ text })
+
+const partOf = (block: ContentBlock): Prompt.ToolModelOutputPart => {
+  switch (block.type) {
+    case "text":
+      return text(block.text)
+    case "image":
+    case "audio":
+      return Prompt.filePart({ mediaType: block.mimeType, data: block.data })
+    case "resource_link":
+      return text(`[${block.name}: ${block.uri}]`)
+    case "resource":
+      return "text" in block.resource
+        ? text(block.resource.text)
+        : Prompt.filePart({
+          mediaType: block.resource.mimeType ?? "application/octet-stream",
+          fileName: block.resource.uri,
+          data: block.resource.blob
+        })
+  }
+}
+
+const bounded = (block: ContentBlock, maxChars: number): ContentBlock => {
+  const payload = block.type === "image" || block.type === "audio"
+    ? block.data
+    : block.type === "resource" && "blob" in block.resource
+    ? block.resource.blob
+    : ""
+  if (payload.length <= maxChars) return block
+  const kind = block.type === "resource" ? block.resource.mimeType ?? "file" : "mimeType" in block ? block.mimeType : ""
+  return {
+    type: "text",
+    text: `[${kind} of ${payload.length} characters as base64 was left out: more than ${maxChars}]`
+  }
+}

@@ -1,0 +1,149 @@
+/**
+ * MCP servers behind the executor, as data: how they are reached, and how far
+ * they are believed. The shape is that of the `mcpServers` of editors, with
+ * fields of ours beside it.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+
+const optional = Schema.optionalKey
+
+const Patterns = Schema.Array(Schema.NonEmptyString)
+
+const Span = Schema.String.check(
+  Schema.makeFilter(
+    (text) => Option.exists(Duration.fromInput(text as Duration.Input), (it) => Duration.toMillis(it) > 0),
+    { expected: "a duration above zero, such as \"30 seconds\"" }
+  )
+).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
+
+const Strings = Schema.Record(Schema.String, Schema.String)
+
+const shared = {
+  prefix: optional(Schema.String.check(Schema.isPattern(/^[a-zA-Z0-9_-]{0,32}$/, {
+    expected: "at most 32 of a-z A-Z 0-9 _ -"
+  }))).annotate({ description: "What the names of its tools begin with; default its own name and __" }),
+  trust: optional(Schema.Boolean).annotate({
+    description: "Whether its hints about its tools (readOnlyHint, idempotentHint) are believed; default false"
+  }),
+  readOnly: optional(Patterns).annotate({
+    description: "Its tools that change nothing, whatever it says itself, such as \"read_*\""
+  }),
+  only: optional(Patterns).annotate({ description: "Its tools that are taken; default all" }),
+  except: optional(Patterns).annotate({ description: "Its tools that are not taken" }),
+  disabled: optional(Schema.Boolean).annotate({ description: "Whether it is left out as if it were not there" }),
+  optional: optional(Schema.Boolean).annotate({
+    description: "Whether the rest starts without it where it cannot be reached; it is tried again; default false"
+  }),
+  startTimeout: optional(Span).annotate({
+    description: "How long it may take to connect and list its tools; default 30 seconds"
+  })
+}
+
+/**
+ * Schema of a server that is a program of its own, spoken to over its standard
+ * input and output.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Stdio = Schema.Struct({
+  type: optional(Schema.Literal("stdio")),
+  command: Schema.NonEmptyString,
+  args: optional(Schema.Array(Schema.String)),
+  env: optional(Strings).annotate({
+    description: "Environment variables, beside HOME, PATH and the like; nothing else of ours is handed on"
+  }),
+  cwd: optional(Schema.NonEmptyString),
+  ...shared
+})
+
+/**
+ * A server that is a program of its own.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Stdio = typeof Stdio.Type
+
+/**
+ * Schema of a server that is reached over Streamable HTTP.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Http = Schema.Struct({
+  type: optional(Schema.Literal("http")),
+  url: Schema.String.check(Schema.makeFilter(
+    (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol),
+    { expected: "an http or https URL" }
+  )),
+  headers: optional(Strings),
+  ...shared
+})
+
+/**
+ * A server that is reached over Streamable HTTP.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Http = typeof Http.Type
+
+/**
+ * Schema of servers by name. The name is the host's: tools are called after it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const McpServers = Schema.Record(
+  Schema.String.check(Schema.isPattern(/^[a-zA-Z0-9_-]{1,30}$/, { expected: "1 to 30 of a-z A-Z 0-9 _ -" })),
+  Schema.Union([Stdio, Http])
+)
+
+/**
+ * A server behind the executor.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type McpServer = Stdio | Http
+
+/**
+ * Servers by name.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type McpServers = typeof McpServers.Type
+
+/**
+ * Error of a server that cannot be reached or spoken to.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class McpServerError extends Schema.TaggedError<McpServerError>("effect-tool-executor/mcp/McpServerError")(
+  "McpServerError",
+  {
+    server: Schema.String,
+    /** `NotStarted`: its program or address; `NotAnswering`: in its time; `Protocol`: what it said; `Closed`: it is gone. */
+    reason: Schema.Literals(["NotStarted", "NotAnswering", "Protocol", "Closed"]),
+    problem: Schema.String
+  }
+) {
+  override get message(): string {
+    return `MCP server "${this.server}": ${this.problem}`
+  }
+}
+
+/**
+ * What the names of a server's tools begin with.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const prefixOf = (name: string, server: McpServer): string => server.prefix ?? `${name}__`

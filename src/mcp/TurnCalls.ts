@@ -1,0 +1,98 @@
+/**
+ * Calls of one MCP session. MCP has no turns: calls go as they come, reads side
+ * by side, a write alone. A client that knows which of them belong to one turn of
+ * its model says so in `_meta`, and they are one wave.
+ *
+ * @since 0.1.0
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type { ToolCall } from "../ToolCall.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
+
+/**
+ * Key in the `_meta` of a call that says which turn it belongs to.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const waveKey = "effect-tool-executor/wave"
+
+/**
+ * Schema of what a call says about its turn: the turn's own id, the call's place
+ * in it from 0, and how many calls it has.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Place = Schema.Struct({
+  id: Schema.String.check(Schema.isMaxLength(200)),
+  index: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
+  size: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1_000 }))
+}).check(Schema.makeFilter(({ index, size }) => index < size, { expected: "an index below the size" }))
+
+/**
+ * What a call says about its turn.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Place = typeof Place.Type
+
+/** How long a turn waits for calls that do not come. */
+const patience = "10 seconds"
+
+/**
+ * Creates what runs the calls of a session.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  process: ToolProcess
+): Effect.fn.Return<(call: ToolCall, place: Place | undefined) => Effect.Effect<ToolOutcome>, never, Scope.Scope> {
+  const scope = yield* Effect.scope
+  const inTurn = yield* process.inTurn
+  const turns = new Map<string, Turn>()
+
+  const begin = (id: string, turn: Turn): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (turns.get(id) !== turn) return Effect.void
+      turns.delete(id)
+      const places = Array.from(turn.calls.keys()).sort((a, b) => a - b)
+      return Effect.flatMap(
+        process.executeBatch(places.map((place) => turn.calls.get(place)!)),
+        ({ outcomes }) =>
+          Deferred.succeed(turn.outcomes, new Map(outcomes.map((outcome, index) => [places[index]!, outcome])))
+      )
+    })
+  const ofTurn = Effect.fnUntraced(function*(call: ToolCall, { id, index, size }: Place) {
+    let turn = turns.get(id)
+    if (turn === undefined) {
+      turn = { size, calls: new Map(), outcomes: Deferred.makeUnsafe() }
+      turns.set(id, turn)
+      yield* Effect.forkIn(Effect.andThen(Effect.sleep(patience), begin(id, turn)), scope)
+    }
+    // a place that is taken, or in a turn of another size: the client has lost count
+    if (turn.calls.has(index) || turn.size !== size) return yield* inTurn(call)
+    turn.calls.set(index, call)
+    if (turn.calls.size === size) yield* Effect.forkIn(begin(id, turn), scope, { startImmediately: true })
+    const outcomes = yield* Effect.onInterrupt(
+      Deferred.await(turn.outcomes),
+      () => process.cancelCall(call.id, "the client cancelled it")
+    )
+    return outcomes.get(index)!
+  })
+  return (call, place) => place === undefined ? inTurn(call) : ofTurn(call, place)
+})
+
+// Utilities
+
+interface Turn {
+  readonly size: number
+  readonly calls: Map<number, ToolCall>
+  readonly outcomes: Deferred.Deferred<ReadonlyMap<number, ToolOutcome>>
+}

@@ -1,0 +1,41 @@
+/**
+ * MCP on both sides of the executor: tools of MCP servers behind it, and the
+ * executor as an MCP server in front.
+ *
+ * @since 0.1.0
+ */
+
+/**
+ * The executor as an MCP server.
+ *
+ * @since 0.1.0
+ */
+export * as McpGateway from "./McpGateway.ts"
+
+/**
+ * What tools of MCP give, and its text for a model.
+ *
+ * @since 0.1.0
+ */
+export * as McpResult from "./McpResult.ts"
+
+/**
+ * MCP servers as data.
+ *
+ * @since 0.1.0
+ */
+export * as McpServers from "./McpServers.ts"
+
+/**
+ * Tools of MCP servers in the registry of an executor.
+ *
+ * @since 0.1.0
+ */
+export * as McpTools from "./McpTools.ts"
+
+/**
+ * What makes the calls of one turn one wave.
+ *
+ * @since 0.1.0
+ */
+export * as TurnCalls from "./TurnCalls.ts"
