@@ -1,30 +1,47 @@
 /**
  * Waves on the wire: calls are read from, and outcomes written back to, the
- * shape of OpenAI chat completions, of Anthropic messages, and our own.
+ * shapes of OpenAI (chat completions and the Responses API), of Anthropic
+ * messages, of MCP, of `effect/ai`, of the AI SDK, and our own.
  *
  * n calls in, n outcomes out, with the same ids and in the same order; equal
  * ids are kept. What a provider's message must look like is checked here, and
  * one `WireFormatError` says what is wrong with it. What a model wrote into the
  * arguments of a call is not: that is refused call by call, by the executor.
  *
+ * Ids are strings here. Where a shape has more than that, such as the numbers
+ * of JSON-RPC, the id of a call says it, and `write` gives back what came in.
+ *
  * @since 0.1.0
  */
+import type * as Prompt from "effect/ai/Prompt"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as ToolCall from "./ToolCall.ts"
 import type * as ToolOutcome from "./ToolOutcome.ts"
+import * as AiSdk from "./wire/AiSdk.ts"
 import * as Anthropic from "./wire/Anthropic.ts"
+import * as EffectAi from "./wire/EffectAi.ts"
+import * as Mcp from "./wire/Mcp.ts"
 import * as Native from "./wire/Native.ts"
 import * as OpenAi from "./wire/OpenAi.ts"
+import * as OpenAiResponses from "./wire/OpenAiResponses.ts"
 import * as Shape from "./wire/Shape.ts"
 
 /**
- * Schema of the name of a format.
+ * Schema of the name of a format, in the order in which `detect` tries them.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const Format = Schema.Literals(["openai", "anthropic", "native"])
+export const Format = Schema.Literals([
+  "openai",
+  "openai-responses",
+  "mcp",
+  "ai-sdk",
+  "effect-ai",
+  "anthropic",
+  "native"
+])
 
 /**
  * Name of a format.
@@ -54,6 +71,14 @@ export interface Wave {
 export interface Written {
   /** One `tool` message per outcome. */
   readonly openai: ReadonlyArray<OpenAi.ToolMessage>
+  /** One item per outcome, for the `input` of the next request. */
+  readonly "openai-responses": ReadonlyArray<OpenAiResponses.OutputItem>
+  /** One JSON-RPC response per outcome, also for a single request. */
+  readonly mcp: ReadonlyArray<Mcp.ToolResponse>
+  /** One `tool` message with a part per outcome. */
+  readonly "ai-sdk": AiSdk.ToolMessage
+  /** One `tool` message of a `Prompt`, encoded, with a part per outcome. */
+  readonly "effect-ai": Prompt.ToolMessageEncoded
   /** One `user` message with a block per outcome. */
   readonly anthropic: Anthropic.UserMessage
   /** The outcomes as plain JSON. */
@@ -70,7 +95,7 @@ export class WireFormatError extends Schema.TaggedError<WireFormatError>(
   "effect-tool-executor/WireFormat/WireFormatError"
 )("WireFormatError", {
   /** The format it was read as; `auto` when it looked like none. */
-  format: Schema.Literals(["openai", "anthropic", "native", "auto"]),
+  format: Schema.Literals([...Format.literals, "auto"]),
   /** Path from the root, such as `tool_calls[2].function.name`; empty for the whole. */
   path: Schema.String,
   /** What is wrong there, beginning with a verb. */
@@ -90,22 +115,20 @@ export class WireFormatError extends Schema.TaggedError<WireFormatError>(
  *
  * **Details**
  *
- * An empty array is `native`. A message whose content is plain text and that
- * could be either provider's is `openai`; it carries no calls either way.
+ * An empty array is `native`. A message that could be of several formats, such as
+ * plain text, carries no calls, and what is written for it is empty.
  *
  * @category reading
  * @since 0.1.0
  */
 export const detect = (input: unknown): Result.Result<Format, WireFormatError> => {
-  if (Shape.own(input, "type") !== "message" && OpenAi.looksLike(input)) return Result.succeed("openai")
-  if (Anthropic.looksLike(input)) return Result.succeed("anthropic")
-  if (Native.looksLike(input)) return Result.succeed("native")
-  return Result.fail(
+  const format = Format.literals.find((it) => shapes[it].looksLike(input))
+  return format !== undefined ? Result.succeed(format) : Result.fail(
     new WireFormatError({
       format: "auto",
       path: "",
       problem: Shape.isObject(input) || Shape.isArray(input) ? "has an unknown shape" : Shape.is(input),
-      expected: `OpenAI: ${OpenAi.expected}; Anthropic: ${Anthropic.expected}; or native: ${Native.expected}`
+      expected: Format.literals.map((it) => `${shapes[it].title}: ${shapes[it].expected}`).join("; ")
     })
   )
 }
@@ -141,7 +164,7 @@ export const read = (input: unknown, format: Format | "auto" = "auto"): Result.R
   Result.flatMap(
     format === "auto" ? detect(input) : Result.succeed(format),
     (known) =>
-      Result.mapBoth(readers[known](input), {
+      Result.mapBoth(shapes[known].read(input), {
         onSuccess: (calls): Wave => ({ format: known, calls }),
         onFailure: (mistake) => new WireFormatError({ format: known, ...mistake })
       })
@@ -194,18 +217,25 @@ export const readText = (text: string, format: Format | "auto" = "auto"): Result
  * @since 0.1.0
  */
 export const write = <F extends Format>(format: F, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Written[F] =>
-  writers[format](outcomes)
+  shapes[format].write(outcomes)
 
 // Utilities
 
-const readers: { readonly [F in Format]: (input: unknown) => Shape.Read<ReadonlyArray<ToolCall.ToolCall>> } = {
-  openai: OpenAi.read,
-  anthropic: Anthropic.read,
-  native: Native.read
+/** What a format is made of: a file in `wire/`. */
+interface WireShape<F extends Format> {
+  readonly title: string
+  readonly expected: string
+  readonly looksLike: (input: unknown) => boolean
+  readonly read: (input: unknown) => Shape.Read<ReadonlyArray<ToolCall.ToolCall>>
+  readonly write: (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>) => Written[F]
 }
 
-const writers: { readonly [F in Format]: (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>) => Written[F] } = {
-  openai: OpenAi.write,
-  anthropic: Anthropic.write,
-  native: Native.write
+const shapes: { readonly [F in Format]: WireShape<F> } = {
+  openai: OpenAi,
+  "openai-responses": OpenAiResponses,
+  mcp: Mcp,
+  "ai-sdk": AiSdk,
+  "effect-ai": EffectAi,
+  anthropic: Anthropic,
+  native: Native
 }

@@ -42,7 +42,7 @@ const input = {
     Flag.withDescription("Folder that the tools work in; default the current one. run_command is not confined to it"),
     Flag.withDefault(".")
   ),
-  format: Flag.Literals("format", ["auto", "openai", "anthropic", "native"]).pipe(
+  format: Flag.Literals("format", ["auto", ...WireFormat.Format.literals]).pipe(
     Flag.withDescription("Shape of the message and of the results; auto, the default, goes by the message"),
     Flag.withDefault("auto")
   ),

@@ -37,6 +37,14 @@ export interface UserMessage {
 }
 
 /**
+ * Name of the shape, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const title = "Anthropic"
+
+/**
  * What the reader takes, for people.
  *
  * @category constants
@@ -67,21 +75,11 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
-  if (Shape.isArray(input)) return readBlocks(input, "")
-  if (!Shape.isObject(input)) return Shape.wrong("", Shape.is(input), expected)
-  const role = Shape.own(input, "role")
-  const content = Shape.own(input, "content")
-  if (role !== undefined && role !== "assistant") return Shape.wrong("role", Shape.is(role), `"assistant"`)
-  if (Shape.isArray(Shape.own(input, "tool_calls"))) {
-    return Shape.wrong("tool_calls", "is OpenAI's way to call tools", "content blocks of type tool_use")
-  }
-  if (Shape.isArray(content)) return readBlocks(content, "content")
-  if (role === undefined) return Shape.wrong("", "is no message", expected)
-  return typeof content === "string"
-    ? Result.succeed([])
-    : Shape.wrong("content", Shape.is(content), "an array of content blocks")
-}
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  Result.flatMap(
+    Shape.content(input, expected, "content blocks of type tool_use"),
+    ({ parts, path }) => Shape.found(parts, path, readBlock)
+  )
 
 /**
  * Writes one `user` message with one `tool_result` block per outcome.
@@ -92,27 +90,18 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMessage => ({
   role: "user",
   content: outcomes.map((outcome): ToolResultBlock => {
-    const content = Shape.wellFormed(ToolOutcome.text(outcome))
-    const block = { type: "tool_result" as const, tool_use_id: outcome.callId, content }
-    if (!ToolOutcome.isError(outcome)) return block
-    // the provider refuses an error without content
-    return { ...block, content: content === "" ? "The tool failed." : content, is_error: true }
+    const block = { type: "tool_result" as const, tool_use_id: outcome.callId, content: Shape.answer(outcome) }
+    return ToolOutcome.isError(outcome) ? { ...block, is_error: true } : block
   })
 })
 
 // Utilities
 
-const readBlocks = (blocks: ReadonlyArray<unknown>, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
-  Result.map(Shape.entries(blocks, path, readBlock), (calls) => calls.filter((call) => call !== undefined))
-
 const readBlock = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
   Result.gen(function*() {
     const block = yield* Shape.object(entry, path, "a content block")
     const type = yield* Shape.string(block, "type", path, "the type of the block")
-    if (type === "function" || type === "function_call" || type === "custom") {
-      return yield* Shape.wrong(path, "is a tool call in OpenAI's shape", "a content block of type tool_use")
-    }
-    if (type !== "tool_use") return undefined
+    if (type !== "tool_use") return yield* Shape.passOver(block, path, "a content block of type tool_use")
     const id = yield* Shape.string(block, "id", path)
     const name = yield* Shape.string(block, "name", path)
     const params = Shape.own(block, "input")

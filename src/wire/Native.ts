@@ -10,6 +10,14 @@ import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 
 /**
+ * Name of the shape, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const title = "native"
+
+/**
  * What the reader takes, for people.
  *
  * @category constants

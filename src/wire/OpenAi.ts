@@ -1,14 +1,14 @@
 /**
  * The shape of OpenAI chat completions, which many servers copy.
  *
- * Only whole messages are read: neither chunks of a stream nor items of the
- * Responses API.
+ * Only whole messages are read, no chunks of a stream. The items of the
+ * Responses API are in `OpenAiResponses`.
  *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../ToolCall.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
 
 /**
@@ -22,6 +22,14 @@ export interface ToolMessage {
   readonly tool_call_id: string
   readonly content: string
 }
+
+/**
+ * Name of the shape, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const title = "OpenAI"
 
 /**
  * What the reader takes, for people.
@@ -42,10 +50,12 @@ export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.some((entry) =>
       Shape.isObject(Shape.own(entry, "function")) || Shape.own(entry, "type") === "function" ||
-      Shape.own(entry, "type") === "custom"
+      Shape.isObject(Shape.own(entry, "custom"))
     )
-    : Shape.own(input, "choices") !== undefined || (Shape.own(input, "tool_calls") ?? null) !== null ||
+    : Shape.own(input, "type") !== "message" && (
+      Shape.own(input, "choices") !== undefined || (Shape.own(input, "tool_calls") ?? null) !== null ||
       (Shape.own(input, "role") === "assistant" && !Shape.isArray(Shape.own(input, "content")))
+    )
 
 /**
  * Reads the calls of a message.
@@ -70,7 +80,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Readonl
   outcomes.map((outcome) => ({
     role: "tool",
     tool_call_id: outcome.callId,
-    content: Shape.wellFormed(ToolOutcome.text(outcome))
+    content: Shape.answer(outcome)
   }))
 
 // Utilities
@@ -98,29 +108,33 @@ const readChoices = (choices: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCa
   })
 }
 
-const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
-  const role = Shape.own(message, "role")
-  const calls = Shape.own(message, "tool_calls")
-  // some servers leave the role out
-  if (role !== undefined && role !== "assistant") {
-    return Shape.wrong(Shape.at(path, "role"), Shape.is(role), `"assistant"`)
-  }
-  if (Shape.isArray(calls)) return Shape.entries(calls, Shape.at(path, "tool_calls"), readCall)
-  if (calls !== undefined && calls !== null) {
-    return Shape.wrong(Shape.at(path, "tool_calls"), Shape.is(calls), "an array of tool calls")
-  }
-  if (Shape.isObject(Shape.own(message, "function_call"))) {
-    return Shape.wrong(Shape.at(path, "function_call"), "has no id to answer to", "tool_calls, which replaced it")
-  }
-  const content = Shape.own(message, "content")
-  const foreign = Shape.isArray(content) ? content.findIndex((it) => Shape.own(it, "type") === "tool_use") : -1
-  if (foreign !== -1) {
-    return Shape.wrong(Shape.at(path, `content[${foreign}]`), "is a tool call in Anthropic's shape", "tool_calls")
-  }
-  return role === undefined && path === ""
-    ? Shape.wrong("", "is neither a message nor a completion", expected)
-    : Result.succeed([])
-}
+const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  Result.gen(function*() {
+    const role = Shape.own(message, "role")
+    const content = Shape.own(message, "content")
+    const calls = Shape.own(message, "tool_calls")
+    // some servers leave the role out
+    if (role !== undefined && role !== "assistant") {
+      return yield* Shape.wrong(Shape.at(path, "role"), Shape.is(role), `"assistant"`)
+    }
+    if (Shape.isArray(content)) {
+      yield* Shape.entries(content, Shape.at(path, "content"), (part, at) => Shape.passOver(part, at, "tool_calls"))
+    }
+    if (Shape.isArray(calls)) return yield* Shape.entries(calls, Shape.at(path, "tool_calls"), readCall)
+    if (calls !== undefined && calls !== null) {
+      return yield* Shape.wrong(Shape.at(path, "tool_calls"), Shape.is(calls), "an array of tool calls")
+    }
+    if (Shape.isObject(Shape.own(message, "function_call"))) {
+      return yield* Shape.wrong(
+        Shape.at(path, "function_call"),
+        "has no id to answer to",
+        "tool_calls, which replaced it"
+      )
+    }
+    return role === undefined && path === ""
+      ? yield* Shape.wrong("", "is neither a message nor a completion", expected)
+      : []
+  })
 
 const readCall = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
   Result.gen(function*() {

@@ -3,6 +3,8 @@
  *
  * @since 0.1.0
  */
+import type * as Schema from "effect/Schema"
+import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
 
 /** Levels below this one are cut off, before the stack ends. */
@@ -23,6 +25,17 @@ const deepest = 200
  * @since 0.1.0
  */
 export const from = (value: unknown): unknown => plain(value, [], false) ?? null
+
+/**
+ * Gives the value of a success, where the model is shown all of it.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const inline = (outcome: ToolOutcome.ToolOutcome): Schema.Json | undefined =>
+  outcome._tag === "Succeeded" && outcome.output._tag === "Inline" && outcome.output.value !== undefined
+    ? from(outcome.output.value) as Schema.Json
+    : undefined
 
 // Utilities
 

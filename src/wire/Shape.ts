@@ -1,11 +1,12 @@
 /**
- * What the readers of all formats share: looking into untrusted JSON, and
- * saying in a bounded text what was found there.
+ * What all formats share: looking into untrusted JSON, saying in a bounded text
+ * what was found there, and the text that answers a call.
  *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../ToolCall.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
 
 /**
  * What is wrong with a message: where, what, and what would be right.
@@ -153,6 +154,106 @@ export const entries = <A>(
 }
 
 /**
+ * Reads the entries of an array and leaves out those that are passed over.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const found = <A>(
+  array: ReadonlyArray<unknown>,
+  path: string,
+  read: (entry: unknown, path: string, index: number) => Read<A | undefined>
+): Read<ReadonlyArray<A>> =>
+  Result.map(entries(array, path, read), (all) => all.filter((it): it is A & {} => it !== undefined))
+
+/**
+ * Passes over an entry that is no call, and refuses one that is a call in
+ * another shape: it would be lost without a word.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const passOver = (entry: unknown, path: string, expected: string): Read<undefined> => {
+  const type = own(entry, "type")
+  const whose = isObject(own(entry, "function")) || isObject(own(entry, "custom"))
+    ? "OpenAI"
+    : callTypes.find(([known]) => known === type)?.[1]
+  return whose === undefined
+    ? Result.succeed(undefined)
+    : wrong(path, `is a tool call in the shape of ${whose}`, expected)
+}
+
+/**
+ * The problem with `tool_calls` beside parts.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const openAiWay = "is OpenAI's way to call tools"
+
+/**
+ * Gives the parts of an assistant message, or of a bare array of them, and the
+ * path to them; none for a message that is plain text.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const content = (
+  input: unknown,
+  expected: string,
+  call: string
+): Read<{ readonly parts: ReadonlyArray<unknown>; readonly path: string }> => {
+  if (isArray(input)) return Result.succeed({ parts: input, path: "" })
+  if (!isObject(input)) return wrong("", is(input), expected)
+  const role = own(input, "role")
+  const parts = own(input, "content")
+  if (role !== undefined && role !== "assistant") return wrong("role", is(role), `"assistant"`)
+  if (isArray(own(input, "tool_calls"))) return wrong("tool_calls", openAiWay, call)
+  if (isArray(parts)) return Result.succeed({ parts, path: "content" })
+  if (role === undefined) return wrong("", "is no message", expected)
+  return typeof parts === "string"
+    ? Result.succeed({ parts: [], path: "content" })
+    : wrong("content", is(parts), `an array with ${call}`)
+}
+
+/**
+ * The answer to a call, by the id of the call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Answer {
+  readonly answers: unknown
+}
+
+/**
+ * Gives the calls that no later entry answers, in their order. Where ids are
+ * equal, an answer is for the first call that has none.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const unanswered = (
+  conversation: ReadonlyArray<ToolCall.ToolCall | Answer>
+): ReadonlyArray<ToolCall.ToolCall> => {
+  const open = new Map<unknown, Array<ToolCall.ToolCall>>()
+  const answered = new Set<ToolCall.ToolCall>()
+  const calls: Array<ToolCall.ToolCall> = []
+  for (const entry of conversation) {
+    if ("answers" in entry) {
+      const call = open.get(entry.answers)?.shift()
+      if (call !== undefined) answered.add(call)
+    } else {
+      calls.push(entry)
+      const equal = open.get(entry.id)
+      if (equal === undefined) open.set(entry.id, [entry])
+      else equal.push(entry)
+    }
+  }
+  return calls.filter((call) => !answered.has(call))
+}
+
+/**
  * Reads the arguments of a call: text is parsed, anything else is taken as it is.
  *
  * **Details**
@@ -165,3 +266,25 @@ export const entries = <A>(
  */
 export const call = (id: string, name: string, params: unknown): ToolCall.ToolCall =>
   typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
+
+/**
+ * Gives the text that answers a call: lone surrogates are replaced, and an error
+ * is never without a text, which some providers refuse.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const answer = (outcome: ToolOutcome.ToolOutcome): string => {
+  const text = wellFormed(ToolOutcome.text(outcome))
+  return text === "" && ToolOutcome.isError(outcome) ? "The tool failed." : text
+}
+
+// Utilities
+
+const callTypes: ReadonlyArray<readonly [type: string, whose: string]> = [
+  ["function", "OpenAI"],
+  ["function_call", "the Responses API"],
+  ["custom_tool_call", "the Responses API"],
+  ["tool_use", "Anthropic"],
+  ["tool-call", "effect/ai and the AI SDK"]
+]

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import { answersIn, asking, formats } from "../support/wire.ts"
 import { folder, openai, run } from "./harness.ts"
 
 const two = openai(["c1", "read_file", { path: "a.txt" }], ["c2", "read_file", { path: "b.txt" }])
@@ -50,6 +51,28 @@ describe("tool-executor run", () => {
       assert.strictEqual(outcome?.["_tag"], "Succeeded")
       assert.strictEqual(outcome?.["callId"], "n")
     }))
+
+  for (const format of formats) {
+    it.live(`answers each call of a message in the shape of ${format}, which it is told or finds out`, () =>
+      Effect.gen(function*() {
+        const wanted = [
+          { id: "c1", name: "read_file", params: { path: "a.txt" }, ok: true },
+          { id: "c2", name: "nope", params: {}, ok: false }
+        ]
+        for (const [index, message] of asking[format](wanted).entries()) {
+          const { file, root } = yield* folder({ "a.txt": "alpha", "message.json": message })
+          const how = index === 0 ? ["--format", format] : []
+          const { code, stderr, stdout } = yield* run(["run", file("message.json"), "--root", root, ...how])
+          assert.strictEqual(code, 1, stderr)
+          assert.deepStrictEqual(
+            answersIn[format](JSON.parse(stdout) as never),
+            wanted.map((it) => [it.id, format.startsWith("openai") ? "unknown" : !it.ok])
+          )
+          assert.include(stdout, "alpha")
+          assert.include(stdout, format === "native" ? "ToolNotFound" : "There is no tool")
+        }
+      }))
+  }
 
   it.live("answers a message without calls with nothing, and says so", () =>
     Effect.gen(function*() {

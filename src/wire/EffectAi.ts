@@ -1,0 +1,85 @@
+/**
+ * The shape of `effect/ai`: parts of responses and prompts, encoded as JSON.
+ *
+ * @since 0.1.0
+ */
+import type * as Prompt from "effect/ai/Prompt"
+import type * as ToolCall from "../ToolCall.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Parts from "./Parts.ts"
+import * as PlainJson from "./PlainJson.ts"
+import * as Shape from "./Shape.ts"
+
+/**
+ * Name of the shape, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const title = "effect/ai"
+
+/**
+ * What the reader takes, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const expected = "a prompt, a response or an assistant message with content, or an array of parts"
+
+const keys: Parts.Keys = { id: "id", name: "name", params: "params" }
+
+/**
+ * Tells whether the input, which is not the AI SDK's, can only be meant to be of this shape.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const looksLike = (input: unknown): boolean =>
+  Parts.someCall(input, keys) ||
+  (Shape.own(input, "role") === undefined && Shape.isArray(Shape.own(input, "content")))
+
+/**
+ * Reads the calls that have no result yet.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => Parts.read(input, keys, expected)
+
+/**
+ * Writes one `tool` message with one `tool-result` part per outcome.
+ *
+ * **Details**
+ *
+ * `result` is the value itself, where the model is shown all of it, or the
+ * failure of the handler; of a call that did not come to its own end it says
+ * why, as `effect/ai` does. `modelOutput` has the text that the model is told.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Prompt.ToolMessageEncoded => ({
+  role: "tool",
+  content: outcomes.map((outcome): Prompt.ToolResultPartEncoded => {
+    const text = Shape.answer(outcome)
+    return {
+      type: "tool-result",
+      id: outcome.callId,
+      name: outcome.tool,
+      isFailure: ToolOutcome.isError(outcome),
+      result: resultOf(outcome, text),
+      // providers refuse parts without text
+      ...(text === "" ? {} : { modelOutput: [{ type: "text", text }] })
+    }
+  })
+})
+
+// Utilities
+
+const resultOf = (outcome: ToolOutcome.ToolOutcome, text: string): unknown => {
+  const value = PlainJson.inline(outcome)
+  if (outcome._tag === "Succeeded") return value === undefined ? text : value
+  return outcome._tag === "Failed" && outcome.origin === "handler"
+    ? PlainJson.from(outcome.error)
+    : { type: outcome._tag === "Denied" ? "execution-denied" : "execution-interrupted", reason: text }
+}

@@ -1,0 +1,129 @@
+/**
+ * The shape of MCP: `tools/call` requests and their results, as JSON-RPC.
+ *
+ * Only requests for tools are read; the rest of the protocol is a server's.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import type * as ToolCall from "../ToolCall.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as PlainJson from "./PlainJson.ts"
+import * as Shape from "./Shape.ts"
+
+/**
+ * One answer of a tool. A refusal is an answer too, so that the model reads it,
+ * and no error of the protocol.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolResponse {
+  readonly jsonrpc: "2.0"
+  /** The id of the request, of the type that it came in with. */
+  readonly id: string | number
+  readonly result: {
+    readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string }>
+    /** Only there when it is an error. */
+    readonly isError?: true
+    /** The output, where it is an object and the model is shown all of it. */
+    readonly structuredContent?: Shape.JsonObject
+  }
+}
+
+/**
+ * Name of the shape, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const title = "MCP"
+
+/**
+ * What the reader takes, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const expected = "a JSON-RPC request tools/call, or an array of them"
+
+/**
+ * Tells whether the input can only be meant to be of this shape.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const looksLike = (input: unknown): boolean =>
+  Shape.isArray(input)
+    ? input.some((entry) => Shape.own(entry, "jsonrpc") !== undefined)
+    : Shape.own(input, "jsonrpc") !== undefined
+
+/**
+ * Reads the calls of a request, or of a batch of them.
+ *
+ * **Details**
+ *
+ * An id that is a string stays as it is, one that is a number becomes its
+ * digits; a string that would read as a number, such as `"1"`, keeps its quotes.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  Shape.isArray(input)
+    ? Shape.entries(input, "", readRequest)
+    : Result.map(readRequest(input, ""), (call) => [call])
+
+/**
+ * Writes one response per outcome, as an array also for a single request.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ReadonlyArray<ToolResponse> =>
+  outcomes.map((outcome) => {
+    const value = PlainJson.inline(outcome)
+    return {
+      jsonrpc: "2.0",
+      id: requestId(outcome.callId),
+      result: {
+        content: [{ type: "text", text: Shape.answer(outcome) }],
+        ...(ToolOutcome.isError(outcome) ? { isError: true } : {}),
+        ...(Shape.isObject(value) ? { structuredContent: value } : {})
+      }
+    }
+  })
+
+// Utilities
+
+const readRequest = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
+  Result.gen(function*() {
+    const request = yield* Shape.object(entry, path, "a JSON-RPC request tools/call")
+    const version = Shape.own(request, "jsonrpc")
+    if (version !== "2.0") return yield* Shape.wrong(Shape.at(path, "jsonrpc"), Shape.is(version), `"2.0"`)
+    const method = Shape.own(request, "method")
+    if (method !== "tools/call") {
+      return yield* Shape.wrong(Shape.at(path, "method"), Shape.is(method), `"tools/call"`)
+    }
+    const id = Shape.own(request, "id")
+    if (typeof id !== "string" && !(typeof id === "number" && Number.isFinite(id))) {
+      const problem = id === undefined ? "is missing, and a notification has no answer" : Shape.is(id)
+      return yield* Shape.wrong(Shape.at(path, "id"), problem, "a string or a number")
+    }
+    const at = Shape.at(path, "params")
+    const params = yield* Shape.object(Shape.own(request, "params"), at, "an object with name and arguments")
+    const name = yield* Shape.string(params, "name", at)
+    return Shape.call(callId(id), name, Shape.own(params, "arguments"))
+  })
+
+/** Our ids are strings: one that would not come back as it is becomes JSON. */
+const callId = (id: string | number): string => requestId(String(id)) === id ? String(id) : JSON.stringify(id)
+
+const requestId = (id: string): string | number => {
+  try {
+    const parsed: unknown = JSON.parse(id)
+    return typeof parsed === "string" || typeof parsed === "number" ? parsed : id
+  } catch {
+    return id
+  }
+}
