@@ -116,15 +116,17 @@ export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
     yield* handlers.replace(registry)
   })
 
-  const connected = yield* Effect.forEach(
-    remotes,
-    Effect.fnUntraced(function*(remote) {
-      const connected = Deferred.makeUnsafe<void, McpServers.McpServerError>()
-      yield* Effect.forkScoped(keep(remote, connected, (listed) => take(remote, listed)))
-      return connected
+  // one fiber for all, so that they are ended side by side
+  yield* Effect.forkScoped(
+    Effect.forEach(remotes, (remote) => keep(remote, (listed) => take(remote, listed)), {
+      concurrency: "unbounded",
+      discard: true
     })
   )
-  yield* Effect.forEach(connected, Deferred.await, { concurrency: "unbounded", discard: true })
+  yield* Effect.forEach(remotes, ({ connected }) => Deferred.await(connected), {
+    concurrency: "unbounded",
+    discard: true
+  })
   const { taken } = merged()
   if (taken.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems: taken })
   return handlers
@@ -160,6 +162,8 @@ class Remote {
   connection: McpConnection.McpConnection | undefined
   /** What it had last; stays while it is gone. */
   tools: ToolHandlers.Registry = new Map()
+  /** Done once it has been connected, or is known to be worth no waiting. */
+  readonly connected = Deferred.makeUnsafe<void, McpServers.McpServerError>()
 
   constructor(name: string, server: McpServers.McpServer) {
     this.name = name
@@ -174,7 +178,6 @@ const again = Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("3
 /** Stays connected to a server, and follows its list of tools. */
 const keep = (
   remote: Remote,
-  connected: Deferred.Deferred<void, McpServers.McpServerError>,
   take: (listed: ReadonlyArray<ForeignTool>) => Effect.Effect<void>
 ): Effect.Effect<never> => {
   // fails while it cannot connect; ends when a connection is gone
@@ -195,7 +198,7 @@ const keep = (
           remote.connection = undefined
         })
     )
-    yield* Deferred.succeed(connected, undefined)
+    yield* Deferred.succeed(remote.connected, undefined)
     const follow = Effect.forever(
       Effect.flatMap(Effect.andThen(Queue.take(changes), connection.listTools), take)
     )
@@ -205,12 +208,12 @@ const keep = (
   }).pipe(
     Effect.scoped,
     Effect.tapError((error) =>
-      remote.server.optional === true || Deferred.isDoneUnsafe(connected)
+      remote.server.optional === true || Deferred.isDoneUnsafe(remote.connected)
         ? Effect.andThen(
           Effect.logWarning(`${error.message}; trying again`),
-          Deferred.succeed(connected, undefined)
+          Deferred.succeed(remote.connected, undefined)
         )
-        : Deferred.fail(connected, error)
+        : Deferred.fail(remote.connected, error)
     )
   )
   return session.pipe(Effect.retry(again), Effect.orDie, Effect.andThen(Effect.sleep("1 second")), Effect.forever)

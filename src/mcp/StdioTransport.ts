@@ -28,8 +28,8 @@ export interface StdioTransport {
   readonly ended: Effect.Effect<string>
 }
 
-/** Time that a server has to end by itself once its input is closed, and once it is told to. */
-const grace = Duration.seconds(2)
+/** Time that a server has to end by itself once its input is closed, and again once it is told to. */
+const grace = Duration.seconds(1)
 
 /** Characters of standard error that are kept. */
 const keptChars = 2_000
