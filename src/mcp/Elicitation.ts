@@ -36,14 +36,15 @@ export const ask = (
 ): Effect.Effect<Option.Option<Answer>> =>
   Effect.gen(function*() {
     const { elicit } = yield* client.getClient
-    const result = yield* elicit(
-      new McpSchema.ElicitRequestFormParams({
-        mode: "form",
-        message: describe(request),
-        requestedSchema: formOf(request)
-      })
-    )
-    return result.action === "accept" ? answerOf(result.content) : Option.some<Answer>({ _tag: "Deny" })
+    let message = describe(request)
+    while (true) {
+      const form = { mode: "form" as const, message, requestedSchema: formOf(request) }
+      const result = yield* elicit(new McpSchema.ElicitRequestFormParams(form))
+      if (result.action !== "accept") return Option.some<Answer>({ _tag: "Deny" })
+      const answer = answerOf(result.content)
+      if (answer !== "NotJson") return answer
+      message = `The other arguments are not JSON. Mend them, or leave them empty.\n\n${describe(request)}`
+    }
   }).pipe(
     Effect.scoped,
     Effect.catchCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.succeedNone)
@@ -81,7 +82,7 @@ const decisions = {
 } as const
 
 /** What can be said to a request, as the form of MCP has it: a list of texts. */
-const formOf = ({ remember }: ApprovalRequest) => ({
+const formOf = ({ isRunning, remember }: ApprovalRequest) => ({
   type: "object" as const,
   properties: {
     decision: {
@@ -89,29 +90,45 @@ const formOf = ({ remember }: ApprovalRequest) => ({
       title: "Decision",
       enum: remember === "call" ? [decisions.once, decisions.deny] : Object.values(decisions)
     },
-    reason: { type: "string" as const, title: "Reason", description: "Told to the model when it is denied" }
+    reason: { type: "string" as const, title: "Reason", description: "Told to the model when it is denied" },
+    ...isRunning ? {} : {
+      arguments: {
+        type: "string" as const,
+        title: "Other arguments",
+        description: "As JSON: the call runs once, with these instead"
+      }
+    }
   },
   required: ["decision"]
 })
 
 const Content = Schema.Struct({
   decision: Schema.Literals(Object.values(decisions)),
-  reason: Schema.optionalKey(Schema.String)
+  reason: Schema.optionalKey(Schema.String),
+  arguments: Schema.optionalKey(Schema.String)
 })
 
-const answerOf = (content: unknown): Option.Option<Answer> =>
-  Option.map(Schema.decodeUnknownOption(Content)(content), ({ decision, reason = "" }): Answer => {
-    switch (decision) {
-      case decisions.once:
-        return { _tag: "ApproveOnce" }
-      case decisions.hour:
-        return { _tag: "ApproveForDuration", duration: "1 hour" }
-      case decisions.scope:
-        return { _tag: "ApproveForScope" }
-      case decisions.deny:
-        return reason.trim() === "" ? { _tag: "Deny" } : { _tag: "Deny", reason: reason.trim() }
-    }
-  })
+const parseJson = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Json))
+
+const answerOf = (content: unknown): Option.Option<Answer> | "NotJson" => {
+  const given = Schema.decodeUnknownOption(Content)(content)
+  if (Option.isNone(given)) return Option.none()
+  const { arguments: edited = "", decision, reason = "" } = given.value
+  if (decision === decisions.deny) {
+    return Option.some(reason.trim() === "" ? { _tag: "Deny" } : { _tag: "Deny", reason: reason.trim() })
+  }
+  if (edited.trim() !== "") {
+    const params = parseJson(edited)
+    return Option.isNone(params) ? "NotJson" : Option.some({ _tag: "ApproveOnce", params: params.value })
+  }
+  return Option.some(
+    decision === decisions.once
+      ? { _tag: "ApproveOnce" }
+      : decision === decisions.hour
+      ? { _tag: "ApproveForDuration", duration: "1 hour" }
+      : { _tag: "ApproveForScope" }
+  )
+}
 
 const json = (value: unknown): string => {
   try {

@@ -115,7 +115,7 @@ type Client = McpSchema.McpServerClient["Service"]
 
 interface Session {
   readonly process: ToolProcess
-  readonly run: Effect.Success<ReturnType<typeof TurnCalls.make>>
+  readonly run: TurnCalls.Run
   /** Who asked for the calls that have no outcome yet. */
   readonly callers: Map<string, Client>
   lastId: number

@@ -5,6 +5,7 @@
  *
  * @since 0.1.0
  */
+import { InvalidParams } from "effect/ai/McpSchema"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -46,6 +47,15 @@ export type Place = typeof Place.Type
 const patience = "10 seconds"
 
 /**
+ * Runs a call: in its turn, if it says which. Fails where its place is taken, or
+ * the turn has another size.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<ToolOutcome, InvalidParams>
+
+/**
  * Creates what runs the calls of a session.
  *
  * @category constructors
@@ -53,7 +63,7 @@ const patience = "10 seconds"
  */
 export const make = Effect.fnUntraced(function*(
   process: ToolProcess
-): Effect.fn.Return<(call: ToolCall, place: Place | undefined) => Effect.Effect<ToolOutcome>, never, Scope.Scope> {
+): Effect.fn.Return<Run, never, Scope.Scope> {
   const scope = yield* Effect.scope
   const inTurn = yield* process.inTurn
   const turns = new Map<string, Turn>()
@@ -69,21 +79,33 @@ export const make = Effect.fnUntraced(function*(
           Deferred.succeed(turn.outcomes, new Map(outcomes.map((outcome, index) => [places[index]!, outcome])))
       )
     })
-  const ofTurn = Effect.fnUntraced(function*(call: ToolCall, { id, index, size }: Place) {
+  const beginIfWhole = (id: string, turn: Turn) =>
+    turn.calls.size + turn.cancelled < turn.size
+      ? Effect.void
+      : Effect.forkIn(begin(id, turn), scope, { startImmediately: true })
+  const cancel = (call: ToolCall, { id, index }: Place, turn: Turn) =>
+    Effect.suspend((): Effect.Effect<unknown> => {
+      if (turns.get(id) !== turn) return process.cancelCall(call.id, "the client cancelled it")
+      // before its turn has begun: it is not one of it
+      turn.calls.delete(index)
+      turn.cancelled++
+      return beginIfWhole(id, turn)
+    })
+  const ofTurn = Effect.fnUntraced(function*(call: ToolCall, place: Place) {
+    const { id, index, size } = place
     let turn = turns.get(id)
     if (turn === undefined) {
-      turn = { size, calls: new Map(), outcomes: Deferred.makeUnsafe() }
+      turn = { size, calls: new Map(), cancelled: 0, outcomes: Deferred.makeUnsafe() }
       turns.set(id, turn)
       yield* Effect.forkIn(Effect.andThen(Effect.sleep(patience), begin(id, turn)), scope)
     }
-    // a place that is taken, or in a turn of another size: the client has lost count
-    if (turn.calls.has(index) || turn.size !== size) return yield* inTurn(call)
+    if (turn.calls.has(index) || turn.size !== size) {
+      const problem = turn.size === size ? `has its call ${index} already` : `has ${turn.size} calls, not ${size}`
+      return yield* Effect.fail(new InvalidParams({ message: `_meta["${waveKey}"]: the turn ${problem}` }))
+    }
     turn.calls.set(index, call)
-    if (turn.calls.size === size) yield* Effect.forkIn(begin(id, turn), scope, { startImmediately: true })
-    const outcomes = yield* Effect.onInterrupt(
-      Deferred.await(turn.outcomes),
-      () => process.cancelCall(call.id, "the client cancelled it")
-    )
+    yield* beginIfWhole(id, turn)
+    const outcomes = yield* Effect.onInterrupt(Deferred.await(turn.outcomes), () => cancel(call, place, turn))
     return outcomes.get(index)!
   })
   return (call, place) => place === undefined ? inTurn(call) : ofTurn(call, place)
@@ -94,5 +116,7 @@ export const make = Effect.fnUntraced(function*(
 interface Turn {
   readonly size: number
   readonly calls: Map<number, ToolCall>
+  /** Calls that were cancelled before it began. */
+  cancelled: number
   readonly outcomes: Deferred.Deferred<ReadonlyMap<number, ToolOutcome>>
 }

@@ -83,41 +83,128 @@ export interface Report {
  * @category running
  * @since 0.1.0
  */
-export const run = (scenario: Scenario): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> =>
-  VirtualTime.run(playAll(scenario))
+export const run = (
+  scenario: Scenario,
+  way: Way = directly
+): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> => VirtualTime.run(playAll(scenario, way))
+
+/**
+ * How a scenario gets at an executor: how its waves are run, and who answers what
+ * is asked.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Way {
+  /** Begins to use a process, which its waves are run in. */
+  readonly enter: (stage: {
+    readonly executor: ToolExecutor["Service"]
+    readonly process: ToolProcess
+    readonly people: People | undefined
+  }) => Effect.Effect<Entered, never, Scope.Scope>
+  /** Answers as long as the scope is open. Default: by the requests' ids, at once when their time has come. */
+  readonly answer?: ((people: People) => Effect.Effect<void, never, Scope.Scope>) | undefined
+}
+
+/**
+ * Who answers what is asked, as the script says.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface People {
+  readonly approvals: Approvals.Approvals["Service"]
+  /** The answer to the next question about a tool, once its time has come; nobody else gets it. */
+  readonly next: (tool: string) => Effect.Effect<Approvals.Answer>
+}
+
+/**
+ * A process whose waves can be run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Entered {
+  /** Runs a wave and gives everything that happened, `ToolsEnd` last. */
+  readonly play: (calls: NonNullable<Step["wave"]>) => Effect.Effect<ReadonlyArray<ToolEvent>>
+  readonly cancelCall: (id: string) => Effect.Effect<void>
+}
+
+/**
+ * By the executor's own methods.
+ *
+ * @category ways
+ * @since 0.1.0
+ */
+export const directly: Way = {
+  enter: ({ process }) =>
+    Effect.succeed({
+      play: (calls) =>
+        Stream.runCollect(process.stream(calls.map(({ id, name, params }) =>
+          typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
+        ))),
+      cancelCall: (id) =>
+        process.cancelCall(id, "the user stopped it")
+    })
+}
 
 // Utilities
 
-const playAll = Effect.fnUntraced(function*(scenario: Scenario) {
+const playAll = Effect.fnUntraced(function*(scenario: Scenario, way: Way) {
   const tools = ScriptedTools.make(scenario.tools)
   const options = optionsOf(scenario)
   const scope = yield* Scope.make()
   const people = yield* peopleOf(scenario, scope)
-  const layer = LocalExecutor.layer(tools.toolkit, options).pipe(Layer.provide(tools.handlers), Layer.provide(people))
+  if (people !== undefined) yield* Scope.provide((way.answer ?? answerById)(people), scope)
+  const layer = LocalExecutor.layer(tools.toolkit, options).pipe(
+    Layer.provide(tools.handlers),
+    Layer.provide(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
+  )
   const context = yield* Layer.buildWithScope(layer, scope)
-  const stage = new Stage(Context.get(context, ToolExecutor), scope, classesOf(scenario))
+  const stage = new Stage(
+    Context.get(context, ToolExecutor),
+    scope,
+    classesOf(scenario),
+    (executor, process) => Scope.provide(way.enter({ executor, process, people }), scope)
+  )
   for (const [index, step] of scenario.script.entries()) yield* perform(stage, step, index)
   yield* Scope.close(scope, Exit.void)
   const { differences, waves } = stage
   return { name: scenario.name, rules: options.rules ?? [], waves, differences }
 })
 
-/** Who answers what is asked, as the script says; nobody if there are no answers to give. */
+/** Who answers; nobody if there are no answers to give. */
 const peopleOf = Effect.fnUntraced(function*({ answers = [], config }: Scenario, scope: Scope.Scope) {
-  if (answers === null) return Layer.empty
+  if (answers === null) return undefined
   const timeout = config?.permissionTimeout as Duration.Input | undefined
   const approvals = yield* Scope.provide(Approvals.make({ timeout }), scope)
   const left = [...answers]
-  const answer = Stream.runForEach(approvals.changes, (change) => {
-    const index = change._tag === "Asked" ? left.findIndex((it) => it.tool === change.request.tool) : -1
-    if (change._tag !== "Asked" || index === -1) return Effect.void
-    const [next] = left.splice(index, 1)
-    const say = Effect.ignore(approvals.answer(change.request.id, next!.answer as Approvals.Answer))
-    return Effect.forkIn(Effect.andThen(Effect.sleep((next!.after ?? 0) as Duration.Input), say), scope)
-  })
-  yield* Effect.forkIn(answer, scope, { startImmediately: true })
-  return Layer.succeed(Approvals.Approvals, approvals)
+  const people: People = {
+    approvals,
+    next: (tool) =>
+      Effect.suspend(() => {
+        const index = left.findIndex((it) => it.tool === tool)
+        if (index === -1) return Effect.never
+        const [next] = left.splice(index, 1)
+        return Effect.as(Effect.sleep((next!.after ?? 0) as Duration.Input), next!.answer as Approvals.Answer)
+      })
+  }
+  return people
 })
+
+const answerById = ({ approvals, next }: People) =>
+  approvals.changes.pipe(
+    Stream.runForEach((change) =>
+      change._tag === "Asked"
+        ? Effect.forkScoped(
+          Effect.flatMap(next(change.request.tool), (answer) =>
+            Effect.ignore(approvals.answer(change.request.id, answer))),
+          { startImmediately: true }
+        )
+        : Effect.void
+    ),
+    Effect.forkScoped({ startImmediately: true })
+  )
 
 /** What the steps of a script work on. */
 class Stage {
@@ -127,19 +214,30 @@ class Stage {
   readonly waves: Array<WaveReport> = []
   readonly differences: Array<Comparison.Difference> = []
   readonly batches = new Map<string, Batch>()
+  readonly enter: (executor: ToolExecutor["Service"], process: ToolProcess) => Effect.Effect<Entered>
   process: ToolProcess | undefined
+  /** How the waves of the process are run. */
+  entered: Entered | undefined
   /** What is to happen during the wave that follows. */
-  pending: Array<{ readonly at: string | undefined; readonly run: (process: ToolProcess) => Effect.Effect<void> }> = []
+  pending: Array<
+    { readonly at: string | undefined; readonly run: (process: ToolProcess, entered: Entered) => Effect.Effect<void> }
+  > = []
 
-  constructor(executor: ToolExecutor["Service"], scope: Scope.Scope, classes: ReadonlyMap<string, string>) {
+  constructor(
+    executor: ToolExecutor["Service"],
+    scope: Scope.Scope,
+    classes: ReadonlyMap<string, string>,
+    enter: Stage["enter"]
+  ) {
     this.executor = executor
     this.scope = scope
     this.classes = classes
+    this.enter = enter
   }
 }
 
 const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
-  if (step.process !== undefined) stage.process = yield* newProcess(stage, step.process)
+  if (step.process !== undefined) yield* begin(stage, step.process)
   else if (step.advance !== undefined) yield* Effect.sleep(step.advance as Duration.Input)
   else if (step.completeBatch !== undefined) {
     yield* stage.executor.completeBatch(step.completeBatch)
@@ -148,7 +246,7 @@ const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: num
     stage.pending.push({ at: step.at, run: (process) => process.cancel("the user stopped it") })
   } else if (step.cancelCall !== undefined) {
     const id = step.cancelCall
-    stage.pending.push({ at: step.at, run: (process) => process.cancelCall(id, "the user stopped it") })
+    stage.pending.push({ at: step.at, run: (_, entered) => entered.cancelCall(id) })
   } else if (step.wave !== undefined) yield* wave(stage, step, index)
   else if (step.expectProcess !== undefined) yield* expectProcess(stage, step, index)
   else if (step.revoke !== undefined) {
@@ -159,30 +257,26 @@ const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: num
   } else yield* hostWave(stage, step, index)
 })
 
-const newProcess = Effect.fnUntraced(function*(stage: Stage, id: string) {
+const begin = Effect.fnUntraced(function*(stage: Stage, id: string) {
   let batch = stage.batches.get(id)
   if (batch === undefined) {
     batch = yield* Scope.provide(stage.executor.batch(id), stage.scope)
     stage.batches.set(id, batch)
   }
-  return yield* batch.process
+  const process = yield* batch.process
+  stage.process = process
+  stage.entered = yield* stage.enter(stage.executor, process)
+})
+
+/** The process of the step before, or the first. */
+const current = Effect.fnUntraced(function*(stage: Stage) {
+  if (stage.process === undefined) yield* begin(stage, "batch")
+  return { process: stage.process!, entered: stage.entered! }
 })
 
 /** The calls of a model's turn. */
 const wave = (stage: Stage, step: Step, index: number) =>
-  play(
-    stage,
-    step,
-    index,
-    (process) =>
-      Stream.runCollect(
-        process.stream(
-          step.wave!.map(({ id, name, params }) =>
-            typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
-          )
-        )
-      )
-  )
+  play(stage, step, index, (_, entered) => entered.play(step.wave!))
 
 /** The calls that the host makes because rules demand them. */
 const hostWave = (stage: Stage, step: Step, index: number) =>
@@ -208,14 +302,16 @@ const play = Effect.fnUntraced(function*(
   stage: Stage,
   step: Step,
   index: number,
-  execute: (process: ToolProcess) => Effect.Effect<ReadonlyArray<ToolEvent>>
+  execute: (process: ToolProcess, entered: Entered) => Effect.Effect<ReadonlyArray<ToolEvent>>
 ) {
-  const process = stage.process ??= yield* newProcess(stage, "batch")
+  const { entered, process } = yield* current(stage)
   const began = yield* Clock.currentTimeMillis
-  const running = yield* Effect.forkChild(execute(process), { startImmediately: true })
+  const running = yield* Effect.forkChild(execute(process, entered), { startImmediately: true })
   const timers: Array<Fiber.Fiber<void>> = []
   for (const { at, run } of stage.pending.splice(0)) {
-    const action = at === undefined ? run(process) : Effect.andThen(Effect.sleep(at as Duration.Input), run(process))
+    const action = at === undefined
+      ? run(process, entered)
+      : Effect.andThen(Effect.sleep(at as Duration.Input), run(process, entered))
     timers.push(yield* Effect.forkChild(action, { startImmediately: true }))
   }
   const events = yield* Fiber.join(running)
@@ -240,7 +336,7 @@ const play = Effect.fnUntraced(function*(
 })
 
 const expectProcess = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
-  const process = stage.process ??= yield* newProcess(stage, "batch")
+  const { process } = yield* current(stage)
   const { lateWritesBlocked, running } = yield* stage.executor.orphans
   const is: Required<NonNullable<Step["expectProcess"]>> = {
     lateWritesBlocked,

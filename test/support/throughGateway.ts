@@ -1,0 +1,223 @@
+/**
+ * Plays scenarios through the MCP gateway: the official client in front of it, in
+ * memory. A process of the scenario is a session; the client says which calls are
+ * one turn, and asks for whole outcomes.
+ */
+import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client"
+import * as McpGateway from "effect-tool-executor/mcp/McpGateway"
+import * as TurnCalls from "effect-tool-executor/mcp/TurnCalls"
+import * as Approvals from "effect-tool-executor/policy/Approvals"
+import type * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
+import type { ToolEvent } from "effect-tool-executor/ToolEvent"
+import { type Service, ToolExecutor } from "effect-tool-executor/ToolExecutor"
+import * as ToolOutcome from "effect-tool-executor/ToolOutcome"
+import * as McpProtocol from "effect/ai/McpProtocol"
+import * as McpServer from "effect/ai/McpServer"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
+import type * as RpcMessage from "effect/rpc/RpcMessage"
+import * as RpcSerialization from "effect/rpc/RpcSerialization"
+import * as RpcServer from "effect/rpc/RpcServer"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+
+/** A client's end and a server's end of one connection in memory. */
+export const makeConnection = Effect.fnUntraced(function*(onSend: (message: JSONRPCMessage) => void) {
+  const toServer = yield* Queue.unbounded<string>()
+  const transport: Transport = {
+    start: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+    send: (message) => {
+      Queue.offerUnsafe(toServer, JSON.stringify(message))
+      onSend(message)
+      return Promise.resolve()
+    }
+  }
+  const serialization = RpcSerialization.jsonRpc()
+  const protocol = RpcServer.Protocol.make(Effect.fnUntraced(function*(writeRequest) {
+    const parser = serialization.makeUnsafe()
+    yield* Queue.take(toServer).pipe(
+      Effect.flatMap((frame) =>
+        Effect.forEach(
+          parser.decode(frame) as ReadonlyArray<RpcMessage.FromClientEncoded>,
+          (message) => writeRequest(0, message),
+          { discard: true }
+        )
+      ),
+      Effect.forever,
+      Effect.forkScoped
+    )
+    return {
+      disconnects: yield* Queue.make<number>(),
+      send: (_client, response) =>
+        Effect.sync(() => {
+          const text = parser.encode(response)
+          if (typeof text === "string") transport.onmessage?.(JSON.parse(text) as JSONRPCMessage)
+        }),
+      end: () => Effect.void,
+      clientIds: Effect.succeed(new Set([0])),
+      initialMessage: Effect.succeedNone,
+      supportsAck: false,
+      supportsTransferables: false,
+      supportsSpanPropagation: false,
+      supportsNotifications: true,
+      codecFor: serialization.codecFor
+    }
+  }))
+  return { transport, protocol: Layer.effect(RpcServer.Protocol, protocol) }
+})
+
+/** Serves registrations to a new client in memory. */
+export const connect = Effect.fnUntraced(function*<E>(
+  registrations: Layer.Layer<never, E, McpServer.McpServer>,
+  client: Client,
+  onSend: (message: JSONRPCMessage) => void = () => undefined
+) {
+  const { protocol, transport } = yield* makeConnection(onSend)
+  yield* Layer.build(
+    McpServer.layer({ name: "test", version: "1.0.0", protocols: [McpProtocol.v2025_11_25], registrations }).pipe(
+      Layer.provide(protocol)
+    )
+  )
+  yield* Effect.promise(() => client.connect(transport))
+  return client
+})
+
+const decodeOutcome = Schema.decodeUnknownSync(ToolOutcome.ToolOutcome)
+
+type Play = ScenarioRunner.Entered["play"]
+
+const enter: ScenarioRunner.Way["enter"] = Effect.fnUntraced(function*({ executor, people, process }) {
+  const context = yield* Effect.context<never>()
+  // whoever begins a session of the gateway begins with this process
+  const session: Service = {
+    ...executor,
+    batch: () =>
+      Effect.succeed({
+        id: process.batch,
+        process: Effect.succeed(process),
+        processWith: () => Effect.succeed(process)
+      })
+  }
+  const registrations = McpGateway.layer().pipe(
+    Layer.provide(Layer.succeed(ToolExecutor, session)),
+    Layer.provide(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
+  )
+  const client = new Client({ name: "scenario", version: "1" }, { capabilities: { elicitation: {} } })
+  client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
+    const tool = /May (\S+) (?:run|write this)\?/.exec(params.message)?.[1] ?? ""
+    const answer = await Effect.runPromiseWith(context)(people!.next(tool), { signal: mcpReq.signal })
+    return { action: "accept", content: contentOf(answer) }
+  })
+  // nothing is cancelled that has not been sent
+  let unsentCalls = 0
+  let allSent = Deferred.makeUnsafe<void>()
+  yield* Effect.orDie(connect(registrations, client, (message) => {
+    if ("method" in message && message.method === "tools/call" && --unsentCalls === 0) {
+      Deferred.doneUnsafe(allSent, Effect.void)
+    }
+  }))
+  const { tools } = yield* Effect.promise(() => client.listTools())
+  const listed = new Set(tools.map((it) => it.name))
+  const controllers = new Map<string, AbortController>()
+  let waves = 0
+
+  const play: Play = Effect.fnUntraced(function*(calls) {
+    // a name that is not listed, or arguments that are no object, never reach a server
+    const sent = calls.flatMap((call, index) =>
+      listed.has(call.name) && typeof (call.params ?? {}) === "object" && !Array.isArray(call.params)
+        ? [{ call, index }]
+        : []
+    )
+    const seen: Array<ToolEvent> = []
+    const observer = yield* process.events.pipe(
+      Stream.takeUntil((event) => event._tag === "ToolsEnd"),
+      Stream.runForEach((event) => Effect.sync(() => seen.push(event))),
+      Effect.forkChild({ startImmediately: true })
+    )
+    unsentCalls = sent.length
+    const wave = `wave_${++waves}`
+    const outcomes = yield* Effect.forEach(sent, ({ call }, place) =>
+      Effect.promise(() => {
+        const controller = new AbortController()
+        controllers.set(call.id, controller)
+        return client.callTool({
+          name: call.name,
+          arguments: (call.params ?? {}) as Record<string, unknown>,
+          _meta: {
+            [McpGateway.callKey]: call.id,
+            [McpGateway.outcomeKey]: true,
+            [TurnCalls.waveKey]: { id: wave, index: place, size: sent.length }
+          }
+        }, { signal: controller.signal }).then(
+          ({ _meta }) => decodeOutcome(_meta?.[McpGateway.outcomeKey]),
+          (): undefined => undefined
+        )
+      }), { concurrency: "unbounded" })
+    if (sent.length > 0) yield* Fiber.join(observer)
+    const own = seen.flatMap((event) => event._tag === "ToolsEnd" ? event.executionResults : [])
+    const executionResults = calls.map((call, index) => {
+      const place = sent.findIndex((it) => it.index === index)
+      // what the client cancelled has no answer
+      return place === -1 ? unsent(call, index, listed) : { ...(outcomes[place] ?? own[place]!), index }
+    })
+    allSent = Deferred.makeUnsafe<void>()
+    return [
+      ...seen.flatMap((event) =>
+        event._tag === "ToolsEnd" ? [] : [{ ...event, index: sent[event.index]!.index } as ToolEvent]
+      ),
+      { _tag: "ToolsEnd", toolMessages: [], executionResults } as unknown as ToolEvent
+    ]
+  })
+  return {
+    play,
+    cancelCall: (id) =>
+      Effect.andThen(
+        Effect.suspend(() => Deferred.await(allSent)),
+        Effect.sync(() => controllers.get(id)?.abort("the user stopped it"))
+      )
+  }
+})
+
+/** Whether it is the outcome of a call that the protocol itself refuses. */
+export const isUnsent = (outcome: ToolOutcome.ToolOutcome): boolean => outcome.queuedAt === -1
+
+/** What becomes of a call that the protocol itself refuses. */
+const unsent = (
+  { id, name }: Parameters<Play>[0][number],
+  index: number,
+  listed: ReadonlySet<string>
+): ToolOutcome.ToolOutcome => ({
+  _tag: "Denied",
+  callId: id,
+  tool: name,
+  index,
+  attempt: 0,
+  queuedAt: -1,
+  commits: 0,
+  reason: listed.has(name)
+    ? { _tag: "InvalidParameters", issues: [] }
+    : { _tag: "ToolNotFound", available: Array.from(listed) }
+})
+
+const contentOf = (answer: Approvals.Answer): Record<string, string> => {
+  const edited: Record<string, string> = "params" in answer && answer.params !== undefined
+    ? { arguments: JSON.stringify(answer.params) }
+    : {}
+  switch (answer._tag) {
+    case "ApproveOnce":
+      return { decision: "allow once", ...edited }
+    case "ApproveForDuration":
+      return { decision: "allow for an hour", ...edited }
+    case "ApproveForScope":
+      return { decision: "allow until this ends", ...edited }
+    case "Deny":
+      return answer.reason === undefined ? { decision: "deny" } : { decision: "deny", reason: answer.reason }
+  }
+}
+
+/** Through the gateway, as a client. */
+export const throughGateway: ScenarioRunner.Way = { enter, answer: () => Effect.void }
