@@ -31,6 +31,8 @@
  */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpServer from "effect/ai/McpServer"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -43,6 +45,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
+import type { GuardedToolkit } from "../GuardedToolkit.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import * as ToolCall from "../ToolCall.ts"
 import { type Service, ToolExecutor } from "../ToolExecutor.ts"
@@ -108,6 +111,21 @@ export const layerSessions = (
     const executors = yield* ToolExecutors
     return yield* make(yield* executors.get("tools/list"), executors.get, options)
   }))
+
+/**
+ * Layer that registers a guarded toolkit with an MCP server, as `McpServer.toolkit`
+ * does with one that is not: its calls are of the one process that guards it, for
+ * every client, and people are not asked through the client.
+ *
+ * @see {@link layer} for sessions, elicitation and tools that change
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
+  toolkit: GuardedToolkit<Tools>
+): Layer.Layer<never, never, McpServer.McpServer> =>
+  // it has no handlers of its own, and takes them from nobody
+  McpServer.toolkit(toolkit as unknown as Toolkit.Toolkit<Tools>) as Layer.Layer<never, never, McpServer.McpServer>
 
 // Utilities
 
