@@ -10,6 +10,8 @@ export default defineConfig({
     // The same map as `paths` in tsconfig.json: tests read the sources under the published names.
     alias: [
       { find: /^effect-tool-executor$/, replacement: `${source}/index.ts` },
+      { find: /^effect-tool-executor\/ai-sdk$/, replacement: `${source}/adapters/AiSdk.ts` },
+      { find: /^effect-tool-executor\/functions$/, replacement: `${source}/adapters/Functions.ts` },
       { find: /^effect-tool-executor\/(testing|tools)$/, replacement: `${source}/$1/index.ts` },
       { find: /^effect-tool-executor\/(.+)$/, replacement: `${source}/$1.ts` }
     ]

@@ -56,10 +56,15 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
     const file of [
       "package.json",
       "README.md",
+      "docs/adapters.md",
       "docs/rules.md",
       "LICENSE",
       "dist/index.js",
       "dist/index.d.ts",
+      "dist/adapters/AiSdk.js",
+      "dist/adapters/AiSdk.d.ts",
+      "dist/adapters/Functions.js",
+      "dist/adapters/Functions.d.ts",
       "src/index.ts"
     ]
   ) {
@@ -88,6 +93,9 @@ const publicModules = (files: ReadonlyArray<string>): ReadonlyArray<string> =>
     .filter((specifier) =>
       specifier === name || files.includes(`dist${specifier.slice(name.length)}.js`) || isFolder(specifier)
     )
+
+/** What needs the optional peer `ai`, by the names it has in the archive. */
+const needsAiSdk = (specifier: string): boolean => specifier.startsWith(`${name}/adapters/AiSdk`)
 
 /** Folders with an entry of their own in `exports`. */
 const isFolder = (specifier: string): boolean => [`${name}/testing`, `${name}/tools`].includes(specifier)
@@ -136,17 +144,14 @@ const check = (work: string): void => {
   writeFileSync(join(project, "package.json"), `{ "name": "consumer", "private": true, "type": "module" }\n`)
   const versionOf = (dependency: string) =>
     `${dependency}@${readJson<Manifest>(join(root, "node_modules", dependency, "package.json")).version}`
+  const install = ["install", "--prefer-offline", "--no-audit", "--no-fund", "--save-exact"]
   must(project, "npm", [
-    "install",
-    "--prefer-offline",
-    "--no-audit",
-    "--no-fund",
-    "--save-exact",
+    ...install,
     join(work, archive.filename),
     ...["effect", "@effect/platform-node", "@types/node", "typescript"].map(versionOf)
   ])
 
-  const specifiers = publicModules(files)
+  const specifiers = [...publicModules(files).filter((it) => !needsAiSdk(it)), `${name}/functions`]
   for (const expected of [name, `${name}/testing`, `${name}/tools`]) {
     expect(specifiers.includes(expected), `${expected} is missing from the archive`)
   }
@@ -185,10 +190,33 @@ const check = (work: string): void => {
     }
   }
 
-  // The platform is an optional peer: the main entry has to do without it.
+  const load = (specifier: string) =>
+    run(project, process.execPath, ["--input-type=module", "-e", `await import("${specifier}")`])
+
+  // Peers are optional: only what is there for one needs it.
   rmSync(join(project, "node_modules/@effect"), { recursive: true, force: true })
-  const alone = run(project, process.execPath, ["--input-type=module", "-e", `await import("${name}")`])
-  expect(alone.ok, `${name} does not load without @effect/platform-node:\n${alone.output}`)
+  for (const specifier of [name, `${name}/functions`]) {
+    const alone = load(specifier)
+    expect(alone.ok, `${specifier} does not load without peers:\n${alone.output}`)
+  }
+  const missing = load(`${name}/ai-sdk`)
+  expect(
+    !missing.ok && /Cannot find package 'ai'/.test(missing.output),
+    `${name}/ai-sdk should say that it lacks ai:\n${missing.output}`
+  )
+  must(project, "npm", [...install, versionOf("ai"), versionOf("zod")])
+  const found = load(`${name}/ai-sdk`)
+  expect(found.ok, `${name}/ai-sdk does not load with ai:\n${found.output}`)
+  writeFileSync(join(project, "consumer.ts"), consumer([`${name}/ai-sdk`, ...publicModules(files).filter(needsAiSdk)]))
+  const { compilerOptions, ...rest } = tsconfig("nodenext")
+  // the declarations of `ai` are not ours to check
+  writeFileSync(
+    join(project, "tsconfig.ai.json"),
+    JSON.stringify({ ...rest, compilerOptions: { ...compilerOptions, skipLibCheck: true } })
+  )
+  const tsc = join(project, "node_modules/typescript/bin/tsc")
+  const compiled = run(project, process.execPath, [tsc, "-p", "tsconfig.ai.json", "--pretty", "false"])
+  expect(compiled.ok, `the consumer does not compile with ai:\n${compiled.output}`)
 }
 
 if (!existsSync(join(root, "dist"))) {

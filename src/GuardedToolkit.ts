@@ -39,11 +39,8 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import type { Engine, ProcessState } from "./execution/Engine.ts"
-import { EventHub } from "./execution/EventHub.ts"
-import * as SingleCalls from "./execution/SingleCalls.ts"
-import * as Detached from "./internal/detached.ts"
+import * as Steps from "./execution/Steps.ts"
 import type { ToolCall } from "./ToolCall.ts"
-import type { ToolEvent } from "./ToolEvent.ts"
 import * as ToolOutcome from "./ToolOutcome.ts"
 
 /**
@@ -60,14 +57,6 @@ export interface GuardedToolkit<Tools extends Record<string, Tool.Any>>
 }
 
 /**
- * Runs one call, and passes on what is reported meanwhile.
- *
- * @category models
- * @since 0.1.0
- */
-export type Run = (call: ToolCall, hub: EventHub) => Effect.Effect<ToolOutcome.ToolOutcome>
-
-/**
  * Guards a toolkit for a process; fails where the executor does not have one of
  * its tools.
  *
@@ -78,7 +67,7 @@ export const make = <Tools extends Record<string, Tool.Any>>(
   engine: Engine,
   state: ProcessState,
   kit: { readonly tools: Tools },
-  run: Run
+  run: Steps.Run
 ): Effect.Effect<GuardedToolkit<Tools>, ConfigurationError> =>
   Effect.suspend(() => {
     const registry = engine.handlers.current()
@@ -93,7 +82,7 @@ export const make = <Tools extends Record<string, Tool.Any>>(
     let lastId = 0
     const newId = () => `call_${++lastId}`
     // evaluated once per request: that is where its runs begin anew
-    const request = Effect.sync(() => handling(engine, tools, results, state.hub, newId, run))
+    const request = Effect.sync(() => handling(tools, results, Steps.begin(engine, state, run), newId))
     return Effect.succeed(Object.assign(request, { tools }) as GuardedToolkit<Tools>)
   })
 
@@ -180,55 +169,28 @@ const cutOff = (reason: string): Result =>
   notRun("execution-interrupted", `The response was cut off (${reason}), so none of its calls was run. Ask again.`)
 
 const handling = <Tools extends Record<string, Tool.Any>>(
-  engine: Engine,
   tools: Tools,
   results: ReadonlyMap<string, (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<Result>>,
-  observers: EventHub,
-  newId: () => string,
-  run: Run
+  arrive: (name: string) => Steps.Turn,
+  newId: () => string
 ): Toolkit.WithHandler<Tools> => {
-  const arrive = SingleCalls.make(engine)
   const handle = (name: string, params: unknown, id: string = newId()) =>
     Effect.sync(() => {
-      const call = { id, name, params }
-      const inItsTurn = arrive(call)
+      const turn = arrive(name)
       return Stream.callback<Result>((queue) => {
-        const hub = new Reports(observers, (value) =>
+        const onPartial = (value: unknown) =>
           Queue.offerUnsafe(queue, {
             result: value as never,
             encodedResult: value,
             isFailure: false,
             preliminary: true
-          }))
-        return inItsTurn(
-          run(call, hub).pipe(
-            Effect.flatMap(results.get(name)!),
-            Effect.flatMap((result) => Queue.offer(queue, result)),
-            Effect.andThen(Queue.end(queue))
-          )
-        )
+          })
+        const give = (outcome: ToolOutcome.ToolOutcome) =>
+          Effect.flatMap(results.get(name)!(outcome), (result) => Queue.offer(queue, result))
+        return Effect.andThen(turn({ id, name, params }, give, onPartial), Queue.end(queue))
       })
     })
   return { tools, handle: handle as unknown as Toolkit.WithHandler<Tools>["handle"] }
-}
-
-/** Passes on what a tool shows of its result before the end. */
-class Reports extends EventHub {
-  private readonly onPartial: (value: unknown) => void
-
-  constructor(observers: EventHub, onPartial: (value: unknown) => void) {
-    super(observers.capacity, observers)
-    this.onPartial = onPartial
-  }
-
-  override get isObserved(): boolean {
-    return true
-  }
-
-  override report(event: ToolEvent): number {
-    if (event._tag === "ToolPartialResult") this.onPartial(event.value)
-    return super.report(event)
-  }
 }
 
 /** Gives what `effect/ai` takes for a tool's result. */
@@ -246,34 +208,11 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
     const value = output._tag === "Artifact" ? output.modelText : output.value
     const result = Option.getOrElse(decode(value), () => value)
     const succeeded = { result: result as never, encodedResult: value, isFailure: false, preliminary: false }
-    return Effect.map(shortened(engine, state, tool.name, output), (text) =>
+    return Effect.map(Steps.shortened(engine, state, tool.name, output), (text) =>
       text !== undefined
         ? { ...succeeded, modelOutput: [Prompt.textPart({ text })] }
         : tool.toModelOutput === undefined
         ? succeeded
         : { ...succeeded, modelOutput: tool.toModelOutput(result) })
   }
-}
-
-/** What the model is shown instead of a large output, which the caller gets as it is. */
-const shortened = (
-  { handlers, output: policy, principal }: Engine,
-  { batch }: ProcessState,
-  tool: string,
-  output: ToolOutcome.Output
-): Effect.Effect<string | undefined> => {
-  const limit = policy.limit(batch.outputChars)
-  batch.outputChars += Math.min(limit, output.modelText.length)
-  if (output._tag !== "Inline" || output.modelText.length <= limit) return Effect.undefined
-  const readOn = handlers.current().has("read_artifact")
-    ? "Read on with read_artifact."
-    : "Ask for a smaller part to see more."
-  const applied = policy.apply(output.value, output.modelText, limit, { owner: { principal, batch: batch.id }, readOn })
-  if ("_tag" in applied) return Effect.succeed(applied.modelText)
-  const [truncated, store] = applied
-  if (handlers.current().get(tool)?.bounded === true) return Effect.succeed(truncated.modelText)
-  return Effect.map(
-    Detached.within(store, 5_000),
-    (exit) => exit?._tag === "Success" ? exit.value.modelText : truncated.modelText
-  )
 }

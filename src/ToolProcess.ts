@@ -18,13 +18,14 @@ import type { Engine, ProcessState } from "./execution/Engine.ts"
 import { EventHub } from "./execution/EventHub.ts"
 import * as HostCalls from "./execution/HostCalls.ts"
 import * as NextTools from "./execution/NextTools.ts"
-import * as SingleCalls from "./execution/SingleCalls.ts"
+import * as Steps from "./execution/Steps.ts"
 import { Wave } from "./execution/Wave.ts"
 import * as GuardedToolkit from "./GuardedToolkit.ts"
 import type { RuleHistory } from "./policy/RuleHistory.ts"
 import * as RuleSet from "./policy/RuleSet.ts"
 import type { ToolCall } from "./ToolCall.ts"
 import type { ToolEvent } from "./ToolEvent.ts"
+import type { RegisteredTool } from "./ToolHandlers.ts"
 import { type Of, orFail, toError, type ToolExecutionError, type ToolOutcome, type WaveResult } from "./ToolOutcome.ts"
 
 /**
@@ -59,6 +60,22 @@ export interface HostOptions extends ExecuteOptions {
 export type Phase = "starting" | "working" | "exiting" | "done"
 
 /**
+ * One model step, whose calls a loop hands over one by one.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Step = Steps.Step
+
+/**
+ * What became of a call of a step, with what a loop passes on of it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Answer = Steps.Answer
+
+/**
  * One pass of an agent over its work.
  *
  * **Details**
@@ -77,12 +94,6 @@ export interface ToolProcess {
   readonly executeBatch: (calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) => Effect.Effect<WaveResult>
   /** Runs one call. */
   readonly execute: (call: ToolCall, options?: ExecuteOptions) => Effect.Effect<ToolOutcome>
-  /**
-   * Gives a way to run calls that come one by one, from a loop or a protocol that
-   * has no waves: in the order in which they begin, reads side by side, a write
-   * alone after what came before it.
-   */
-  readonly inTurn: Effect.Effect<(call: ToolCall, options?: ExecuteOptions) => Effect.Effect<ToolOutcome>>
   /**
    * Runs the calls of one model turn as a stream of what happens; `ToolsEnd` is
    * last. The stream owns its wave: ending it early cancels the wave.
@@ -122,6 +133,15 @@ export interface ToolProcess {
     toolkit: { readonly tools: Record<string, Tool.Any> },
     content: ReadonlyArray<Response.AnyPart>
   ) => Effect.Effect<ReadonlyArray<GuardedToolkit.ResultPart>>
+  /**
+   * Begins a model step for a loop that hands its calls over one by one, all at
+   * once: reads go side by side, a write alone, in order of arrival.
+   */
+  readonly step: Effect.Effect<Step>
+  /** The text that a model is shown of a value from elsewhere, such as an earlier conversation: as it is, or cut. */
+  readonly shown: (value: unknown) => string
+  /** The tools that the executor shows: see `ToolExecutor.tools`. */
+  readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
   readonly phase: Effect.Effect<Phase>
   /** The loop is over: an `ExitLoop` tool succeeded, and nothing is required before the exit any more. */
   readonly shouldExit: Effect.Effect<boolean>
@@ -164,9 +184,8 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
         hub: wave?.hub ?? state.hub
       }).run
     )
-
-  const execute = (call: ToolCall, options?: ExecuteOptions) =>
-    Effect.map(runWave([call], options), (wave) => wave.outcomes[0]!)
+  const runWhole: Steps.Run = (call, hub) =>
+    Effect.map(runWave([call], undefined, { hub, wholeOutputs: true }), (wave) => wave.outcomes[0]!)
 
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
@@ -178,11 +197,7 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
     id: state.id,
     batch: state.batch.id,
     executeBatch: (calls, options) => runWave(calls, options),
-    execute,
-    inTurn: Effect.sync(() => {
-      const arrive = SingleCalls.make(engine)
-      return (call, options) => Effect.suspend(() => arrive(call)(execute(call, options)))
-    }),
+    execute: (call, options) => Effect.map(runWave([call], options), (wave) => wave.outcomes[0]!),
     stream: (calls, options) => streamOf(state.hub, (hub) => runWave(calls, options, { hub })),
     call: Effect.fnUntraced(function*<T extends Tool.Any>(
       tool: T,
@@ -200,13 +215,7 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
       const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
       return yield* toError({ ...outcome, _tag: "Denied", reason })
     }),
-    guard: (toolkit) =>
-      GuardedToolkit.make(
-        engine,
-        state,
-        toolkit,
-        (call, hub) => Effect.map(runWave([call], undefined, { hub, wholeOutputs: true }), (wave) => wave.outcomes[0]!)
-      ),
+    guard: (toolkit) => GuardedToolkit.make(engine, state, toolkit, runWhole),
     answer: ({ tools }, content) =>
       GuardedToolkit.answer(
         engine,
@@ -215,6 +224,9 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
         content,
         (calls) => Effect.map(runWave(calls, undefined, { wholeOutputs: true }), (wave) => wave.outcomes)
       ),
+    step: Effect.sync(() => Steps.make(engine, state, runWhole)),
+    shown: (value) => Steps.shown(engine, state, value),
+    tools: Effect.suspend(() => engine.self().tools),
     startConstraints: (args, options) =>
       Effect.suspend(() => hostRun(startTools(engine.rules.current(), state.history, args), args, options)),
     exitRequirements: (args, options) =>

@@ -174,10 +174,10 @@ const make = Effect.fnUntraced(function*(
       })
     )
     if (asked.progressToken !== undefined) yield* tellProgress(server, process, id, asked.progressToken)
-    const outcome = yield* run(ToolCall.make(id, name, args ?? {}), asked.place)
-    const result = McpResult.fromOutcome(outcome)
+    const ended = yield* run(ToolCall.make(id, name, args ?? {}), asked.place)
+    const result = McpResult.fromEnded(ended)
     return asked.wantsOutcome
-      ? new McpSchema.CallToolResult({ ...result, _meta: { [outcomeKey]: Native.write([outcome])[0] } })
+      ? new McpSchema.CallToolResult({ ...result, _meta: { [outcomeKey]: Native.write([ended.outcome])[0] } })
       : result
   }, Effect.scoped)
 

@@ -9,7 +9,7 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import type { Ended } from "./TurnCalls.ts"
 
 /**
  * Schema of a block of content; what an MCP server may send beyond is kept.
@@ -82,11 +82,11 @@ export const textOf = (result: McpResult): string => Prompt.toolModelOutputToTex
  * @category conversions
  * @since 0.1.0
  */
-export const fromOutcome = (outcome: ToolOutcome.ToolOutcome): McpSchema.CallToolResult => {
-  const content = [{ type: "text" as const, text: ToolOutcome.text(outcome) }]
+export const fromEnded = ({ outcome, text }: Ended): McpSchema.CallToolResult => {
+  const content = [{ type: "text" as const, text }]
   if (outcome._tag !== "Succeeded") return new McpSchema.CallToolResult({ content, isError: true })
   const { output } = outcome
-  if (output._tag !== "Inline") return new McpSchema.CallToolResult({ content })
+  if (output._tag !== "Inline" || output.modelText !== text) return new McpSchema.CallToolResult({ content })
   const handedOn = isForeign(output.value) ? decodeForeign(output.value) : Option.none()
   if (Option.isSome(handedOn)) return handedOn.value
   return Predicate.isObject(output.value)

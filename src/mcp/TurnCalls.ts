@@ -11,8 +11,8 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { ToolCall } from "../ToolCall.ts"
-import type { ToolOutcome } from "../ToolOutcome.ts"
-import type { ToolProcess } from "../ToolProcess.ts"
+import { text, type ToolOutcome } from "../ToolOutcome.ts"
+import type { Answer, ToolProcess } from "../ToolProcess.ts"
 
 /**
  * Key in the `_meta` of a call that says which turn it belongs to.
@@ -53,7 +53,15 @@ const patience = "10 seconds"
  * @category models
  * @since 0.1.0
  */
-export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<ToolOutcome, InvalidParams>
+export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<Ended, InvalidParams>
+
+/**
+ * How a call ended, and what the model is told.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Ended = Pick<Answer, "outcome" | "text">
 
 /**
  * Creates what runs the calls of a session.
@@ -65,7 +73,7 @@ export const make = Effect.fnUntraced(function*(
   process: ToolProcess
 ): Effect.fn.Return<Run, never, Scope.Scope> {
   const scope = yield* Effect.scope
-  const inTurn = yield* process.inTurn
+  const step = yield* process.step
   const turns = new Map<string, Turn>()
 
   const begin = (id: string, turn: Turn): Effect.Effect<void> =>
@@ -106,9 +114,10 @@ export const make = Effect.fnUntraced(function*(
     turn.calls.set(index, call)
     yield* beginIfWhole(id, turn)
     const outcomes = yield* Effect.onInterrupt(Deferred.await(turn.outcomes), () => cancel(call, place, turn))
-    return outcomes.get(index)!
+    const outcome = outcomes.get(index)!
+    return { outcome, text: text(outcome) }
   })
-  return (call, place) => place === undefined ? inTurn(call) : ofTurn(call, place)
+  return (call, place) => place === undefined ? step.execute(call) : ofTurn(call, place)
 })
 
 // Utilities

@@ -1,0 +1,292 @@
+/**
+ * The AI SDK (`ai`), both ways: its tools in our executor (`fromTools`), and our
+ * executor behind the tools of its loops (`toTools`). This module needs the
+ * package `ai`; nothing else does.
+ *
+ * **Example** (Keeping the loop of the AI SDK)
+ *
+ * ```ts
+ * import { generateText, isStepCount, type LanguageModel } from "ai"
+ * import { Effect } from "effect"
+ * import { ToolExecutor } from "effect-tool-executor"
+ * import * as AiSdk from "effect-tool-executor/ai-sdk"
+ *
+ * export const answer = (model: LanguageModel, prompt: string) =>
+ *   Effect.gen(function*() {
+ *     const executor = yield* ToolExecutor.ToolExecutor
+ *     const process = yield* (yield* executor.batch()).process
+ *     const tools = yield* AiSdk.toTools(process)
+ *     return yield* Effect.tryPromise((abortSignal) =>
+ *       generateText({ model, prompt, tools, abortSignal, stopWhen: isStepCount(10) })
+ *     )
+ *   }).pipe(Effect.scoped)
+ * ```
+ *
+ * @since 0.1.0
+ */
+import { dynamicTool, type Tool as SdkTool, type ToolExecuteFunction, type ToolSet } from "ai"
+import type * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
+import { Runner } from "./AiSdkRunner.ts"
+import * as AiSdkSchema from "./AiSdkSchema.ts"
+import * as PlainProblems from "./PlainProblems.ts"
+import * as PlainTool from "./PlainTool.ts"
+
+/**
+ * What a host says about a tool of the AI SDK, which says nothing of it itself.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Settings extends PlainTool.Declared {
+  /** What `execute` gets as its `context`; the tool's `contextSchema` validates it. */
+  readonly context?: Record<string, unknown> | undefined
+}
+
+/**
+ * Makes the toolkit and the handlers of tools of the AI SDK.
+ *
+ * **Details**
+ *
+ * - Arguments are validated by the SDK's schema, and `execute` gets what that
+ *   gives: defaults and transformations hold.
+ * - `execute` that throws is a failure of the tool: the model is told the
+ *   message, without a stack.
+ * - What `execute` yields before the end is shown (`ToolContext.partial`); the
+ *   last is the result.
+ * - `needsApproval` has the executor ask; where it throws, too.
+ * - The text of `toModelOutput` is what the model reads; where it throws, the
+ *   outcome is `Failed` with origin `result`, for the tool has run.
+ * - Tools without `execute` are somebody else's to run, the provider's or the
+ *   client's, and are left out.
+ *
+ * Fails with one `ConfigurationError` that lists everything that is wrong.
+ *
+ * **Example** (Taking tools)
+ *
+ * ```ts
+ * import { tool } from "ai"
+ * import { Effect, Layer } from "effect"
+ * import { LocalExecutor } from "effect-tool-executor"
+ * import * as AiSdk from "effect-tool-executor/ai-sdk"
+ * import { z } from "zod"
+ *
+ * const tools = {
+ *   search: tool({
+ *     description: "Finds documents",
+ *     inputSchema: z.object({ query: z.string(), limit: z.number().default(5) }),
+ *     execute: async ({ limit, query }) => [`${query}.md`].slice(0, limit)
+ *   })
+ * }
+ *
+ * export const Executor = Layer.unwrap(Effect.map(
+ *   AiSdk.fromTools(tools, { search: { readOnly: true, timeout: "10 seconds" } }),
+ *   ({ layer, toolkit }) => LocalExecutor.layer(toolkit).pipe(Layer.provide(layer))
+ * ))
+ * ```
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fromTools = Effect.fnUntraced(function*<const Tools extends ToolSet>(
+  tools: Tools,
+  settings: { readonly [N in keyof Tools]?: Settings | undefined } = {}
+): Effect.fn.Return<{
+  readonly toolkit: PlainTool.PlainToolkit<keyof Tools & string>
+  readonly layer: Layer.Layer<PlainTool.Handlers<keyof Tools & string>>
+}, ConfigurationError> {
+  const problems: Array<Problem> = []
+  const taken: Array<Taken> = []
+  const all: Readonly<Record<string, SdkTool>> = tools as never
+  for (const name of new Set([...Object.keys(all), ...Object.keys(settings)])) {
+    const tool = Object.hasOwn(all, name) ? all[name] : undefined
+    const said = Object.hasOwn(settings, name) ? settings[name] : undefined
+    const wrong = settingsProblems(name, tool, said)
+    problems.push(...wrong)
+    if (typeof tool?.execute !== "function") continue
+    problems.push(...PlainProblems.ofName(name))
+    const read = yield* Effect.result(take(name, tool, wrong.length === 0 ? said ?? {} : {}))
+    if (Result.isSuccess(read)) taken.push(read.success)
+    else problems.push(read.failure)
+  }
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "AiSdk.fromTools", problems })
+  const toolkit = Toolkit.make(...taken.map((it) => it.effectTool))
+  return {
+    toolkit,
+    layer: toolkit.toLayer(Object.fromEntries(taken.map((it) => [it.effectTool.name, handlerOf(it)])) as never)
+  } as never
+})
+
+/**
+ * A tool of the AI SDK with `execute`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type FunctionTool<Input, Output> =
+  & SdkTool<Input, Output, Record<string, unknown>>
+  & { execute: ToolExecuteFunction<Input, Output, Record<string, unknown>> }
+
+/**
+ * Tools of a toolkit as tools of the AI SDK, typed in and out.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolsOf<Tools extends Record<string, Tool.Any>> = {
+  [N in keyof Tools]: FunctionTool<Tool.ParametersEncoded<Tools[N]>, Tool.SuccessEncoded<Tools[N]>>
+}
+
+/**
+ * Makes tools for `generateText`, `streamText` and agents of the AI SDK, whose
+ * calls go through a process with every gate: the tools that the executor shows,
+ * or those of a toolkit, typed.
+ *
+ * **Details**
+ *
+ * - The calls of a step go in runs: reads side by side, a write alone, in their
+ *   order. Steps of other requests do not wait for them.
+ * - A call that does not succeed throws `ToolExecutionError`, which the SDK turns
+ *   into a `tool-error` part: the model reads the executor's text, the host the
+ *   tagged reason, and the other calls go on.
+ * - The result is the encoded output, whole; the model reads the text of the
+ *   executor, bounded (`toModelOutput`).
+ * - The SDK's `abortSignal` ends the call. Approvals are the executor's:
+ *   `needsApproval` is not set.
+ * - What tools show before the end is in `process.events`.
+ *
+ * With a toolkit it fails where the executor does not have one of its tools; one
+ * that the policy hides is left out.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toTools: {
+  (process: ToolProcess): Effect.Effect<Record<string, ReturnType<typeof dynamicTool>>>
+  <Tools extends Record<string, Tool.Any>>(
+    process: ToolProcess,
+    toolkit: { readonly tools: Tools }
+  ): Effect.Effect<ToolsOf<Tools>, ConfigurationError>
+} = Effect.fnUntraced(function*(
+  process: ToolProcess,
+  toolkit?: { readonly tools: Record<string, Tool.Any> }
+) {
+  // it knows which tools the executor does not have
+  if (toolkit !== undefined) yield* Effect.asVoid(process.guard(toolkit))
+  const runner = new Runner(process, yield* Effect.context<never>())
+  const shown = (yield* process.tools).filter((it) => toolkit === undefined || Object.hasOwn(toolkit.tools, it.name))
+  return Object.fromEntries(shown.map((it) => {
+    const tool = runner.tool(it)
+    return [it.name, toolkit === undefined ? dynamicTool(tool) : tool]
+  }))
+}) as never
+
+// Utilities
+
+/** A tool that was read, and what its handler needs. */
+interface Taken {
+  readonly effectTool: PlainTool.PlainTool<string>
+  readonly tool: SdkTool
+  readonly context: unknown
+}
+
+const settingsProblems = (name: string, tool: SdkTool | undefined, said: unknown): ReadonlyArray<Problem> => {
+  const path = `settings.${name}`
+  if (said === undefined) return []
+  if (tool === undefined) {
+    return [{ path, problem: "settings for a tool that is not there", expected: "the name of one of the tools" }]
+  }
+  return typeof tool.execute === "function" ? PlainProblems.ofDeclared(path, said, { context: "any" }) : [{
+    path,
+    problem: "settings for a tool without execute, which is left out",
+    expected: "a tool with execute, or no settings"
+  }]
+}
+
+const take = (name: string, tool: SdkTool, settings: Settings): Effect.Effect<Taken, Problem> => {
+  const at = (part: string, expected: string) => (problem: string): Problem => ({
+    path: `tools.${name}.${part}`,
+    problem,
+    expected
+  })
+  const { contextSchema, description, needsApproval } = tool
+  return Effect.gen(function*() {
+    const parameters = yield* Effect.mapError(
+      AiSdkSchema.parameters(tool.inputSchema),
+      at("inputSchema", "a schema with the JSON Schema of an object")
+    )
+    const context = contextSchema === undefined ? settings.context : yield* Effect.mapError(
+      AiSdkSchema.validated(contextSchema, settings.context),
+      at("contextSchema", "a context in the settings that fits it")
+    )
+    const text = yield* Effect.mapError(
+      PlainTool.attempt(() =>
+        typeof description === "function" ? description({ context: context as never }) : description
+      ),
+      at("description", "a text, or a function that gives one")
+    )
+    const effectTool = PlainTool.make(name, settings, {
+      description: typeof text === "string" ? text : undefined,
+      parameters,
+      needsApproval: typeof needsApproval === "function"
+        ? (input, { toolCallId }) =>
+          PlainTool.approval(() =>
+            needsApproval(input as never, { toolCallId, messages: [], context: context as never })
+          )
+        : needsApproval,
+      worded: tool.toModelOutput !== undefined
+    })
+    return { effectTool, tool, context }
+  })
+}
+
+const handlerOf =
+  ({ context, tool }: Taken) =>
+  (input: unknown, handler: Toolkit.HandlerContext<PlainTool.PlainTool<string>>): Effect.Effect<unknown, string> =>
+    Effect.contextWith((services: Context.Context<never>) => {
+      const toolCallId = handler.toolCallId ?? ""
+      const show = (value: unknown) => void Effect.runForkWith(services)(handler.preliminary(value))
+      const executed = PlainTool.attempt((abortSignal) => {
+        const given: unknown = tool.execute!(input as never, {
+          toolCallId,
+          messages: [],
+          abortSignal,
+          context: context as never
+        })
+        return isAsyncIterable(given) ? last(given, abortSignal, show) : given
+      })
+      const { toModelOutput } = tool
+      return toModelOutput === undefined ?
+        executed :
+        Effect.flatMap(
+          executed,
+          (output) =>
+            PlainTool.attempt(() => toModelOutput({ toolCallId, input: input as never, output })).pipe(
+              Effect.map(AiSdkSchema.words),
+              Effect.filterOrFail(Predicate.isNotUndefined, () => "toModelOutput gave no output"),
+              Effect.result,
+              Effect.map((text) => new PlainTool.Worded(output, text))
+            )
+        )
+    })
+
+const isAsyncIterable = (given: unknown): given is AsyncIterable<unknown> =>
+  Predicate.hasProperty(given, Symbol.asyncIterator) && typeof given[Symbol.asyncIterator] === "function"
+
+/** The last of what is yielded. Not an Effect: a stopped call waits for it as for any promise. */
+const last = async (values: AsyncIterable<unknown>, signal: AbortSignal, show: (value: unknown) => void) => {
+  let latest: unknown
+  for await (const value of values) {
+    if (signal.aborted) break
+    latest = value
+    show(value)
+  }
+  return latest
+}

@@ -1,0 +1,236 @@
+/**
+ * Plain functions with a JSON Schema as tools of the executor.
+ *
+ * A function gives a value, a promise or an effect. What it throws is told to
+ * the model as the tool's own failure: its message, without a stack, at most
+ * 2,000 characters. A function cannot tell a bug from a failure; whoever has to
+ * dies in an effect, and the model learns only that there was an internal error.
+ *
+ * A promise cannot be stopped, only asked to by its `signal`. One that goes on
+ * after its time is known as an orphan (`ToolExecutor.orphans`) and keeps its
+ * resource keys until it settles; what it writes through `commit` is kept out.
+ *
+ * **Example** (Running a function)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { LocalExecutor, ToolCall, ToolExecutor } from "effect-tool-executor"
+ * import * as Functions from "effect-tool-executor/functions"
+ *
+ * const { layer, toolkit } = Functions.make({
+ *   weather: {
+ *     description: "Tells the weather of a city",
+ *     parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+ *     readOnly: true,
+ *     timeout: "10 seconds",
+ *     execute: async ({ city }: { city: string }, { signal }) => {
+ *       signal.throwIfAborted()
+ *       if (city === "Atlantis") throw new Error("There is no such city")
+ *       return { city, sky: "clear" }
+ *     }
+ *   }
+ * })
+ *
+ * const program = Effect.gen(function*() {
+ *   const executor = yield* ToolExecutor.ToolExecutor
+ *   const process = yield* (yield* executor.batch()).process
+ *   const wave = yield* process.executeBatch([
+ *     ToolCall.make("1", "weather", { city: "Bern" }),
+ *     ToolCall.make("2", "weather", { city: "Atlantis" })
+ *   ])
+ *   return wave.toolMessages.map((it) => it.text)
+ * }).pipe(Effect.scoped, Effect.provide(LocalExecutor.layer(toolkit).pipe(Layer.provide(layer))))
+ *
+ * const [bern, atlantis] = await Effect.runPromise(program)
+ * bern // => "{\"city\":\"Bern\",\"sky\":\"clear\"}"
+ * atlantis // => "\"weather\" failed: There is no such city"
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as JsonSchema from "effect/JsonSchema"
+import type * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import * as ToolContext from "../ToolContext.ts"
+import * as PlainProblems from "./PlainProblems.ts"
+import * as PlainTool from "./PlainTool.ts"
+
+/**
+ * What a function gets beside its arguments.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Call {
+  /** Id of the call. */
+  readonly callId: string | undefined
+  /** Fires when the call is stopped: its time is over, or it was cancelled. */
+  readonly signal: AbortSignal
+  /** Epoch milliseconds at which the call is stopped; `Infinity` outside an executor. */
+  readonly deadline: number
+  /** Metadata of the operation, as the host gave it to the process. */
+  readonly meta: Readonly<Record<string, unknown>>
+  /** Reports how far the work is; see `ToolContext.progress`. */
+  readonly progress: (report: Parameters<ToolContext.Service["progress"]>[0]) => void
+  /** Says what the function is doing. */
+  readonly status: (status: string) => void
+  /** Shows a part of the output before the end. */
+  readonly partial: (value: unknown) => void
+  /**
+   * Runs a write that is not to be cut in half; see `ToolContext.commit`. Once
+   * the call has its outcome the write does not run, and the promise rejects.
+   */
+  readonly commit: <A>(write: () => A | PromiseLike<A>) => Promise<A>
+}
+
+/**
+ * A function as a tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Definition extends PlainTool.Declared {
+  /** Tells the model what it does and when to call it. */
+  readonly description?: string | undefined
+  /** JSON Schema of the arguments, which are checked against it. Default: no arguments. */
+  readonly parameters?: JsonSchema.JsonSchema | undefined
+  /** Whether a person has to allow a call. Where the function throws, they are asked. Default false. */
+  readonly needsApproval?:
+    | boolean
+    | ((args: never) => boolean | PromiseLike<boolean> | Effect.Effect<boolean>)
+    | undefined
+  /** Runs a call. Its arguments fit `parameters`. */
+  execute(args: unknown, call: Call): unknown
+}
+
+/**
+ * Makes the toolkit and the handlers of functions.
+ *
+ * **Details**
+ *
+ * The layer fails with one `ConfigurationError` that lists everything that is
+ * wrong: names that providers do not take, keys that are not known, values of
+ * another kind. What an effect of a function needs, the layer requires.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = <const Definitions extends { readonly [name: string]: Definition }>(definitions: Definitions): {
+  readonly toolkit: PlainTool.PlainToolkit<keyof Definitions & string>
+  readonly layer: Layer.Layer<
+    PlainTool.Handlers<keyof Definitions & string>,
+    ConfigurationError,
+    ServicesOf<Definitions>
+  >
+} => {
+  const checked = Object.entries(definitions ?? {}).map(([name, definition]) => ({
+    name,
+    definition,
+    problems: problemsOf(name, definition)
+  }))
+  const problems = checked.flatMap((it) => it.problems)
+  const right = checked.filter((it) => it.problems.length === 0)
+  const toolkit = Toolkit.make(...right.map(({ definition, name }) => toolOf(name, definition)))
+  const handlers = Object.fromEntries(right.map(({ definition, name }) => [name, handlerOf(definition)]))
+  return {
+    toolkit,
+    layer: toolkit.toLayer(
+      Effect.suspend((): Effect.Effect<typeof handlers, ConfigurationError> =>
+        problems.length > 0 ? new ConfigurationError({ subject: "Functions", problems }) : Effect.succeed(handlers)
+      )
+    )
+  } as never
+}
+
+/**
+ * The services that effects of functions need.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ServicesOf<Definitions extends { readonly [name: string]: Definition }> = {
+  readonly [N in keyof Definitions]: Awaited<ReturnType<Definitions[N]["execute"]>> extends
+    Effect.Effect<infer _A, infer _E, infer R> ? R : never
+}[keyof Definitions]
+
+// Utilities
+
+type HandlerContext = Toolkit.HandlerContext<PlainTool.PlainTool<string>>
+
+const noArguments: JsonSchema.JsonSchema = { type: "object", properties: {}, additionalProperties: false }
+
+const problemsOf = (name: string, definition: Definition): ReadonlyArray<Problem> => [
+  ...PlainProblems.ofName(name),
+  ...PlainProblems.ofDeclared(`tools.${name}`, definition, {
+    description: "string",
+    parameters: "any",
+    needsApproval: "any",
+    execute: "function"
+  }),
+  ...Predicate.isObject(definition) ? inside(`tools.${name}`, definition) : []
+]
+
+/** What is wrong with the parts that only functions have. */
+const inside = (at: string, { execute, needsApproval, parameters }: Definition): ReadonlyArray<Problem> => [
+  ...execute === undefined ? [{ path: `${at}.execute`, problem: "it is missing", expected: "a function" }] : [],
+  ...parameters === undefined ? [] : PlainProblems.ofSchema(`${at}.parameters`, parameters),
+  ...needsApproval === undefined || typeof needsApproval === "boolean" || typeof needsApproval === "function"
+    ? []
+    : [{ path: `${at}.needsApproval`, problem: "it is neither", expected: "true, false or a function" }]
+]
+
+const toolOf = (name: string, definition: Definition) => {
+  const { description, needsApproval, parameters = noArguments } = definition
+  return PlainTool.make(name, definition, {
+    description,
+    parameters,
+    needsApproval: typeof needsApproval === "function"
+      ? (args) => PlainTool.approval(() => needsApproval(args as never))
+      : needsApproval
+  })
+}
+
+const handlerOf =
+  (definition: Definition) => (args: unknown, handler: HandlerContext): Effect.Effect<unknown, string> =>
+    Effect.contextWith((services: Context.Context<never>) =>
+      Effect.flatMap(
+        ToolContext.ToolContext,
+        (context) => PlainTool.attempt((signal) => definition.execute(args, callOf(context, handler, services, signal)))
+      )
+    )
+
+const callOf = (
+  context: ToolContext.Service,
+  handler: HandlerContext,
+  services: Context.Context<never>,
+  signal: AbortSignal
+): Call => {
+  const report = (effect: Effect.Effect<void>) => void Effect.runForkWith(services)(effect)
+  return {
+    callId: context.callId ?? handler.toolCallId,
+    signal,
+    // it moves on while people are asked
+    get deadline() {
+      return context.deadline
+    },
+    meta: context.meta,
+    progress: (it) => report(context.progress(it)),
+    status: (it) => report(context.status(it)),
+    partial: (it) => report(handler.preliminary(it)),
+    commit: (write) => {
+      const written = Effect.promise(() => Promise.resolve().then(write))
+      return Effect.runPromiseExitWith(services)(context.commit(written)).then((exit) => {
+        if (Exit.isSuccess(exit)) return exit.value
+        throw Cause.hasInterruptsOnly(exit.cause)
+          ? new Error("The call is over: nothing was written")
+          : Cause.squash(exit.cause)
+      })
+    }
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * What can be wrong with functions that are to be tools.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Predicate from "effect/Predicate"
+import { type Problem, unknownKey } from "../ConfigurationError.ts"
+import { clip } from "../internal/clip.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+import type { Declared } from "./PlainTool.ts"
+
+/**
+ * What is wrong with what is said about a function: keys that are not known, and
+ * values of another kind.
+ *
+ * @category validation
+ * @internal
+ */
+export const ofDeclared = (
+  at: string,
+  declared: unknown,
+  more: { readonly [key: string]: "any" | "string" | "function" }
+): ReadonlyArray<Problem> => {
+  if (typeof declared !== "object" || declared === null) {
+    return [{ path: at, problem: `it is ${brief(declared)}`, expected: "an object" }]
+  }
+  const kinds: { readonly [key: string]: string } = { ...kindOf, ...more }
+  return Object.entries(declared).flatMap(([key, value]) => {
+    const kind = Object.hasOwn(kinds, key) ? kinds[key]! : undefined
+    const path = `${at}.${key}`
+    if (kind === undefined) {
+      return [{ path, problem: unknownKey, expected: `one of ${Object.keys(kinds).join(", ")}` }]
+    }
+    if (value === undefined || kind === "any" || typeof value === kind) return []
+    if (kind === "context" && Context.isContext(value)) return []
+    return [{ path, problem: `it is ${brief(value)}`, expected: expectedOf[kind]! }]
+  })
+}
+
+/**
+ * What is wrong with the name of a tool.
+ *
+ * @category validation
+ * @internal
+ */
+export const ofName = (name: string): ReadonlyArray<Problem> =>
+  /^[a-zA-Z0-9_-]{1,64}$/.test(name) && name !== "__proto__" ? [] : [{
+    path: `tools.${clip(name, 100)}`,
+    problem: "providers do not take this name",
+    expected: "1 to 64 of a-z A-Z 0-9 _ -"
+  }]
+
+/**
+ * Tells whether a value may be the JSON Schema of a tool's arguments.
+ *
+ * @category predicates
+ * @internal
+ */
+export const isArguments = (schema: unknown): schema is JsonSchema.JsonSchema =>
+  Predicate.isObject(schema) && (schema.type === undefined || schema.type === "object")
+
+/**
+ * What is wrong with a JSON Schema of arguments, as far as it can be seen at once.
+ *
+ * @category validation
+ * @internal
+ */
+export const ofSchema = (path: string, schema: unknown): ReadonlyArray<Problem> =>
+  isArguments(schema) ? [] : [{
+    path,
+    problem: `it is ${brief(schema)}`,
+    expected: "a JSON Schema of an object"
+  }]
+
+/**
+ * A value in few words.
+ *
+ * @category formatting
+ * @internal
+ */
+export const brief = (value: unknown): string =>
+  typeof value === "function" ? "a function" : clip(JSON.stringify(PlainJson.from(value)), 60)
+
+// Utilities
+
+const kindOf = {
+  readOnly: "boolean",
+  idempotent: "boolean",
+  destructive: "boolean",
+  openWorld: "boolean",
+  promoted: "boolean",
+  // the registry looks at these
+  maxConcurrent: "any",
+  timeout: "any",
+  resources: "function",
+  targets: "function",
+  annotations: "context"
+} satisfies { readonly [K in keyof Declared]-?: string }
+
+const expectedOf: { readonly [kind: string]: string } = {
+  boolean: "true or false",
+  string: "a text",
+  function: "a function",
+  context: "a Context of annotations"
+}

@@ -1,0 +1,223 @@
+/**
+ * What the adapters share: functions of plain JavaScript as tools.
+ *
+ * @since 0.1.0
+ */
+import * as Prompt from "effect/ai/Prompt"
+import * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import { pipe } from "effect/Function"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Predicate from "effect/Predicate"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaIssue from "effect/SchemaIssue"
+import { clip } from "../internal/clip.ts"
+import { textOf } from "../output/OutputPolicy.ts"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+
+/**
+ * What a host says about a function. What is left out is never taken for safe:
+ * such a function changes things, and its calls run alone.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Declared {
+  /** It changes nothing: its calls run beside other reads, and by default nobody is asked. */
+  readonly readOnly?: boolean | undefined
+  /** The same call twice does what one does. */
+  readonly idempotent?: boolean | undefined
+  /** It may destroy something. */
+  readonly destructive?: boolean | undefined
+  /** It reaches outside: by default people are asked, even if it is `readOnly`. */
+  readonly openWorld?: boolean | undefined
+  /** See `ToolAnnotations.Promoted`. */
+  readonly promoted?: boolean | undefined
+  /** See `ToolAnnotations.MaxConcurrent`. */
+  readonly maxConcurrent?: number | undefined
+  /** See `ToolAnnotations.Timeout`. */
+  readonly timeout?: Duration.Input | undefined
+  /** See `ToolAnnotations.Resources`. */
+  readonly resources?: ((args: unknown) => ReadonlyArray<string>) | undefined
+  /** See `ToolAnnotations.Targets`. */
+  readonly targets?: ((args: unknown) => ToolAnnotations.TargetsOf) | undefined
+  /** Any other annotations, such as `Context.make(ToolAnnotations.IdleTimeout, "5 seconds")`. */
+  readonly annotations?: Context.Context<never> | undefined
+}
+
+/**
+ * A tool made of a function: its failure is the message of what it threw.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type PlainTool<Name extends string> = Tool.Dynamic<Name, {
+  readonly parameters: typeof Schema.Unknown
+  readonly success: typeof Schema.Unknown
+  readonly failure: typeof Schema.String
+  readonly failureMode: "error"
+}>
+
+/**
+ * A toolkit of such tools.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type PlainToolkit<Name extends string> = Toolkit.Toolkit<{ readonly [N in Name]: PlainTool<N> }>
+
+/**
+ * The handlers of such a toolkit.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Handlers<Name extends string> = Tool.HandlersFor<{ readonly [N in Name]: PlainTool<N> }>
+
+/**
+ * An output that has a text of its own for the model; a failure says why there
+ * is none.
+ *
+ * @category models
+ * @internal
+ */
+export class Worded {
+  readonly output: unknown
+  readonly text: Result.Result<string, string>
+
+  constructor(output: unknown, text: Result.Result<string, string>) {
+    this.output = output
+    this.text = text
+  }
+}
+
+/**
+ * Makes the tool of a function.
+ *
+ * @category constructors
+ * @internal
+ */
+export const make = <Name extends string>(name: Name, declared: Declared, options: {
+  readonly description: string | undefined
+  readonly parameters: JsonSchema.JsonSchema | Schema.Codec<unknown, unknown>
+  readonly needsApproval: Tool.Any["needsApproval"]
+  /** Its outputs may be `Worded`. */
+  readonly worded?: boolean | undefined
+}): PlainTool<Name> =>
+  Tool.dynamic(name, {
+    description: options.description,
+    parameters: options.parameters,
+    success: Output,
+    failure: Schema.String,
+    needsApproval: options.needsApproval,
+    toModelOutput: options.worded === true
+      ? (output: unknown) => [Prompt.textPart({ text: wordsOf(output) })]
+      : undefined
+  }).annotateMerge(annotations(declared)) as unknown as PlainTool<Name>
+
+/**
+ * Runs what is of plain JavaScript and gives a value, a promise or an effect.
+ *
+ * **Details**
+ *
+ * What it throws or rejects with is the failure: its message, without a stack.
+ * The signal fires when the call is stopped. The effect is over only when the
+ * promise has settled: what still runs is known to.
+ *
+ * @category constructors
+ * @internal
+ */
+export const attempt = (run: (signal: AbortSignal) => unknown): Effect.Effect<unknown, string> =>
+  Effect.suspend(() => {
+    const controller = new AbortController()
+    return Effect.try({ try: () => run(controller.signal), catch: messageOf }).pipe(
+      Effect.flatMap((given) => Predicate.isPromiseLike(given) ? settled(given, controller) : now(given)),
+      Effect.onInterrupt(() => Effect.sync(() => controller.abort()))
+    )
+  })
+
+/**
+ * Asks a function whether a person has to allow a call; where it throws, the
+ * executor asks.
+ *
+ * @category conversions
+ * @internal
+ */
+export const approval = (ask: () => unknown): Effect.Effect<boolean> =>
+  Effect.orDie(attempt(ask)) as Effect.Effect<boolean>
+
+/**
+ * The message of anything that was thrown.
+ *
+ * @category formatting
+ * @internal
+ */
+export const messageOf = (thrown: unknown): string => {
+  const plain = PlainJson.from(thrown)
+  const words = Predicate.hasProperty(plain, "message") && plain.message !== ""
+    ? plain.message
+    : Predicate.hasProperty(plain, "name")
+    ? plain.name
+    : plain
+  return clip(words === null || words === "" ? "it did not say why" : textOf(words), 2_000)
+}
+
+// Utilities
+
+const annotations = (it: Declared): Context.Context<never> =>
+  pipe(
+    it.annotations ?? Context.empty(),
+    add(Tool.Readonly, it.readOnly),
+    add(Tool.Idempotent, it.idempotent),
+    add(Tool.Destructive, it.destructive),
+    add(Tool.OpenWorld, it.openWorld),
+    add(ToolAnnotations.Promoted, it.promoted),
+    add(ToolAnnotations.MaxConcurrent, it.maxConcurrent),
+    add(ToolAnnotations.Timeout, it.timeout),
+    add(ToolAnnotations.Resources, it.resources),
+    add(ToolAnnotations.Targets, it.targets)
+  )
+
+const add =
+  <A>(key: Context.Reference<A>, value: A | undefined) => (context: Context.Context<never>): Context.Context<never> =>
+    value === undefined ? context : Context.add(context, key, value)
+
+const isEffect = (given: unknown): given is Effect.Effect<unknown, unknown> => Effect.isEffect(given)
+
+/** What a function gave: an effect is run. */
+const now = (given: unknown): Effect.Effect<unknown, string> =>
+  isEffect(given) ? Effect.mapError(given, messageOf) : Effect.succeed(given)
+
+const settled = (promise: PromiseLike<unknown>, controller: AbortController): Effect.Effect<unknown, string> =>
+  Effect.callback((resume) => {
+    const over = Promise.resolve(promise).then(
+      (value) => resume(now(value)),
+      (thrown: unknown) => resume(Effect.fail(messageOf(thrown)))
+    )
+    return Effect.suspend(() => {
+      controller.abort()
+      return Effect.promise(() => over)
+    })
+  })
+
+/** Any value that a function gives, as JSON; nothing stays nothing. */
+const Output = Schema.Unknown.pipe(Schema.decodeTo(Schema.Unknown, {
+  decode: SchemaGetter.passthrough(),
+  encode: SchemaGetter.transformEffect((given: unknown) => {
+    if (!(given instanceof Worded)) return Effect.succeed(plain(given))
+    return Result.isSuccess(given.text)
+      ? Effect.succeed(plain(given.output))
+      : Effect.fail(new SchemaIssue.InvalidValue({ message: given.text.failure }))
+  })
+}))
+
+const plain = (value: unknown): unknown => value === undefined ? undefined : PlainJson.from(value)
+
+const wordsOf = (given: unknown): string =>
+  given instanceof Worded ? Result.getOrElse(given.text, () => "") : textOf(plain(given))

@@ -1,0 +1,188 @@
+/**
+ * The calls of one model step that a loop hands over one by one, all at once.
+ *
+ * They go in runs as the calls of a wave do: reads side by side, a write alone,
+ * in order of arrival. Nothing of one step waits for another step.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Detached from "../internal/detached.ts"
+import { makeRunGate } from "../internal/runGate.ts"
+import { cut, textOf } from "../output/OutputPolicy.ts"
+import type { ToolCall } from "../ToolCall.ts"
+import type { ToolEvent } from "../ToolEvent.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+import { EventHub } from "./EventHub.ts"
+
+/**
+ * One model step.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Step {
+  /**
+   * Runs a call once those that arrived before it let it; it arrives when the
+   * effect begins. Interrupting it ends the call, or gives up its place.
+   */
+  readonly execute: (call: ToolCall) => Effect.Effect<Answer>
+}
+
+/**
+ * What became of a call, with what a loop passes on of it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Answer {
+  readonly outcome: ToolOutcome.ToolOutcome
+  /**
+   * The encoded output, whole, of a call that succeeded. Of an equal call whose
+   * output is kept as an artifact, which is replayed, the text.
+   */
+  readonly value: unknown
+  /** What the model is told, within the limits of the executor. */
+  readonly text: string
+}
+
+/**
+ * Runs one call, and passes on what is reported meanwhile.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Run = (call: ToolCall, hub: EventHub) => Effect.Effect<ToolOutcome.ToolOutcome>
+
+/**
+ * Runs the call of a place that was taken, and gives its outcome on before the
+ * next may go.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Turn = <A>(
+  call: ToolCall,
+  then: (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<A>,
+  onPartial?: (value: unknown) => void
+) => Effect.Effect<A>
+
+/**
+ * Begins a step; gives the function that takes the next place in it, for a tool.
+ *
+ * @category constructors
+ * @internal
+ */
+export const begin = (engine: Engine, state: ProcessState, run: Run): (name: string) => Turn => {
+  const gate = makeRunGate()
+  return (name) => {
+    const tool = engine.handlers.current().get(name)
+    const mayOverlap = engine.mode === "parallel" ||
+      (engine.mode === "classes" && tool !== undefined && tool.class !== "SerialMut" &&
+        !engine.rules.current().forTool(name).closesRun)
+    const turn: { go?: () => void; isThere: boolean } = { isThere: false }
+    const arrival = gate.arrive(engine.mode === "parallel" ? "" : tool?.class ?? "", mayOverlap, () => {
+      turn.isThere = true
+      turn.go?.()
+    })
+    const waited = Effect.callback<void>((resume) => {
+      turn.go = () => resume(Effect.void)
+      if (turn.isThere) turn.go()
+    })
+    return (call, then, onPartial) =>
+      waited.pipe(
+        Effect.flatMap(() => run(call, onPartial === undefined ? state.hub : new Reports(state.hub, onPartial))),
+        Effect.flatMap(then),
+        Effect.ensuring(Effect.sync(arrival.leave))
+      )
+  }
+}
+
+/**
+ * Makes the step that hosts see.
+ *
+ * @category constructors
+ * @internal
+ */
+export const make = (engine: Engine, state: ProcessState, run: Run): Step => {
+  const arrive = begin(engine, state, run)
+  return {
+    execute: (call) => Effect.suspend(() => arrive(call.name)(call, (outcome) => answer(engine, state, outcome)))
+  }
+}
+
+/**
+ * What the model is shown instead of a large output, which the caller gets as it
+ * is; `undefined` where the output's own text is short enough.
+ *
+ * @category conversions
+ * @internal
+ */
+export const shortened = (
+  { handlers, output: policy, principal }: Engine,
+  { batch }: ProcessState,
+  tool: string,
+  output: ToolOutcome.Output
+): Effect.Effect<string | undefined> => {
+  const limit = policy.limit(batch.outputChars)
+  batch.outputChars += Math.min(limit, output.modelText.length)
+  if (output._tag !== "Inline" || output.modelText.length <= limit) return Effect.undefined
+  const readOn = handlers.current().has("read_artifact")
+    ? "Read on with read_artifact."
+    : "Ask for a smaller part to see more."
+  const applied = policy.apply(output.value, output.modelText, limit, { owner: { principal, batch: batch.id }, readOn })
+  if ("_tag" in applied) return Effect.succeed(applied.modelText)
+  const [truncated, store] = applied
+  if (handlers.current().get(tool)?.bounded === true) return Effect.succeed(truncated.modelText)
+  return Effect.map(
+    Detached.within(store, 5_000),
+    (exit) => exit?._tag === "Success" ? exit.value.modelText : truncated.modelText
+  )
+}
+
+/**
+ * The text of a value that comes from elsewhere, such as an earlier
+ * conversation: as it is, or cut at the limit.
+ *
+ * @category conversions
+ * @internal
+ */
+export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknown): string => {
+  const text = textOf(value === undefined ? value : PlainJson.from(value))
+  return cut(text, output.limit(batch.outputChars), `\n[cut: ${text.length} characters in all]`)
+}
+
+// Utilities
+
+const answer = (engine: Engine, state: ProcessState, outcome: ToolOutcome.ToolOutcome): Effect.Effect<Answer> => {
+  if (outcome._tag !== "Succeeded") {
+    return Effect.succeed({ outcome, value: undefined, text: ToolOutcome.text(outcome) })
+  }
+  const { output } = outcome
+  const value = output._tag === "Artifact" ? output.modelText : output.value
+  return Effect.map(
+    shortened(engine, state, outcome.tool, output),
+    (text = output.modelText) => ({ outcome, value, text })
+  )
+}
+
+/** Passes on what a tool shows of its result before the end. */
+class Reports extends EventHub {
+  private readonly onPartial: (value: unknown) => void
+
+  constructor(observers: EventHub, onPartial: (value: unknown) => void) {
+    super(observers.capacity, observers)
+    this.onPartial = onPartial
+  }
+
+  override get isObserved(): boolean {
+    return true
+  }
+
+  override report(event: ToolEvent): number {
+    if (event._tag === "ToolPartialResult") this.onPartial(event.value)
+    return super.report(event)
+  }
+}
