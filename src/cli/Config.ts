@@ -17,7 +17,7 @@ import * as PolicyFile from "../policy/PolicyFile.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
-import { fields, optional, Tool } from "./ConfigFields.ts"
+import { fields, Tool } from "./ConfigFields.ts"
 import * as Files from "./Files.ts"
 
 /**
@@ -45,10 +45,12 @@ export const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
  * @since 0.1.0
  */
 export const Config = Schema.Struct({
-  $schema: optional(Schema.String),
+  $schema: Schema.optionalKey(Schema.String),
   ...fields,
-  tools: optional(Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, optional(Tool)])))),
-  environment: optional(Schema.Array(Schema.NonEmptyString)).annotate({
+  tools: Schema.optionalKey(
+    Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, Schema.optionalKey(Tool)])))
+  ),
+  environment: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of the environment variables that run_command may see"
   })
 })

@@ -9,13 +9,7 @@ import * as Schema from "effect/Schema"
 import * as Policy from "../policy/Policy.ts"
 import { ToolRule } from "../ToolRule.ts"
 
-/**
- * A key that may be left out.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const optional = Schema.optionalKey
+const optional = Schema.optionalKey
 
 /**
  * A length of time in words.

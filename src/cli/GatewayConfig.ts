@@ -13,7 +13,7 @@ import type * as LocalExecutor from "../LocalExecutor.ts"
 import * as McpServers from "../mcp/McpServers.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
 import { describe, wrong } from "./CliFailure.ts"
-import { fields, optional, Span, Tool } from "./ConfigFields.ts"
+import { fields, Span, Tool } from "./ConfigFields.ts"
 import * as Files from "./Files.ts"
 
 /**
@@ -23,15 +23,15 @@ import * as Files from "./Files.ts"
  * @since 0.1.0
  */
 export const GatewayConfig = Schema.Struct({
-  $schema: optional(Schema.String),
+  $schema: Schema.optionalKey(Schema.String),
   mcpServers: McpServers.McpServers.annotate({
     description: "The servers behind the gateway, by name; ${NAME} in their texts is an environment variable"
   }),
   ...fields,
-  tools: optional(Schema.Record(Schema.String, Tool)).annotate({
+  tools: Schema.optionalKey(Schema.Record(Schema.String, Tool)).annotate({
     description: "What holds for single tools, by their names as the gateway gives them"
   }),
-  approvalTimeout: optional(Span).annotate({
+  approvalTimeout: Schema.optionalKey(Span).annotate({
     description: "How long a person may take to answer; default 5 minutes"
   })
 })
