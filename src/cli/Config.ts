@@ -7,6 +7,7 @@
  * @since 0.1.0
  */
 import * as AiTool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -15,10 +16,20 @@ import type * as LocalExecutor from "../LocalExecutor.ts"
 import * as Policy from "../policy/Policy.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
+import * as FetchTools from "../tools/FetchTools.ts"
+import * as PublicAddress from "../tools/PublicAddress.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
-import { fields, Tool } from "./ConfigFields.ts"
+import { AtLeastOne, fields, Span, Tool } from "./ConfigFields.ts"
 import * as Files from "./Files.ts"
+
+/**
+ * The tools that `run` has.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const toolkit = Toolkit.merge(WorkspaceTools.toolkit, FetchTools.toolkit)
 
 /**
  * Names of the tools that `run` has.
@@ -26,7 +37,13 @@ import * as Files from "./Files.ts"
  * @category constants
  * @since 0.1.0
  */
-export const toolNames: ReadonlyArray<string> = Object.keys(WorkspaceTools.toolkit.tools)
+export const toolNames: ReadonlyArray<string> = Object.keys(toolkit.tools)
+
+const Private = Schema.String.check(
+  Schema.makeFilter((text) => Result.isSuccess(PublicAddress.reach([text])), {
+    expected: "a host such as \"localhost\", an address, or a range such as \"10.0.0.0/8\""
+  })
+)
 
 /**
  * The tools that `run` has, for rules about them.
@@ -35,7 +52,7 @@ export const toolNames: ReadonlyArray<string> = Object.keys(WorkspaceTools.toolk
  * @since 0.1.0
  */
 export const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
-  Object.values(WorkspaceTools.toolkit.tools).map((tool) => [tool.name, { jsonSchema: AiTool.getJsonSchema(tool) }])
+  Object.values(toolkit.tools).map((tool) => [tool.name, { jsonSchema: AiTool.getJsonSchema(tool) }])
 )
 
 /**
@@ -50,6 +67,15 @@ export const Config = Schema.Struct({
   tools: Schema.optionalKey(
     Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, Schema.optionalKey(Tool)])))
   ),
+  fetch: Schema.optionalKey(Schema.Struct({
+    allowPrivate: Schema.optionalKey(Schema.Array(Private)).annotate({
+      description: "Hosts, addresses and ranges that may be reached though they are not public"
+    }),
+    maxBytes: Schema.optionalKey(AtLeastOne).annotate({ description: "Bytes of a body that are given at most" }),
+    connectTimeout: Schema.optionalKey(Span).annotate({
+      description: "How long looking up a name and connecting may take"
+    })
+  })).annotate({ description: "What fetch_url may reach and give; which hosts run unasked is the policy's to say" }),
   environment: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of the environment variables that run_command may see"
   })
@@ -102,7 +128,7 @@ export const checkFlags = (policy: Policy.Policy): Effect.Effect<void, CliFailur
  * @since 0.1.0
  */
 export const toOptions = (config: Config, more: Policy.Policy): LocalExecutor.Options => {
-  const { $schema: _, environment: __, policy = {}, ...same } = config
+  const { $schema: _, environment: __, fetch: ___, policy = {}, ...same } = config
   const both = (key: "allow" | "ask" | "deny") => [...policy[key] ?? [], ...more[key] ?? []]
   // durations were checked when the file was decoded
   return {

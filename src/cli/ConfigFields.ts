@@ -24,7 +24,13 @@ export const Span = Schema.String.check(
   )
 ).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
 
-const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
+/**
+ * A whole number of 1 or more.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 
 const Chars = Schema.Union([AtLeastOne, Schema.Literal("unbounded")])
 

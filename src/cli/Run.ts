@@ -21,6 +21,7 @@ import * as Approvals from "../policy/Approvals.ts"
 import type * as Policy from "../policy/Policy.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import * as FetchTools from "../tools/FetchTools.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import * as WireFormat from "../WireFormat.ts"
 import * as Approver from "./Approver.ts"
@@ -127,7 +128,8 @@ export const command = Command.make(
       }. Tools that change things or reach outside are asked about on the ` +
       "terminal unless allowed, and refused where there is none. What files were before a write is kept: " +
       "`tool-executor undo` brings it back. The file tools cannot leave the root; run_command can: it starts in the root and is NOT confined to " +
-      "it, so allow it only where any command may run. Standard error shows what happens. Exit code: 0 all calls " +
+      "it, so allow it only where any command may run. fetch_url reaches public hosts only, and what the config says " +
+      "under fetch. Standard error shows what happens. Exit code: 0 all calls " +
       "succeeded, 1 some did not, 2 bad usage, input or config. Ctrl-C cancels; every call still gets a result. A " +
       "second one ends at once."
   ),
@@ -159,7 +161,11 @@ const layerOf = (
     // what says what is allowed is not a call's to change
     protect
   })
-  return LocalExecutor.layer(tools.toolkit, Config.toOptions(config, policy)).pipe(Layer.provide(tools.layer))
+  // durations were checked when the file was decoded
+  const fetch = FetchTools.make(config.fetch as FetchTools.Options | undefined)
+  return LocalExecutor.layer([tools.toolkit, fetch.toolkit], Config.toOptions(config, policy)).pipe(
+    Layer.provide(Layer.merge(tools.layer, fetch.layer))
+  )
 }
 
 const execute = Effect.fnUntraced(

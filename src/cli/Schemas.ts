@@ -10,15 +10,14 @@ import * as Command from "effect/cli/Command"
 import * as Schema from "effect/Schema"
 import { Scenario } from "../testing/Scenario.ts"
 import { ToolRule } from "../ToolRule.ts"
-import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
-import { Config } from "./Config.ts"
+import { Config, toolkit } from "./Config.ts"
 import * as Files from "./Files.ts"
 import { GatewayConfig } from "./GatewayConfig.ts"
 
 const formats = { config: Config, gateway: GatewayConfig, scenario: Scenario, rules: Schema.Array(ToolRule) }
 
 /** As providers take them. */
-const tools = Object.values(WorkspaceTools.toolkit.tools).map((tool) => ({
+const tools = Object.values(toolkit.tools).map((tool) => ({
   name: tool.name,
   description: AiTool.getDescription(tool),
   parameters: AiTool.getJsonSchema(tool)

@@ -9,15 +9,13 @@
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
-import * as Glob from "effect/Glob"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import * as NodePath from "node:path"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as ToolContext from "../ToolContext.ts"
 import * as Descriptor from "./Descriptor.ts"
-import { notEntered } from "./ListDirectory.ts"
+import * as FileTree from "./FileTree.ts"
 import { isBinary } from "./ReadFile.ts"
 import * as SearchWorker from "./SearchWorker.ts"
 import * as Workspace from "./Workspace.ts"
@@ -42,11 +40,8 @@ export const limits = {
   fileSize: 5_000_000,
   /** Files searched or skipped. */
   files: 50_000,
-  /** Names read in one folder. */
-  names: 20_000,
-  /** Characters of the pattern and of the glob. */
-  pattern: 1_000,
-  glob: 200
+  /** Characters of the pattern. */
+  pattern: 1_000
 } as const
 
 const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
@@ -59,7 +54,7 @@ const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
  */
 export const tool = Tool.make("search_text", {
   description: "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
-    "files are searched; .git and node_modules only when asked for by path; links are not followed; binary files " +
+    "files are searched; .git and node_modules only when path or the start of glob names them; links are not followed; binary files " +
     "and files over 5,000,000 bytes are skipped and counted. Long lines are cut around the match.",
   parameters: Schema.Struct({
     pattern: Schema.String.annotate({ description: "JavaScript regular expression without slashes and flags" }),
@@ -133,7 +128,7 @@ export const make = (
   Effect.fnUntraced(function*(params) {
     const context = yield* ToolContext.ToolContext
     const flags = yield* flagsOf(params.pattern, params.ignoreCase === true)
-    const matches = yield* matcherOf(params.glob)
+    const filter = params.glob === undefined ? FileTree.everything : yield* FileTree.filterOf(params.glob)
     const top = yield* Workspace.realPath(workspace, params.path ?? ".")
     const worker = yield* SearchWorker.make({
       source: params.pattern,
@@ -142,7 +137,7 @@ export const make = (
       lineLength: limits.lineLength
     })
     const room = Math.min(params.maxMatches ?? limits.matches.default, limits.matches.most)
-    const tree = walk(workspace, top, yield* kindOf(workspace, top, params.path ?? "."), matches)
+    const tree = FileTree.make(workspace, top, yield* kindOf(workspace, top, params.path ?? "."), filter)
     const found: Array<SearchWorker.Match> = []
     let size = 0
     let searched = 0
@@ -150,7 +145,7 @@ export const make = (
     let full = false
     let reported = 0
     while (!full && searched + skipped < limits.files) {
-      const next = yield* tree.next
+      const next = yield* tree.next(batchSize)
       skipped += next.skipped
       if (next.files.length === 0) break
       const files = yield* Effect.forEach(next.files, (real) => readFile(workspace, real), { concurrency: 8 })
@@ -169,7 +164,7 @@ export const make = (
     const stopped = searched + skipped >= limits.files
     const note = full
       ? "There are more matches. Narrow the pattern, path or glob, or raise maxMatches."
-      : stopped || tree.cut()
+      : stopped || tree.isCut()
       ? "Not every file was searched. Narrow the path."
       : undefined
     return {
@@ -204,57 +199,6 @@ const flagsOf = (pattern: string, ignoreCase: boolean): Effect.Effect<string, Wo
     : invalid(pattern, String(plain.failure), "Write a JavaScript regular expression; escape ( [ { with a backslash.")
 }
 
-const matcherOf = (
-  glob: string | undefined
-): Effect.Effect<(path: string) => boolean, WorkspaceFailure.WorkspaceFailure> => {
-  if (glob === undefined) return Effect.succeed(() => true)
-  if (glob === "" || glob.length > limits.glob) {
-    return invalid(
-      glob,
-      `The glob has ${glob.length} characters`,
-      `Use one of 1 to ${limits.glob}, such as src/**/*.ts.`
-    )
-  }
-  const compiled = Glob.make(glob.includes("/") ? glob : `**/${glob}`, { dot: true })
-  return Effect.succeed((path) => Glob.match(compiled, path))
-}
-
-/** Goes through a tree, folder by folder, in the order of names; gives some files at a time, none at the end. */
-const walk = (
-  workspace: Workspace.Workspace,
-  top: string,
-  kind: "file" | "directory",
-  matches: (path: string) => boolean
-) => {
-  const stack: Array<{ readonly real: string; readonly kind: "file" | "directory" }> = [{ real: top, kind }]
-  let cut = false
-  const next = Effect.gen(function*() {
-    const files: Array<string> = []
-    let skipped = 0
-    while (files.length < batchSize) {
-      const entry = stack.pop()
-      if (entry === undefined) break
-      if (entry.kind === "file") {
-        if (entry.real === top || matches(Workspace.display(workspace, entry.real))) files.push(entry.real)
-        continue
-      }
-      const names = yield* Effect.result(readFolder(workspace, entry.real))
-      if (Result.isFailure(names)) {
-        if (entry.real === top) return yield* Effect.fail(names.failure)
-        skipped++
-        continue
-      }
-      cut = cut || !names.success.complete
-      for (const it of names.success.names.toReversed()) {
-        const enter = it.kind === "directory" && !notEntered.has(it.name)
-        if (enter || it.kind === "file") stack.push({ real: NodePath.join(entry.real, it.name), kind: it.kind })
-      }
-    }
-    return { files, skipped }
-  })
-  return { next, cut: () => cut }
-}
-
 /** A folder, or a regular file that can be read; anything else fails. */
 const kindOf = (workspace: Workspace.Workspace, real: string, path: string) =>
   Effect.scoped(Descriptor.openReal(workspace, real, "folder", path)).pipe(
@@ -264,11 +208,6 @@ const kindOf = (workspace: Workspace.Workspace, real: string, path: string) =>
       () => Effect.as(Effect.scoped(Descriptor.openReal(workspace, real, "file", path)), "file" as const)
     )
   )
-
-const readFolder = Effect.fnUntraced(function*(workspace: Workspace.Workspace, real: string) {
-  const folder = yield* Descriptor.openReal(workspace, real, "folder")
-  return yield* Descriptor.readNames(workspace, folder, limits.names)
-}, Effect.scoped)
 
 /** The bytes of a file, or nothing where it is to be skipped. */
 const readFile = (

@@ -1,6 +1,6 @@
 /**
- * Tools over a root folder: `read_file`, `list_directory`, `search_text`,
- * `write_file`, `edit_file` and `run_command`.
+ * Tools over a root folder: `read_file`, `list_directory`, `find_files`,
+ * `search_text`, `write_file`, `edit_file` and `run_command`.
  *
  * The file tools cannot leave the root, through links neither. `run_command`
  * can: it starts in the root and is not confined to it.
@@ -36,6 +36,7 @@ import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as EditFile from "./EditFile.ts"
 import * as FileWriter from "./FileWriter.ts"
+import * as FindFiles from "./FindFiles.ts"
 import * as ListDirectory from "./ListDirectory.ts"
 import * as ReadFile from "./ReadFile.ts"
 import * as RunCommand from "./RunCommand.ts"
@@ -107,6 +108,7 @@ export const defaultEnvironment: ReadonlyArray<string> = [
 export const toolkit = Toolkit.make(
   ReadFile.tool,
   ListDirectory.tool,
+  FindFiles.tool,
   SearchText.tool,
   WriteFile.tool,
   EditFile.tool,
@@ -138,6 +140,7 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
     return toolkit.of({
       read_file: ReadFile.make(workspace),
       list_directory: ListDirectory.make(workspace),
+      find_files: FindFiles.make(workspace),
       search_text: SearchText.make(workspace),
       write_file: WriteFile.make(workspace),
       edit_file: EditFile.make(workspace),
@@ -181,6 +184,7 @@ export const make = (options: Options): {
     toolkit: Toolkit.make(
       onPaths(ReadFile.tool),
       onPaths(ListDirectory.tool),
+      onPaths(FindFiles.tool),
       onPaths(SearchText.tool),
       writes(WriteFile.tool, ({ content }) => () => Effect.succeed(content)),
       writes(EditFile.tool, (params) => (before) => Effect.map(EditFile.edit(params, before), ({ text }) => text)),

@@ -33,6 +33,34 @@ export * as Descriptor from "./Descriptor.ts"
 export * as EditFile from "./EditFile.ts"
 
 /**
+ * What `fetch_url` answers when there is no response to give.
+ *
+ * @since 0.1.0
+ */
+export * as FetchFailure from "./FetchFailure.ts"
+
+/**
+ * What a URL is about: the server that would be asked.
+ *
+ * @since 0.1.0
+ */
+export * as FetchTarget from "./FetchTarget.ts"
+
+/**
+ * A tool that reaches the web: `fetch_url`.
+ *
+ * @since 0.1.0
+ */
+export * as FetchTools from "./FetchTools.ts"
+
+/**
+ * The tool `fetch_url`: the text at a URL of the public internet.
+ *
+ * @since 0.1.0
+ */
+export * as FetchUrl from "./FetchUrl.ts"
+
+/**
  * Writing files of a workspace: the whole content, at once or not at all.
  *
  * @since 0.1.0
@@ -40,11 +68,25 @@ export * as EditFile from "./EditFile.ts"
 export * as FileWriter from "./FileWriter.ts"
 
 /**
+ * The tool `find_files`: files whose paths match a glob.
+ *
+ * @since 0.1.0
+ */
+export * as FindFiles from "./FindFiles.ts"
+
+/**
  * The tool `list_directory`: what is in a folder, some levels deep.
  *
  * @since 0.1.0
  */
 export * as ListDirectory from "./ListDirectory.ts"
+
+/**
+ * Which addresses are public, and which others a host allows.
+ *
+ * @since 0.1.0
+ */
+export * as PublicAddress from "./PublicAddress.ts"
 
 /**
  * The tool `read_file`: a range of lines of a text file.

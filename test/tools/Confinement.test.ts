@@ -16,6 +16,7 @@ const errorsOf = (root: string, path: string) =>
     Effect.all([
       Effect.flip(call({ root }, "read_file", { path })),
       Effect.flip(call({ root }, "list_directory", { path })),
+      Effect.flip(call({ root }, "find_files", { path, glob: "**" })),
       Effect.flip(call({ root }, "search_text", { path, pattern: "SECRET" })),
       Effect.flip(call({ root }, "write_file", { path, content: "overwritten", createDirectories: true })),
       Effect.flip(call({ root }, "run_command", { argv: ["true"], cwd: path }))
@@ -118,6 +119,7 @@ describe("confinement", () => {
       execFileSync("mkfifo", [`${root}/pipe`])
       assert.deepStrictEqual(yield* errorsOf(root, "pipe"), [
         "NotAFile",
+        "NotADirectory",
         "NotADirectory",
         "NotAFile",
         "NotAFile",

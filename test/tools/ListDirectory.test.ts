@@ -101,6 +101,11 @@ describe("list_directory", () => {
         })
         const search = yield* call({ root }, "search_text", { pattern: "x" })
         assert.include(search, { filesSearched: 1, filesSkipped: 1 })
+        assert.deepStrictEqual(yield* call({ root }, "find_files", { glob: "*" }), {
+          files: ["open/a.txt"],
+          truncated: false,
+          note: "1 folder could not be read."
+        })
         assert.include(yield* Effect.flip(call({ root }, "search_text", { pattern: "x", path: "closed" })), {
           error: "PermissionDenied"
         })

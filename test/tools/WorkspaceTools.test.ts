@@ -31,6 +31,7 @@ describe("WorkspaceTools", () => {
     assert.deepStrictEqual(flags, [
       ["read_file", true, false, true, closed, false],
       ["list_directory", true, false, true, closed, false],
+      ["find_files", true, false, true, closed, false],
       ["search_text", true, false, true, closed, false],
       ["write_file", false, true, true, closed, true],
       ["edit_file", false, true, false, closed, true],
@@ -60,6 +61,7 @@ describe("WorkspaceTools", () => {
         `${root}/src/a.txt`
       ])
       assert.deepStrictEqual(yield* resourcesOf(tools.search_text, { pattern: "x" }), [root])
+      assert.deepStrictEqual(yield* resourcesOf(tools.find_files, { glob: "*", path: "link" }), [`${root}/src`])
       assert.isUndefined(yield* resourcesOf(tools.run_command, { command: "ls" }))
       const lost = WorkspaceTools.make({ root: "/no/such/root" }).toolkit.tools
       assert.deepStrictEqual(yield* resourcesOf(lost.write_file, { path: "a" }), ["/no/such/root/a"])
