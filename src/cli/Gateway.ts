@@ -88,8 +88,15 @@ export const serve = <E, R>(
     if (port === undefined) return yield* untilGone(Layer.launch(McpServer.layerStdio(options)))
     const listen = yield* HttpPort
     if (listen === undefined) return yield* wrong("HTTP cannot be served here.")
-    const routes = McpServer.layerHttp({ ...options, path: "/mcp", allowSessionTermination: true })
-    const server = HttpRouter.serve(Layer.merge(routes, onlyFor(host)), { disableListenLog: true }).pipe(
+    const names = namesOf(host)
+    const routes = McpServer.layerHttp({
+      ...options,
+      path: "/mcp",
+      allowedOrigins: names.map((name) => port === 80 ? `http://${name}` : `http://${name}:${port}`),
+      allowSessionTermination: true
+    })
+    const app = isAnywhere(host) ? routes : Layer.merge(routes, onlyFor(names))
+    const server = HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
       Layer.provide(listen({ host, port }))
     )
     const tell = Layer.effectDiscard(Files.tell(`Serving http://${host}:${port}/mcp\n`))
@@ -112,18 +119,27 @@ const untilGone = <A, E, R>(serving: Effect.Effect<A, E, R>) =>
     (exit) => Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause) ? Effect.failCause(exit.cause) : Effect.void
   )
 
+/** An address that stands for all: by which names it is reached is not known. */
+const isAnywhere = (host: string): boolean => host === "0.0.0.0" || host === "::"
+
+/** What this host is called, as it stands in URLs. */
+const namesOf = (host: string): ReadonlyArray<string> => [
+  "localhost",
+  "127.0.0.1",
+  "[::1]",
+  host.includes(":") ? `[${host}]` : host.toLowerCase()
+]
+
 /** Refuses requests that were meant for another host: a page may have its name lead here. */
-const onlyFor = (host: string) => {
-  const names = new Set(["localhost", "127.0.0.1", "[::1]", host.includes(":") ? `[${host}]` : host.toLowerCase()])
-  return HttpRouter.middleware(
+const onlyFor = (names: ReadonlyArray<string>) =>
+  HttpRouter.middleware(
     (handle) =>
       Effect.flatMap(
         HttpServerRequest.HttpServerRequest,
         ({ headers }) =>
-          names.has((headers.host ?? "").toLowerCase().replace(/:\d+$/, ""))
+          names.includes((headers.host ?? "").toLowerCase().replace(/:\d+$/, ""))
             ? handle
             : Effect.succeed(HttpServerResponse.text("This host is not served here.", { status: 403 }))
       ),
     { global: true }
   )
-}
