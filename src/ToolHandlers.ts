@@ -72,6 +72,8 @@ export interface RegisteredTool {
   /** Whether the tool declares that it reaches outside; effect's own default is no declaration. */
   readonly openWorld: boolean
   readonly needsApproval: Tool.Any["needsApproval"]
+  /** Everything that the tool declares, as it does. */
+  readonly annotations: Context.Context<never>
   /** JSON Schema of the parameters, as the model sees it. */
   readonly jsonSchema: JsonSchema.JsonSchema
   /** The rules that the tool brings itself. */
@@ -369,6 +371,7 @@ const register = (
     // effect's own default of true is no declaration
     openWorld: tool.annotations.mapUnsafe.has(Tool.OpenWorld.key) && annotation(Tool.OpenWorld),
     needsApproval: tool.needsApproval,
+    annotations: tool.annotations,
     jsonSchema,
     rules: annotation(ToolAnnotations.Rules),
     timeoutMillis: millis(settings.timeout ?? annotation(ToolAnnotations.Timeout), report, "timeout"),

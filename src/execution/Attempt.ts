@@ -319,7 +319,7 @@ export class Attempt {
     } catch {
       return this.settle(this.resultFailure(`its output is not JSON`))
     }
-    const applied = host.output.apply(value, text, host.outputLimit(), host)
+    const applied = host.output.apply(value, text, host.outputLimit(), host, this.modelText ?? value)
     if ("_tag" in applied) {
       return this.settle({ _tag: "Succeeded", output: applied, requestsContinuation, hasContinueRule })
     }

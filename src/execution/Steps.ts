@@ -132,10 +132,13 @@ export const shortened = (
   const readOn = handlers.current().has("read_artifact")
     ? "Read on with read_artifact."
     : "Ask for a smaller part to see more."
-  const applied = policy.apply(output.value, output.modelText, limit, { owner: { principal, batch: batch.id }, readOn })
+  const registered = handlers.current().get(tool)
+  const shown = registered?.modelText === undefined ? output.value : output.modelText
+  const from = { owner: { principal, batch: batch.id }, readOn }
+  const applied = policy.apply(output.value, output.modelText, limit, from, shown)
   if ("_tag" in applied) return Effect.succeed(applied.modelText)
   const [truncated, store] = applied
-  if (handlers.current().get(tool)?.bounded === true) return Effect.succeed(truncated.modelText)
+  if (registered?.bounded === true) return Effect.succeed(truncated.modelText)
   return Effect.map(
     Detached.within(store, 5_000),
     (exit) => exit?._tag === "Success" ? exit.value.modelText : truncated.modelText

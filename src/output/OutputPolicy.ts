@@ -65,7 +65,9 @@ export const make = (options: Options, store: ArtifactStore["Service"] | undefin
       value: unknown,
       text: string,
       limit: number,
-      from: { readonly owner: Owner; readonly readOn: string }
+      from: { readonly owner: Owner; readonly readOn: string },
+      /** What the preview shows the shape of: the value, or the words that the tool has for it. */
+      shown: unknown = value
     ): Output | readonly [truncated: Output, store: Effect.Effect<Output, ArtifactError>] => {
       if (text.length <= limit) return { _tag: "Inline", value, modelText: text }
       const truncated: Output = {
@@ -79,7 +81,7 @@ export const make = (options: Options, store: ArtifactStore["Service"] | undefin
         truncated,
         Effect.map(Effect.suspend(() => store.put(from.owner, text)), (ref): Output => {
           const marker = `\n[preview: ${text.length} characters in all, kept as artifact ${ref.id}. ${from.readOn}]`
-          const preview = cut(previewText(value, options), Math.max(0, limit - marker.length), "")
+          const preview = cut(previewText(shown, options), Math.max(0, limit - marker.length), "")
           return { _tag: "Artifact", ref, preview, modelText: cut(preview + marker, limit, "") }
         })
       ]

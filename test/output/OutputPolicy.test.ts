@@ -1,8 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { ArtifactStore, OutputPolicy, type ToolOutcome } from "../../src/index.ts"
+import * as Stream from "effect/Stream"
+import {
+  ArtifactStore,
+  LocalExecutor,
+  OutputPolicy,
+  ToolCall,
+  ToolExecutor,
+  type ToolOutcome
+} from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { calls, run, tags } from "../support/Harness.ts"
 
@@ -179,6 +190,32 @@ describe("OutputPolicy", () => {
           assert.isAtMost(output.modelText.length, 10_000)
         })
     ))
+
+  it.effect("shows the beginning of the words that a tool has for its output", () => {
+    const Words = Tool.make("words", {
+      success: Schema.Struct({ lines: Schema.Array(Schema.String) }),
+      toModelOutput: ({ lines }) => [Prompt.textPart({ text: lines.join("\n") })]
+    })
+    const kit = Toolkit.make(Words)
+    const lines = Array.from({ length: 4_000 }, (_, n) => `line ${n}`)
+    return Effect.gen(function*() {
+      const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
+      const wave = yield* process.executeBatch([ToolCall.make("1", "words", {})])
+      const { modelText } = outputOf(wave)
+      assert.isTrue(modelText.startsWith("line 0\nline 1\n"), modelText.slice(0, 100))
+      const toolkit = yield* process.guard(kit)
+      const [result] = yield* (yield* toolkit).handle("words", {}).pipe(Stream.unwrap, Stream.runCollect)
+      const [part] = result?.modelOutput ?? []
+      assert.isTrue(part?.type === "text" && part.text.startsWith("line 0\nline 1\n"))
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(
+        LocalExecutor.layer(kit, { policy: { allow: ["*"] }, dedupe: false }).pipe(
+          Layer.provide(kit.toLayer({ words: () => Effect.succeed({ lines }) }))
+        )
+      )
+    )
+  })
 
   it.prop("never cuts inside a surrogate pair and never goes over the limit", [
     Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 60 }))
