@@ -165,7 +165,9 @@ describe("a function as a tool", () => {
         const outcome = yield* outcomeOf({ execute: () => json }, {}, { output: { maxChars: "unbounded" } })
         const value = outcome._tag === "Succeeded" && outcome.output._tag === "Inline" ? outcome.output.value : outcome
         const halves = /\\ud[89a-f][0-9a-f]{2}/g
-        assert.strictEqual(JSON.stringify(value), JSON.stringify(json).replaceAll(halves, "\ufffd"))
+        // two names that become one are one
+        const whole: unknown = JSON.parse(JSON.stringify(json).replaceAll(halves, "\ufffd"))
+        assert.strictEqual(JSON.stringify(value), JSON.stringify(whole))
       })
   )
 
