@@ -18,7 +18,6 @@ import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
 import * as Approvals from "../policy/Approvals.ts"
-import * as ToolCall from "../ToolCall.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import { type Batch, ToolExecutor } from "../ToolExecutor.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
@@ -28,6 +27,7 @@ import * as Comparison from "./Comparison.ts"
 import type { Scenario, Step } from "./Scenario.ts"
 import * as ScriptedTools from "./ScriptedTools.ts"
 import * as VirtualTime from "./VirtualTime.ts"
+import * as Way from "./Way.ts"
 
 /**
  * One wave of a scenario as it went.
@@ -85,77 +85,17 @@ export interface Report {
  */
 export const run = (
   scenario: Scenario,
-  way: Way = directly
+  way: Way.Way = Way.directly
 ): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> => VirtualTime.run(playAll(scenario, way))
-
-/**
- * How a scenario gets at an executor: how its waves are run, and who answers what
- * is asked.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Way {
-  /** Begins to use a process, which its waves are run in. */
-  readonly enter: (stage: {
-    readonly executor: ToolExecutor["Service"]
-    readonly process: ToolProcess
-    readonly people: People | undefined
-  }) => Effect.Effect<Entered, never, Scope.Scope>
-  /** Answers as long as the scope is open. Default: by the requests' ids, at once when their time has come. */
-  readonly answer?: ((people: People) => Effect.Effect<void, never, Scope.Scope>) | undefined
-}
-
-/**
- * Who answers what is asked, as the script says.
- *
- * @category models
- * @since 0.1.0
- */
-export interface People {
-  readonly approvals: Approvals.Approvals["Service"]
-  /** The answer to the next question about a tool, once its time has come; nobody else gets it. */
-  readonly next: (tool: string) => Effect.Effect<Approvals.Answer>
-}
-
-/**
- * A process whose waves can be run.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Entered {
-  /** Runs a wave and gives everything that happened, `ToolsEnd` last. */
-  readonly play: (calls: NonNullable<Step["wave"]>) => Effect.Effect<ReadonlyArray<ToolEvent>>
-  readonly cancelCall: (id: string) => Effect.Effect<void>
-}
-
-/**
- * By the executor's own methods.
- *
- * @category ways
- * @since 0.1.0
- */
-export const directly: Way = {
-  enter: ({ process }) =>
-    Effect.succeed({
-      play: (calls) =>
-        Stream.runCollect(process.stream(calls.map(({ id, name, params }) =>
-          typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
-        ))),
-      cancelCall: (id) =>
-        process.cancelCall(id, "the user stopped it")
-    })
-}
 
 // Utilities
 
-const playAll = Effect.fnUntraced(function*(scenario: Scenario, way: Way) {
+const playAll = Effect.fnUntraced(function*(scenario: Scenario, way: Way.Way) {
   const tools = ScriptedTools.make(scenario.tools)
   const options = optionsOf(scenario)
   const scope = yield* Scope.make()
   const people = yield* peopleOf(scenario, scope)
-  if (people !== undefined) yield* Scope.provide((way.answer ?? answerById)(people), scope)
+  if (people !== undefined) yield* Scope.provide(way.answer(people), scope)
   const layer = LocalExecutor.layer(tools.toolkit, options).pipe(
     Layer.provide(tools.handlers),
     Layer.provide(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
@@ -179,7 +119,7 @@ const peopleOf = Effect.fnUntraced(function*({ answers = [], config }: Scenario,
   const timeout = config?.permissionTimeout as Duration.Input | undefined
   const approvals = yield* Scope.provide(Approvals.make({ timeout }), scope)
   const left = [...answers]
-  const people: People = {
+  const people: Way.People = {
     approvals,
     next: (tool) =>
       Effect.suspend(() => {
@@ -192,20 +132,6 @@ const peopleOf = Effect.fnUntraced(function*({ answers = [], config }: Scenario,
   return people
 })
 
-const answerById = ({ approvals, next }: People) =>
-  approvals.changes.pipe(
-    Stream.runForEach((change) =>
-      change._tag === "Asked"
-        ? Effect.forkScoped(
-          Effect.flatMap(next(change.request.tool), (answer) =>
-            Effect.ignore(approvals.answer(change.request.id, answer))),
-          { startImmediately: true }
-        )
-        : Effect.void
-    ),
-    Effect.forkScoped({ startImmediately: true })
-  )
-
 /** What the steps of a script work on. */
 class Stage {
   readonly executor: ToolExecutor["Service"]
@@ -214,13 +140,16 @@ class Stage {
   readonly waves: Array<WaveReport> = []
   readonly differences: Array<Comparison.Difference> = []
   readonly batches = new Map<string, Batch>()
-  readonly enter: (executor: ToolExecutor["Service"], process: ToolProcess) => Effect.Effect<Entered>
+  readonly enter: (executor: ToolExecutor["Service"], process: ToolProcess) => Effect.Effect<Way.Entered>
   process: ToolProcess | undefined
   /** How the waves of the process are run. */
-  entered: Entered | undefined
+  entered: Way.Entered | undefined
   /** What is to happen during the wave that follows. */
   pending: Array<
-    { readonly at: string | undefined; readonly run: (process: ToolProcess, entered: Entered) => Effect.Effect<void> }
+    {
+      readonly at: string | undefined
+      readonly run: (process: ToolProcess, entered: Way.Entered) => Effect.Effect<void>
+    }
   > = []
 
   constructor(
@@ -302,7 +231,7 @@ const play = Effect.fnUntraced(function*(
   stage: Stage,
   step: Step,
   index: number,
-  execute: (process: ToolProcess, entered: Entered) => Effect.Effect<ReadonlyArray<ToolEvent>>
+  execute: (process: ToolProcess, entered: Way.Entered) => Effect.Effect<ReadonlyArray<ToolEvent>>
 ) {
   const { entered, process } = yield* current(stage)
   const began = yield* Clock.currentTimeMillis

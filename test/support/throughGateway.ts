@@ -7,7 +7,7 @@ import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotoc
 import * as McpGateway from "effect-tool-executor/mcp/McpGateway"
 import * as TurnCalls from "effect-tool-executor/mcp/TurnCalls"
 import * as Approvals from "effect-tool-executor/policy/Approvals"
-import type * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
+import type * as Way from "effect-tool-executor/testing/Way"
 import type { ToolEvent } from "effect-tool-executor/ToolEvent"
 import { type Service, ToolExecutor } from "effect-tool-executor/ToolExecutor"
 import * as ToolOutcome from "effect-tool-executor/ToolOutcome"
@@ -88,9 +88,9 @@ export const connect = Effect.fnUntraced(function*<E>(
 
 const decodeOutcome = Schema.decodeUnknownSync(ToolOutcome.ToolOutcome)
 
-type Play = ScenarioRunner.Entered["play"]
+type Play = Way.Entered["play"]
 
-const enter: ScenarioRunner.Way["enter"] = Effect.fnUntraced(function*({ executor, people, process }) {
+const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, process }) {
   const context = yield* Effect.context<never>()
   // whoever begins a session of the gateway begins with this process
   const session: Service = {
@@ -220,4 +220,4 @@ const contentOf = (answer: Approvals.Answer): Record<string, string> => {
 }
 
 /** Through the gateway, as a client. */
-export const throughGateway: ScenarioRunner.Way = { enter, answer: () => Effect.void }
+export const throughGateway: Way.Way = { enter, answer: () => Effect.void }
