@@ -37,6 +37,7 @@ const run = (cwd: string, command: string, args: ReadonlyArray<string>) => {
   })
   return {
     ok: result.status === 0,
+    code: result.status,
     stdout: result.stdout ?? "",
     output: `${result.stdout ?? ""}${result.stderr ?? ""}${result.error === undefined ? "" : String(result.error)}`
       .trim()
@@ -97,6 +98,9 @@ const publicModules = (files: ReadonlyArray<string>): ReadonlyArray<string> =>
 /** What needs the optional peer `ai`, by the names it has in the archive. */
 const needsAiSdk = (specifier: string): boolean => specifier.startsWith(`${name}/adapters/AiSdk`)
 
+/** What needs the optional peer `@modelcontextprotocol/client`. */
+const needsMcpClient = (specifier: string): boolean => specifier.startsWith(`${name}/mcp`)
+
 /** Folders with an entry of their own in `exports`. */
 const isFolder = (specifier: string): boolean => [`${name}/testing`, `${name}/tools`].includes(specifier)
 
@@ -151,7 +155,10 @@ const check = (work: string): void => {
     ...["effect", "@effect/platform-node", "@types/node", "typescript"].map(versionOf)
   ])
 
-  const specifiers = [...publicModules(files).filter((it) => !needsAiSdk(it)), `${name}/functions`]
+  const specifiers = [
+    ...publicModules(files).filter((it) => !needsAiSdk(it) && !needsMcpClient(it)),
+    `${name}/functions`
+  ]
   for (const expected of [name, `${name}/testing`, `${name}/tools`]) {
     expect(specifiers.includes(expected), `${expected} is missing from the archive`)
   }
@@ -190,6 +197,40 @@ const check = (work: string): void => {
     }
   }
 
+  // the gateway alone needs the MCP client
+  const config = join(project, "gateway.json")
+  const list = () =>
+    run(project, join(project, "node_modules/.bin/tool-executor"), ["mcp", "--config", config, "--list"])
+  writeFileSync(config, JSON.stringify({ mcpServers: {} }))
+  const withoutClient = list()
+  expect(
+    withoutClient.code === 2 && withoutClient.stdout === "" &&
+      withoutClient.output.includes("npm install @modelcontextprotocol/client"),
+    `tool-executor mcp should say what it lacks:\n${withoutClient.output}`
+  )
+  const schema = run(project, join(project, "node_modules/.bin/tool-executor"), ["schema", "gateway"])
+  expect(schema.ok, `tool-executor schema gateway needs more than it should:\n${schema.output}`)
+  must(project, "npm", [...install, versionOf("@modelcontextprotocol/client")])
+  const withClient = list()
+  expect(
+    withClient.ok && withClient.stdout.includes("read_artifact"),
+    `tool-executor mcp does not list its tools:\n${withClient.output}`
+  )
+
+  // the declarations of peers are not ours to check
+  const { compilerOptions, ...rest } = tsconfig("nodenext")
+  writeFileSync(
+    join(project, "tsconfig.peers.json"),
+    JSON.stringify({ ...rest, compilerOptions: { ...compilerOptions, skipLibCheck: true } })
+  )
+  const compileFor = (peer: string, modules: ReadonlyArray<string>) => {
+    writeFileSync(join(project, "consumer.ts"), consumer(modules))
+    const tsc = join(project, "node_modules/typescript/bin/tsc")
+    const compiled = run(project, process.execPath, [tsc, "-p", "tsconfig.peers.json", "--pretty", "false"])
+    expect(compiled.ok, `the consumer does not compile with ${peer}:\n${compiled.output}`)
+  }
+  compileFor("@modelcontextprotocol/client", [`${name}/mcp`, ...publicModules(files).filter(needsMcpClient)])
+
   const load = (specifier: string) =>
     run(project, process.execPath, ["--input-type=module", "-e", `await import("${specifier}")`])
 
@@ -207,16 +248,7 @@ const check = (work: string): void => {
   must(project, "npm", [...install, versionOf("ai"), versionOf("zod")])
   const found = load(`${name}/ai-sdk`)
   expect(found.ok, `${name}/ai-sdk does not load with ai:\n${found.output}`)
-  writeFileSync(join(project, "consumer.ts"), consumer([`${name}/ai-sdk`, ...publicModules(files).filter(needsAiSdk)]))
-  const { compilerOptions, ...rest } = tsconfig("nodenext")
-  // the declarations of `ai` are not ours to check
-  writeFileSync(
-    join(project, "tsconfig.ai.json"),
-    JSON.stringify({ ...rest, compilerOptions: { ...compilerOptions, skipLibCheck: true } })
-  )
-  const tsc = join(project, "node_modules/typescript/bin/tsc")
-  const compiled = run(project, process.execPath, [tsc, "-p", "tsconfig.ai.json", "--pretty", "false"])
-  expect(compiled.ok, `the consumer does not compile with ai:\n${compiled.output}`)
+  compileFor("ai", [`${name}/ai-sdk`, ...publicModules(files).filter(needsAiSdk)])
 }
 
 if (!existsSync(join(root, "dist"))) {

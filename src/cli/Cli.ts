@@ -15,7 +15,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
-import { escapeLines } from "../internal/escape.ts"
+import { escape, escapeLines } from "../internal/escape.ts"
 import * as Files from "./Files.ts"
 import * as McpCommand from "./McpCommand.ts"
 import * as RulesCommand from "./RulesCommand.ts"
@@ -90,5 +90,6 @@ const usage = CliOutput.Presenter.of({
 const layer = Layer.mergeAll(
   CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] }),
   CliOutput.layerPresenter(usage),
-  Logger.layer([Logger.withConsoleError(Logger.formatLogFmt)])
+  // a server behind the gateway may have written it
+  Logger.layer([Logger.withConsoleError(Logger.map(Logger.formatLogFmt, escape))])
 )

@@ -41,16 +41,18 @@ export const executorsOf = (config: GatewayConfig.GatewayConfig, approve: "ask" 
   }).pipe(Layer.provide(ArtifactTools.layer))
   // durations were checked when the file was decoded
   const approvals = Approvals.layer({ timeout: config.approvalTimeout as Approvals.Options["timeout"] })
-  const people = {
-    ask: approvals,
-    auto: Layer.provideMerge(Layer.effectDiscard(Effect.forkScoped(Approver.approveAll)), approvals),
-    deny: Layer.empty
-  }
-  return ToolExecutors.layer().pipe(
+  const executors = ToolExecutors.layer().pipe(
     Layer.provide(LocalExecutor.layerGates(GatewayConfig.toOptions(config))),
-    Layer.provide(tools),
-    Layer.provideMerge(people[approve])
+    Layer.provide(tools)
   )
+  if (approve === "deny") return executors
+  return approve === "ask"
+    ? Layer.provideMerge(executors, approvals)
+    // the gateway must not see them: where its client can ask nobody it would give the questions up
+    : Layer.provide(
+      executors,
+      Layer.provideMerge(Layer.effectDiscard(Effect.forkScoped(Approver.approveAll)), approvals)
+    )
 }
 
 /**

@@ -4,17 +4,17 @@
  *
  * @since 0.1.0
  */
-import * as EffectConfig from "effect/Config"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type { Problem } from "../ConfigurationError.ts"
 import type * as LocalExecutor from "../LocalExecutor.ts"
 import * as McpServers from "../mcp/McpServers.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import { fields, Span, Tool } from "./ConfigFields.ts"
 import * as Files from "./Files.ts"
+import * as GatewayProblems from "./GatewayProblems.ts"
+import * as Variables from "./Variables.ts"
 
 /**
  * Schema of the config file.
@@ -28,6 +28,8 @@ export const GatewayConfig = Schema.Struct({
     description: "The servers behind the gateway, by name; ${NAME} in their texts is an environment variable"
   }),
   ...fields,
+  policy: fields.policy.annotate({ description: "What may run" }),
+  dedupe: fields.dedupe.annotate({ description: "What becomes of equal calls; false, the default, lets them run" }),
   tools: Schema.optionalKey(Schema.Record(Schema.String, Tool)).annotate({
     description: "What holds for single tools, by their names as the gateway gives them"
   }),
@@ -46,19 +48,32 @@ export type GatewayConfig = typeof GatewayConfig.Type
 
 /**
  * Reads a config file, with environment variables put in; fails with exit code 2
- * and every mistake. That rules and policy are about tools of the servers is seen
- * once these have answered.
+ * and every mistake. Servers that are disabled are left out. Whether a server has the
+ * very tool that rules and policy are about is seen once it has answered.
  *
  * @category reading
  * @since 0.1.0
  */
 export const read = Effect.fnUntraced(function*(path: string) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
-  const config = yield* Effect.mapError(decode(path)(input), (error) => wrong(describe(error)))
-  const problems: Array<Problem> = []
-  const mcpServers = yield* expand(config.mcpServers, "mcpServers", problems)
-  if (problems.length > 0) return yield* wrong(describe({ subject: path, problems }))
-  return { ...config, mcpServers: mcpServers as McpServers.McpServers }
+  if (!hasServers(input)) return yield* Effect.mapError(decode(path)(input), (error) => wrong(describe(error)))
+  const { problems: unset, value, written } = yield* Variables.expand(enabled(input.mcpServers), "mcpServers")
+  const servers = value as Readonly<Record<string, unknown>>
+  const decoded = yield* Effect.result(decode(path)({ ...input, mcpServers: servers }))
+  const problems = [
+    ...unset,
+    ...GatewayProblems.ofServers(servers).flatMap((it) => {
+      const text = written.get(it.path)
+      if (unset.some(({ path }) => path === it.path)) return []
+      return text === undefined ? [it] : [{ ...it, problem: `it is what ${JSON.stringify(text)} stands for` }]
+    }),
+    ...Result.isSuccess(decoded)
+      ? GatewayProblems.ofNames(decoded.success)
+      // of a server there is more to say than that it fits no member of the union
+      : decoded.failure.problems.filter((it) => !it.path.startsWith("mcpServers."))
+  ]
+  if (Result.isFailure(decoded) || problems.length > 0) return yield* wrong(describe({ subject: path, problems }))
+  return decoded.success
 })
 
 /**
@@ -78,27 +93,14 @@ export const toOptions = (config: GatewayConfig): LocalExecutor.Options => {
 
 const decode = (path: string) => PolicyFile.decode(GatewayConfig, path, () => undefined)
 
-/** Puts environment variables in place of `${NAME}`, wherever there is a text. */
-const expand = (value: unknown, path: string, problems: Array<Problem>): Effect.Effect<unknown> => {
-  if (typeof value === "string") return expandText(value, path, problems)
-  if (Array.isArray(value)) return Effect.forEach(value, (it, index) => expand(it, `${path}[${index}]`, problems))
-  if (typeof value !== "object" || value === null) return Effect.succeed(value)
-  return Effect.map(
-    Effect.forEach(
-      Object.entries(value),
-      ([key, it]) => Effect.map(expand(it, `${path}.${key}`, problems), (text) => [key, text] as const)
-    ),
-    Object.fromEntries
-  )
+const hasServers = (input: unknown): input is { readonly mcpServers: object } => {
+  const servers = typeof input === "object" && input !== null && "mcpServers" in input ? input.mcpServers : undefined
+  return typeof servers === "object" && servers !== null && !Array.isArray(servers)
 }
 
-const expandText = Effect.fnUntraced(function*(text: string, path: string, problems: Array<Problem>) {
-  const names = Array.from(new Set(Array.from(text.matchAll(/\$\{(\w+)\}/g), (it) => it[1]!)))
-  const values = new Map<string, string>()
-  for (const name of names) {
-    const found = yield* Effect.orElseSucceed(EffectConfig.option(EffectConfig.String(name)), Option.none<string>)
-    if (Option.isSome(found)) values.set(name, found.value)
-    else problems.push({ path, problem: `the environment has no ${name}`, expected: `${name} to be set` })
-  }
-  return text.replaceAll(/\$\{(\w+)\}/g, (all, name: string) => values.get(name) ?? all)
-})
+const enabled = (servers: object): object =>
+  Object.fromEntries(
+    Object.entries(servers).filter(([, it]: readonly [string, unknown]) =>
+      typeof it !== "object" || it === null || !("disabled" in it) || it.disabled !== true
+    )
+  )

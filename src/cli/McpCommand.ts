@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import { escape } from "../internal/escape.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
+import * as GatewayProblems from "./GatewayProblems.ts"
 
 const input = {
   config: Flag.String("config").pipe(
@@ -22,6 +23,7 @@ const input = {
   http: Flag.Int("http").pipe(
     Flag.withMetavar("PORT"),
     Flag.withDescription("Serve Streamable HTTP on this port at /mcp, instead of standard input and output"),
+    Flag.filter((port) => port >= 1 && port <= 65_535, () => "a port, 1 to 65535"),
     Flag.optional
   ),
   host: Flag.String("host").pipe(
@@ -60,8 +62,8 @@ export const command = Command.make(
       : gateway.serve(executors, host, Option.getOrUndefined(http))
     yield* program.pipe(
       Effect.catchTags({
-        ConfigurationError: (error) => Effect.fail(wrong(describe(error))),
-        McpServerError: (error) => Effect.fail(wrong(escape(error.message))),
+        ConfigurationError: (error) => Effect.fail(wrong(describe(GatewayProblems.inFile(path, error)))),
+        McpServerError: (error) => Effect.fail(wrong(inLines(error.message))),
         ServeError: (error) => Effect.fail(wrong(`HTTP cannot be served there (${escape(String(error.cause))}).`))
       })
     )
@@ -73,7 +75,7 @@ export const command = Command.make(
       "through the rules, the policy and the limits of the config. What a server says about its tools is believed only " +
       "where the config says so: else every tool counts as one that changes things, and is asked about. Standard error " +
       "shows what the servers write to theirs. Exit code: 0 the client is gone, 2 bad usage or config, or a server that " +
-      "cannot be reached."
+      "cannot be reached, 130 it was told to end."
   ),
   Command.withExamples([
     { command: "tool-executor mcp --config gateway.json", description: "What an editor starts" },
@@ -83,6 +85,9 @@ export const command = Command.make(
 )
 
 // Utilities
+
+/** What a server said has lines of its own, none of which can pass for one of ours. */
+const inLines = (text: string): string => text.split("\n").map(escape).join("\n  | ")
 
 /** The gateway with its client, which other commands do without. */
 const load = Effect.tryPromise({

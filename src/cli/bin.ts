@@ -20,7 +20,11 @@ import { Terminal } from "./Keyboard.ts"
 import * as TtyKeyboard from "./TtyKeyboard.ts"
 
 /** Signals that ask to stop, with the reason that models and users read. */
-const signals = { SIGINT: "the user stopped it", SIGTERM: "the program was asked to end" } as const
+const signals = {
+  SIGINT: "the user stopped it",
+  SIGTERM: "the program was asked to end",
+  SIGHUP: "the terminal is gone"
+} as const
 
 /** Hands a signal to the first who waits for one. */
 const makeInterruption = () => {
@@ -63,13 +67,12 @@ const runMain = Runtime.makeRunMain(({ fiber }) => {
   const onSignal = (signal: keyof typeof signals) => {
     if (!interruption.hand(signals[signal])) fiber.interruptUnsafe(fiber.id)
   }
-  process.on("SIGINT", onSignal)
-  process.on("SIGTERM", onSignal)
+  const names = Object.keys(signals) as ReadonlyArray<keyof typeof signals>
+  for (const name of names) process.on(name, onSignal)
   // a reader that went away is found by whoever writes
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
   fiber.addObserver((ended) => {
-    process.off("SIGINT", onSignal)
-    process.off("SIGTERM", onSignal)
+    for (const name of names) process.off(name, onSignal)
     end(Exit.isSuccess(ended) ? Number(ended.value) : 130)
   })
 })

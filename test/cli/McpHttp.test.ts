@@ -6,20 +6,11 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { createServer, request } from "node:http"
+import { request } from "node:http"
 import { fileURLToPath } from "node:url"
-import { folder } from "./harness.ts"
+import { folder, freePort } from "./harness.ts"
 
 const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
-
-const freePort = Effect.promise(async () => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  server.close()
-  await once(server, "close")
-  return typeof address === "object" && address !== null ? address.port : 0
-})
 
 /** A gateway without servers; gives its port once it serves. */
 const gateway = Effect.gen(function*() {

@@ -7,7 +7,7 @@ import { run } from "./harness.ts"
 
 const scenarios = fileURLToPath(new URL("../scenarios/", import.meta.url))
 
-const validator = Effect.fnUntraced(function*(of: "config" | "scenario" | "rules") {
+const validator = Effect.fnUntraced(function*(of: "config" | "gateway" | "scenario" | "rules") {
   const { code, stdout } = yield* run(["schema", of])
   assert.strictEqual(code, 0)
   return new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object)
@@ -35,6 +35,35 @@ describe("tool-executor schema", () => {
           { dedupe: true }
         ]
       ) assert.isFalse(isConfig(wrong), JSON.stringify(wrong))
+    }))
+
+  it.live("prints a JSON Schema that takes a right gateway and no wrong one", () =>
+    Effect.gen(function*() {
+      const isGateway = yield* validator("gateway")
+      const right = {
+        $schema: "./gateway.schema.json",
+        mcpServers: {
+          files: { command: "npx", args: ["-y", "server", "."], env: { A: "${B}" }, readOnly: ["read_*"], prefix: "" },
+          web: { type: "http", url: "https://example.com/mcp", headers: { authorization: "Bearer ${TOKEN}" } }
+        },
+        rules: [{ _tag: "MaxCalls", tool: "files__read", max: 3 }],
+        policy: { default: "readOnly", allow: ["files__*"] },
+        tools: { files__read: { timeout: "10 seconds" } },
+        approvalTimeout: "1 minute"
+      }
+      assert.isTrue(isGateway(right))
+      const { mcpServers } = right
+      for (
+        const wrong of [
+          {},
+          { ...right, colour: true },
+          { ...right, fetch: {} },
+          { mcpServers: { a: {} } },
+          { mcpServers: { a: { ...mcpServers.files, colour: true } } },
+          { mcpServers: { a: { ...mcpServers.files, url: "https://example.com" } } },
+          { mcpServers: { a: { command: ["npx"] } } }
+        ]
+      ) assert.isFalse(isGateway(wrong), JSON.stringify(wrong))
     }))
 
   it.live("prints what the tools take, as providers are told", () =>

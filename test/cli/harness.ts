@@ -12,6 +12,8 @@ import * as Sink from "effect/Sink"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import * as TestConsole from "effect/testing/TestConsole"
+import { once } from "node:events"
+import { createServer } from "node:http"
 
 export interface Options {
   readonly stdin?: string | undefined
@@ -87,4 +89,14 @@ export const openai = (...calls: ReadonlyArray<readonly [id: string, name: strin
     type: "function",
     function: { name, arguments: JSON.stringify(args) }
   }))
+})
+
+/** A port that nobody listens on. */
+export const freePort = Effect.promise(async () => {
+  const server = createServer().listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const address = server.address()
+  server.close()
+  await once(server, "close")
+  return typeof address === "object" && address !== null ? address.port : 0
 })

@@ -1,0 +1,100 @@
+/**
+ * What is wrong with a config of `tool-executor mcp`, as far as it shows before a
+ * server is started: its servers, and names of tools that no server can have.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import { type ConfigurationError, type Problem, validateStrict } from "../ConfigurationError.ts"
+import * as McpServers from "../mcp/McpServers.ts"
+import * as Policy from "../policy/Policy.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
+import type { ToolRule } from "../ToolRule.ts"
+import * as ArtifactTools from "../tools/ArtifactTools.ts"
+
+/**
+ * Gives what is wrong with each server. One is judged by what it seems to be: a
+ * program or an address.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const ofServers = (servers: Readonly<Record<string, unknown>>): ReadonlyArray<Problem> =>
+  Object.entries(servers).flatMap(([name, server]) => [
+    ...validateStrict(McpServers.McpServers.key, name, "mcpServers").map(({ expected, path }) => ({
+      path,
+      problem: `${JSON.stringify(name)} cannot be the name of a server`,
+      expected
+    })),
+    ...ofServer(server, `mcpServers.${name}`)
+  ])
+
+/**
+ * Gives the names of tools in rules, policy and settings that no server of the
+ * config can have. A pattern that begins with `*` or `?` may be about any tool.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
+  readonly mcpServers: McpServers.McpServers
+  readonly policy?: Policy.Policy
+  readonly rules?: ReadonlyArray<ToolRule>
+  readonly tools?: Readonly<Record<string, unknown>>
+}): ReadonlyArray<Problem> => {
+  const prefixes = Object.entries(mcpServers).map(([name, server]) => McpServers.prefixOf(name, server))
+  const own = Object.keys(ArtifactTools.toolkit.tools)
+  const known = [...prefixes.map((it) => `${it}*`), ...own]
+  const expects = (name: string) => prefixes.some((it) => name.startsWith(it))
+  const unknown = (path: string, names: ReadonlyArray<string>) =>
+    names.filter((it) => !own.includes(it) && !expects(it)).map((it) => ({
+      path,
+      problem: `there is no tool ${JSON.stringify(it)}`,
+      expected: `one of ${known.join(", ")}`
+    }))
+  const ofPolicy = Policy.parse(policy, known, (name) => expects(name) || mayBeginWithAny(name, prefixes))
+  return [
+    ...rules.flatMap((rule, index) => unknown(`rules[${index}]`, RuleSet.namesIn([rule]))),
+    ...Object.keys(tools).flatMap((name) => unknown(`tools.${name}`, [name])),
+    ...Result.isFailure(ofPolicy) ? ofPolicy.failure.map((it) => ({ ...it, path: `policy.${it.path}` })) : []
+  ]
+}
+
+/**
+ * Gives a mistake that showed when the executor was built as one of the file it
+ * is in.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const inFile = (file: string, { problems, subject }: ConfigurationError) => ({
+  subject: file,
+  problems: problems.map((it) => ({ ...it, path: placeOf(subject, it.path) }))
+})
+
+// Utilities
+
+const ofServer = (server: unknown, path: string): ReadonlyArray<Problem> => {
+  const isObject = typeof server === "object" && server !== null && !Array.isArray(server)
+  const has = (key: string) => isObject && Object.hasOwn(server, key)
+  const expected = "command, of a program to start, or url, of a server to reach"
+  if (has("command") && has("url")) {
+    return [{ path, problem: "it has a command and a url", expected: `${expected}; not both` }]
+  }
+  if (isObject && !has("command") && !has("url")) {
+    return [{ path, problem: "it has no command and no url", expected }]
+  }
+  return has("url") ? validateStrict(McpServers.Http, server, path) : validateStrict(McpServers.Stdio, server, path)
+}
+
+/** A wildcard within the first characters of a pattern leaves open whose tool it is. */
+const mayBeginWithAny = (pattern: string, prefixes: ReadonlyArray<string>): boolean => {
+  const wild = pattern.search(/[*?]/)
+  return wild !== -1 && prefixes.some((it) => it.startsWith(pattern.slice(0, wild)))
+}
+
+/** Where the file has what a part of the executor was built from. */
+const placeOf = (subject: string, path: string): string => {
+  if (subject === "Permissions") return `policy.${path}`
+  return subject === "McpTools" ? path.replace(/^servers\b/, "mcpServers") : path
+}
