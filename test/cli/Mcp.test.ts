@@ -425,8 +425,8 @@ describe("the gateway between a client and servers", () => {
   it.live(
     "leaves no process behind when it is told to end, while it starts or serves",
     () =>
-      Effect.scoped(Effect.gen(function*() {
-        yield* Effect.forEach(["SIGTERM", "SIGHUP"] as const, (signal, index) =>
+      Effect.scoped(
+        Effect.forEach(["SIGTERM", "SIGHUP"] as const, (signal, index) =>
           Effect.gen(function*() {
             const { file } = yield* folder({})
             const { file: config } = yield* folder({
@@ -440,7 +440,7 @@ describe("the gateway between a client and servers", () => {
             assert.lengthOf(pids, 1)
             assert.isFalse(isAlive(pids[0]!), signal)
           }), { concurrency: "unbounded" })
-      })),
+      ),
     30_000
   )
 })
