@@ -1,0 +1,220 @@
+/**
+ * An HTTP backend with many users: an executor for each, waves of calls as
+ * server-sent events, questions answered by those they are put to.
+ *
+ * `docs/backend.md` shows it in full.
+ */
+import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
+import { Config, Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
+import {
+  Approvals,
+  LocalExecutor,
+  ToolContext,
+  ToolEvent,
+  ToolExecutors,
+  ToolHandlers,
+  WireFormat
+} from "effect-tool-executor"
+import { Tool, Toolkit } from "effect/ai"
+import { Sse } from "effect/encoding"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { createServer } from "node:http"
+
+// Tools. Their handlers are shared by all users: whose call it is stands in the meta of its process
+
+const ListNotes = Tool.make("list_notes", { success: Schema.Array(Schema.String) }).annotate(Tool.Readonly, true)
+const SaveNote = Tool.make("save_note", { parameters: Schema.Struct({ text: Schema.String }), success: Schema.String })
+
+export const toolkit = Toolkit.make(ListNotes, SaveNote)
+
+const userOfCall = Effect.flatMap(
+  ToolContext.ToolContext,
+  ({ meta: { user } }) =>
+    typeof user === "string" ? Effect.succeed(user) : Effect.die(new Error("The process was begun without a user"))
+)
+
+export const Notes = toolkit.toLayer(Effect.sync(() => {
+  const notes = new Map<string, ReadonlyArray<string>>()
+  return {
+    list_notes: () => Effect.map(userOfCall, (user) => notes.get(user) ?? []),
+    save_note: ({ text }) =>
+      Effect.map(userOfCall, (user) => {
+        notes.set(user, [...notes.get(user) ?? [], text])
+        return "saved"
+      })
+  }
+}))
+
+// An executor for each user, over shared tools and caps
+
+export const Executors = ToolExecutors.layer({ idleTimeToLive: "30 minutes" }).pipe(
+  Layer.provide(LocalExecutor.layerGates({
+    policy: { ask: ["save_note"] },
+    rules: [{ _tag: "MaxCalls", tool: "*", max: 20 }],
+    turn: { timeout: "10 minutes" }
+  })),
+  Layer.provide(ToolHandlers.layer(toolkit)),
+  Layer.provideMerge(Approvals.layer({ timeout: "5 minutes" }))
+)
+
+// Who calls. Put your own authentication here: everything below believes it
+
+export class Users extends Context.Service<Users, {
+  readonly byToken: (token: string) => Option.Option<string>
+}>()("backend/Users") {}
+
+export class User extends Context.Service<User, string>()("backend/User") {}
+
+const Authenticated = HttpRouter.middleware<{ provides: User }>()(Effect.gen(function*() {
+  const { byToken } = yield* Users
+  return (handle) =>
+    Effect.gen(function*() {
+      const { headers } = yield* HttpServerRequest.HttpServerRequest
+      const user = byToken(/^Bearer (.+)$/.exec(headers.authorization ?? "")?.[1] ?? "")
+      if (Option.isNone(user)) return refusal(401, "Who are you?")
+      return yield* Effect.provideService(handle, User, user.value)
+    })
+})).layer
+
+// POST /messages: an assistant message in, what happens to its calls out
+
+const encoder = new TextEncoder()
+
+const toSse = (event: ToolEvent.ToolEvent) =>
+  Sse.encoder.write({
+    _tag: "Event",
+    event: ToolEvent.sseName(event),
+    id: undefined,
+    data: JSON.stringify(ToolEvent.toWire(event))
+  })
+
+/** A line that says nothing, for proxies that cut what is quiet while a person thinks. */
+const stillHere = Stream.fromSchedule(Schedule.spaced("15 seconds")).pipe(Stream.map(() => ":\n\n"))
+
+const Messages = HttpRouter.add(
+  "POST",
+  "/messages",
+  Effect.gen(function*() {
+    const user = yield* User
+    const { get } = yield* ToolExecutors.ToolExecutors
+    const message = yield* HttpServerRequest.schemaBodyJson(Schema.Unknown)
+    const { calls } = yield* Effect.fromResult(WireFormat.read(message))
+    // the scope is the request's: it ends when the response has been sent, or nobody is there to read it
+    const batch = yield* (yield* get(user)).batch()
+    const process = yield* batch.processWith({ meta: { user } })
+    const events = process.stream(calls).pipe(
+      Stream.map(toSse),
+      Stream.merge(stillHere, { haltStrategy: "left" }),
+      Stream.map((text) => encoder.encode(text))
+    )
+    return HttpServerResponse.stream(events, {
+      contentType: "text/event-stream",
+      headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
+    })
+  }).pipe(
+    Effect.catchTags({
+      HttpServerError: () => Effect.succeed(refusal(400, "The body is not JSON.")),
+      SchemaError: () => Effect.succeed(refusal(400, "The body is not JSON.")),
+      WireFormatError: (error) => Effect.succeed(refusal(400, error.message))
+    })
+  )
+)
+
+// GET /approvals, POST /approvals/:id: what the user is asked, and the answer
+
+const pendingOf = (user: string) =>
+  Effect.gen(function*() {
+    const { list } = yield* Approvals.Approvals
+    return (yield* list).filter((request) => request.principal === user)
+  })
+
+const PendingApprovals = HttpRouter.add(
+  "GET",
+  "/approvals",
+  Effect.gen(function*() {
+    const pending = yield* pendingOf(yield* User)
+    return HttpServerResponse.jsonUnsafe(pending.map((request) => ({
+      id: request.id,
+      tool: request.tool,
+      args: request.args,
+      about: request.targets.map((it) => it.text),
+      why: request.why,
+      diff: request.preview?._tag === "Diff" ? request.preview.diff : undefined,
+      expiresAt: request.expiresAt,
+      hash: Approvals.hash(request)
+    })))
+  })
+)
+
+/** The hash comes back with the answer: it is one to what was shown, and to nothing else. */
+const Answered = Schema.Struct({ answer: Approvals.Answer, hash: Schema.String })
+
+const AnswerApproval = HttpRouter.add(
+  "POST",
+  "/approvals/:id",
+  Effect.gen(function*() {
+    const { id = "" } = yield* HttpRouter.params
+    const { answer, hash } = yield* HttpServerRequest.schemaBodyJson(Answered)
+    // an id of another user is as unknown as one of nobody
+    const isOwn = (yield* pendingOf(yield* User)).some((request) => request.id === id)
+    if (!isOwn) return refusal(404, "There is no such request.")
+    yield* Effect.flatMap(Approvals.Approvals, (approvals) => approvals.answer(id, answer, { hash }))
+    return HttpServerResponse.empty()
+  }).pipe(
+    Effect.catchTags({
+      HttpServerError: () => Effect.succeed(refusal(400, "The body is not JSON.")),
+      SchemaError: (error) => Effect.succeed(refusal(400, error.message)),
+      ApprovalError: (error) => Effect.succeed(refusal(409, error.message))
+    })
+  )
+)
+
+// GET /grants, DELETE /grants/:id: what the user has allowed for longer than one call
+
+const Grants = HttpRouter.add(
+  "GET",
+  "/grants",
+  Effect.gen(function*() {
+    const executor = yield* (yield* ToolExecutors.ToolExecutors).get(yield* User)
+    return HttpServerResponse.jsonUnsafe(yield* executor.grants)
+  })
+)
+
+const RevokeGrant = HttpRouter.add(
+  "DELETE",
+  "/grants/:id",
+  Effect.gen(function*() {
+    const { id = "" } = yield* HttpRouter.params
+    const executor = yield* (yield* ToolExecutors.ToolExecutors).get(yield* User)
+    const revoked = yield* executor.revoke({ id })
+    return revoked === 0 ? refusal(404, "There is no such grant.") : HttpServerResponse.empty()
+  })
+)
+
+const refusal = (status: number, message: string) => HttpServerResponse.jsonUnsafe({ message }, { status })
+
+// The whole
+
+export const Routes = Layer.mergeAll(Messages, PendingApprovals, AnswerApproval, Grants, RevokeGrant).pipe(
+  Layer.provide(Authenticated)
+)
+
+if (import.meta.main) {
+  // USERS='{"a secret":"ada"}'
+  const Tokens = Layer.effect(
+    Users,
+    Effect.gen(function*() {
+      const users = yield* Config.schema(Schema.fromJsonString(Schema.Record(Schema.String, Schema.String)), "USERS")
+      const byToken = new Map(Object.entries(users))
+      return Users.of({ byToken: (token) => Option.fromUndefinedOr(byToken.get(token)) })
+    })
+  )
+  HttpRouter.serve(Routes).pipe(
+    Layer.provide(
+      NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 3000, gracefulShutdownTimeout: "5 seconds" })
+    ),
+    Layer.provide([Executors.pipe(Layer.provide(Notes)), Tokens]),
+    Layer.launch,
+    NodeRuntime.runMain
+  )
+}
