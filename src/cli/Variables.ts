@@ -37,12 +37,15 @@ export const expand = Effect.fnUntraced(function*(value: unknown, path: string) 
     const values = new Map<string, string>()
     for (const name of new Set(Array.from(text.matchAll(variable), (it) => it[1]!))) {
       const found = yield* Effect.orElseSucceed(EffectConfig.option(EffectConfig.String(name)), Option.none<string>)
-      if (Option.isSome(found)) values.set(name, found.value)
-      else {problems.push({
-          path: at,
-          problem: `the environment has no ${name}, or it is empty`,
-          expected: `${name} to be set`
-        })}
+      if (Option.isSome(found)) {
+        values.set(name, found.value)
+        continue
+      }
+      problems.push({
+        path: at,
+        problem: `the environment has no ${name}, or it is empty`,
+        expected: `${name} to be set`
+      })
     }
     if (values.size > 0) written.set(at, text)
     return text.replaceAll(variable, (all, name: string) => values.get(name) ?? all)
