@@ -40,6 +40,7 @@ import * as Stream from "effect/Stream"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import type { Engine, ProcessState } from "./execution/Engine.ts"
 import * as Steps from "./execution/Steps.ts"
+import { cut } from "./output/OutputPolicy.ts"
 import type { ToolCall } from "./ToolCall.ts"
 import * as ToolOutcome from "./ToolOutcome.ts"
 
@@ -128,6 +129,14 @@ export const answer = (
 }
 
 /**
+ * Key of a result whose `modelOutput` is a part of it, since it is large.
+ *
+ * @category constants
+ * @internal
+ */
+export const Shortened: unique symbol = Symbol.for("effect-tool-executor/GuardedToolkit/Shortened")
+
+/**
  * The result of a call, as a part of a response.
  *
  * @category models
@@ -199,8 +208,10 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
   const decodeFailure = Schema.decodeUnknownOption(tool.failureSchema as Schema.Codec<unknown, unknown>)
   return (outcome: ToolOutcome.ToolOutcome): Effect.Effect<Result> => {
     if (outcome._tag === "Failed" && outcome.origin === "handler") {
-      const { error } = outcome
-      return Effect.succeed(failed(Option.getOrElse(decodeFailure(error), () => error), error))
+      const { error, modelText } = outcome
+      const result = failed(Option.getOrElse(decodeFailure(error), () => error), error)
+      const limit = engine.output.limit(state.batch.outputChars)
+      return Effect.succeed(modelText.length <= limit ? result : short(result, cut(modelText, limit, " [cut]")))
     }
     if (outcome._tag !== "Succeeded") return Effect.succeed(refused(outcome))
     const { output } = outcome
@@ -210,9 +221,15 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
     const succeeded = { result: result as never, encodedResult: value, isFailure: false, preliminary: false }
     return Effect.map(Steps.shortened(engine, state, tool.name, output), (text) =>
       text !== undefined
-        ? { ...succeeded, modelOutput: [Prompt.textPart({ text })] }
+        ? short(succeeded, text)
         : tool.toModelOutput === undefined
         ? succeeded
         : { ...succeeded, modelOutput: tool.toModelOutput(result) })
   }
 }
+
+const short = (result: Result, text: string): Result & { readonly [Shortened]: string } => ({
+  ...result,
+  modelOutput: [Prompt.textPart({ text })],
+  [Shortened]: text
+})

@@ -9,10 +9,51 @@
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as FiberMap from "effect/FiberMap"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { escape, escapeJson } from "../internal/escape.ts"
-import type { Answer, ApprovalRequest } from "../policy/Approvals.ts"
+import type { Answer, ApprovalRequest, Approvals } from "../policy/Approvals.ts"
+
+/**
+ * Puts what is asked about calls to the clients that made them, and withdraws it
+ * where no answer is needed any more. What is of no client is left to others.
+ *
+ * @category asking
+ * @since 0.1.0
+ */
+export const askPeople = Effect.fnUntraced(function*(
+  approvals: Approvals["Service"],
+  callerOf: (request: ApprovalRequest) => McpSchema.McpServerClient["Service"] | undefined
+) {
+  const questions = yield* FiberMap.make<string>()
+  yield* Stream.runForEach(approvals.changes, (change) => {
+    if (change._tag === "Ended") return FiberMap.remove(questions, change.id)
+    const { request } = change
+    const client = callerOf(request)
+    return client === undefined ? Effect.void : FiberMap.run(questions, request.id, put(approvals, client, request))
+  })
+}, Effect.scoped)
+
+/**
+ * Puts a request to the person behind a client, and settles it: with the answer,
+ * or as one that nobody could be asked about.
+ *
+ * @category asking
+ * @since 0.1.0
+ */
+export const put = Effect.fnUntraced(function*(
+  approvals: Approvals["Service"],
+  client: McpSchema.McpServerClient["Service"],
+  request: ApprovalRequest
+): Effect.fn.Return<void> {
+  const answer = isPossible(client) ? yield* ask(client, request) : Option.none()
+  const isTaken = Option.isSome(answer) &&
+    (yield* Effect.isSuccess(approvals.answer(request.id, answer.value, request)))
+  // what was not taken is not asked again
+  if (!isTaken) yield* approvals.giveUp(request.id)
+})
 
 /**
  * Tells whether a client can ask its person.
@@ -59,17 +100,20 @@ export const ask = (
  */
 export const describe = ({ agentPath, args, isRunning, preview, targets, tool, why }: ApprovalRequest): string =>
   [
-    `May ${escape(tool)} ${isRunning ? "write this" : "run"}?`,
-    ...agentPath.length === 0 ? [] : [`Asked by the agent: ${escape(agentPath.join(" > "))}`],
-    `Why it is asked: ${escape(why)}`,
-    ...targets.map(({ kind, text }) => `About: ${escape(text)}${kind === "protected" ? " (protected)" : ""}`),
+    `May ${line(tool)} ${isRunning ? "write this" : "run"}?`,
+    ...agentPath.length === 0 ? [] : [`Asked by the agent: ${line(agentPath.join(" > "))}`],
+    `Why it is asked: ${line(why)}`,
+    ...targets.slice(0, maxTargets).map(({ kind, text }) =>
+      `About: ${line(text)}${kind === "protected" ? " (protected)" : ""}`
+    ),
+    ...targets.length <= maxTargets ? [] : [`(${targets.length - maxTargets} more targets are not shown)`],
     "Arguments:",
     ...clipped(escapeJson(json(args)), 4_000),
     ...preview === undefined
       ? []
       : preview._tag === "None"
-      ? [`No diff: ${escape(preview.because)}`]
-      : ["Changes:", ...clipped(preview.diff.split("\n").map(escape).join("\n"), 20_000)]
+      ? [`No diff: ${line(preview.because)}`]
+      : ["Changes:", ...clipped(preview.diff, 20_000)]
   ].join("\n")
 
 // Utilities
@@ -138,8 +182,24 @@ const json = (value: unknown): string => {
   }
 }
 
+/** Targets of a call that are shown: more would push the rest out of sight. */
+const maxTargets = 50
+
+/** A text on a line of ours. */
+const line = (text: string): string => {
+  const [first, more] = cut(text, 1_000)
+  return more === "" ? escape(first) : `${escape(first)} ${more}`
+}
+
 /** Every line stands behind a mark, so that none is taken for one of ours. */
 const clipped = (text: string, limit: number): ReadonlyArray<string> => {
-  const lines = text.slice(0, limit).split("\n").map((line) => `| ${line}`)
-  return text.length <= limit ? lines : [...lines, `(${text.length - limit} more characters are not shown)`]
+  const [first, more] = cut(text, limit)
+  const lines = first.split("\n").map((line) => `| ${escape(line)}`)
+  return more === "" ? lines : [...lines, more]
 }
+
+/** What of a text is shown, and how much is not. */
+const cut = (text: string, limit: number): readonly [shown: string, more: string] =>
+  text.length <= limit
+    ? [text, ""]
+    : [text.slice(0, limit), `(${text.length - limit} more characters are not shown)`]

@@ -36,13 +36,14 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as FiberMap from "effect/FiberMap"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Random from "effect/Random"
 import * as RcMap from "effect/RcMap"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
 import type { GuardedToolkit } from "../GuardedToolkit.ts"
@@ -51,10 +52,13 @@ import * as ToolCall from "../ToolCall.ts"
 import { type Service, ToolExecutor } from "../ToolExecutor.ts"
 import { ToolExecutors } from "../ToolExecutors.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import * as Native from "../wire/Native.ts"
 import * as Elicitation from "./Elicitation.ts"
 import * as McpResult from "./McpResult.ts"
+import { previewed } from "./previewed.ts"
+import * as Progress from "./Progress.ts"
 import * as TurnCalls from "./TurnCalls.ts"
 
 /**
@@ -87,8 +91,10 @@ export interface Options {
 
 /**
  * Layer that puts an executor behind an MCP server; all sessions are of its one
- * principal.
+ * principal: what one was allowed the others are, too, and a call that another
+ * session made is an equal call.
  *
+ * @see {@link layerSessions} for clients that are not one person's
  * @category layers
  * @since 0.1.0
  */
@@ -115,7 +121,8 @@ export const layerSessions = (
 /**
  * Layer that registers a guarded toolkit with an MCP server, as `McpServer.toolkit`
  * does with one that is not: its calls are of the one process that guards it, for
- * every client, and people are not asked through the client.
+ * every client, and people are not asked through the client. Outputs have no
+ * schema, since a large one is its preview.
  *
  * @see {@link layer} for sessions, elicitation and tools that change
  * @category layers
@@ -125,7 +132,11 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: GuardedToolkit<Tools>
 ): Layer.Layer<never, never, McpServer.McpServer> =>
   // it has no handlers of its own, and takes them from nobody
-  McpServer.toolkit(toolkit as unknown as Toolkit.Toolkit<Tools>) as Layer.Layer<never, never, McpServer.McpServer>
+  McpServer.toolkit(
+    Object.assign(Effect.map(toolkit, previewed), { tools: toolkit.tools }) as unknown as Toolkit.Toolkit<
+      Record<never, never>
+    >
+  )
 
 // Utilities
 
@@ -159,30 +170,39 @@ const make = Effect.fnUntraced(function*(
       return session
     })
   })
-  const idOf = sessionIds()
+  const idOf = sessionIds((yield* Random.nextIntBetween(0, 2 ** 40)).toString(36))
 
   const call = Effect.fnUntraced(function*(name: string, args: unknown) {
-    const client = yield* McpSchema.McpServerClient
+    const client = Option.getOrUndefined(yield* Effect.serviceOption(McpSchema.McpServerClient))
+    if (client === undefined) {
+      const message = "These tools need a session: speak a revision of the protocol before 2026-07-28."
+      return yield* new McpSchema.InvalidParams({ message })
+    }
     const asked = yield* Effect.fromResult(readMeta(client.requestMetadata))
     const session = yield* Effect.orDie(RcMap.get(sessions, idOf(client)))
     const { callers, process, run } = session
-    const id = asked.call ?? `call_${++session.lastId}`
+    let id = asked.call
+    while (id === undefined || (asked.call === undefined && callers.has(id))) id = `call_${++session.lastId}`
     callers.set(id, client)
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
         if (callers.get(id) === client) callers.delete(id)
       })
     )
-    if (asked.progressToken !== undefined) yield* tellProgress(server, process, id, asked.progressToken)
-    const ended = yield* run(ToolCall.make(id, name, args ?? {}), asked.place)
+    const told = asked.progressToken === undefined
+      ? Effect.void
+      : yield* Progress.tell(server, process, id, asked.progressToken)
+    const ended = yield* run(ToolCall.make(id, name, args), asked.place)
+    yield* told
     const result = McpResult.fromEnded(ended)
     return asked.wantsOutcome
-      ? new McpSchema.CallToolResult({ ...result, _meta: { [outcomeKey]: Native.write([ended.outcome])[0] } })
+      ? new McpSchema.CallToolResult({ ...result, _meta: { [outcomeKey]: Native.write([shown(ended.outcome)])[0] } })
       : result
   }, Effect.scoped)
 
   const offered = new Map<string, RegisteredTool>()
-  const offer = Effect.gen(function*() {
+  // one after the other: an older list never comes after a newer one
+  const offer = Semaphore.makeUnsafe(1).withPermit(Effect.gen(function*() {
     const tools = new Map((yield* catalogue.tools).map((tool) => [tool.name, tool]))
     for (const name of Array.from(offered.keys())) if (!tools.has(name)) offered.delete(name)
     for (const [name, tool] of tools) {
@@ -194,25 +214,30 @@ const make = Effect.fnUntraced(function*(
         // what is gone is not listed and not found
         annotations: Context.make(McpSchema.EnabledWhen, () => offered.has(name)),
         // the server has one for every request of a session
-        handle: (args) => call(name, args) as Effect.Effect<McpSchema.CallToolResult, McpSchema.InvalidParams>
+        handle: (args) => call(name, args)
       })
     }
     yield* server.notifications["notifications/tools/list_changed"]({})
-  })
+  }))
   yield* Effect.forkScoped(Stream.runForEach(catalogue.toolChanges, () => offer), { startImmediately: true })
   yield* offer
 
   const approvals = yield* Effect.serviceOption(Approvals.Approvals)
-  if (Option.isSome(approvals)) yield* Effect.forkScoped(askPeople(approvals.value, open), { startImmediately: true })
+  if (Option.isNone(approvals)) return
+  const asking = Elicitation.askPeople(approvals.value, (request) => callerOf(open, request))
+  yield* Effect.forkScoped(asking, { startImmediately: true })
 })
 
-/** Numbers the sessions: all requests of one carry the same object, with which it began. */
-const sessionIds = () => {
+/**
+ * Names the sessions: all requests of one carry the same object, with which it
+ * began. No other gateway has these names: what is kept under them is theirs.
+ */
+const sessionIds = (unique: string) => {
   const known = new WeakMap<object, string>()
   let last = 0
   return ({ initializePayload }: Client): string => {
     let id = known.get(initializePayload)
-    if (id === undefined) known.set(initializePayload, id = `session_${++last}`)
+    if (id === undefined) known.set(initializePayload, id = `session-${unique}-${++last}`)
     return id
   }
 }
@@ -231,7 +256,11 @@ const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
     return {
       place: place === undefined ? undefined : yield* Result.mapError(
         decodePlace(place),
-        (error) => new McpSchema.InvalidParams({ message: `_meta["${TurnCalls.waveKey}"]: ${error.message}` })
+        (error) =>
+          new McpSchema.InvalidParams({
+            message: `_meta["${TurnCalls.waveKey}"]: ${error.message}\nIt is { id, index, size }: the turn's own id, ` +
+              "the call's place in it from 0, and how many calls it has, at most 1000."
+          })
       ),
       call,
       progressToken: typeof token === "string" || typeof token === "number" ? token : undefined,
@@ -239,63 +268,22 @@ const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
     }
   })
 
-const tellProgress = (
-  server: McpServer.McpServer["Service"],
-  process: ToolProcess,
-  id: string,
-  progressToken: string | number
-) => {
-  let last = 0
-  return process.events.pipe(
-    Stream.runForEach((event) => {
-      if (event._tag !== "ToolProgress" || event.callId !== id) return Effect.void
-      // it has to grow, also where the tool does not say how far it is
-      last = Math.max(last + 1, event.progress ?? 0)
-      return server.notifications["notifications/progress"]({
-        progressToken,
-        progress: last,
-        total: event.total,
-        message: event.message
-      })
-    }),
-    Effect.forkScoped({ startImmediately: true })
-  )
-}
+/** What a defect says is for the host's record alone. */
+const shown = (outcome: ToolOutcome): ToolOutcome =>
+  outcome._tag === "Failed" && outcome.origin === "defect" ? { ...outcome, error: "internal error" } : outcome
 
 /** Two descriptions that a client cannot tell apart. */
 const isSame = (a: RegisteredTool, b: RegisteredTool): boolean =>
   JSON.stringify(describe(a)) === JSON.stringify(describe(b))
 
-const describe = ({ description, jsonSchema, name, openWorld, readOnly }: RegisteredTool): McpSchema.Tool =>
+const describe = ({ description, jsonSchema, name, readOnly }: RegisteredTool): McpSchema.Tool =>
   new McpSchema.Tool({
     name,
     description,
     // the root is an object, whatever else the schema says
     inputSchema: { ...jsonSchema, type: "object" } as McpSchema.Tool["inputSchema"],
-    annotations: { readOnlyHint: readOnly, ...openWorld ? { openWorldHint: true } : {} }
+    annotations: { readOnlyHint: readOnly, destructiveHint: !readOnly }
   })
-
-/** Puts what is asked about a call to the client that made it. */
-const askPeople = Effect.fnUntraced(function*(
-  approvals: Approvals.Approvals["Service"],
-  open: ReadonlyMap<string, Session>
-) {
-  const questions = yield* FiberMap.make<string>()
-  yield* Stream.runForEach(approvals.changes, (change) => {
-    if (change._tag === "Ended") return FiberMap.remove(questions, change.id)
-    const { request } = change
-    const client = callerOf(open, request)
-    return client === undefined ? Effect.void : FiberMap.run(questions, request.id, put(approvals, client, request))
-  })
-}, Effect.scoped)
-
-const put = (approvals: Approvals.Approvals["Service"], client: Client, request: Approvals.ApprovalRequest) =>
-  Elicitation.isPossible(client)
-    ? Effect.flatMap(Elicitation.ask(client, request), (answer) =>
-      Option.isSome(answer)
-        ? Effect.ignore(approvals.answer(request.id, answer.value, request))
-        : approvals.giveUp(request.id))
-    : approvals.giveUp(request.id)
 
 /** The client whose call it is; of a call that a tool makes, one of the same session. */
 const callerOf = (

@@ -9,6 +9,7 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as PlainJson from "../wire/PlainJson.ts"
 import type { Ended } from "./TurnCalls.ts"
 
 /**
@@ -89,14 +90,18 @@ export const fromEnded = ({ outcome, text }: Ended): McpSchema.CallToolResult =>
   if (output._tag !== "Inline" || output.modelText !== text) return new McpSchema.CallToolResult({ content })
   const handedOn = isForeign(output.value) ? decodeForeign(output.value) : Option.none()
   if (Option.isSome(handedOn)) return handedOn.value
-  return Predicate.isObject(output.value)
-    ? new McpSchema.CallToolResult({ content, structuredContent: output.value })
+  const structuredContent = PlainJson.from(output.value)
+  return Predicate.isObject(structuredContent)
+    ? new McpSchema.CallToolResult({ content, structuredContent })
     : new McpSchema.CallToolResult({ content })
 }
 
 // Utilities
 
-const isForeign = Schema.is(McpResult)
+/** Nothing but what such a result has: of a value that has more, that would be lost. */
+const isForeign = (value: unknown): boolean => Option.isSome(decodeStrict(value, { onExcessProperty: "error" }))
+
+const decodeStrict = Schema.decodeUnknownOption(McpResult)
 
 const decodeForeign = Schema.decodeUnknownOption(Schema.toCodecJson(McpSchema.CallToolResult))
 

@@ -80,36 +80,36 @@ export const make = Effect.fnUntraced(function*(
     Effect.suspend(() => {
       if (turns.get(id) !== turn) return Effect.void
       turns.delete(id)
-      const places = Array.from(turn.calls.keys()).sort((a, b) => a - b)
+      const calls = Array.from(turn.calls).flatMap(([index, call]) => call === undefined ? [] : [{ index, call }])
+        .sort((a, b) => a.index - b.index)
       return Effect.flatMap(
-        process.executeBatch(places.map((place) => turn.calls.get(place)!)),
+        process.executeBatch(calls.map(({ call }) => call)),
         ({ outcomes }) =>
-          Deferred.succeed(turn.outcomes, new Map(outcomes.map((outcome, index) => [places[index]!, outcome])))
+          Deferred.succeed(turn.outcomes, new Map(outcomes.map((outcome, place) => [calls[place]!.index, outcome])))
       )
     })
   const beginIfWhole = (id: string, turn: Turn) =>
-    turn.calls.size + turn.cancelled < turn.size
+    turn.calls.size < turn.size
       ? Effect.void
       : Effect.forkIn(begin(id, turn), scope, { startImmediately: true })
   const cancel = (call: ToolCall, { id, index }: Place, turn: Turn) =>
     Effect.suspend((): Effect.Effect<unknown> => {
       if (turns.get(id) !== turn) return process.cancelCall(call.id, "the client cancelled it")
-      // before its turn has begun: it is not one of it
-      turn.calls.delete(index)
-      turn.cancelled++
+      // before its turn has begun: nothing of it is run
+      turn.calls.set(index, undefined)
       return beginIfWhole(id, turn)
     })
   const ofTurn = Effect.fnUntraced(function*(call: ToolCall, place: Place) {
     const { id, index, size } = place
     let turn = turns.get(id)
     if (turn === undefined) {
-      turn = { size, calls: new Map(), cancelled: 0, outcomes: Deferred.makeUnsafe() }
+      turn = { size, calls: new Map(), outcomes: Deferred.makeUnsafe() }
       turns.set(id, turn)
       yield* Effect.forkIn(Effect.andThen(Effect.sleep(patience), begin(id, turn)), scope)
     }
     if (turn.calls.has(index) || turn.size !== size) {
       const problem = turn.size === size ? `has its call ${index} already` : `has ${turn.size} calls, not ${size}`
-      return yield* Effect.fail(new InvalidParams({ message: `_meta["${waveKey}"]: the turn ${problem}` }))
+      return yield* new InvalidParams({ message: `_meta["${waveKey}"]: the turn ${problem}` })
     }
     turn.calls.set(index, call)
     yield* beginIfWhole(id, turn)
@@ -124,8 +124,7 @@ export const make = Effect.fnUntraced(function*(
 
 interface Turn {
   readonly size: number
-  readonly calls: Map<number, ToolCall>
-  /** Calls that were cancelled before it began. */
-  cancelled: number
+  /** By place; `undefined` where it was cancelled before the turn began. */
+  readonly calls: Map<number, ToolCall | undefined>
   readonly outcomes: Deferred.Deferred<ReadonlyMap<number, ToolOutcome>>
 }

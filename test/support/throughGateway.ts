@@ -3,7 +3,7 @@
  * memory. A process of the scenario is a session; the client says which calls are
  * one turn, and asks for whole outcomes.
  */
-import { Client, type JSONRPCMessage, type Transport } from "@modelcontextprotocol/client"
+import { Client } from "@modelcontextprotocol/client"
 import * as McpGateway from "effect-tool-executor/mcp/McpGateway"
 import * as TurnCalls from "effect-tool-executor/mcp/TurnCalls"
 import * as Approvals from "effect-tool-executor/policy/Approvals"
@@ -11,80 +11,13 @@ import type * as Way from "effect-tool-executor/testing/Way"
 import type { ToolEvent } from "effect-tool-executor/ToolEvent"
 import { type Service, ToolExecutor } from "effect-tool-executor/ToolExecutor"
 import * as ToolOutcome from "effect-tool-executor/ToolOutcome"
-import * as McpProtocol from "effect/ai/McpProtocol"
-import * as McpServer from "effect/ai/McpServer"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Queue from "effect/Queue"
-import type * as RpcMessage from "effect/rpc/RpcMessage"
-import * as RpcSerialization from "effect/rpc/RpcSerialization"
-import * as RpcServer from "effect/rpc/RpcServer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-
-/** A client's end and a server's end of one connection in memory. */
-export const makeConnection = Effect.fnUntraced(function*(onSend: (message: JSONRPCMessage) => void) {
-  const toServer = yield* Queue.unbounded<string>()
-  const transport: Transport = {
-    start: () => Promise.resolve(),
-    close: () => Promise.resolve(),
-    send: (message) => {
-      Queue.offerUnsafe(toServer, JSON.stringify(message))
-      onSend(message)
-      return Promise.resolve()
-    }
-  }
-  const serialization = RpcSerialization.jsonRpc()
-  const protocol = RpcServer.Protocol.make(Effect.fnUntraced(function*(writeRequest) {
-    const parser = serialization.makeUnsafe()
-    yield* Queue.take(toServer).pipe(
-      Effect.flatMap((frame) =>
-        Effect.forEach(
-          parser.decode(frame) as ReadonlyArray<RpcMessage.FromClientEncoded>,
-          (message) => writeRequest(0, message),
-          { discard: true }
-        )
-      ),
-      Effect.forever,
-      Effect.forkScoped
-    )
-    return {
-      disconnects: yield* Queue.make<number>(),
-      send: (_client, response) =>
-        Effect.sync(() => {
-          const text = parser.encode(response)
-          if (typeof text === "string") transport.onmessage?.(JSON.parse(text) as JSONRPCMessage)
-        }),
-      end: () => Effect.void,
-      clientIds: Effect.succeed(new Set([0])),
-      initialMessage: Effect.succeedNone,
-      supportsAck: false,
-      supportsTransferables: false,
-      supportsSpanPropagation: false,
-      supportsNotifications: true,
-      codecFor: serialization.codecFor
-    }
-  }))
-  return { transport, protocol: Layer.effect(RpcServer.Protocol, protocol) }
-})
-
-/** Serves registrations to a new client in memory. */
-export const connect = Effect.fnUntraced(function*<E>(
-  registrations: Layer.Layer<never, E, McpServer.McpServer>,
-  client: Client,
-  onSend: (message: JSONRPCMessage) => void = () => undefined
-) {
-  const { protocol, transport } = yield* makeConnection(onSend)
-  yield* Layer.build(
-    McpServer.layer({ name: "test", version: "1.0.0", protocols: [McpProtocol.v2025_11_25], registrations }).pipe(
-      Layer.provide(protocol)
-    )
-  )
-  yield* Effect.promise(() => client.connect(transport))
-  return client
-})
+import { serve } from "./mcpServer.ts"
 
 const decodeOutcome = Schema.decodeUnknownSync(ToolOutcome.ToolOutcome)
 
@@ -115,11 +48,12 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
   // nothing is cancelled that has not been sent
   let unsentCalls = 0
   let allSent = Deferred.makeUnsafe<void>()
-  yield* Effect.orDie(connect(registrations, client, (message) => {
+  const connect = yield* Effect.orDie(serve(registrations))
+  yield* connect(client, (message) => {
     if ("method" in message && message.method === "tools/call" && --unsentCalls === 0) {
       Deferred.doneUnsafe(allSent, Effect.void)
     }
-  }))
+  })
   const { tools } = yield* Effect.promise(() => client.listTools())
   const listed = new Set(tools.map((it) => it.name))
   const controllers = new Map<string, AbortController>()
