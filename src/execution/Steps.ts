@@ -161,7 +161,8 @@ export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknow
 
 const answer = (engine: Engine, state: ProcessState, outcome: ToolOutcome.ToolOutcome): Effect.Effect<Answer> => {
   if (outcome._tag !== "Succeeded") {
-    return Effect.succeed({ outcome, value: undefined, text: ToolOutcome.text(outcome) })
+    const text = cut(ToolOutcome.text(outcome), engine.output.limit(state.batch.outputChars), " [cut]")
+    return Effect.succeed({ outcome, value: undefined, text })
   }
   const { output } = outcome
   const value = output._tag === "Artifact" ? output.modelText : output.value
