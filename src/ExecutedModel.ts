@@ -10,7 +10,7 @@
  * @since 0.1.0
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
-import type * as Response from "effect/ai/Response"
+import * as Response from "effect/ai/Response"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -58,8 +58,10 @@ export const layer: Layer.Layer<
         const running = yield* process
         const { tools } = Effect.isEffect(options.toolkit) ? yield* options.toolkit : options.toolkit!
         // what was approved in the prompt is executed by the model's own code, before it asks
-        const toolkit = yield* Effect.orDie(running.guard({ tools }))
+        const approved: Array<Response.AnyPart> = []
+        const toolkit = Effect.map(yield* Effect.orDie(running.guard({ tools })), (it) => noting(it, approved))
         return {
+          approved,
           answer: (content: ReadonlyArray<Response.AnyPart>) => running.answer({ tools }, content),
           options: { ...options, toolkit, disableToolCallResolution: true, toolCallValidation: "deferred" }
         }
@@ -77,17 +79,18 @@ export const layer: Layer.Layer<
       isOwn(options) ? model.streamText(options as never) : Stream.unwrap(Effect.map(begin(options), (begun) => {
         const content: Array<Response.AnyPart> = []
         const parts = model.streamText(begun.options as never) as unknown as Stream.Stream<Response.AnyPart>
+        // of those a stream has no results, and a chat without them would have the calls executed again
+        const withApproved = (after: ReadonlyArray<Response.AnyPart>) => [...begun.approved.splice(0), ...after]
         const last = Stream.unwrap(Effect.map(
           Effect.suspend(() => begun.answer(content)),
-          (results) =>
-            Stream.fromIterable<Response.AnyPart>([...results, ...content.filter((it) => it.type === "finish")])
+          (results) => Stream.fromIterable(withApproved([...results, ...content.filter((it) => it.type === "finish")]))
         ))
         // the end of the response comes after its results
         return Stream.concat(
-          Stream.filter(
-            Stream.tap(parts, (part) => Effect.sync(() => content.push(part))),
-            (part) => part.type !== "finish"
-          ),
+          Stream.flatMap(parts, (part) => {
+            content.push(part)
+            return Stream.fromIterable(withApproved(part.type === "finish" ? [] : [part]))
+          }),
           last
         )
       }))
@@ -108,6 +111,35 @@ interface Options {
     | undefined
   readonly disableToolCallResolution?: boolean | undefined
 }
+
+/** Notes the results of calls as parts of a response. */
+const noting = <Tools extends Record<string, Tool.Any>>(
+  { handle, tools }: Toolkit.WithHandler<Tools>,
+  results: Array<Response.AnyPart>
+): Toolkit.WithHandler<Tools> => ({
+  tools,
+  handle: ((name: string, params: never, id: string) =>
+    Effect.map(
+      handle(name, params, id),
+      Stream.tap((result) =>
+        Effect.sync(() => {
+          if (!result.preliminary) results.push(partOf(id, name, result))
+        })
+      )
+    )) as typeof handle
+})
+
+const partOf = (id: string, name: string, result: Tool.HandlerResult<Tool.Any>): Response.AnyPart =>
+  Response.makePart("tool-result", {
+    id,
+    name,
+    providerExecuted: false,
+    preliminary: false,
+    result: result.encodedResult,
+    encodedResult: result.encodedResult,
+    isFailure: result.isFailure,
+    ...result.modelOutput === undefined ? {} : { modelOutput: result.modelOutput }
+  })
 
 /** The caller runs no tools, or runs them itself. */
 const isOwn = ({ disableToolCallResolution, toolkit }: Options): boolean =>

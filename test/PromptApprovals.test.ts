@@ -165,10 +165,7 @@ describe("a call that was approved in the prompt", () => {
             assert.deepStrictEqual(sent, results(result)[0]![1] ? [] : [9])
           }))
 
-        // effect/ai gives no results of approved calls in a stream whose calls somebody else resolves,
-        // so a chat has no record that they ran: `fails` until ExecutedModel adds them itself
-        const holds = executed && name === "streamText" ? it.effect.fails : it.effect
-        holds("does not run again in the next request of a chat", () =>
+        it.effect("does not run again in the next request of a chat", () =>
           Effect.gen(function*() {
             const { sent } = yield* run({ executed }, (toolkit) =>
               Effect.gen(function*() {
