@@ -22,7 +22,6 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
 import type { FileChange } from "./FileChange.ts"
-import { type Compile, makeCompile } from "./internal/jsonSchema.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
@@ -180,7 +179,6 @@ export const makeRegistry = Effect.fnUntraced(function*(
   const context = yield* Effect.context<never>()
   const registry = new Map<string, RegisteredTool>()
   const problems: Array<Problem> = []
-  const compile = makeCompile()
   const settings = new Map(Object.entries(options?.tools ?? {}))
   for (const toolkit of toolkits) {
     const known = new Set(registry.keys())
@@ -196,7 +194,6 @@ export const makeRegistry = Effect.fnUntraced(function*(
         tool,
         entry,
         settings.get(tool.name) ?? {},
-        compile,
         (problem, expected, at = path) => {
           problems.push({ path: at, problem, expected })
         }
@@ -323,7 +320,6 @@ const register = (
   tool: Tool.Any,
   entry: Adapter.Entry,
   settings: Settings,
-  compile: Compile,
   report: Report
 ): RegisteredTool | undefined => {
   const annotation = <A>(key: Context.Reference<A>): A => Context.get(tool.annotations, key)
@@ -340,10 +336,10 @@ const register = (
     )
   }
   const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
-    ? Schemas.fromJsonSchema(tool.jsonSchema, compile)
+    ? Schemas.fromJsonSchema(tool.jsonSchema)
     : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>))
   if (Result.isFailure(schemas)) {
-    report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 2020-12 or draft 7")
+    report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 6, 7, 2019-09 or 2020-12")
     return undefined
   }
   const jsonSchema = Tool.getJsonSchema(tool)

@@ -1,6 +1,6 @@
 /** The top-level fields of an object's JSON Schema: looked up, narrowed, taken out. */
 import type * as JsonSchema from "effect/JsonSchema"
-import { type Compile, makeCompile } from "./jsonSchema.ts"
+import { compile } from "./jsonSchema.ts"
 
 type Fields = { readonly [name: string]: JsonSchema.JsonSchema }
 
@@ -48,8 +48,7 @@ export const field = (
 export const fits = (
   root: JsonSchema.JsonSchema,
   part: JsonSchema.JsonSchema,
-  value: unknown,
-  compile: Compile = makeCompile()
+  value: unknown
 ): boolean => {
   const { $defs, $schema, definitions } = root
   const whole = Object.fromEntries(
@@ -70,14 +69,13 @@ export const narrow = (
     properties: { ...fieldsOf(schema), [name]: { ...fieldsOf(schema)[name], enum: values } },
     required: Array.from(new Set([...requiredOf(schema), name]))
   })
-  const compile = makeCompile()
   const inBranches = alternatives(root).map(([key, branches]) =>
     [
       key,
       branches.flatMap((branch) => {
         const part = fieldsOf(branch)[name]
         if (part === undefined) return [branch]
-        const values = allowed.filter((value) => fits(root, part, value, compile))
+        const values = allowed.filter((value) => fits(root, part, value))
         return values.length === 0 ? [] : [limit(branch, values)]
       })
     ] as const

@@ -8,7 +8,7 @@ import * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
-import type { Compile, Issue } from "./jsonSchema.ts"
+import { compile, type Issue } from "./jsonSchema.ts"
 
 /** Parameters of one tool, compiled. */
 export interface Schemas {
@@ -19,7 +19,7 @@ export interface Schemas {
 }
 
 /** Of a raw JSON Schema: parameters stay as they are. */
-export const fromJsonSchema = (schema: JsonSchema.JsonSchema, compile: Compile): Result.Result<Schemas, string> =>
+export const fromJsonSchema = (schema: JsonSchema.JsonSchema): Result.Result<Schemas, string> =>
   Result.map(compile(schema), (validate) => ({
     decode: (params) => {
       const issues = validate(params)

@@ -9,7 +9,6 @@ import * as Equal from "effect/Equal"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
 import { type Problem, unknownKey, validateStrict } from "../ConfigurationError.ts"
-import { makeCompile } from "../internal/jsonSchema.ts"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as ToolRule from "../ToolRule.ts"
 import { unreachable } from "./RuleReach.ts"
@@ -261,9 +260,8 @@ const valueProblems = (
       expected: `one of its parameters`
     }]
   }
-  const compile = makeCompile()
   return values.flatMap((value, index) =>
-    parts.length === 0 || parts.some((part) => SchemaFields.fits(schema, part, value, compile)) ? [] : [{
+    parts.length === 0 || parts.some((part) => SchemaFields.fits(schema, part, value)) ? [] : [{
       path: pathOf(index),
       problem: `${JSON.stringify(value)} is no value of "${name}" of "${tool}"`,
       expected: "a value that its parameters allow"

@@ -27,14 +27,16 @@ import { codeOf } from "./WorkspaceFailure.ts"
 /**
  * Gives the addresses of a name.
  *
- * @internal
+ * @category models
+ * @since 0.1.0
  */
 export type Lookup = (hostname: string) => Effect.Effect<ReadonlyArray<string>, unknown>
 
 /**
  * How servers are reached.
  *
- * @internal
+ * @category models
+ * @since 0.1.0
  */
 export interface Network {
   readonly lookup: Lookup

@@ -1,0 +1,548 @@
+import { assert, describe, it } from "@effect/vitest"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { compile } from "../../src/internal/jsonSchema.ts"
+
+const validatorOf = (schema: unknown) =>
+  Result.getOrThrowWith(compile(schema as JsonSchema.JsonSchema), (problem) => new Error(problem))
+
+const issuesOf = (schema: unknown, value: unknown) => validatorOf(schema)(value)
+
+const problemOf = (schema: unknown): string | undefined =>
+  Result.match(compile(schema as JsonSchema.JsonSchema), { onFailure: (it) => it, onSuccess: () => undefined })
+
+const takes = (schema: unknown, value: unknown): boolean => issuesOf(schema, value).length === 0
+
+const repeat = <A>(times: number, make: (index: number) => A): ReadonlyArray<A> =>
+  Array.from({ length: times }, (_, index) => make(index))
+
+const draft = {
+  6: "http://json-schema.org/draft-06/schema#",
+  7: "http://json-schema.org/draft-07/schema#",
+  2019: "https://json-schema.org/draft/2019-09/schema",
+  2020: "https://json-schema.org/draft/2020-12/schema"
+}
+
+/** A schema, what fits it, what does not. */
+const cases: ReadonlyArray<
+  readonly [what: string, schema: unknown, right: ReadonlyArray<unknown>, wrong: ReadonlyArray<unknown>]
+> = [
+  ["type", { type: "integer" }, [1, 1.0, -0], [1.5, "1", null, true, [], {}]],
+  ["type, several", { type: ["string", "null"] }, ["a", null], [1, {}]],
+  ["type of objects and arrays", { type: "object" }, [{}], [[], null, "a"]],
+  ["type with nullable of OpenAPI", { type: "string", nullable: true }, ["a", null], [1]],
+  ["enum", { enum: [1, "1", null, { a: [1] }] }, [1, "1", null, { a: [1] }], [true, "a", { a: [2] }, { a: [1], b: 1 }]],
+  ["const", { const: { a: 1, b: 2 } }, [{ b: 2, a: 1 }], [{ a: 1 }, 1]],
+  ["const of 0 and false", { const: 0 }, [0, -0], [false, "0", null]],
+  ["minimum, maximum", { minimum: 1, maximum: 3 }, [1, 3, "0"], [0.9, 3.1]],
+  ["exclusiveMinimum, exclusiveMaximum", { exclusiveMinimum: 1, exclusiveMaximum: 3 }, [2], [1, 3]],
+  ["multipleOf", { multipleOf: 0.01 }, [19.99, 0, 2], [19.995]],
+  ["minLength, maxLength count characters", { minLength: 2, maxLength: 2 }, ["ab", "🙂🙂", 1], ["a", "🙂", "abc"]],
+  ["pattern", { pattern: "^[a-z]+\\d$" }, ["ab1", 1], ["AB1", "ab", "xab"]],
+  ["pattern, anywhere", { pattern: "b" }, ["abc"], ["ac"]],
+  ["pattern, spaces as in JavaScript", { pattern: "^\\S$" }, ["a"], ["\u00a0", " "]],
+  ["pattern, spaces in a class", { pattern: "^[\\s.]$" }, ["\u00a0", "."], ["a"]],
+  ["pattern, a dot is no line end", { pattern: "^.$" }, ["a"], ["\n", "\u2028"]],
+  ["pattern of the older syntax", { pattern: "^[\\w-.]+$" }, ["a-b.c"], ["a b"]],
+  ["minItems, maxItems", { minItems: 1, maxItems: 2 }, [[1], [1, 2], "a"], [[], [1, 2, 3]]],
+  ["uniqueItems", { uniqueItems: true }, [[1, "1", true], [{ a: 1 }, { a: 2 }]], [[1, 1], [{ a: 1, b: 2 }, {
+    b: 2,
+    a: 1
+  }]]],
+  ["uniqueItems false", { uniqueItems: false }, [[1, 1]], []],
+  ["minProperties, maxProperties", { minProperties: 1, maxProperties: 2 }, [{ a: 1 }, []], [{}, { a: 1, b: 2, c: 3 }]],
+  ["required", { required: ["a", "constructor"] }, [{ a: 1, constructor: 1 }, "a"], [{ a: 1 }, {}]],
+  ["required __proto__", { required: ["__proto__"] }, [JSON.parse(`{"__proto__":1}`)], [{}]],
+  [
+    "properties",
+    { properties: { a: { type: "string" }, toString: { type: "number" } } },
+    [{ a: "b" }, {}, { b: 1 }, []],
+    [{ a: 1 }, { toString: "a" }]
+  ],
+  [
+    "a property __proto__",
+    JSON.parse(`{"properties":{"__proto__":{"type":"string"}},"additionalProperties":false}`),
+    [{}],
+    [JSON.parse(`{"__proto__":1}`), { constructor: 1 }]
+  ],
+  [
+    "patternProperties and additionalProperties",
+    { properties: { a: {} }, patternProperties: { "^x-": { type: "number" } }, additionalProperties: { type: "null" } },
+    [{ a: 1, "x-b": 1, c: null }],
+    [{ "x-b": null }, { c: 1 }]
+  ],
+  ["propertyNames", { propertyNames: { maxLength: 2 } }, [{ ab: 1 }, [1]], [{ abc: 1 }]],
+  ["dependentRequired", { dependentRequired: { a: ["b"] } }, [{ a: 1, b: 1 }, { b: 1 }, 1], [{ a: 1 }]],
+  ["dependentSchemas", { dependentSchemas: { a: { required: ["b"] } } }, [{ a: 1, b: 1 }, {}, 1], [{ a: 1 }]],
+  [
+    "dependencies of draft 7",
+    { $schema: draft[7], dependencies: { a: ["b"], c: { required: ["d"] } } },
+    [{ a: 1, b: 1 }, { c: 1, d: 1 }, {}],
+    [{ a: 1 }, { c: 1 }]
+  ],
+  ["items", { items: { type: "number" } }, [[], [1, 2], "a"], [[1, "a"]]],
+  ["prefixItems and items", { prefixItems: [{ const: 1 }], items: { const: 2 } }, [[], [1], [1, 2, 2]], [[2], [1, 1]]],
+  ["prefixItems and no others", { prefixItems: [{}], items: false }, [[], [1]], [[1, 2]]],
+  [
+    "items and additionalItems of draft 7",
+    { $schema: draft[7], items: [{ const: 1 }], additionalItems: { const: 2 } },
+    [[1, 2]],
+    [[2], [1, 1]]
+  ],
+  ["contains", { contains: { const: 1 } }, [[1], [2, 1], {}], [[], [2]]],
+  [
+    "minContains, maxContains",
+    { contains: { const: 1 }, minContains: 2, maxContains: 3 },
+    [[1, 1], [1, 2, 1, 1]],
+    [[1], [1, 1, 1, 1]]
+  ],
+  ["minContains 0", { contains: { const: 1 }, minContains: 0 }, [[], [2]], []],
+  ["allOf", { allOf: [{ minimum: 1 }, { maximum: 3 }] }, [2], [0, 4]],
+  ["anyOf", { anyOf: [{ type: "string" }, { minimum: 3 }] }, ["a", 3], [1]],
+  ["oneOf", { oneOf: [{ minimum: 1 }, { maximum: 3 }] }, [0, 4], [2]],
+  ["not", { not: { type: "string" } }, [1], ["a"]],
+  ["if, then, else", { if: { minimum: 10 }, then: { multipleOf: 10 }, else: { maximum: 5 } }, [20, 4], [15, 6]],
+  ["then without if", { then: false, else: false }, [1], []],
+  ["$ref beside other keywords", { $ref: "#/$defs/a", maximum: 3, $defs: { a: { minimum: 1 } } }, [2], [0, 4]],
+  [
+    "$ref with escapes",
+    { $ref: "#/$defs/a~1b%25~0c", $defs: { "a/b%~c": { type: "number" } } },
+    [1],
+    ["a"]
+  ],
+  [
+    "$ref to the whole",
+    { properties: { child: { $ref: "#" } }, additionalProperties: false },
+    [{ child: { child: {} } }],
+    [{ child: { other: 1 } }]
+  ],
+  [
+    "$ref into an unknown keyword",
+    { $ref: "#/x/y/0", x: { y: [{ type: "string" }] } },
+    ["a"],
+    [1]
+  ],
+  [
+    "$ref into an unknown keyword of another resource",
+    {
+      $id: "https://example.com/root",
+      $ref: "#/$defs/a/x/y",
+      $defs: { a: { $id: "inner", x: { y: { $ref: "#z" } }, $defs: { z: { $anchor: "z", type: "string" } } } }
+    },
+    ["a"],
+    [1]
+  ],
+  ["$anchor", { $ref: "#name", $defs: { a: { $anchor: "name", type: "string" } } }, ["a"], [1]],
+  [
+    "$id and relative references",
+    {
+      $id: "https://example.com/root",
+      properties: { b: { $ref: "a/b" } },
+      $defs: { x: { $id: "a/b", items: { $ref: "#/$defs/y" }, $defs: { y: { type: "string" } } } }
+    },
+    [{ b: ["a"] }],
+    [{ b: [1] }]
+  ],
+  [
+    "an $id that is an anchor in draft 6",
+    { $schema: draft[6], items: { $ref: "#item" }, definitions: { a: { $id: "#item", type: "null" } } },
+    [[null]],
+    [[1]]
+  ],
+  [
+    "$dynamicRef",
+    {
+      $id: "https://example.com/strict",
+      $dynamicAnchor: "node",
+      $ref: "tree",
+      unevaluatedProperties: false,
+      $defs: {
+        tree: {
+          $id: "tree",
+          $dynamicAnchor: "node",
+          type: "object",
+          properties: { data: true, children: { items: { $dynamicRef: "#node" } } }
+        }
+      }
+    },
+    [{ children: [{ data: 1 }] }],
+    [{ children: [{ daat: 1 }] }, { daat: 1 }]
+  ],
+  [
+    "$recursiveRef of 2019-09",
+    {
+      $schema: draft[2019],
+      $id: "https://example.com/strict",
+      $recursiveAnchor: true,
+      $ref: "tree",
+      unevaluatedProperties: false,
+      $defs: {
+        tree: {
+          $id: "tree",
+          $recursiveAnchor: true,
+          properties: { data: true, children: { items: { $recursiveRef: "#" } } }
+        }
+      }
+    },
+    [{ children: [{ data: 1 }] }],
+    [{ children: [{ daat: 1 }] }]
+  ],
+  [
+    "unevaluatedProperties",
+    {
+      properties: { a: {} },
+      anyOf: [{ properties: { b: { const: 1 } }, required: ["b"] }, { patternProperties: { "^c": {} } }],
+      if: { required: ["d"] },
+      then: { properties: { d: {} } },
+      unevaluatedProperties: false
+    },
+    [{ a: 1, b: 1, c: 1, d: 1 }, { c: 1 }],
+    [{ b: 2 }, { e: 1 }, { b: 1, e: 1 }]
+  ],
+  [
+    "unevaluatedProperties with a schema",
+    { properties: { a: {} }, unevaluatedProperties: { type: "number" } },
+    [{ a: "b", c: 1 }],
+    [{ c: "d" }]
+  ],
+  [
+    "unevaluatedItems after the longest of several starts",
+    { allOf: [{ prefixItems: [{}, {}] }, { prefixItems: [{}] }], unevaluatedItems: false },
+    [[1, 2]],
+    [[1, 2, 3]]
+  ],
+  [
+    "unevaluatedProperties after an alternative that did not fit",
+    { anyOf: [{ properties: { a: {} }, not: {} }, {}], unevaluatedProperties: false },
+    [{}],
+    [{ a: 1 }]
+  ],
+  [
+    "unevaluated parts that another schema has looked at",
+    {
+      allOf: [{ unevaluatedItems: {}, unevaluatedProperties: {} }],
+      unevaluatedItems: false,
+      unevaluatedProperties: false
+    },
+    [[1], { a: 1 }],
+    []
+  ],
+  ["unevaluatedItems after all are seen", { allOf: [{ items: {} }], unevaluatedItems: false }, [[1, 2]], []],
+  ["boolean schemas", { properties: { a: true, b: false } }, [{ a: 1 }, {}], [{ b: 1 }]],
+  ["no object at all", true, [1, null], []],
+  ["nothing", false, [], [1, {}]],
+  ["format, which is a note", { format: "email" }, ["nobody"], []],
+  ["unknown keywords", { "x-note": 1, contentEncoding: "base64", default: 1 }, ["%", 1], []]
+]
+
+describe("a compiled JSON Schema", () => {
+  for (const [what, schema, right, wrong] of cases) {
+    it(`checks ${what}`, () => {
+      for (const value of right) assert.deepStrictEqual(issuesOf(schema, value), [], JSON.stringify(value))
+      for (const value of wrong) assert.isNotEmpty(issuesOf(schema, value), JSON.stringify(value))
+    })
+  }
+
+  it("is of the draft that it names, and of 2020-12 if it names none", () => {
+    const tuple = { items: [{ type: "string" }] }
+    for (const year of [6, 7, 2019] as const) {
+      assert.isFalse(takes({ $schema: draft[year], ...tuple }, [1]), draft[year])
+      assert.isTrue(takes({ $schema: draft[year], ...tuple }, ["a"]), draft[year])
+    }
+    assert.isUndefined(problemOf({ $schema: ` ${draft[7].slice(0, -1)} ` }))
+    for (const $schema of [undefined, draft[2020]]) {
+      assert.match(problemOf({ $schema, ...tuple })!, /^#\/items must be object or boolean/)
+      assert.isFalse(takes({ $schema, prefixItems: tuple.items }, [1]))
+    }
+  })
+
+  it("leaves its schema as it was", () => {
+    const schema = {
+      $id: "https://example.com/a",
+      properties: { a: { $ref: "#/$defs/a" } },
+      $defs: { a: { type: "null" } }
+    }
+    const before = JSON.stringify(schema)
+    for (const it of [schema, schema.properties, schema.properties.a, schema.$defs, schema.$defs.a]) Object.freeze(it)
+    assert.isFalse(takes(schema, { a: 1 }))
+    assert.strictEqual(JSON.stringify(schema), before)
+  })
+
+  it.prop(
+    "never throws, whatever JSON is the schema and whatever the value",
+    [Schema.Json, Schema.Json],
+    ([json, value]) => {
+      const names = [
+        "type",
+        "required",
+        "properties",
+        "items",
+        "anyOf",
+        "$ref",
+        "$id",
+        "pattern",
+        "enum",
+        "if",
+        "not",
+        "$schema"
+      ]
+      for (const schema of [json, ...names.map((name) => ({ [name]: json })), { properties: { a: json } }]) {
+        const compiled = compile(schema as JsonSchema.JsonSchema)
+        if (Result.isFailure(compiled)) assert.isNotEmpty(compiled.failure)
+        else assert.isArray(compiled.success(value))
+      }
+    }
+  )
+})
+
+describe("what is wrong with a value", () => {
+  const tool = {
+    type: "object",
+    properties: {
+      path: { type: "string", minLength: 2 },
+      mode: { enum: ["read", "write"] },
+      lines: { type: "array", items: { type: ["integer", "null"] } }
+    },
+    required: ["path"],
+    additionalProperties: false
+  }
+
+  it("is told with its place, and what would be right", () => {
+    assert.deepStrictEqual(issuesOf(tool, { path: 1, mode: "append", lines: [1, "2"], recursive: true }), [
+      { path: "", message: `property "recursive" is not allowed; known are "path", "mode", "lines"` },
+      { path: "path", message: "must be string, got 1" },
+      { path: "mode", message: `must be "read" or "write", got "append"` },
+      { path: "lines.1", message: `must be integer or null, got "2"` }
+    ])
+    assert.deepStrictEqual(issuesOf(tool, {}), [{ path: "", message: `the required property "path" is missing` }])
+    assert.deepStrictEqual(issuesOf(tool, []), [{ path: "", message: "must be object, got an array" }])
+    assert.deepStrictEqual(issuesOf({ properties: { "a/b~": { type: "null" } } }, { "a/b~": {} }), [
+      { path: "a/b~", message: "must be null, got an object" }
+    ])
+  })
+
+  const messages: ReadonlyArray<readonly [schema: unknown, value: unknown, message: string]> = [
+    [{ minimum: 1 }, 0, "must be >= 1, got 0"],
+    [{ const: { a: 1 } }, 0, `must be {"a":1}, got 0`],
+    [{ maxItems: 1 }, [1, 2], "must NOT have more than 1 items, got an array"],
+    [{ pattern: "^a$" }, "b", `must match the pattern "^a$", got "b"`],
+    [{ dependentRequired: { a: ["b"] } }, { a: 1 }, `the required property "b" is missing: it is required with "a"`],
+    [
+      { $schema: draft[7], dependencies: { a: ["b"] } },
+      { a: 1 },
+      `the required property "b" is missing: it is required with "a"`
+    ],
+    [
+      { propertyNames: { maxLength: 1 } },
+      { ab: 1 },
+      `the property name "ab" must NOT have more than 1 characters, got "ab"`
+    ],
+    [{ anyOf: [{ type: "string" }, { const: 1 }] }, 2, "must be string or 1, got 2"],
+    [
+      { anyOf: [{ anyOf: [{ type: "string" }, { type: "null" }] }, { const: 1 }] },
+      2,
+      "must be string or null or 1, got 2"
+    ],
+    [{ anyOf: [{ minimum: 3 }, { const: 1 }] }, 2, "must be >= 3, got 2, or must be 1, got 2"],
+    [{ oneOf: [{ minimum: 1 }, { minimum: 2 }] }, 2, "must fit exactly one of 2 alternatives, fits 1 and 2"],
+    [
+      { oneOf: [{ minimum: 1 }, { type: "null" }, { minimum: 2 }] },
+      2,
+      "must fit exactly one of 3 alternatives, fits 1 and 3"
+    ],
+    [{ not: { const: 1 } }, 1, "must not fit #/not of the schema, got 1"],
+    [{ contains: { const: 1 } }, [2], "must contain at least 1 valid item(s), got an array"],
+    [{ if: true, then: { minimum: 3 } }, 1, "must be >= 3, got 1"],
+    [{ properties: { a: {} }, unevaluatedProperties: false }, { b: 1 }, `property "b" is not allowed; known are "a"`],
+    [{ additionalProperties: false }, { b: 1 }, `property "b" is not allowed`],
+    [false, 1, "must be left out, got 1"]
+  ]
+  for (const [schema, value, message] of messages) {
+    it(`is worded: ${message}`, () => {
+      assert.deepStrictEqual(issuesOf(schema, value), [{ path: "", message }])
+    })
+  }
+
+  it("is told of the alternative that was meant", () => {
+    const $defs = {
+      add: { properties: { op: { const: "add" }, text: { type: "string" } }, required: ["op", "text"], type: "object" },
+      remove: { properties: { op: { const: "remove" }, at: { $ref: "#/$defs/at" } }, required: ["op", "at"] },
+      at: { required: ["line"] }
+    }
+    const closest = {
+      path: "edit",
+      message: "must fit one of 2 alternatives and fits none; the closest has this wrong:"
+    }
+    for (
+      const edit of [{ anyOf: [$defs.add, $defs.remove] }, {
+        oneOf: [{ $ref: "#/$defs/add" }, { $ref: "#/$defs/remove" }]
+      }]
+    ) {
+      const schema = { required: ["path"], properties: { edit }, $defs }
+      assert.deepStrictEqual(issuesOf(schema, { edit: { op: "remove", at: {} } }), [
+        { path: "", message: `the required property "path" is missing` },
+        closest,
+        { path: "edit.at", message: `the required property "line" is missing` }
+      ])
+      assert.deepStrictEqual(issuesOf(schema, { path: "", edit: { op: "add" } }), [
+        closest,
+        { path: "edit", message: `the required property "text" is missing` }
+      ])
+    }
+    const tree = {
+      not: { required: ["dead"] },
+      anyOf: [{ required: ["leaf"] }, { properties: { child: { $ref: "#" } }, required: ["child"] }]
+    }
+    assert.sameMembers(issuesOf(tree, { dead: 1 }).map(({ message }) => message), [
+      "must not fit #/not of the schema, got an object",
+      `the required property "leaf" is missing, or the required property "child" is missing`
+    ])
+    assert.deepStrictEqual(
+      issuesOf({ minimum: 5, anyOf: [{ $ref: "#/x" }, { minimum: 9 }], x: { minimum: 7 } }, 1).map((it) => it.message),
+      [
+        "must be >= 7, got 1, or must be >= 9, got 1",
+        "must be >= 5, got 1"
+      ]
+    )
+  })
+
+  it("is told once, of the first alternative that is as close as any", () => {
+    const message = "must fit one of 2 alternatives and fits none; the closest has this wrong:"
+    const told = (schema: unknown, value: unknown) => issuesOf(schema, value).map(({ message }) => message)
+    const missing = (name: string) => `the required property "${name}" is missing`
+    const two = { anyOf: [{ required: ["a", "b"] }, { required: ["c", "d"] }] }
+    assert.deepStrictEqual(told(two, {}), [message, missing("a"), missing("b")])
+    const far = { anyOf: [{ type: "string" }, { required: ["a", "b", "c"] }] }
+    assert.deepStrictEqual(told(far, {}), [message, missing("a"), missing("b"), missing("c")])
+    const strings = { anyOf: [{ type: "string", minLength: 1 }, { type: "string", maxLength: 0 }, { type: "null" }] }
+    assert.deepStrictEqual(told(strings, 1), ["must be string or null, got 1"])
+    const tree = { anyOf: [{ required: ["leaf"] }, { properties: { child: { $ref: "#" } }, required: ["child"] }] }
+    assert.deepStrictEqual(told(tree, { child: {} }), [message, missing("leaf")])
+    const text = { $ref: "#/$defs/text" }
+    const beside = {
+      properties: { ab: text, a: { anyOf: [text, { type: "null" }] } },
+      $defs: { text: { type: "string" } }
+    }
+    assert.deepStrictEqual(issuesOf(beside, { ab: 1, a: 1 }), [
+      { path: "ab", message: "must be string, got 1" },
+      { path: "a", message: "must be string or null, got 1" }
+    ])
+    const long = { anyOf: repeat(10, (i) => ({ pattern: `${"a".repeat(90)}${i}` })) }
+    assert.isAtMost(told(long, "b")[0]!.length, 501)
+  })
+
+  it("is told briefly, however long the schema, the value and the list are", () => {
+    const issues = issuesOf(
+      { items: { enum: repeat(1_000, (i) => `value ${i}`) } },
+      repeat(1_000, () => "x".repeat(100_000))
+    )
+    assert.lengthOf(issues, 10)
+    for (const { message } of issues) assert.isBelow(message.length, 500)
+    assert.lengthOf(issuesOf({ required: repeat(30, String) }, {}), 10)
+    assert.lengthOf(issuesOf({ anyOf: repeat(2, () => ({ required: repeat(30, String) })) }, {}), 10)
+    assert.match(issuesOf({ enum: ["x".repeat(1_000), "y"] }, 1)[0]!.message, /… or "y", got 1$/)
+    const deep = repeat(500, () => "key".repeat(10)).reduce<unknown>((value, key) => ({ [key]: value }), 1)
+    const [issue] = issuesOf({ additionalProperties: { $ref: "#" }, type: "object" }, deep)
+    assert.isAtMost(issue!.path.length, 200)
+    assert.isBelow(problemOf({ $ref: "x".repeat(10_000) })!.length, 600)
+  })
+})
+
+describe("a schema that is none", () => {
+  const elsewhere = "is not in this schema; nothing is fetched, so write it under $defs"
+  const problems: ReadonlyArray<readonly [schema: unknown, problem: string]> = [
+    [1, "# must be object or boolean, got 1"],
+    [null, "# must be object or boolean, got null"],
+    [{ properties: { "a/b": "string" } }, `#/properties/a~1b must be object or boolean, got "string"`],
+    [{ required: true }, "#/required must be array, got true"],
+    [{ maxLength: -1 }, "#/maxLength must be >= 0, got -1"],
+    [{ $schema: draft[7], multipleOf: 0 }, "#/multipleOf must be > 0, got 0"],
+    [{ $schema: draft[2019], minimum: "1" }, `#/minimum must be number, got "1"`],
+    [{ $ref: "#/$defs/a" }, `"#/$defs/a" ${elsewhere}`],
+    [{ $ref: "other.json" }, `"other.json" ${elsewhere}`],
+    [{ items: { $ref: "https://example.com/a" } }, `"https://example.com/a" ${elsewhere}`],
+    [{ $ref: draft[2020] }, `"${draft[2020]}" ${elsewhere}`],
+    [{ $async: true }, "it says $async, which is no keyword of JSON Schema"],
+    [{ pattern: "(" }, "Invalid regular expression: /(/: Unterminated group"],
+    ...[
+      "http://json-schema.org/draft-04/schema#",
+      "https://example.com/mine",
+      "http://json-schema.org/constructor/schema",
+      7
+    ].map((
+      $schema
+    ) =>
+      [
+        { $schema },
+        `$schema is ${JSON.stringify($schema)}; known are drafts 6, 7, 2019-09 and 2020-12 of json-schema.org`
+      ] as const
+    )
+  ]
+  for (const [schema, problem] of problems) {
+    it(`is refused: ${problem}`, () => {
+      assert.strictEqual(problemOf(schema), problem)
+    })
+  }
+})
+
+/** Schemas of a foreign server that wants to harm. */
+describe("a hostile JSON Schema", () => {
+  const nested = (depth: number, inner: unknown, wrap: (inner: unknown) => unknown) =>
+    repeat(depth, () => 0).reduce<unknown>((value) => wrap(value), inner)
+
+  it("matches no pattern for longer than its text", () => {
+    const text = `${"a".repeat(5_000)}!`
+    for (const pattern of ["^(a+)+$", "^(a|a)*$", "^(a*)*b$", "(.*a){20}[bc]"]) {
+      assert.isFalse(takes({ pattern }, text), pattern)
+      assert.isFalse(takes({ patternProperties: { [pattern]: false }, additionalProperties: false }, { [text]: 1 }))
+    }
+  })
+
+  it("has each of its patterns checked, linear or not", () => {
+    const patterns = ["^a", "(?=b)b$", "^(.)x?.*\\1$"]
+    const schema = { allOf: patterns.map((pattern) => ({ pattern })) }
+    assert.lengthOf(issuesOf(schema, "c d"), 3)
+    assert.lengthOf(issuesOf(schema, "ab"), 1)
+    assert.isFalse(takes({ pattern: "^(?!a)" }, "a"))
+  })
+
+  it("is too deep, and so may a value be: a problem and an issue", () => {
+    assert.match(problemOf(nested(20_000, {}, (a) => ({ properties: { a } })))!, /^it is nested too deeply/)
+    const deep = nested(50_000, 1, (a) => ({ a }))
+    const issue = { path: "", message: "is nested too deeply to be checked" }
+    assert.deepStrictEqual(issuesOf({ properties: { a: { $ref: "#" } } }, deep), [issue])
+    assert.deepStrictEqual(issuesOf({ $ref: "#" }, 1), [issue])
+  })
+
+  it("makes nothing throw by the names in a value", () => {
+    const issues = issuesOf({ uniqueItems: true }, [{ valueOf: 1 }, { valueOf: 2 }])
+    assert.deepStrictEqual(issues, [{ path: "", message: "cannot be checked: a.valueOf is not a function" }])
+    assert.isFalse(takes({ required: ["constructor", "a"] }, { a: 1 }))
+    assert.isString(problemOf({ properties: { "\ud800": { type: "string" } } }))
+  })
+
+  it("knows nothing of other schemas with its $id, be it that of a draft", () => {
+    for (const $id of ["https://example.com/tool", draft[2020]]) {
+      const text = validatorOf({ $id, $ref: "#/$defs/a", $defs: { a: { $id: "inner", type: "string" } } })
+      const number = validatorOf({ $id, $ref: "inner", $defs: { a: { $id: "inner", type: "number" } } })
+      assert.deepStrictEqual([text("a").length, text(1).length, number("a").length, number(1).length], [0, 1, 1, 0])
+    }
+    assert.isString(problemOf({ $ref: "https://example.com/tool" }))
+  })
+
+  it("runs nothing of what it says", () => {
+    const code = "\"]);globalThis.harmed=true;//'`*/\u2028${globalThis.harmed=true}"
+    const schema = {
+      $id: `https://example.com/${encodeURIComponent(code)}`,
+      $comment: code,
+      description: code,
+      properties: { [code]: { enum: [code], default: code } },
+      required: [code],
+      patternProperties: { "^[\"'`]": { const: code } }
+    }
+    assert.isTrue(takes(schema, { [code]: code }))
+    assert.isFalse(takes(schema, { [code]: 1 }))
+    assert.notProperty(globalThis, "harmed")
+  })
+})
