@@ -10,19 +10,22 @@ import {
   type CallToolResult,
   Client,
   type Progress,
+  ProtocolError,
   SdkError,
   SdkErrorCode,
   SdkHttpError,
-  StreamableHTTPClientTransport,
-  type Tool,
-  type Transport
+  type Tool
 } from "@modelcontextprotocol/client"
+import * as Data from "effect/Data"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
+import { clip } from "../internal/clip.ts"
 import { version } from "../internal/version.ts"
-import { type Http, type McpServer, McpServerError } from "./McpServers.ts"
+import * as HttpTransport from "./HttpTransport.ts"
+import { type McpServer, McpServerError } from "./McpServers.ts"
 import * as StdioTransport from "./StdioTransport.ts"
 
 /**
@@ -36,7 +39,8 @@ export interface McpConnection {
   readonly listTools: Effect.Effect<ReadonlyArray<Tool>, McpServerError>
   /** Calls a tool; interrupting it cancels the call. A failure that the tool itself reports is a result. */
   readonly callTool: (
-    call: { readonly name: string; readonly arguments: Record<string, unknown> },
+    tool: Tool,
+    args: Record<string, unknown>,
     onProgress: (progress: Progress) => void
   ) => Effect.Effect<CallToolResult, McpServerError>
   /** Ends when the connection is gone, with the reason. */
@@ -57,55 +61,66 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<McpConnection, McpServerError, Scope.Scope> {
   const fail = (reason: McpServerError["reason"], problem: string) =>
     new McpServerError({ server: name, reason, problem })
-  const gone = Deferred.makeUnsafe<McpServerError>()
-  const lost = (problem: string) => void Deferred.doneUnsafe(gone, Effect.succeed(fail("Closed", problem)))
-  const { ended, transport } = "command" in server
-    ? yield* StdioTransport.make(name, server)
-    : yield* httpTransport(server)
+  const isHttp = "url" in server
+  const { ended, leave, transport } = isHttp ? HttpTransport.make(server) : yield* StdioTransport.make(name, server)
   const client = new Client({ name: "effect-tool-executor", version }, {
     // a process of its own cannot be asked which revision it speaks: an older one may end
-    versionNegotiation: { mode: "command" in server ? "legacy" : "auto" },
-    // what a foreign schema says of a foreign output is not for us to run
-    jsonSchemaValidator: {
-      getValidator: () => (value) => ({ valid: true, data: value as never, errorMessage: undefined })
-    },
+    versionNegotiation: { mode: isHttp ? "auto" : "legacy" },
+    listMaxPages: 1_000,
     listChanged: { tools: { autoRefresh: false, onChanged: onToolsChanged } }
   })
-  yield* Effect.forkScoped(Effect.map(ended, (how) => {
-    lost(how)
-    // what waits for an answer has waited long enough
-    transport.onclose?.()
-  }))
+  const gone = Deferred.makeUnsafe<McpServerError>()
+  const close = (problem: string) =>
+    Effect.suspend(() => {
+      Deferred.doneUnsafe(gone, Effect.succeed(fail("Closed", problem)))
+      // what waits for an answer has waited long enough
+      return Effect.ignore(Effect.tryPromise(() => transport.close()))
+    })
+  const request = <A>(run: (signal: AbortSignal) => Promise<A>) =>
+    Effect.catch(attempt(run), (rejected) =>
+      // how it ended says more than that it did not answer
+      isClosed(rejected) || Deferred.isDoneUnsafe(gone)
+        ? Effect.flatMap(Deferred.await(gone), Effect.fail)
+        : Effect.fail(fail(isUnreachable(rejected) ? "NotStarted" : "Protocol", problemOf(server, rejected))))
   const patience = Duration.fromInputUnsafe((server.startTimeout ?? "30 seconds") as Duration.Input)
   const within = <A>(what: string, run: (signal: AbortSignal) => Promise<A>) =>
-    Effect.tryPromise({ try: run, catch: (cause) => fail("Protocol", problemOf(cause)) }).pipe(
-      Effect.timeoutOrElse({
-        duration: patience,
-        orElse: () => Effect.fail(fail("NotAnswering", `it did not ${what} within ${Duration.format(patience)}`))
-      }),
-      // that its process ended, and how, says more than that it did not answer
-      Effect.catch((error) =>
-        Effect.flatMap(
-          Effect.timeoutOption(Deferred.await(gone), "300 millis"),
-          (end) => Effect.fail(end._tag === "Some" ? end.value : error)
-        )
-      )
-    )
-  yield* Effect.addFinalizer(() => Effect.ignore(Effect.tryPromise(() => client.close())))
+    Effect.timeoutOrElse(request(run), {
+      duration: patience,
+      orElse: () => Effect.fail(fail("NotAnswering", `it did not ${what} within ${Duration.format(patience)}`))
+    })
+  const doubts = yield* Queue.sliding<void>(1)
+  // an address is asked whether anybody is there who knows the session; a process is seen to end
+  const check = Effect.catch(
+    attempt((signal) => isModern(client) ? client.discover({ signal, timeout }) : client.ping({ signal, timeout })),
+    (rejected) => isAnswer(rejected) ? Effect.void : close(problemOf(server, rejected))
+  )
+
+  yield* Effect.forkScoped(Effect.flatMap(ended, close))
+  if (isHttp) Object.assign(transport, { onerror: () => void Queue.offerUnsafe(doubts, undefined) })
+  yield* Effect.addFinalizer(() => Effect.andThen(leave, close("it was closed")))
   yield* within("connect", (signal) => client.connect(transport, { signal, timeout: longest }))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Queue.take(doubts), check)))
   return {
-    listTools: Effect.map(
-      within("list its tools", (signal) => client.listTools(undefined, { signal, timeout: longest })),
-      (listed) => listed.tools
-    ),
-    callTool: (call, onProgress) =>
-      Effect.tryPromise({
-        try: (signal) => client.callTool(call, { signal, timeout: longest, onprogress: onProgress }),
-        catch: (cause) => {
-          if (cause instanceof SdkHttpError && cause.data?.status === 404) lost("it has forgotten the session")
-          return fail(isClosed(cause) ? "Closed" : "Protocol", problemOf(cause))
-        }
-      }),
+    // the client asks a server without tools nothing, and says so on the standard output
+    listTools: client.getServerCapabilities()?.tools === undefined
+      ? Effect.succeed([])
+      : Effect.map(
+        within(
+          "list its tools",
+          (signal) => client.listTools(undefined, { signal, timeout: longest, cacheMode: "bypass" })
+        ),
+        ({ tools }) => tools
+      ),
+    callTool: ({ inputSchema, name }, args, onprogress) =>
+      request((signal) =>
+        client.callTool({ name, arguments: args }, {
+          signal,
+          timeout: longest,
+          onprogress,
+          // without its output schema: what a server says of its own output is not for us to check
+          toolDefinition: { name, inputSchema }
+        })
+      ),
     closed: Deferred.await(gone)
   }
 })
@@ -115,22 +130,36 @@ export const make = Effect.fnUntraced(function*(
 /** The executor's limits hold; this is as long as a timer can be. */
 const longest = 2 ** 31 - 1
 
-const httpTransport = Effect.fnUntraced(function*(server: Http) {
-  const transport = new StreamableHTTPClientTransport(new URL(server.url), {
-    requestInit: { headers: { ...server.headers } }
-  })
-  // sessions are ended politely; a server that does not care forgets them by itself
-  yield* Effect.addFinalizer(() =>
-    Effect.timeoutOption(Effect.ignore(Effect.tryPromise(() => transport.terminateSession())), "1 second")
-  )
-  return { transport: transport as Transport, ended: Effect.never }
-})
+/** Milliseconds that a server has to say that it is there. */
+const timeout = 5_000
 
-const isClosed = (cause: unknown): boolean => cause instanceof SdkError && cause.code === SdkErrorCode.ConnectionClosed
+const isModern = (client: Client): boolean => client.getProtocolEra() === "modern"
 
-const problemOf = (cause: unknown): string => {
-  if (!(cause instanceof Error)) return String(cause).slice(0, 2_000)
-  // fetch hides what went wrong in its cause
-  const inner = cause.cause instanceof Error && cause.cause.message !== "" ? `: ${cause.cause.message}` : ""
-  return `${cause.message}${inner}`.slice(0, 2_000)
+/** What the client rejected with. */
+class Rejected extends Data.TaggedError("Rejected")<{ readonly cause: unknown }> {}
+
+const attempt = <A>(run: (signal: AbortSignal) => Promise<A>): Effect.Effect<A, Rejected> =>
+  Effect.tryPromise({ try: run, catch: (cause) => new Rejected({ cause }) })
+
+const isClosed = ({ cause }: Rejected): boolean =>
+  cause instanceof SdkError && cause.code === SdkErrorCode.ConnectionClosed
+
+/** Whether somebody of MCP has answered, or may still. */
+const isAnswer = ({ cause }: Rejected): boolean =>
+  cause instanceof ProtocolError || (cause instanceof SdkError && !(cause instanceof SdkHttpError))
+
+const isUnreachable = ({ cause }: Rejected): boolean =>
+  cause instanceof TypeError || (cause instanceof Error && cause.cause instanceof TypeError)
+
+/** What went wrong, and why: fetch hides that in its cause. An address is said without what may be secret in it. */
+const problemOf = (server: McpServer, { cause }: Rejected): string => {
+  const reasons: Array<string> = []
+  for (let it = cause; it instanceof Error && reasons.length < 5; it = it.cause) {
+    const reason = it.message === "" ? String((it as NodeJS.ErrnoException).code ?? it.name) : it.message
+    if (!reasons.some((known) => known.includes(reason))) reasons.push(reason)
+  }
+  const problem = clip(reasons.length === 0 ? String(cause) : reasons.join(": "), 2_000)
+  if (!("url" in server)) return problem
+  const { origin, pathname } = new URL(server.url)
+  return `${origin}${pathname}: ${problem}`
 }

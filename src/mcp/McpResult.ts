@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import type { CallToolResult, ContentBlock } from "@modelcontextprotocol/client"
+import type { CallToolResult } from "@modelcontextprotocol/client"
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Prompt from "effect/ai/Prompt"
 import * as Option from "effect/Option"
@@ -21,6 +21,14 @@ import type { Ended } from "./TurnCalls.ts"
 export const Block = Schema.StructWithRest(Schema.Struct({ type: Schema.String }), [
   Schema.Record(Schema.String, Schema.Unknown)
 ])
+
+/**
+ * A block of content.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Block = typeof Block.Type
 
 /**
  * Schema of what a tool gives: blocks of content, and a value where the tool has
@@ -50,7 +58,7 @@ export type McpResult = typeof McpResult.Type
  * @since 0.1.0
  */
 export const from = ({ content, structuredContent }: CallToolResult, maxChars: number): McpResult => ({
-  content: content.map((block) => ({ ...bounded(block, maxChars) })),
+  content: content.map((block) => bounded({ ...block }, maxChars)),
   ...structuredContent === undefined ? {} : { structuredContent: structuredContent as Record<string, unknown> }
 })
 
@@ -64,7 +72,7 @@ export const from = ({ content, structuredContent }: CallToolResult, maxChars: n
 export const toModelOutput = ({ content, structuredContent }: McpResult): ReadonlyArray<Prompt.ToolModelOutputPart> =>
   content.length === 0 && structuredContent !== undefined
     ? [Prompt.textPart({ text: JSON.stringify(structuredContent) })]
-    : content.map((block) => partOf(block as ContentBlock))
+    : content.map(partOf)
 
 /**
  * Gives the text of a result alone.
@@ -107,36 +115,37 @@ const decodeForeign = Schema.decodeUnknownOption(Schema.toCodecJson(McpSchema.Ca
 
 const text = (text: string) => Prompt.textPart({ text })
 
-const partOf = (block: ContentBlock): Prompt.ToolModelOutputPart => {
-  switch (block.type) {
-    case "text":
-      return text(block.text)
-    case "image":
-    case "audio":
-      return Prompt.filePart({ mediaType: block.mimeType, data: block.data })
-    case "resource_link":
-      return text(`[${block.name}: ${block.uri}]`)
-    case "resource":
-      return "text" in block.resource
-        ? text(block.resource.text)
-        : Prompt.filePart({
-          mediaType: block.resource.mimeType ?? "application/octet-stream",
-          fileName: block.resource.uri,
-          data: block.resource.blob
-        })
+const partOf = (block: Block): Prompt.ToolModelOutputPart => {
+  const { name, text: own, type, uri } = block
+  if (type === "text" && typeof own === "string") return text(own)
+  if (type === "resource_link" && typeof uri === "string") return text(`[${String(name)}: ${uri}]`)
+  const file = fileOf(block)
+  if (file !== undefined) return Prompt.filePart(file)
+  const resource = type === "resource" && Predicate.isObject(block.resource) ? block.resource : {}
+  // what is not of a kind that is known here is told as it came
+  return text("text" in resource && typeof resource.text === "string" ? resource.text : JSON.stringify(block))
+}
+
+/** The file that a block is, with its content as base64. */
+const fileOf = ({ data, mimeType, resource, type }: Block) => {
+  if ((type === "image" || type === "audio") && typeof data === "string") {
+    return { mediaType: typeof mimeType === "string" ? mimeType : unknownType, data }
+  }
+  if (type !== "resource" || !Predicate.isObject(resource)) return
+  const known: { readonly blob?: unknown; readonly mimeType?: unknown; readonly uri?: unknown } = resource
+  return typeof known.blob !== "string" ? undefined : {
+    mediaType: typeof known.mimeType === "string" ? known.mimeType : unknownType,
+    data: known.blob,
+    ...typeof known.uri === "string" ? { fileName: known.uri } : {}
   }
 }
 
-const bounded = (block: ContentBlock, maxChars: number): ContentBlock => {
-  const payload = block.type === "image" || block.type === "audio"
-    ? block.data
-    : block.type === "resource" && "blob" in block.resource
-    ? block.resource.blob
-    : ""
-  if (payload.length <= maxChars) return block
-  const kind = block.type === "resource" ? block.resource.mimeType ?? "file" : "mimeType" in block ? block.mimeType : ""
-  return {
+const unknownType = "application/octet-stream"
+
+const bounded = (block: Block, maxChars: number): Block => {
+  const file = fileOf(block)
+  return file === undefined || file.data.length <= maxChars ? block : {
     type: "text",
-    text: `[${kind} of ${payload.length} characters as base64 was left out: more than ${maxChars}]`
+    text: `[${file.mediaType} of ${file.data.length} characters as base64 was left out: more than ${maxChars}]`
   }
 }

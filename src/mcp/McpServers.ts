@@ -7,7 +7,10 @@
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import { type Problem, validateStrict } from "../ConfigurationError.ts"
+import { escapeLines } from "../internal/escape.ts"
 
 const optional = Schema.optionalKey
 
@@ -21,6 +24,10 @@ const Span = Schema.String.check(
 ).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
 
 const Strings = Schema.Record(Schema.String, Schema.String)
+
+const name = /^[a-zA-Z0-9_-]{1,30}$/
+
+const expected = "1 to 30 of a-z A-Z 0-9 _ -"
 
 const shared = {
   prefix: optional(Schema.String.check(Schema.isPattern(/^[a-zA-Z0-9_-]{0,32}$/, {
@@ -39,7 +46,7 @@ const shared = {
     description: "Whether the rest starts without it where it cannot be reached; it is tried again; default false"
   }),
   startTimeout: optional(Span).annotate({
-    description: "How long it may take to connect and list its tools; default 30 seconds"
+    description: "How long it may take to connect, and again to list its tools; default 30 seconds"
   })
 }
 
@@ -78,8 +85,12 @@ export type Stdio = typeof Stdio.Type
 export const Http = Schema.Struct({
   type: optional(Schema.Literal("http")),
   url: Schema.String.check(Schema.makeFilter(
-    (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol),
-    { expected: "an http or https URL" }
+    (text) => {
+      if (!URL.canParse(text)) return false
+      const { password, protocol, username } = new URL(text)
+      return /^https?:$/.test(protocol) && username === "" && password === ""
+    },
+    { expected: "an http or https URL without user and password, which go into headers" }
   )),
   headers: optional(Strings),
   ...shared
@@ -100,7 +111,7 @@ export type Http = typeof Http.Type
  * @since 0.1.0
  */
 export const McpServers = Schema.Record(
-  Schema.String.check(Schema.isPattern(/^[a-zA-Z0-9_-]{1,30}$/, { expected: "1 to 30 of a-z A-Z 0-9 _ -" })),
+  Schema.String.check(Schema.isPattern(name, { expected })),
   Schema.Union([Stdio, Http])
 )
 
@@ -130,14 +141,34 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
   "McpServerError",
   {
     server: Schema.String,
-    /** `NotStarted`: its program or address; `NotAnswering`: in its time; `Protocol`: what it said; `Closed`: it is gone. */
+    /** `NotStarted`: its program does not start, or nobody is at its address; `NotAnswering`: in its time; `Protocol`: what it said; `Closed`: it is gone. */
     reason: Schema.Literals(["NotStarted", "NotAnswering", "Protocol", "Closed"]),
     problem: Schema.String
   }
 ) {
   override get message(): string {
-    return `MCP server "${this.server}": ${this.problem}`
+    // a server's own words may be in it
+    return `MCP server "${this.server}": ${escapeLines(this.problem)}`
   }
+}
+
+/**
+ * Gives every mistake in servers that a person wrote, each with its path below
+ * `at`. A server with a `url` is taken for one over HTTP.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const problemsOf = (servers: unknown, at: string): ReadonlyArray<Problem> => {
+  const all = validateStrict(McpServers, servers, at)
+  if (all.length === 0 || !Predicate.isObject(servers)) return all
+  return Object.entries(servers).flatMap(([key, server]) => {
+    const path = `${at}.${key}`
+    return [
+      ...name.test(key) ? [] : [{ path, problem: "it is not the name of a server", expected }],
+      ...Predicate.hasProperty(server, "url") ? validateStrict(Http, server, path) : validateStrict(Stdio, server, path)
+    ]
+  })
 }
 
 /**

@@ -30,23 +30,22 @@
  * @since 0.1.0
  */
 import type { Tool as ForeignTool } from "@modelcontextprotocol/client"
-import * as Tool from "effect/ai/Tool"
-import * as Toolkit from "effect/ai/Toolkit"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
-import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { ConfigurationError, type Problem, validateStrict } from "../ConfigurationError.ts"
-import { matches } from "../internal/wildcard.ts"
-import { ToolContext } from "../ToolContext.ts"
+import * as Semaphore from "effect/Semaphore"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import { escape } from "../internal/escape.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
 import * as McpConnection from "./McpConnection.ts"
-import * as McpResult from "./McpResult.ts"
 import * as McpServers from "./McpServers.ts"
-import { toolNames } from "./toolNames.ts"
+import * as RemoteTools from "./RemoteTools.ts"
 
 /**
  * Options beside the servers.
@@ -70,9 +69,10 @@ export interface Options<T extends Toolkit.Any = Toolkit.Any> {
  * **Details**
  *
  * Fails with `McpServerError` where a server that is not `optional` cannot be
- * reached, and with `ConfigurationError` where servers or names are wrong. A tool
- * whose schema does not compile is left out, with a warning in the log. A call
- * while its server is gone fails, and may be tried again. The scope ends the
+ * reached, and with `ConfigurationError` where servers, names or settings are
+ * wrong. A tool whose schema does not compile is left out, with a warning in the
+ * log, and so is one that comes later and has the name of another. A call while
+ * its server is gone fails, and may be tried again. The scope ends the
  * connections, and every process.
  *
  * @category constructors
@@ -86,34 +86,46 @@ export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   ConfigurationError | McpServers.McpServerError,
   Scope.Scope
 > {
-  const problems = validateStrict(McpServers.McpServers, servers, "servers")
+  const problems = McpServers.problemsOf(servers, "servers")
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems })
   const remotes = Object.entries(servers).flatMap(([name, server]) =>
     server.disabled === true ? [] : [new Remote(name, server)]
   )
   const expects = (name: string) => remotes.some((it) => name.startsWith(it.prefix))
   const settings = Object.entries(options.tools ?? {})
+  const isOwn = (name: string) => options.toolkits?.some(({ tools }) => Object.hasOwn(tools, name)) === true
   const local = yield* ToolHandlers.makeRegistry(options.toolkits ?? [], {
-    tools: Object.fromEntries(settings.filter(([name]) => !expects(name)))
+    tools: Object.fromEntries(settings.filter(([name]) => isOwn(name) || !expects(name)))
   })
   const handlers = ToolHandlers.fromRegistry(local, expects)
-  const merged = () => {
+  // whose tool a name is; it stays so while there is such a tool, whoever else comes to have one
+  const owners = new Map<string, Remote>()
+  const merge = () => {
     const registry = new Map(local)
     const taken: Array<Problem> = []
-    for (const { name: server, tools } of remotes) {
-      for (const [name, tool] of tools) {
-        if (!registry.has(name)) registry.set(name, tool)
-        else taken.push({ path: `servers.${server}`, problem: `its tool "${name}" has the name of another`, expected })
+    for (const [name, owner] of owners) if (!owner.tools.has(name)) owners.delete(name)
+    for (const remote of remotes) {
+      for (const [name, { tool }] of remote.tools) {
+        if (!owners.has(name) && !local.has(name)) owners.set(name, remote)
+        if (owners.get(name) === remote) registry.set(name, tool)
+        else taken.push({ path: remote.path, problem: `its tool "${name}" has the name of another`, expected })
       }
     }
     return { registry, taken }
   }
   const expected = "a prefix of its own"
+  const oneByOne = yield* Semaphore.make(1)
   const take = Effect.fnUntraced(function*(remote: Remote, listed: ReadonlyArray<ForeignTool>) {
-    remote.tools = yield* registered(remote, listed, settings, options.maxFileChars ?? 5_000_000)
-    const { registry, taken } = merged()
-    for (const { path, problem } of taken) yield* Effect.logWarning(`${path}: ${problem}, and is left out`)
-    yield* handlers.replace(registry)
+    const json = JSON.stringify(listed)
+    if (json === remote.listed) return
+    const maxFileChars = options.maxFileChars ?? 5_000_000
+    const { problems, tools } = yield* RemoteTools.make(remote, listed, remote.tools, settings, maxFileChars)
+    const taken = yield* oneByOne.withPermits(1)(Effect.suspend(() => {
+      Object.assign(remote, { listed: json, tools, problems })
+      const { registry, taken } = merge()
+      return Effect.as(handlers.replace(registry), taken)
+    }))
+    for (const { path, problem } of [...problems, ...taken]) yield* warn(`${path}: ${problem}; the tool is left out`)
   })
 
   // one fiber for all, so that they are ended side by side
@@ -127,8 +139,8 @@ export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
     concurrency: "unbounded",
     discard: true
   })
-  const { taken } = merged()
-  if (taken.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems: taken })
+  const wrong = [...remotes.flatMap((it) => it.problems), ...merge().taken]
+  if (wrong.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems: wrong })
   return handlers
 })
 
@@ -155,13 +167,16 @@ export const layer = <T extends Toolkit.Any = never>(
 // Utilities
 
 /** A server as it is now. */
-class Remote {
+class Remote implements RemoteTools.Remote {
   readonly name: string
   readonly server: McpServers.McpServer
   readonly prefix: string
+  readonly path: string
   connection: McpConnection.McpConnection | undefined
-  /** What it had last; stays while it is gone. */
-  tools: ToolHandlers.Registry = new Map()
+  /** What it listed last, as JSON, and what came of it; stays while it is gone. */
+  listed: string | undefined
+  tools: RemoteTools.Tools = new Map()
+  problems: ReadonlyArray<Problem> = []
   /** Done once it has been connected, or is known to be worth no waiting. */
   readonly connected = Deferred.makeUnsafe<void, McpServers.McpServerError>()
 
@@ -169,18 +184,23 @@ class Remote {
     this.name = name
     this.server = server
     this.prefix = McpServers.prefixOf(name, server)
+    this.path = `servers.${name}`
   }
 }
 
 /** Waits between attempts to connect. */
-const again = Schedule.min([Schedule.exponential("1 second"), Schedule.spaced("30 seconds")])
+const again = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("30 seconds")])
+
+/** A connection that lasted so long was a good one: the waits begin anew. */
+const lasting = Duration.toNanosUnsafe("1 minute")
+
+const warn = (text: string) => Effect.logWarning(escape(text))
 
 /** Stays connected to a server, and follows its list of tools. */
 const keep = (
   remote: Remote,
   take: (listed: ReadonlyArray<ForeignTool>) => Effect.Effect<void>
 ): Effect.Effect<never> => {
-  // fails while it cannot connect; ends when a connection is gone
   const session = Effect.gen(function*() {
     const changes = yield* Queue.sliding<void>(1)
     const connection = yield* McpConnection.make(
@@ -188,7 +208,7 @@ const keep = (
       remote.server,
       () => void Queue.offerUnsafe(changes, undefined)
     )
-    yield* take(yield* connection.listTools)
+    const listed = yield* connection.listTools
     yield* Effect.acquireRelease(
       Effect.sync(() => {
         remote.connection = connection
@@ -198,91 +218,32 @@ const keep = (
           remote.connection = undefined
         })
     )
+    yield* take(listed)
     yield* Deferred.succeed(remote.connected, undefined)
+    const since = yield* Clock.monotonicTimeNanos
+    // a list that cannot be had leaves the one that was
     const follow = Effect.forever(
-      Effect.flatMap(Effect.andThen(Queue.take(changes), connection.listTools), take)
+      Effect.andThen(Queue.take(changes), connection.listTools).pipe(
+        Effect.flatMap(take),
+        Effect.catch((error) => warn(error.message))
+      )
     )
-    yield* Effect.flip(Effect.raceFirst(follow, Effect.flatMap(connection.closed, Effect.fail))).pipe(
-      Effect.flatMap((error) => Effect.logWarning(`${error.message}; connecting again`))
-    )
-  }).pipe(
+    const error = yield* Effect.raceFirst(follow, connection.closed)
+    if ((yield* Clock.monotonicTimeNanos) - since < lasting) return yield* error
+    yield* warn(`${error.message}; connecting again`)
+  })
+  return session.pipe(
     Effect.scoped,
     Effect.tapError((error) =>
       remote.server.optional === true || Deferred.isDoneUnsafe(remote.connected)
         ? Effect.andThen(
-          Effect.logWarning(`${error.message}; trying again`),
+          warn(`${error.message}; connecting again`),
           Deferred.succeed(remote.connected, undefined)
         )
         : Deferred.fail(remote.connected, error)
-    )
+    ),
+    Effect.retry(again),
+    Effect.orDie,
+    Effect.forever
   )
-  return session.pipe(Effect.retry(again), Effect.orDie, Effect.andThen(Effect.sleep("1 second")), Effect.forever)
 }
-
-/** The tools of a server for the registry; one that cannot be is left out, and the log says why. */
-const registered = Effect.fnUntraced(function*(
-  remote: Remote,
-  listed: ReadonlyArray<ForeignTool>,
-  settings: ReadonlyArray<readonly [name: string, settings: ToolHandlers.Settings]>,
-  maxFileChars: number
-) {
-  const { except = [], only = ["*"], readOnly = [] } = remote.server
-  const isOne = (patterns: ReadonlyArray<string>, name: string) => patterns.some((it) => matches(it, name))
-  const names = toolNames(remote.prefix, listed.map((it) => it.name))
-  let taken = listed.flatMap((tool, index) =>
-    isOne(only, tool.name) && !isOne(except, tool.name)
-      ? [declare(names[index]!, tool, remote.server, isOne(readOnly, tool.name))]
-      : []
-  )
-  const handlers = Object.fromEntries(
-    listed.map((tool, index) => [names[index]!, handlerOf(remote, tool.name, maxFileChars)])
-  )
-  while (true) {
-    const toolkit = Toolkit.make(...taken)
-    const own = Object.fromEntries(settings.filter(([name]) => Object.hasOwn(toolkit.tools, name)))
-    const result = yield* ToolHandlers.makeRegistry([toolkit], { tools: own }).pipe(
-      Effect.provide(toolkit.toLayer(handlers as never)),
-      Effect.result
-    )
-    if (result._tag === "Success") return result.success
-    const { problems } = result.failure
-    for (const { path, problem } of problems) yield* Effect.logWarning(`${path}: ${problem}; the tool is left out`)
-    taken = taken.filter((it) => !problems.some(({ path }) => path === `tools.${it.name}`))
-  }
-})
-
-const declare = (name: string, tool: ForeignTool, server: McpServers.McpServer, isReadOnly: boolean): Tool.Any => {
-  const hints = tool.annotations ?? {}
-  const trusted = server.trust === true ? hints : {}
-  const declared = Tool.dynamic(name, {
-    description: tool.description ?? tool.title ?? hints.title,
-    parameters: tool.inputSchema as Record<string, unknown>,
-    success: McpResult.McpResult,
-    failure: Schema.String,
-    toModelOutput: McpResult.toModelOutput
-  })
-    .annotate(Tool.Strict, false)
-    .annotate(Tool.Readonly, isReadOnly || trusted.readOnlyHint === true)
-    .annotate(Tool.Idempotent, trusted.idempotentHint === true)
-    .annotate(Tool.Destructive, trusted.destructiveHint ?? true)
-  const isOpen = hints.openWorldHint === true ? true : trusted.openWorldHint
-  return isOpen === undefined ? declared : declared.annotate(Tool.OpenWorld, isOpen)
-}
-
-const handlerOf = (remote: Remote, name: string, maxFileChars: number) => (args: unknown) =>
-  Effect.gen(function*() {
-    const { connection } = remote
-    if (connection === undefined) {
-      return yield* Effect.fail(`The server "${remote.name}" is not connected at the moment. Try again later.`)
-    }
-    const context = yield* ToolContext
-    const runFork = Effect.runForkWith(yield* Effect.context<never>())
-    const result = yield* connection.callTool(
-      { name, arguments: args as Record<string, unknown> },
-      (progress) => void runFork(context.progress(progress))
-    ).pipe(Effect.mapError((error) => error.message))
-    const taken = McpResult.from(result, maxFileChars)
-    if (result.isError !== true) return taken
-    const text = McpResult.textOf(taken)
-    return yield* Effect.fail(text === "" ? "The tool failed and did not say why." : text)
-  })

@@ -6,16 +6,30 @@ const maxLength = 64
 
 /**
  * Gives the names under which tools are registered: the prefix and the tool's own
- * name, with `_` for what providers do not take. Where two would be the same, or
- * one too long, a hash of the tool's own name tells them apart.
+ * name, with `_` for what providers do not take. Where that is the name of another,
+ * too long or nothing, a hash of the tool's own name tells them apart.
+ *
+ * The order of the tools changes nothing. Own names are expected to differ.
  */
-export const toolNames = (prefix: string, names: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const plain = names.map((name) => prefix + name.replaceAll(/[^a-zA-Z0-9_-]/g, "_"))
-  return plain.map((name, index) => {
-    const own = names[index]!
-    const isClear = name === prefix + own || plain.indexOf(name) === plain.lastIndexOf(name)
-    return isClear && name.length <= maxLength
-      ? name
-      : `${name.slice(0, maxLength - 9)}_${hashOf(own).slice(0, 8)}`
-  })
+export const toolNames = (prefix: string, names: Iterable<string>): ReadonlyMap<string, string> => {
+  const plain = new Map(Array.from(names, (own) => [own, prefix + own.replaceAll(/[^a-zA-Z0-9_-]/g, "_")]))
+  const claims = new Map<string, number>()
+  for (const name of plain.values()) claims.set(name, (claims.get(name) ?? 0) + 1)
+  const isKept = ([own, name]: readonly [string, string]) =>
+    name !== "" && name.length <= maxLength && (name === prefix + own || claims.get(name) === 1)
+  const entries = Array.from(plain)
+  const kept = entries.filter(isKept)
+  const given = new Map(kept)
+  const taken = new Set(given.values())
+  // in an order of their own, since one may have to make way for another
+  for (const [own, name] of entries.filter((entry) => !isKept(entry)).sort(([a], [b]) => a < b ? -1 : 1)) {
+    let unique: string
+    for (let attempt = 0;; attempt++) {
+      unique = `${name.slice(0, maxLength - 9)}_${hashOf(own + "\0".repeat(attempt)).slice(0, 8)}`
+      if (!taken.has(unique)) break
+    }
+    given.set(own, unique)
+    taken.add(unique)
+  }
+  return given
 }

@@ -15,6 +15,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as NodeChildProcess from "node:child_process"
+import * as NodeFs from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
 // The default import: the methods of the namespace have lost their process.
 import NodeProcess from "node:process"
@@ -78,27 +79,28 @@ export const make = Effect.fnUntraced(function*(options: {
         }) as NodeChildProcess.ChildProcessByStdio<Writable | null, Readable, Readable>
       )
       if (Result.isFailure(spawned)) {
-        resume(Effect.fail(notStarted(spawned.failure, program)))
+        resume(Effect.fail(notStarted(spawned.failure, program, options.cwd)))
         return
       }
       const child = spawned.success
-      const onParentExit = () => void signal(running.pid, "SIGKILL")
       const running: Running = {
         pid: child.pid ?? 0,
         empty: false,
         stdin: child.stdin,
         detach: () => {
-          NodeProcess.off("exit", onParentExit)
+          started.delete(running)
+          if (started.size === 0) NodeProcess.off("exit", endAll)
           child.stdin?.destroy()
           child.stdout.destroy()
           child.stderr.destroy()
         }
       }
       child.once("spawn", () => {
-        NodeProcess.once("exit", onParentExit)
+        if (started.size === 0) NodeProcess.once("exit", endAll)
+        started.add(running)
         resume(Effect.succeed(running))
       })
-      child.on("error", (cause) => resume(Effect.fail(notStarted(cause, program))))
+      child.on("error", (cause) => resume(Effect.fail(notStarted(cause, program, options.cwd))))
       child.once("exit", (exitCode, killedBy) => {
         running.empty = !isAlive(running.pid)
         Deferred.doneUnsafe(exited, Effect.succeed({ exitCode, signal: killedBy }))
@@ -129,6 +131,13 @@ interface Running {
   readonly stdin: Writable | null
   /** Lets go of the outputs and of the process's own exit. */
   readonly detach: () => void
+}
+
+/** All that run: one listener for the exit of this process, since Node warns of a leak above ten. */
+const started = new Set<Running>()
+
+const endAll = () => {
+  for (const { pid } of started) signal(pid, "SIGKILL")
 }
 
 /** Bound on the wait after KILL, which only a process stuck in the kernel outlives. */
@@ -178,8 +187,12 @@ const signal = (pid: number, name: "SIGTERM" | "SIGKILL" | 0): boolean =>
 
 const isAlive = (pid: number): boolean => signal(pid, 0)
 
-const notStarted = (cause: unknown, program: string): WorkspaceFailure.WorkspaceFailure => {
+const notStarted = (cause: unknown, program: string, cwd: string): WorkspaceFailure.WorkspaceFailure => {
   const code = WorkspaceFailure.codeOf(cause)
+  // the operating system does not say which of the two is missing
+  if (code === "ENOENT" && !NodeFs.existsSync(cwd)) {
+    return WorkspaceFailure.make("InvalidCommand", program, `There is no folder "${cwd}" to start it in.`)
+  }
   const known = Object.hasOwn(startProblems, code) ? startProblems[code] : undefined
   return WorkspaceFailure.make(
     "InvalidCommand",
@@ -189,7 +202,7 @@ const notStarted = (cause: unknown, program: string): WorkspaceFailure.Workspace
 }
 
 const startProblems: Readonly<Record<string, string>> = {
-  ENOENT: "There is no such program. Check its name, or give its path; a line for the shell goes into command.",
+  ENOENT: "There is no such program. Check its name, or give its path; it is no line for a shell.",
   EACCES: "The file is not a program that may be run. Check its mode, or run it with its interpreter.",
   ENOEXEC: "The file is not a program. Run it with its interpreter.",
   E2BIG: "The arguments are too long. Write them to a file and pass its path.",

@@ -1,0 +1,164 @@
+/** Tools of one MCP server as the registry has them. */
+import type { Tool as ForeignTool } from "@modelcontextprotocol/client"
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Arr from "effect/Array"
+import * as Effect from "effect/Effect"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Problem } from "../ConfigurationError.ts"
+import { escape } from "../internal/escape.ts"
+import { linear } from "../internal/foreignSchema.ts"
+import { matches } from "../internal/wildcard.ts"
+import { ToolContext } from "../ToolContext.ts"
+import * as ToolHandlers from "../ToolHandlers.ts"
+import type { McpConnection } from "./McpConnection.ts"
+import * as McpResult from "./McpResult.ts"
+import type { McpServer } from "./McpServers.ts"
+import { toolNames } from "./toolNames.ts"
+
+/** The server, and how to reach it at the moment. */
+export interface Remote {
+  readonly name: string
+  readonly server: McpServer
+  readonly prefix: string
+  readonly connection: McpConnection | undefined
+}
+
+type Settings = ReadonlyArray<readonly [name: string, settings: ToolHandlers.Settings]>
+
+/** A tool as it was listed, and what came of it. */
+interface Known {
+  readonly json: string
+  readonly tool: ToolHandlers.RegisteredTool
+}
+
+/** The tools of a server by the names under which they are registered. */
+export type Tools = ReadonlyMap<string, Known>
+
+/** How many tools are registered before others have a turn: to compile their schemas takes a while. */
+const atOnce = 50
+
+/**
+ * Registers what a server listed; what is as it was before stays. A tool that
+ * cannot be registered is left out: the log says why where it is the server's
+ * fault, `problems` where it is the host's settings.
+ */
+export const make = Effect.fnUntraced(function*(
+  remote: Remote,
+  listed: ReadonlyArray<ForeignTool>,
+  before: Tools,
+  settings: Settings,
+  maxFileChars: number
+): Effect.fn.Return<{ readonly tools: Tools; readonly problems: ReadonlyArray<Problem> }> {
+  const { except = [], only = ["*"], readOnly = [] } = remote.server
+  const isOne = (patterns: ReadonlyArray<string>, name: string) => patterns.some((it) => matches(it, name))
+  const foreign = new Map<string, ForeignTool>()
+  for (const tool of listed) {
+    if (!foreign.has(tool.name)) foreign.set(tool.name, tool)
+    else yield* warn(remote, `it lists "${tool.name}" more than once; the first counts`)
+  }
+  const names = toolNames(remote.prefix, foreign.keys())
+  const taken = Array.from(
+    foreign.values(),
+    (tool) => ({ tool, name: names.get(tool.name)!, json: JSON.stringify(tool) })
+  )
+    .filter(({ tool: { name } }) => isOne(only, name) && !isOne(except, name))
+  const problems: Array<Problem> = []
+  const registered = new Map<string, ToolHandlers.RegisteredTool>()
+  for (const part of Arr.chunksOf(taken.filter(({ json, name }) => before.get(name)?.json !== json), atOnce)) {
+    const declared: Array<Tool.Any> = []
+    for (const { name, tool } of part) {
+      const schema = linear(tool.inputSchema)
+      if (Result.isFailure(schema)) {
+        yield* warn(remote, `tools.${name}: its JSON Schema cannot be used: ${schema.failure}; the tool is left out`)
+      } else declared.push(declare(name, tool, schema.success, remote.server, isOne(readOnly, tool.name)))
+    }
+    const handlers = Object.fromEntries(part.map(({ name, tool }) => [name, handlerOf(remote, tool, maxFileChars)]))
+    const result = yield* register(remote, declared, handlers, settings)
+    for (const [name, tool] of result.registry) registered.set(name, tool)
+    problems.push(...result.problems)
+    yield* Effect.yieldNow
+  }
+  const tools = new Map<string, Known>()
+  for (const { json, name } of taken) {
+    const known = before.get(name)
+    const tool = known?.json === json ? known.tool : registered.get(name)
+    if (tool !== undefined) tools.set(name, { json, tool })
+  }
+  return { tools, problems }
+})
+
+// Utilities
+
+/** Registers those that can be. */
+const register = Effect.fnUntraced(function*(
+  remote: Remote,
+  declared: ReadonlyArray<Tool.Any>,
+  handlers: object,
+  settings: Settings
+): Effect.fn.Return<{ readonly registry: ToolHandlers.Registry; readonly problems: ReadonlyArray<Problem> }> {
+  const attempt = (tools: ReadonlyArray<Tool.Any>, settings: Settings) => {
+    const toolkit = Toolkit.make(...tools)
+    return ToolHandlers.makeRegistry([toolkit], {
+      tools: Object.fromEntries(settings.filter(([name]) => Object.hasOwn(toolkit.tools, name)))
+    }).pipe(Effect.provide(toolkit.toLayer(handlers as never)), Effect.result)
+  }
+  const result = yield* attempt(declared, settings)
+  if (Result.isSuccess(result)) return { registry: result.success, problems: [] }
+  const isWrong = ({ name }: Tool.Any) => result.failure.problems.some(({ path }) => path === `tools.${name}`)
+  // without settings what is wrong is the server's
+  const bare = yield* attempt(declared.filter(isWrong), [])
+  const unfit = Result.isSuccess(bare) ? [] : bare.failure.problems
+  for (const { path, problem } of unfit) yield* warn(remote, `${path}: ${problem}; the tool is left out`)
+  return {
+    registry: Result.getOrThrow(yield* attempt(declared.filter((tool) => !isWrong(tool)), settings)),
+    problems: result.failure.problems.filter(({ path }) => !unfit.some((it) => it.path === path))
+  }
+})
+
+const warn = ({ name }: Remote, text: string) => Effect.logWarning(`MCP server "${name}": ${escape(text)}`)
+
+const declare = (
+  name: string,
+  tool: ForeignTool,
+  parameters: JsonSchema.JsonSchema,
+  server: McpServer,
+  isReadOnly: boolean
+): Tool.Any => {
+  const hints = tool.annotations ?? {}
+  const trusted = server.trust === true ? hints : {}
+  const declared = Tool.dynamic(name, {
+    description: tool.description ?? tool.title ?? hints.title,
+    parameters,
+    success: McpResult.McpResult,
+    failure: Schema.String,
+    toModelOutput: McpResult.toModelOutput
+  })
+    .annotate(Tool.Strict, false)
+    .annotate(Tool.Readonly, isReadOnly || trusted.readOnlyHint === true)
+    .annotate(Tool.Idempotent, trusted.idempotentHint === true)
+    .annotate(Tool.Destructive, trusted.destructiveHint ?? true)
+  const isOpen = hints.openWorldHint === true ? true : trusted.openWorldHint
+  return isOpen === undefined ? declared : declared.annotate(Tool.OpenWorld, isOpen)
+}
+
+const handlerOf = (remote: Remote, tool: ForeignTool, maxFileChars: number) => (args: unknown) =>
+  Effect.gen(function*() {
+    const { connection } = remote
+    if (connection === undefined) {
+      return yield* Effect.fail(`The server "${remote.name}" is not connected at the moment. Try again later.`)
+    }
+    const context = yield* ToolContext
+    const runFork = Effect.runForkWith(yield* Effect.context<never>())
+    const result = yield* connection.callTool(
+      tool,
+      args as Record<string, unknown>,
+      ({ message, progress, total }) => void runFork(context.progress({ message, progress, total }))
+    ).pipe(Effect.mapError((error) => error.message))
+    const taken = McpResult.from(result, maxFileChars)
+    if (result.isError !== true) return taken
+    const text = McpResult.textOf(taken)
+    return yield* Effect.fail(text === "" ? "The tool failed and did not say why." : text)
+  })
