@@ -31,7 +31,7 @@
  */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpServer from "effect/ai/McpServer"
-import type * as Tool from "effect/ai/Tool"
+import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -276,13 +276,19 @@ const shown = (outcome: ToolOutcome): ToolOutcome =>
 const isSame = (a: RegisteredTool, b: RegisteredTool): boolean =>
   JSON.stringify(describe(a)) === JSON.stringify(describe(b))
 
-const describe = ({ description, jsonSchema, name, readOnly }: RegisteredTool): McpSchema.Tool =>
+const describe = ({ annotations, description, jsonSchema, name, readOnly }: RegisteredTool): McpSchema.Tool =>
   new McpSchema.Tool({
     name,
+    title: Option.getOrUndefined(Context.getOption(annotations, Tool.Title)),
     description,
     // the root is an object, whatever else the schema says
     inputSchema: { ...jsonSchema, type: "object" } as McpSchema.Tool["inputSchema"],
-    annotations: { readOnlyHint: readOnly, destructiveHint: !readOnly }
+    annotations: {
+      readOnlyHint: readOnly,
+      destructiveHint: !readOnly && Context.get(annotations, Tool.Destructive),
+      idempotentHint: readOnly || Context.get(annotations, Tool.Idempotent),
+      openWorldHint: Context.get(annotations, Tool.OpenWorld)
+    }
   })
 
 /** The client whose call it is; of a call that a tool makes, one of the same session. */

@@ -69,6 +69,33 @@ describe("the tools of a gateway", () => {
     }).annotate(Tool.Readonly, true)
   }
 
+  it.effect("say what they declare, and what MCP takes for granted of the rest", () =>
+    run(
+      {
+        closed: {
+          tool: Tool.make("closed", { parameters: Tool.EmptyParams, success: Schema.String })
+            .annotate(Tool.Title, "Closed").annotate(Tool.Destructive, false).annotate(Tool.Idempotent, true)
+            .annotate(Tool.OpenWorld, false),
+          handler: echo
+        },
+        open: { tool: Tool.make("open", { parameters: Tool.EmptyParams, success: Schema.String }), handler: echo }
+      },
+      {},
+      ({ connect }) =>
+        Effect.gen(function*() {
+          const { client } = yield* connect()
+          const { tools: [closed, open] } = yield* Effect.promise(() => client.listTools())
+          assert.strictEqual(closed?.title, "Closed")
+          assert.deepInclude(closed?.annotations, {
+            readOnlyHint: false,
+            destructiveHint: false,
+            idempotentHint: true,
+            openWorldHint: false
+          })
+          assert.deepInclude(open?.annotations, { destructiveHint: true, idempotentHint: false, openWorldHint: true })
+        })
+    ))
+
   it.effect("are listed with their schemas and what they say about themselves", () =>
     run({ search, write: { class: "SerialMut", handler: echo } }, {}, ({ connect }) =>
       Effect.gen(function*() {
