@@ -36,7 +36,7 @@ import type { ToolRule } from "./ToolRule.ts"
 export interface Options extends Attempt.Options {
   /** The rules of the host. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
-  /** Who may call what. Default: ReadOnly, closed-world tools run, others do not. */
+  /** Who may call what. Default: ReadOnly, closed-world tools run, others are asked about. */
   readonly policy?: Policy.Policy | undefined
   /** What the host says about tools, by name. */
   readonly tools?: ToolHandlers.Options["tools"]

@@ -20,11 +20,13 @@ import * as McpGateway from "../mcp/McpGateway.ts"
 import * as McpTools from "../mcp/McpTools.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import * as ToolExecutors from "../ToolExecutors.ts"
+import { ToolHandlers } from "../ToolHandlers.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import * as Approver from "./Approver.ts"
 import { wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
+import * as GatewayProblems from "./GatewayProblems.ts"
 import { HttpPort } from "./HttpPort.ts"
 
 /**
@@ -43,7 +45,7 @@ export const executorsOf = (config: GatewayConfig.GatewayConfig, approve: "ask" 
   const approvals = Approvals.layer({ timeout: config.approvalTimeout as Approvals.Options["timeout"] })
   const executors = ToolExecutors.layer().pipe(
     Layer.provide(LocalExecutor.layerGates(GatewayConfig.toOptions(config))),
-    Layer.provide(tools)
+    Layer.provide(Layer.provideMerge(warnings(config), tools))
   )
   if (approve === "deny") return executors
   return approve === "ask"
@@ -106,6 +108,15 @@ export const serve = <E, R>(
   })
 
 // Utilities
+
+/** Says once which names of the config are no tool: a misspelt `deny` denies nothing. */
+const warnings = (config: GatewayConfig.GatewayConfig) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const handlers = yield* ToolHandlers
+    for (const { path, problem } of GatewayProblems.missing(config, Array.from(handlers.current().keys()))) {
+      yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
+    }
+  }))
 
 const protocols = [
   McpProtocol.v2025_11_25,

@@ -61,6 +61,36 @@ export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
 }
 
 /**
+ * Gives the names of tools that are not there though their servers are: they may
+ * come yet, or be misspelt.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const missing = (
+  { policy = {}, rules = [], tools = {} }: {
+    readonly policy?: Policy.Policy
+    readonly rules?: ReadonlyArray<ToolRule>
+    readonly tools?: Readonly<Record<string, unknown>>
+  },
+  there: ReadonlyArray<string>
+): ReadonlyArray<Pick<Problem, "path" | "problem">> => {
+  const isThere = (name: string) => there.includes(name)
+  const ofPolicy = Policy.parse(policy, there)
+  const named = [
+    ...rules.flatMap((rule, index) => RuleSet.namesIn([rule]).map((name) => [`rules[${index}]`, name] as const)),
+    ...Object.keys(tools).map((name) => [`tools.${name}`, name] as const)
+  ]
+  return [
+    ...named.filter(([, name]) => !isThere(name)).map(([path, name]) => ({
+      path,
+      problem: `there is no tool ${JSON.stringify(name)}`
+    })),
+    ...Result.isFailure(ofPolicy) ? ofPolicy.failure.map((it) => ({ ...it, path: `policy.${it.path}` })) : []
+  ]
+}
+
+/**
  * Gives a mistake that showed when the executor was built as one of the file it
  * is in.
  *

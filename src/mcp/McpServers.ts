@@ -39,6 +39,10 @@ const shared = {
   readOnly: optional(Patterns).annotate({
     description: "Its tools that change nothing, whatever it says itself, such as \"read_*\""
   }),
+  openWorld: optional(Schema.Boolean).annotate({
+    description:
+      "Whether its tools reach outside, whatever it says itself: then even those that only read are asked about"
+  }),
   only: optional(Patterns).annotate({ description: "Its tools that are taken; default all" }),
   except: optional(Patterns).annotate({ description: "Its tools that are not taken" }),
   disabled: optional(Schema.Boolean).annotate({ description: "Whether it is left out as if it were not there" }),

@@ -140,7 +140,7 @@ const declare = (
     .annotate(Tool.Readonly, isReadOnly || trusted.readOnlyHint === true)
     .annotate(Tool.Idempotent, trusted.idempotentHint === true)
     .annotate(Tool.Destructive, trusted.destructiveHint ?? true)
-  const isOpen = hints.openWorldHint === true ? true : trusted.openWorldHint
+  const isOpen = server.openWorld ?? (hints.openWorldHint === true ? true : trusted.openWorldHint)
   return isOpen === undefined ? declared : declared.annotate(Tool.OpenWorld, isOpen)
 }
 
