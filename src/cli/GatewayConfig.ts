@@ -62,7 +62,7 @@ export const read = Effect.fnUntraced(function*(path: string) {
   const decoded = yield* Effect.result(decode(path)({ ...input, mcpServers: servers }))
   const problems = [
     ...unset,
-    ...GatewayProblems.ofServers(servers).flatMap((it) => {
+    ...McpServers.problemsOf(servers, "mcpServers").flatMap((it) => {
       const text = written.get(it.path)
       if (unset.some(({ path }) => path === it.path)) return []
       return text === undefined ? [it] : [{ ...it, problem: `it is what ${JSON.stringify(text)} stands for` }]

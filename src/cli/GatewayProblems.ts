@@ -1,33 +1,16 @@
 /**
- * What is wrong with a config of `tool-executor mcp`, as far as it shows before a
- * server is started: its servers, and names of tools that no server can have.
+ * What is wrong with the names of tools in a config of `tool-executor mcp`: those
+ * that no server can have, before one is started, and those that none has, after.
  *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import { type ConfigurationError, type Problem, validateStrict } from "../ConfigurationError.ts"
+import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
 import * as McpServers from "../mcp/McpServers.ts"
 import * as Policy from "../policy/Policy.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { ToolRule } from "../ToolRule.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
-
-/**
- * Gives what is wrong with each server. One is judged by what it seems to be: a
- * program or an address.
- *
- * @category checking
- * @since 0.1.0
- */
-export const ofServers = (servers: Readonly<Record<string, unknown>>): ReadonlyArray<Problem> =>
-  Object.entries(servers).flatMap(([name, server]) => [
-    ...validateStrict(McpServers.McpServers.key, name, "mcpServers").map(({ expected, path }) => ({
-      path,
-      problem: `${JSON.stringify(name)} cannot be the name of a server`,
-      expected
-    })),
-    ...ofServer(server, `mcpServers.${name}`)
-  ])
 
 /**
  * Gives the names of tools in rules, policy and settings that no server of the
@@ -103,19 +86,6 @@ export const inFile = (file: string, { problems, subject }: ConfigurationError) 
 })
 
 // Utilities
-
-const ofServer = (server: unknown, path: string): ReadonlyArray<Problem> => {
-  const isObject = typeof server === "object" && server !== null && !Array.isArray(server)
-  const has = (key: string) => isObject && Object.hasOwn(server, key)
-  const expected = "command, of a program to start, or url, of a server to reach"
-  if (has("command") && has("url")) {
-    return [{ path, problem: "it has a command and a url", expected: `${expected}; not both` }]
-  }
-  if (isObject && !has("command") && !has("url")) {
-    return [{ path, problem: "it has no command and no url", expected }]
-  }
-  return has("url") ? validateStrict(McpServers.Http, server, path) : validateStrict(McpServers.Stdio, server, path)
-}
 
 /** A wildcard within the first characters of a pattern leaves open whose tool it is. */
 const mayBeginWithAny = (pattern: string, prefixes: ReadonlyArray<string>): boolean => {

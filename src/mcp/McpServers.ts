@@ -158,7 +158,7 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
 
 /**
  * Gives every mistake in servers that a person wrote, each with its path below
- * `at`. A server with a `url` is taken for one over HTTP.
+ * `at`. A server is judged by what it seems to be: a program or an address.
  *
  * @category getters
  * @since 0.1.0
@@ -166,13 +166,23 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
 export const problemsOf = (servers: unknown, at: string): ReadonlyArray<Problem> => {
   const all = validateStrict(McpServers, servers, at)
   if (all.length === 0 || !Predicate.isObject(servers)) return all
-  return Object.entries(servers).flatMap(([key, server]) => {
-    const path = `${at}.${key}`
-    return [
-      ...name.test(key) ? [] : [{ path, problem: "it is not the name of a server", expected }],
-      ...Predicate.hasProperty(server, "url") ? validateStrict(Http, server, path) : validateStrict(Stdio, server, path)
-    ]
-  })
+  return Object.entries(servers).flatMap(([key, server]) => [
+    ...name.test(key)
+      ? []
+      : [{ path: at, problem: `${JSON.stringify(key)} cannot be the name of a server`, expected }],
+    ...problemsOfOne(server, `${at}.${key}`)
+  ])
+}
+
+const problemsOfOne = (server: unknown, path: string): ReadonlyArray<Problem> => {
+  const isHttp = Predicate.hasProperty(server, "url")
+  const isStdio = Predicate.hasProperty(server, "command")
+  const expected = "command, of a program to start, or url, of a server to reach"
+  if (isHttp && isStdio) return [{ path, problem: "it has a command and a url", expected: `${expected}; not both` }]
+  if (Predicate.isObject(server) && !isHttp && !isStdio) {
+    return [{ path, problem: "it has no command and no url", expected }]
+  }
+  return isHttp ? validateStrict(Http, server, path) : validateStrict(Stdio, server, path)
 }
 
 /**

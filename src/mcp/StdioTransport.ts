@@ -91,7 +91,7 @@ export const make = Effect.fnUntraced(function*(
   let lastErrors = ""
   const pushErrors = lines(
     keptChars,
-    (line) => void (line.trim() === "" || runFork(Effect.annotateLogs(Effect.logDebug(escape(line)), { server: name })))
+    (line) => void (line.trim() === "" || runFork(Effect.annotateLogs(Effect.logInfo(escape(line)), { server: name })))
   )
   const group = yield* ProcessGroup.make({
     argv: [server.command, ...server.args ?? []],

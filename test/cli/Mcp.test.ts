@@ -150,7 +150,7 @@ describe("the config of the gateway", () => {
         "approvalTimeout: it is \"0 seconds\"; expected a duration above zero, such as \"30 seconds\"",
         "executionTimeout: it is 5; expected string",
         "mcpServers.both: it has a command and a url; expected command, of a program to start, or u",
-        "mcpServers.ftp.url: it is \"ftp://a\"; expected an http or https URL",
+        "mcpServers.ftp.url: it is \"ftp://a\"; expected an http or https URL without user and passwo",
         "mcpServers.many.args: it is \"-y\"; expected array",
         "mcpServers.many.colour: this key is not known; expected one of the documented keys",
         "mcpServers.many.command: it is \"\"; expected a value with a length of at least 1",
@@ -288,6 +288,27 @@ describe("tool-executor mcp --list", () => {
       const pids = pidsIn(file("pids"))
       assert.lengthOf(pids, 2)
       for (const pid of pids) assert.isFalse(isAlive(pid))
+    }))
+
+  it.live("says which names are no tool of the servers that are there", () =>
+    Effect.gen(function*() {
+      const { file } = yield* folder({})
+      const { code, stderr } = yield* mcp({
+        mcpServers: { odd: odd(file("pids")) },
+        policy: { allow: ["odd__see", "odd__s*"], deny: ["odd__dei"] },
+        rules: [{ _tag: "MaxCalls", tool: "odd__seee", max: 1 }],
+        tools: { odd__die: {}, odd__dye: {} }
+      }, "--list")
+      assert.strictEqual(code, 0, stderr)
+      for (
+        const [place, name] of [["policy.deny[0]", "odd__dei"], ["rules[0]", "odd__seee"], [
+          "tools.odd__dye",
+          "odd__dye"
+        ]]
+      ) {
+        assert.include(stderr, `${place}: there is no tool \\"${name}\\", at least not now`)
+      }
+      assert.lengthOf(stderr.match(/there is no tool/g) ?? [], 3, stderr)
     }))
 
   it.live("ends with 2 and what the server said where one does not start", () =>

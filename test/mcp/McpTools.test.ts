@@ -60,7 +60,9 @@ describe.concurrent("McpTools", () => {
         const { executor } = yield* open({
           stranger: server,
           friend: { ...server, trust: true },
-          chosen: { ...server, readOnly: ["read_*"] }
+          chosen: { ...server, readOnly: ["read_*"] },
+          outside: { ...server, readOnly: ["read_*"], openWorld: true },
+          inside: { ...server, openWorld: false }
         })
         const registered = new Map((yield* executor.tools).map((it) => [it.name, it]))
         const told = (name: string) => {
@@ -74,6 +76,8 @@ describe.concurrent("McpTools", () => {
         assert.deepStrictEqual(told("chosen__write_it"), ["SerialMut", false, false])
         assert.deepStrictEqual(told("stranger__open"), ["SerialMut", false, true])
         assert.deepStrictEqual(told("friend__open"), ["SerialMut", false, true])
+        assert.deepStrictEqual(told("outside__read_it"), ["ReadOnly", true, true])
+        assert.deepStrictEqual(told("inside__open"), ["SerialMut", false, false])
       }).pipe(Effect.scoped))
 
     it.live("are taken, left out and named as the host says", () =>
@@ -371,15 +375,15 @@ describe.concurrent("McpTools", () => {
           list: []
         })
         assert.deepStrictEqual(problems, [
-          "servers.a b: it is not the name of a server",
-          "servers.nothing.command: it is missing",
+          "servers: \"a b\" cannot be the name of a server",
+          "servers.nothing: it has no command and no url",
           `servers.url.url: it is "ftp://x"`,
           `servers.secret.url: it is "https://me:pw@x.test/"`,
           `servers.time.startTimeout: it is "soon"`,
           `servers.prefix.prefix: it is "a b"`,
           "servers.typo.read_only: this key is not known",
           `servers.sse.type: it is "sse"`,
-          "servers.both.command: this key is not known",
+          "servers.both: it has a command and a url",
           "servers.list: it is []"
         ])
         for (const servers of [null, [], "x", { a: null }]) assert.lengthOf(yield* problemsOf(servers), 1)

@@ -191,10 +191,10 @@ describe.concurrent("servers that are programs", () => {
         assert.lengthOf(other.noted("started"), 1)
       }).pipe(Effect.scoped))
 
-    it.live("by chatting on their standard error are heard at level Debug, line by line", () =>
+    it.live("by chatting on their standard error are heard, line by line", () =>
       Effect.gen(function*() {
         const { server } = yield* scripted()
-        const log = logs("Debug")
+        const log = logs()
         const { act } = yield* open({ a: server }, { log })
         yield* act("a", ["say", "one\ntw"], ["wait", 100], ["say", "o \u001b[2J\n\n"])
         yield* until(() => log.lines.includes("two \\u001b[2J"))

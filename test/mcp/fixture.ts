@@ -4,7 +4,6 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
-import * as References from "effect/References"
 import type * as Scope from "effect/Scope"
 import { randomUUID } from "node:crypto"
 import * as NodeFs from "node:fs"
@@ -66,12 +65,12 @@ export const isRunning = (pid: unknown): boolean => {
 }
 
 /** Keeps the log instead of printing it. */
-export const logs = (level: "Debug" | "Info" = "Info") => {
+export const logs = () => {
   const lines: Array<string> = []
   const logger = Logger.make(({ message }) => void lines.push(String(message)))
   return {
     lines,
-    layer: Layer.merge(Logger.layer([logger]), Layer.succeed(References.MinimumLogLevel, level))
+    layer: Logger.layer([logger])
   }
 }
 
