@@ -109,11 +109,11 @@ export const serve = <E, R>(
 
 // Utilities
 
-/** Says once which names of the config are no tool: a misspelt `deny` denies nothing. */
+/** Says once what of the config means nothing: a misspelt `deny` denies nothing. */
 const warnings = (config: GatewayConfig.GatewayConfig) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const handlers = yield* ToolHandlers
-    for (const { path, problem } of GatewayProblems.missing(config, Array.from(handlers.current().keys()))) {
+    for (const { path, problem } of GatewayProblems.meaningless(config, handlers.current())) {
       yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
     }
   }))

@@ -7,8 +7,10 @@
 import * as Result from "effect/Result"
 import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
 import * as McpServers from "../mcp/McpServers.ts"
+import * as PermissionPattern from "../policy/PermissionPattern.ts"
 import * as Policy from "../policy/Policy.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
+import type { Registry } from "../ToolHandlers.ts"
 import type { ToolRule } from "../ToolRule.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 
@@ -44,22 +46,23 @@ export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
 }
 
 /**
- * Gives the names of tools that are not there though their servers are: they may
- * come yet, or be misspelt.
+ * Gives what of a config means nothing for the tools that are there: names that no
+ * tool has, which may come yet or be misspelt, and patterns with a target for tools
+ * that do not say what their calls are about.
  *
  * @category checking
  * @since 0.1.0
  */
-export const missing = (
+export const meaningless = (
   { policy = {}, rules = [], tools = {} }: {
     readonly policy?: Policy.Policy
     readonly rules?: ReadonlyArray<ToolRule>
     readonly tools?: Readonly<Record<string, unknown>>
   },
-  there: ReadonlyArray<string>
+  there: Registry
 ): ReadonlyArray<Pick<Problem, "path" | "problem">> => {
-  const isThere = (name: string) => there.includes(name)
-  const ofPolicy = Policy.parse(policy, there)
+  const isThere = (name: string) => there.has(name)
+  const ofPolicy = Policy.parse(policy, Array.from(there.keys()))
   const named = [
     ...rules.flatMap((rule, index) => RuleSet.namesIn([rule]).map((name) => [`rules[${index}]`, name] as const)),
     ...Object.keys(tools).map((name) => [`tools.${name}`, name] as const)
@@ -69,7 +72,8 @@ export const missing = (
       path,
       problem: `there is no tool ${JSON.stringify(name)}`
     })),
-    ...Result.isFailure(ofPolicy) ? ofPolicy.failure.map((it) => ({ ...it, path: `policy.${it.path}` })) : []
+    ...Result.isFailure(ofPolicy) ? ofPolicy.failure.map((it) => ({ ...it, path: `policy.${it.path}` })) : [],
+    ...(["allow", "ask", "deny"] as const).flatMap((list) => aimless(policy[list] ?? [], `policy.${list}`, there))
   ]
 }
 
@@ -86,6 +90,20 @@ export const inFile = (file: string, { problems, subject }: ConfigurationError) 
 })
 
 // Utilities
+
+/** The patterns with a target that fit no call of any tool they name. */
+const aimless = (patterns: ReadonlyArray<string>, path: string, there: Registry) =>
+  patterns.flatMap((source, index) => {
+    const pattern = Result.getOrUndefined(PermissionPattern.parse(source))
+    if (pattern?.target === undefined) return []
+    const named = Array.from(there.values()).filter((it) => PermissionPattern.names(pattern, it.name))
+    return named.length === 0 || named.some((it) => it.declaresTargets)
+      ? []
+      : [{
+        path: `${path}[${index}]`,
+        problem: `${JSON.stringify(source)} fits no call, since the tool has no targets`
+      }]
+  })
 
 /** A wildcard within the first characters of a pattern leaves open whose tool it is. */
 const mayBeginWithAny = (pattern: string, prefixes: ReadonlyArray<string>): boolean => {

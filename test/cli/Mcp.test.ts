@@ -295,7 +295,7 @@ describe("tool-executor mcp --list", () => {
       const { file } = yield* folder({})
       const { code, stderr } = yield* mcp({
         mcpServers: { odd: odd(file("pids")) },
-        policy: { allow: ["odd__see", "odd__s*"], deny: ["odd__dei"] },
+        policy: { allow: ["odd__see", "odd__s*"], deny: ["odd__dei", "odd__die(now)"] },
         rules: [{ _tag: "MaxCalls", tool: "odd__seee", max: 1 }],
         tools: { odd__die: {}, odd__dye: {} }
       }, "--list")
@@ -309,6 +309,7 @@ describe("tool-executor mcp --list", () => {
         assert.include(stderr, `${place}: there is no tool \\"${name}\\", at least not now`)
       }
       assert.lengthOf(stderr.match(/there is no tool/g) ?? [], 3, stderr)
+      assert.include(stderr, `policy.deny[1]: \\"odd__die(now)\\" fits no call, since the tool has no targets`)
     }))
 
   it.live("ends with 2 and what the server said where one does not start", () =>
