@@ -71,7 +71,8 @@ import * as TurnCalls from "./TurnCalls.ts"
 export const outcomeKey = "effect-tool-executor/outcome"
 
 /**
- * Key in the `_meta` of a call for an id of the client's own, such as the model's.
+ * Key in the `_meta` of a call for an id of the client's own, such as the model's:
+ * at most 1,000 characters.
  *
  * @category constants
  * @since 0.1.0
@@ -250,8 +251,9 @@ const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
     const place = meta[TurnCalls.waveKey]
     const call = meta[callKey]
     const token = meta.progressToken
-    if (call !== undefined && typeof call !== "string") {
-      return yield* Result.fail(new McpSchema.InvalidParams({ message: `_meta["${callKey}"]: expected a string` }))
+    if (call !== undefined && (typeof call !== "string" || call.length > 1_000)) {
+      const message = `_meta["${callKey}"]: expected a string of at most 1000 characters`
+      return yield* Result.fail(new McpSchema.InvalidParams({ message }))
     }
     return {
       place: place === undefined ? undefined : yield* Result.mapError(

@@ -361,8 +361,12 @@ describe("the result of a call", () => {
     run({ echo }, {}, ({ connect }) =>
       Effect.gen(function*() {
         const { call } = yield* connect()
-        const { isError, text } = yield* call("echo", {}, { [McpGateway.callKey]: 7 })
-        assert.deepStrictEqual([isError, text], [true, `_meta["${McpGateway.callKey}"]: expected a string`])
+        for (const id of [7, "x".repeat(1_001)]) {
+          const { isError, text } = yield* call("echo", {}, { [McpGateway.callKey]: id })
+          const expected = `_meta["${McpGateway.callKey}"]: expected a string of at most 1000 characters`
+          assert.deepStrictEqual([isError, text], [true, expected])
+        }
+        assert.isFalse((yield* call("echo", {}, { [McpGateway.callKey]: "x".repeat(1_000) })).isError)
       })))
 })
 
