@@ -10,6 +10,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { clip } from "./internal/clip.ts"
+import { Grant } from "./store/Grant.ts"
 import * as ToolRefusal from "./ToolRefusal.ts"
 
 /**
@@ -102,7 +103,9 @@ export const ToolOutcome = Schema.Union([
     output: Output,
     ...continuation,
     /** Id of the call whose outcome was replayed or joined. */
-    replayOf: Schema.optionalKey(Schema.String)
+    replayOf: Schema.optionalKey(Schema.String),
+    /** The standing permission that let it through. */
+    grant: Schema.optionalKey(Grant)
   }),
   /** The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`). */
   Schema.TaggedStruct("Failed", {
@@ -258,7 +261,10 @@ export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
 export interface WaveResult {
   /** One per call, in input order. */
   readonly outcomes: ReadonlyArray<ToolOutcome>
-  /** The agent is to call the model again. */
+  /**
+   * The agent is to call the model again. Without `Heartbeats` that is after every
+   * wave with a call, until the loop is over.
+   */
   readonly needsContinuation: boolean
   /** The loop is over: an `ExitLoop` tool succeeded, and nothing is required before the exit any more. */
   readonly shouldExit: boolean

@@ -26,6 +26,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
         "ToolRefusal.ts",
         "ToolRule.ts",
         "WireFormat.ts",
+        "store/Grant.ts",
         "wire/"
       ]
     },

@@ -167,6 +167,8 @@ export class CallState implements Ticket {
       outcome.startedAt = startedAt
       outcome.duration = now - startedAt
     }
-    return Object.assign(outcome, end) as ToolOutcome
+    Object.assign(outcome, end)
+    if (end._tag === "Succeeded" && this.grant !== undefined) outcome.grant = this.grant
+    return outcome as ToolOutcome
   }
 }

@@ -22,13 +22,14 @@ export const checked = Effect.gen(function*() {
   const turn = yield* TurnBudget.Turn
   const exitAttempts = yield* Rules.ExitAttempts
   const problems: Array<Problem> = []
-  const millis = (path: string, input: Duration.Input | undefined, fallback: Duration.Input): number => {
-    const parsed = Duration.fromInput(input ?? fallback)
-    if (Option.isSome(parsed) && Duration.toMillis(parsed.value) > 0) return Duration.toMillis(parsed.value)
+  const millis = (path: string, input: Duration.Input | undefined, fallback: Duration.Input, isNoneAllowed = false) => {
+    const parsed = Option.map(Duration.fromInput(input ?? fallback), Duration.toMillis)
+    if (Option.isSome(parsed) && (parsed.value > 0 || (isNoneAllowed && parsed.value === 0))) return parsed.value
+    const example = "such as \"30 seconds\""
     problems.push({
       path,
       problem: `it is ${JSON.stringify(input)}`,
-      expected: "a duration above zero, such as \"30 seconds\""
+      expected: isNoneAllowed ? `a duration, ${example}, or 0 for none` : `a duration above zero, ${example}`
     })
     return 0
   }
@@ -36,7 +37,7 @@ export const checked = Effect.gen(function*() {
     if (!(value >= least)) problems.push({ path, problem: `it is ${value}`, expected: `${least} or more` })
   }
   millis("turn.timeout", turn.timeout, "1 hour")
-  millis("turn.minimumSlice", turn.minimumSlice, "5 seconds")
+  millis("turn.minimumSlice", turn.minimumSlice, "5 seconds", true)
   atLeast("turn.maxCalls", turn.maxCalls ?? Infinity, 1)
   atLeast("exitAttempts", exitAttempts, 0)
   const read = {

@@ -15,7 +15,7 @@ import type { End } from "./Attempt.ts"
  */
 export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {
   const { callId, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
-  return withHeartbeat({ ...end, replayOf: callId }, heartbeat)
+  return own({ ...end, replayOf: callId }, heartbeat)
 }
 
 /**
@@ -27,7 +27,7 @@ export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {
 export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
   const { attempt: _a, callId, commits: _c, duration: _d, index: _i, queuedAt: _q, startedAt: _s, tool: _t, ...end } =
     outcome
-  return withHeartbeat({ ...end, replayOf: callId }, heartbeat)
+  return own({ ...end, replayOf: callId }, heartbeat)
 }
 
 /**
@@ -62,6 +62,6 @@ const shorten = (text: string, chars: number, limit: number): string => {
   return cut(text + marker, limit, marker)
 }
 
-/** The outcome is shared, the wish to be called again is each call's own. */
-const withHeartbeat = <A extends object>(end: A, heartbeat: boolean): End =>
+/** The outcome is shared; the wish to be called again, and what lets a call through, are each call's own. */
+const own = <A extends object>({ grant: _, ...end }: A & { readonly grant?: unknown }, heartbeat: boolean): End =>
   ("requestsContinuation" in end ? { ...end, requestsContinuation: heartbeat } : end) as unknown as End

@@ -201,8 +201,11 @@ export class Wave implements Watcher {
     const { history } = this.process
     history.end(calls.history)
     const set = this.engine.rules.current()
+    const { exitAttempts: attempts, heartbeats } = this.engine
+    // without heartbeats a model sees the results of every wave
+    const isShown = !heartbeats && outcomes.length > 0
     const needsContinuation = this.process.cancelled === undefined
-      ? history.conclude(set, { asked, heartbeats: this.engine.heartbeats, attempts: this.engine.exitAttempts })
+      ? history.conclude(set, { asked: asked || isShown, heartbeats, attempts })
       : asked
     return { outcomes, needsContinuation, shouldExit: history.shouldExit(set), toolMessages }
   }

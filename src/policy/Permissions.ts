@@ -28,6 +28,8 @@ export class Permissions extends Context.Service<Permissions, {
   readonly decide: (call: GateCall) => Policy.Decision
   /** Tells whether the agent may know of the tool. Pure. */
   readonly sees: (tool: RegisteredTool) => boolean
+  /** Nobody is asked because a rule requires consent. Default false. */
+  readonly waivesConsent?: boolean | undefined
   /**
    * Tells whether what a call is about (`GateCall.targets`) matters; it is found
    * out only then. Default: it does, where the tool says so.
@@ -99,7 +101,7 @@ export const layerConfig = (
   Layer.effect(Permissions, Effect.flatMap(Config.unwrap(policy), make))
 
 /**
- * Layer that allows every call without asking.
+ * Layer that allows every call without asking, whatever rules and tools say.
  *
  * @category layers
  * @since 0.1.0
@@ -107,6 +109,7 @@ export const layerConfig = (
 export const layerAllowAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
   decide: () => ({ _tag: "Allow" }),
   sees: () => true,
+  waivesConsent: true,
   needsTargets: () => false
 })
 
@@ -162,7 +165,9 @@ export const readOnly: Permissions["Service"] = {
 }
 
 /**
- * What both allow: the stricter of two decisions holds.
+ * What both allow: the stricter of two decisions holds. Whether people are asked
+ * because a rule requires consent is the first one's to say: the second only
+ * narrows it.
  *
  * @category combining
  * @since 0.1.0
@@ -173,6 +178,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
     return strictness[one._tag] >= strictness[other._tag] ? one : other
   },
   sees: (tool) => sees(a, tool) && sees(b, tool),
+  waivesConsent: a.waivesConsent,
   needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool),
   problems: (tools, expects) => [...a.problems?.(tools, expects) ?? [], ...b.problems?.(tools, expects) ?? []]
 })
@@ -200,7 +206,7 @@ export interface Asks {
 }
 
 /**
- * Gate 12: whether a person has to be asked, because the policy or a rule says so.
+ * Gate 12: whether a person has to be asked, because a rule or the policy says so.
  *
  * @category gates
  * @since 0.1.0
@@ -210,7 +216,9 @@ export const asks = (
   call: GateCall,
   consent: Of<"RequiresConsent"> | undefined
 ): Asks | undefined => {
-  if (consent !== undefined) return { why: "a rule requires consent", remember: consent.scope ?? "tool" }
+  if (consent !== undefined && self.waivesConsent !== true) {
+    return { why: "a rule requires consent", remember: consent.scope ?? "tool" }
+  }
   const decision = decide(self, call)
   return decision._tag === "Ask" ? { why: decision.why, remember: "tool" } : undefined
 }

@@ -77,7 +77,8 @@ export class RuleHistory implements RuleSet.History {
 
   /**
    * A wave has ended: tells whether the agent goes on. Required before exit,
-   * then exit, then who `asked` (a `ContinueLoop` tool, a heartbeat).
+   * then exit, then who `asked` (a `ContinueLoop` tool, a heartbeat; without
+   * heartbeats every wave with a call).
    */
   conclude(
     set: RuleSet.RuleSet,

@@ -19,7 +19,7 @@ import type { Verdict } from "./Gate.ts"
 export interface Options {
   /** Time of the whole turn. Default: no limit. */
   readonly timeout?: Duration.Input | undefined
-  /** What a call gets at least once it starts, even if less is left of the turn. Default 5 seconds. */
+  /** What a call gets at least once it starts, even if less is left of the turn; 0: no more than is left. Default 5 seconds. */
   readonly minimumSlice?: Duration.Input | undefined
   /** How many calls the turn may start. Default: no limit. */
   readonly maxCalls?: number | undefined

@@ -4,27 +4,37 @@
  * @since 0.1.0
  */
 
+import * as Schema from "effect/Schema"
+
+/**
+ * Schema of a standing permission.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Grant = Schema.Struct({
+  id: Schema.String,
+  principal: Schema.String,
+  tool: Schema.String,
+  /** It holds for the agent of this path and its sub-agents; empty: for all. */
+  agentPath: Schema.Array(Schema.String),
+  /** The targets it is about, to the letter; absent: every call of the tool. */
+  targets: Schema.optional(Schema.Array(Schema.String)),
+  /** The answer that made it. */
+  answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
+  /** Epoch milliseconds. */
+  grantedAt: Schema.Finite,
+  /** Epoch milliseconds from which it does not hold any more; absent: until it is revoked. */
+  expiresAt: Schema.optional(Schema.Finite)
+})
+
 /**
  * A standing permission of one principal.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Grant {
-  readonly id: string
-  readonly principal: string
-  readonly tool: string
-  /** It holds for the agent of this path and its sub-agents; empty: for all. */
-  readonly agentPath: ReadonlyArray<string>
-  /** The targets it is about, to the letter; absent: every call of the tool. */
-  readonly targets?: ReadonlyArray<string> | undefined
-  /** The answer that made it. */
-  readonly answer: "ApproveForDuration" | "ApproveForScope"
-  /** Epoch milliseconds. */
-  readonly grantedAt: number
-  /** Epoch milliseconds from which it does not hold any more; absent: until it is revoked. */
-  readonly expiresAt?: number | undefined
-}
+export type Grant = typeof Grant.Type
 
 /**
  * Tells whether a grant holds for a call about these targets: all of them, to

@@ -209,7 +209,7 @@ interface Choice {
 /** When a tool may start again. */
 interface RestClock {
   running: number
-  /** Handlers that outlived their outcome: when they end, it rests again. */
+  /** Handlers that outlived their outcome: it rests from their end. */
   lingering: number
   endedAt: number
   /** The longest rest that was asked for. */
@@ -271,8 +271,12 @@ const clockOf = (principal: Principal, { millis, tool }: CooldownClaim): RestClo
   return clock
 }
 
-const coolingDown = ({ endedAt, running }: RestClock, { millis }: CooldownClaim, now: number): Refused | undefined => {
-  if (running > 0) return { _tag: "CoolingDown", running: true, remainingMillis: millis }
+const coolingDown = (
+  { endedAt, lingering, running }: RestClock,
+  { millis }: CooldownClaim,
+  now: number
+): Refused | undefined => {
+  if (running > 0 || lingering > 0) return { _tag: "CoolingDown", running: true, remainingMillis: millis }
   return now - endedAt < millis
     ? { _tag: "CoolingDown", running: false, remainingMillis: endedAt + millis - now }
     : undefined

@@ -169,7 +169,7 @@ export interface Settlement {
   /**
    * `keep` holds the key for `windowMillis` from now, `release` frees it,
    * `running` leaves it in flight until `release` is called, because a fiber
-   * still runs.
+   * still runs: until then the tool may not start again, if it rests.
    */
   readonly key: "keep" | "release" | "running"
   readonly windowMillis: number

@@ -761,6 +761,18 @@ describe("Wave", () => {
           })
       ))
 
+    it.effect("gives no slice where there is to be none", () =>
+      run(
+        { t: () => Effect.never },
+        { turn: { timeout: 1_000, minimumSlice: 0 } },
+        ({ process }) =>
+          Effect.gen(function*() {
+            yield* Effect.sleep(900)
+            const wave = yield* process.executeBatch(calls("t"))
+            assert.deepInclude(wave.outcomes[0], { _tag: "TimedOut", which: "turn", limitMillis: 100 })
+          })
+      ))
+
     it.effect("is named when it equals the tool's limit", () =>
       run(
         { t: () => Effect.never },

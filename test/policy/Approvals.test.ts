@@ -2,10 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { Approvals, ToolAnnotations, type ToolRule } from "../../src/index.ts"
+import { Approvals, Permissions, ToolAnnotations, ToolOutcome, type ToolRule } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import type { WaveResult } from "../../src/ToolOutcome.ts"
 import { call, calls, type Env, open, type Options, run, tags, type ToolSpec, value } from "../support/Harness.ts"
 
 type People = Approvals.Approvals["Service"]
@@ -220,6 +222,28 @@ describe("a remembered answer", () => {
         assert.deepStrictEqual(yield* ask(env, { path: "c" }), [false, "Succeeded"])
       })))
 
+  it.effect("is told with the outcome of what it let through, and never with another call's", () =>
+    asking({ w: mut() }, { dedupe: { onDuplicate: "replay" } }, (env) =>
+      Effect.gen(function*() {
+        const granted = (wave: WaveResult) =>
+          wave.outcomes.map((it) => it._tag === "Succeeded" ? it.grant?.targets : it._tag)
+        const once = yield* later(env.process.executeBatch([call("1", "w", { path: "a", n: 1 })]))
+        yield* approve(env.people, "1")
+        assert.deepStrictEqual(granted(yield* Fiber.join(once)), [undefined])
+        const first = yield* later(env.process.executeBatch([call("2", "w", { path: "a", n: 2 })]))
+        yield* approve(env.people, "2", forScope)
+        assert.deepStrictEqual(granted(yield* Fiber.join(first)), [["a"]])
+        const [next, again] = (yield* env.process.executeBatch([
+          call("3", "w", { path: "a", n: 3 }),
+          call("4", "w", { path: "a", n: 2 })
+        ])).outcomes
+        const [grant] = yield* env.executor.grants
+        assert.deepInclude(next, { _tag: "Succeeded", grant: grant! })
+        assert.deepInclude(again, { _tag: "Succeeded", replayOf: "2" })
+        assert.notProperty(again, "grant")
+        assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(ToolOutcome.ToolOutcome)(next), next)
+      })))
+
   it.effect("goes no further than the rule lets it", () =>
     asking({ w: mut() }, { rules: [consent("w", "call")] }, (env) =>
       Effect.gen(function*() {
@@ -420,6 +444,28 @@ describe("the turn's number of calls", () => {
           assert.deepStrictEqual(tags(yield* Fiber.join(thinking)), ["CallBudgetExhausted"])
         })
     ))
+})
+
+describe("a policy that allows all", () => {
+  const tools = { w: mut(), x: mut() }
+  const permissions = Permissions.layerAllowAll
+
+  it.effect("asks nobody, whatever rules require, nor do its sub-agents", () =>
+    asking(tools, { permissions }, ({ executor, people, process }) =>
+      Effect.gen(function*() {
+        const child = yield* executor.fork({ policy: { default: "allow", deny: ["x"] } })
+        const wave = yield* process.executeBatch(calls(["w", { path: "a" }]))
+        const below = yield* (yield* (yield* child.batch()).process).executeBatch(calls("w", "x"))
+        assert.deepStrictEqual([...tags(wave), ...tags(below)], ["Succeeded", "Succeeded", "PolicyDenied"])
+        assert.deepStrictEqual(yield* people.list, [])
+      })))
+
+  it.effect("silences nobody else's policy by narrowing it", () =>
+    Effect.gen(function*() {
+      const careful = yield* Permissions.make({ default: "allow" })
+      const all = yield* Effect.provide(Permissions.Permissions, permissions)
+      assert.isUndefined(Permissions.both(careful, all).waivesConsent)
+    }))
 })
 
 describe("the turn's clock", () => {

@@ -146,12 +146,27 @@ describe("ContinueLoop and heartbeats", () => {
         assert.isTrue((yield* process.executeBatch(calls(["b", { n: 2, request_heartbeat: true }]))).needsContinuation)
       })))
 
+  it.effect("are not waited for without heartbeats: a model sees the results of every wave", () =>
+    run({ a: () => Effect.succeed(1), done: () => Effect.succeed(1) }, {
+      rules: [{ _tag: "ExitLoop", tool: "done" }]
+    }, ({ batch, process }) =>
+      Effect.gen(function*() {
+        assert.isTrue((yield* process.executeBatch(calls("a"))).needsContinuation)
+        assert.isTrue((yield* process.executeBatch(calls("nothing"))).needsContinuation)
+        assert.isFalse((yield* process.executeBatch([])).needsContinuation)
+        assert.isFalse((yield* process.executeBatch(calls("done", ["a", { n: 1 }]))).needsContinuation)
+        assert.isFalse((yield* process.executeBatch(calls(["a", { n: 2 }]))).needsContinuation)
+        const other = yield* batch.process
+        yield* other.cancel("enough")
+        assert.isFalse((yield* other.executeBatch(calls(["a", { n: 3 }]))).needsContinuation)
+      })))
+
   for (const flag of ["true", 1, null, {}, false]) {
     it.effect(`take the control argument out though it is ${JSON.stringify(flag)}`, () => {
       let seen: unknown
       return run(
         { t: (params) => Effect.sync(() => seen = params) },
-        {},
+        { heartbeats: true },
         ({ process }) =>
           Effect.map(process.executeBatch(calls(["t", { a: 1, request_heartbeat: flag }])), (wave) => {
             assert.deepStrictEqual(seen, { a: 1 })
@@ -165,7 +180,7 @@ describe("ContinueLoop and heartbeats", () => {
     let seen: unknown
     return run(
       { t: (params) => Effect.sync(() => seen = params) },
-      {},
+      { heartbeats: true },
       ({ process }) =>
         Effect.map(process.executeBatch(calls(["t", { a: { request_heartbeat: true } }])), (wave) => {
           assert.deepStrictEqual(seen, { a: { request_heartbeat: true } })

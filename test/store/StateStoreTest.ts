@@ -312,11 +312,16 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       }))
 
     check(
-      "lets a tool rest again when a handler that outlived its outcome ends",
+      "lets a tool rest from the end of a handler that outlived its outcome, and not start before",
       ({ raw, refused, settle, take }) =>
         Effect.gen(function*() {
           const a = yield* take("a", [rest(1_000)], 0)
           yield* settle(a, running, 100)
+          assert.deepStrictEqual(yield* refused([rest(1_000)], 49_000), {
+            _tag: "CoolingDown",
+            running: true,
+            remainingMillis: 1_000
+          })
           yield* settleAnswer(raw.pruneExpired(50_000))
           yield* settleAnswer(raw.release(a, 50_000))
           yield* refused([rest(1_000)], 50_999)

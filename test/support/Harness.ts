@@ -55,6 +55,8 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   /** Who is asked; nobody if left out. */
   readonly approvals?: Approvals.Approvals["Service"]
   readonly checkpoints?: Checkpoints.Checkpoints["Service"]
+  /** Instead of `policy`. */
+  readonly permissions?: Layer.Layer<Permissions.Permissions>
 }
 
 type AnyToolkit = Toolkit.Toolkit<Record<string, Tool.Any>>
@@ -88,7 +90,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
   const { artifacts, pools } = options
   const gates = Layer.mergeAll(
     Rules.layer(options.rules ?? []),
-    Permissions.layer(options.policy ?? { default: "allow" }),
+    options.permissions ?? Permissions.layer(options.policy ?? { default: "allow" }),
     options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
     Layer.isLayer(pools) ? pools as Layer.Layer<Pools.Pools> : Pools.layer(pools as Pools.Options | undefined),
     options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals),
