@@ -161,8 +161,8 @@ export class Calls implements Owner, Host {
       return onPermits()
     }
     if (call.grant === undefined) return this.recheck(call)
-    // it may have been taken back elsewhere
-    const known = this.ledger.grants(this.engine.principal)
+    // it may have been taken back elsewhere; one that has expired since is there as of the time it was given
+    const known = this.ledger.grants(this.engine.principal, call.grant.grantedAt)
     if (!("wait" in known)) return this.recheck(call, known)
     this.detach(Effect.uninterruptible(Effect.map(known.wait, (grants) => this.recheck(call, grants))))
   }

@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as Permissions from "../policy/Permissions.ts"
+import * as Grant from "../store/Grant.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { Batch, ForkOptions, ProcessOptions, Service } from "../ToolExecutor.ts"
 import * as ToolProcess from "../ToolProcess.ts"
@@ -32,10 +33,12 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
         return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
       }
     )
-  const grants = Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    const known = engine.store.grants(engine.principal, now)
-    return Effect.isEffect(known) ? known : Effect.succeed(known)
-  })
+  const grantsAt = (at: number) =>
+    Effect.suspend(() => {
+      const known = engine.store.grants(engine.principal, at)
+      return Effect.isEffect(known) ? known : Effect.succeed(known)
+    })
+  const grants = Effect.flatMap(Clock.currentTimeMillis, grantsAt)
   const requiresHeartbeat = (tool: string): boolean =>
     engine.heartbeats && !engine.rules.current().forTool(tool).continues
   const forkWith = Effect.fnUntraced(function*(
@@ -77,13 +80,15 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
     toolChanges: Stream.map(engine.handlers.changes, () => undefined),
     grants,
     revoke: Effect.fnUntraced(function*({ id, tool }) {
-      const known = (yield* grants).filter((it) => it.id === id || it.tool === tool)
+      const now = yield* Clock.currentTimeMillis
+      // those that have expired, too: calls that they let through may wait for permits
+      const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
         engine.revoked.add(grant.id)
         const revoked = engine.store.revoke(engine.principal, grant.id)
         if (Effect.isEffect(revoked)) yield* revoked
       }
-      return known.length
+      return known.filter((it) => Grant.isOpen(it, now)).length
     }),
     fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
       if (options.policy === undefined) return yield* forkWith(options, undefined)

@@ -82,9 +82,15 @@ export class Ledger {
     }
   }
 
-  /** Gives the standing permissions of a principal: at once, or by an effect; none where the store cannot tell. */
-  grants(principal: string): ReadonlyArray<Grant> | { readonly wait: Effect.Effect<ReadonlyArray<Grant>> } {
-    const answer = ask(() => this.store.grants(principal, this.now()))
+  /**
+   * Gives the standing permissions of a principal that have not expired at a time:
+   * at once, or by an effect; none where the store cannot tell.
+   */
+  grants(
+    principal: string,
+    at = this.now()
+  ): ReadonlyArray<Grant> | { readonly wait: Effect.Effect<ReadonlyArray<Grant>> } {
+    const answer = ask(() => this.store.grants(principal, at))
     if (!Effect.isEffect(answer)) return answer
     return {
       wait: Effect.map(

@@ -259,20 +259,21 @@ const isWhole = (
   outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact" ||
   (batch === process.batch.id && conditionals.length === 0)
 
-/** A standing permission is looked at once more; there is no second question. */
+/**
+ * A standing permission is looked at once more: it may have been taken back. One
+ * that has expired meanwhile holds, for the call was let through before.
+ */
 const withdrawn = (
   engine: Engine,
   { grant, isOwnGrant }: CallState,
-  grants: ReadonlyArray<Grant.Grant> | undefined,
-  now: number
+  grants: ReadonlyArray<Grant.Grant> | undefined
 ): ToolRefusal | undefined => {
   if (grant === undefined) return undefined
   // the store may not have noted yet what was answered just now
   const isKnown = isOwnGrant || grants === undefined || grants.some((it) => it.id === grant.id)
-  if (engine.revoked.has(grant.id) || (!isKnown && Grant.isOpen(grant, now))) {
-    return { _tag: "PermissionDenied", by: "user", reason: "revoked" }
-  }
-  return Grant.isOpen(grant, now) ? undefined : { _tag: "PermissionDenied", by: "user", reason: "it has expired" }
+  return engine.revoked.has(grant.id) || !isKnown
+    ? { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+    : undefined
 }
 
 /**
@@ -293,4 +294,4 @@ export const recheck = (
     denied(Permissions.check(call.agent.permissions, call.gateCall!)) ??
     blocked(process, call) ??
     outOfOrder(engine, process, call) ??
-    denied(withdrawn(engine, call, grants, now))
+    denied(withdrawn(engine, call, grants))

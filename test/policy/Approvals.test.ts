@@ -5,7 +5,14 @@ import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { Approvals, Permissions, ToolAnnotations, ToolOutcome, type ToolRule } from "../../src/index.ts"
+import {
+  Approvals,
+  Permissions,
+  type StateStore,
+  ToolAnnotations,
+  ToolOutcome,
+  type ToolRule
+} from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import type { WaveResult } from "../../src/ToolOutcome.ts"
 import { call, calls, type Env, open, type Options, run, tags, type ToolSpec, value } from "../support/Harness.ts"
@@ -252,28 +259,48 @@ describe("a remembered answer", () => {
         assert.deepStrictEqual(yield* ask(env, { path: "a", n: 2 }, forScope), [true, "Succeeded"])
       })))
 
-  it.effect("holds for its time, to the millisecond, also between dispatch and start", () =>
-    asking(
-      { w: mut(), hold: mut(({ millis }) => Effect.sleep(Number(millis))) },
-      { pools: { concurrent: 1 } },
-      (env) =>
-        Effect.gen(function*() {
-          yield* ask(env, { n: 1 }, { _tag: "ApproveForDuration", duration: "1 second" })
-          yield* Effect.sleep(999)
-          assert.deepStrictEqual(yield* ask(env, { n: 2 }), [false, "Succeeded"])
-          yield* Effect.sleep(1)
-          assert.deepStrictEqual(yield* ask(env, { n: 3 }, { _tag: "ApproveForDuration", duration: "1 second" }), [
-            true,
-            "Succeeded"
-          ])
-          const other = yield* env.batch.process
-          yield* later(other.executeBatch([call("h", "hold", { millis: 2_000 })]))
-          const wave = yield* env.process.executeBatch([call("4", "w", { n: 4 })])
-          assert.deepInclude(wave.outcomes[0], {
-            reason: { _tag: "PermissionDenied", by: "user", reason: "it has expired" }
+  it.effect("holds for its time, to the millisecond", () =>
+    asking({ w: mut() }, {}, (env) =>
+      Effect.gen(function*() {
+        yield* ask(env, { n: 1 }, { _tag: "ApproveForDuration", duration: "1 second" })
+        yield* Effect.sleep(999)
+        assert.deepStrictEqual(yield* ask(env, { n: 2 }), [false, "Succeeded"])
+        yield* Effect.sleep(1)
+        assert.deepStrictEqual(yield* ask(env, { n: 3 }, { _tag: "ApproveOnce" }), [true, "Succeeded"])
+      })))
+
+  describe("that expires while a call which it let through waits for its permits", () => {
+    const waiting = (
+      program: (env: Env & { readonly people: People }) => Effect.Effect<void, StateStore.StateStoreError>
+    ) =>
+      asking(
+        { w: mut(), hold: mut(({ millis }) => Effect.sleep(Number(millis))) },
+        { pools: { concurrent: 1 } },
+        (env) =>
+          Effect.gen(function*() {
+            yield* ask(env, { path: "a", n: 1 }, { _tag: "ApproveForDuration", duration: "1 second" })
+            yield* later((yield* env.batch.process).executeBatch([call("h", "hold", { millis: 3_000 })]))
+            const wave = yield* later(env.process.executeBatch([call("2", "w", { path: "a", n: 2 })]))
+            yield* Effect.sleep(2_000)
+            yield* program(env)
+            assert.deepStrictEqual(yield* pending(env.people), [])
+            return (yield* Fiber.join(wave)).outcomes[0]
           })
-        })
-    ))
+      )
+
+    it.effect("holds for that call, and for no other", () =>
+      Effect.map(
+        waiting((env) => Effect.map(env.executor.grants, (grants) => assert.deepStrictEqual(grants, []))),
+        (outcome) => assert.strictEqual(outcome?._tag, "Succeeded")
+      ))
+
+    it.effect("can still be taken back", () =>
+      Effect.map(
+        waiting((env) => Effect.map(env.executor.revoke({ tool: "w" }), (open) => assert.strictEqual(open, 0))),
+        (outcome) =>
+          assert.deepInclude(outcome, { reason: { _tag: "PermissionDenied", by: "user", reason: "revoked" } })
+      ))
+  })
 
   it.effect("is listed, and a revoke is seen by calls that wait, without a second question", () =>
     asking(
