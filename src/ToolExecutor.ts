@@ -35,7 +35,6 @@ import type * as Forks from "./execution/Forks.ts"
 import * as Limits from "./execution/Limits.ts"
 import { type Orphan, Orphans } from "./execution/Orphans.ts"
 import * as Periodic from "./execution/Periodic.ts"
-import * as Revisions from "./execution/Revisions.ts"
 import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
@@ -251,7 +250,6 @@ export const make: Effect.Effect<
     return yield* ToolProcess.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)
   yield* Periodic.start(engine.rules.current().periodic, fire)
-  yield* Effect.forkScoped(Revisions.watch(engine.handlers, executor.revoke), { startImmediately: true })
   return executor
 })
 

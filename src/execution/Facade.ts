@@ -15,6 +15,7 @@ import * as ToolProcess from "../ToolProcess.ts"
 import * as Batches from "./Batches.ts"
 import type { Engine } from "./Engine.ts"
 import * as Forks from "./Forks.ts"
+import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
 
 /**
@@ -78,7 +79,8 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
       ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
     ),
     toolChanges: Stream.map(engine.handlers.changes, () => undefined),
-    grants,
+    // a tool that has become another has lost its permissions already
+    grants: Effect.map(grants, (all) => all.filter((it) => Revisions.holds(engine.handlers, it))),
     revoke: Effect.fnUntraced(function*({ id, tool }) {
       const now = yield* Clock.currentTimeMillis
       // those that have expired, too: calls that they let through may wait for permits

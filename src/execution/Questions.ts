@@ -16,6 +16,7 @@ import * as ConfirmedWrites from "./ConfirmedWrites.ts"
 import { turn } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Ledger } from "./Ledger.ts"
+import * as Revisions from "./Revisions.ts"
 import * as Stages from "./Stages.ts"
 import type { Waits } from "./Waits.ts"
 
@@ -255,6 +256,7 @@ export class Questions {
         isRunning,
         principal,
         process,
+        revision: Revisions.of(call.tool!),
         targets: targets ?? [],
         tool
       },

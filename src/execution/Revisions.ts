@@ -1,43 +1,46 @@
 /**
- * Takes permissions back when the tool they are for becomes another one: people
- * allowed what was described to them then.
+ * What a tool says it is. People allow what was described to them: a standing
+ * permission is of one revision of its tool and holds for no other, so that none
+ * has to be taken back in time when a tool becomes another one.
  *
  * @since 0.1.0
  */
-import * as Effect from "effect/Effect"
-import * as Stream from "effect/Stream"
+import { memoize } from "effect/Function"
+import { hashOf } from "../FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
-import type { RegisteredTool, Registry, ToolHandlers } from "../ToolHandlers.ts"
+import type { Grant } from "../store/Grant.ts"
+import type { RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 
 /**
- * Watches the tools, and revokes the standing permissions of those that have come
- * to describe themselves in other words or to take other arguments.
+ * Gives one text for tools that describe themselves in the same words and take
+ * the same arguments.
  *
- * @category watching
+ * @category getters
  * @since 0.1.0
  */
-export const watch = (
-  handlers: ToolHandlers["Service"],
-  revoke: (which: { readonly tool: string }) => Effect.Effect<unknown, unknown>
-): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    // what a tool was when it was there last: one that went and came back is to be the same
-    const known = new Map(handlers.current())
-    return Stream.runForEach(handlers.changes, (registry) =>
-      Effect.forEach(changed(known, registry), (tool) => Effect.ignore(revoke({ tool })), { discard: true }))
-  })
+export const of: (tool: RegisteredTool) => string = memoize(({ description, jsonSchema }: RegisteredTool) =>
+  hashOf(canonicalJson([description, jsonSchema]))
+)
 
-// Utilities
-
-/** Gives the tools that are others than they were, and notes what they are now. */
-const changed = (known: Map<string, RegisteredTool>, registry: Registry): ReadonlyArray<string> => {
-  const names: Array<string> = []
-  for (const [name, tool] of registry) {
-    const before = known.get(name)
-    known.set(name, tool)
-    if (before !== undefined && before !== tool && described(before) !== described(tool)) names.push(name)
-  }
-  return names
+/**
+ * Tells whether a tool is still what it was, at this moment; one that is not there
+ * any more is.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isCurrent = (handlers: ToolHandlers["Service"], tool: RegisteredTool): boolean => {
+  const now = handlers.current().get(tool.name)
+  return now === undefined || now === tool || of(now) === of(tool)
 }
 
-const described = ({ description, jsonSchema }: RegisteredTool): string => canonicalJson([description, jsonSchema])
+/**
+ * Tells whether a standing permission is for its tool as it is at this moment.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const holds = (handlers: ToolHandlers["Service"], { revision, tool }: Grant): boolean => {
+  const now = handlers.current().get(tool)
+  return now === undefined || of(now) === revision
+}

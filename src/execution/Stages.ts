@@ -23,6 +23,7 @@ import { denied, invalid, turn, unreadable } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
 import { isKeys, lookUp } from "./LookUp.ts"
+import * as Revisions from "./Revisions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 
 /**
@@ -196,8 +197,9 @@ export const grantFor = (
   now: number
 ): Grant.Grant | undefined => {
   const { agentPath, tool: { name: tool } } = call.gateCall!
-  if (remember === "call") return undefined
-  return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, { agentPath, tool, targets }, now))
+  if (remember === "call" || grants.length === 0 || !Revisions.isCurrent(engine.handlers, call.tool!)) return undefined
+  const about = { agentPath, tool, revision: Revisions.of(call.tool!), targets }
+  return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, about, now))
 }
 
 /** Whether a person would have to be asked now; where the store cannot tell at once, yes. */
@@ -265,9 +267,12 @@ const isWhole = (
  */
 const withdrawn = (
   engine: Engine,
-  { grant, isOwnGrant }: CallState,
+  { approved, grant, isOwnGrant, tool }: CallState,
   grants: ReadonlyArray<Grant.Grant> | undefined
 ): ToolRefusal | undefined => {
+  if ((approved || grant !== undefined) && !Revisions.isCurrent(engine.handlers, tool!)) {
+    return { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
+  }
   if (grant === undefined) return undefined
   // the store may not have noted yet what was answered just now
   const isKnown = isOwnGrant || grants === undefined || grants.some((it) => it.id === grant.id)

@@ -41,6 +41,8 @@ export interface ApprovalRequest {
   readonly process: string
   readonly callId: string
   readonly tool: string
+  /** What the tool says it is: an answer is remembered for no other of that name. */
+  readonly revision?: string | undefined
   /** The tool's concurrency class. */
   readonly class: string
   /** The arguments that the tool will be called with. */
@@ -415,13 +417,13 @@ const grantOf = (
   now: number,
   id: string
 ): Grant.Grant | undefined | "NoDuration" => {
-  const { principal, remember, targets, tool } = request
+  const { principal, remember, revision, targets, tool } = request
   // an edit holds for its call alone
   const isKept = remember !== "call" && answer.params === undefined
   if (answer._tag === "ApproveOnce") return undefined
   const isWhole = targets.length === 0 || (answer.scope === "tool" && remember === "tool")
   const agentPath = answer.agents === "all" ? [] : request.agentPath
-  const base = { id, principal, tool, agentPath, grantedAt: now, answer: answer._tag } as const
+  const base = { id, principal, tool, revision, agentPath, grantedAt: now, answer: answer._tag } as const
   const about = isWhole ? base : { ...base, targets: targets.map((it) => it.text) }
   if (answer._tag === "ApproveForScope") return isKept ? about : undefined
   const duration = Duration.fromInput(answer.duration as Duration.Input)

@@ -16,6 +16,8 @@ export const Grant = Schema.Struct({
   id: Schema.String,
   principal: Schema.String,
   tool: Schema.String,
+  /** What the tool said it was when it was allowed: it holds for no other of that name. */
+  revision: Schema.optional(Schema.String),
   /** It holds for the agent of this path and its sub-agents; empty: for all. */
   agentPath: Schema.Array(Schema.String),
   /** The targets it is about, to the letter; absent: every call of the tool. */
@@ -47,12 +49,13 @@ export const covers = (
   self: Grant,
   call: {
     readonly tool: string
+    readonly revision?: string | undefined
     readonly agentPath: ReadonlyArray<string>
     readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: string | undefined }> | undefined
   },
   now: number
 ): boolean => {
-  if (self.tool !== call.tool || !isOpen(self, now)) return false
+  if (self.tool !== call.tool || self.revision !== call.revision || !isOpen(self, now)) return false
   if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
   const { targets } = self
   // what guards other things is only covered by its name

@@ -20,36 +20,46 @@ const registryOf = (
   return Effect.provide(ToolHandlers.makeRegistry([kit]), kit.toLayer(handlers as never))
 }
 
-/** Allows two tools until further notice, then replaces the tools; gives those that are still allowed. */
+/** Two tools that somebody allows until further notice whenever they are asked. */
+const open = Effect.fnUntraced(function*(onAsked: (tool: string) => Effect.Effect<void> = () => Effect.void) {
+  const asked: Array<string> = []
+  const handlers = ToolHandlers.fromRegistry(
+    yield* registryOf({ send: { description: "Sends a note" }, pay: { description: "Pays" } })
+  )
+  const context = yield* Layer.build(
+    ToolExecutor.layer.pipe(
+      Layer.provide(LocalExecutor.layerGates({ policy: { ask: ["*"] }, dedupe: false })),
+      Layer.provide(Layer.succeed(ToolHandlers.ToolHandlers, handlers)),
+      Layer.provideMerge(Approvals.layer())
+    )
+  )
+  const approvals = Context.get(context, Approvals.Approvals)
+  yield* approvals.changes.pipe(
+    Stream.runForEach((change) =>
+      change._tag === "Asked"
+        ? Effect.ignore(Effect.suspend(() => {
+          asked.push(change.request.tool)
+          return Effect.andThen(
+            onAsked(change.request.tool),
+            approvals.answer(change.request.id, { _tag: "ApproveForScope" })
+          )
+        }))
+        : Effect.void
+    ),
+    Effect.forkScoped({ startImmediately: true })
+  )
+  const executor = Context.get(context, ToolExecutor.ToolExecutor)
+  const process = yield* (yield* executor.batch()).process
+  const wave = yield* process.executeBatch([ToolCall.make("1", "send", {}), ToolCall.make("2", "pay", {})])
+  assert.deepStrictEqual(wave.outcomes.map((it) => it._tag), ["Succeeded", "Succeeded"])
+  return { executor, handlers, process, asked }
+})
+
+/** Replaces the tools; gives those that are still allowed. */
 const allowedAfter = (...replacements: ReadonlyArray<Parameters<typeof registryOf>[0]>) =>
   VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-    const handlers = ToolHandlers.fromRegistry(
-      yield* registryOf({ send: { description: "Sends a note" }, pay: { description: "Pays" } })
-    )
-    const context = yield* Layer.build(
-      ToolExecutor.layer.pipe(
-        Layer.provide(LocalExecutor.layerGates({ policy: { ask: ["*"] }, dedupe: false })),
-        Layer.provide(Layer.succeed(ToolHandlers.ToolHandlers, handlers)),
-        Layer.provideMerge(Approvals.layer())
-      )
-    )
-    const approvals = Context.get(context, Approvals.Approvals)
-    yield* approvals.changes.pipe(
-      Stream.runForEach((change) =>
-        change._tag === "Asked"
-          ? Effect.ignore(approvals.answer(change.request.id, { _tag: "ApproveForScope" }))
-          : Effect.void
-      ),
-      Effect.forkScoped({ startImmediately: true })
-    )
-    const executor = Context.get(context, ToolExecutor.ToolExecutor)
-    const process = yield* (yield* executor.batch()).process
-    const wave = yield* process.executeBatch([ToolCall.make("1", "send", {}), ToolCall.make("2", "pay", {})])
-    assert.deepStrictEqual(wave.outcomes.map((it) => it._tag), ["Succeeded", "Succeeded"])
-    for (const replacement of replacements) {
-      yield* handlers.replace(yield* registryOf(replacement))
-      yield* Effect.sleep(1)
-    }
+    const { executor, handlers } = yield* open()
+    for (const replacement of replacements) yield* handlers.replace(yield* registryOf(replacement))
     return (yield* executor.grants).map((it) => it.tool).toSorted()
   })))
 
@@ -80,4 +90,29 @@ describe("a tool that becomes another", () => {
         ["pay", "send"]
       )
     }))
+
+  it.effect("has lost it before the next call, however soon that comes", () =>
+    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+      const { asked, handlers, process } = yield* open()
+      for (let turn = 0; turn < 8; turn++) {
+        yield* handlers.replace(yield* registryOf({ send: { description: `Sends ${turn}` }, pay }))
+        yield* process.executeBatch([ToolCall.make(`s${turn}`, "send", {}), ToolCall.make(`p${turn}`, "pay", {})])
+      }
+      assert.deepStrictEqual(asked, ["send", "pay", ...Array.from({ length: 8 }, () => "send")])
+    }))))
+
+  it.effect("is not run by an answer to what it was while somebody thought", () =>
+    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+      let becomes: Effect.Effect<void> = Effect.void
+      const { executor, handlers, process } = yield* open(() => becomes)
+      yield* executor.revoke({ tool: "send" })
+      const other = yield* registryOf({ send: { description: "Sends everything" }, pay })
+      becomes = handlers.replace(other)
+      const outcome = yield* process.execute(ToolCall.make("3", "send", {}))
+      assert.deepInclude(outcome, {
+        _tag: "Denied",
+        reason: { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
+      })
+      assert.deepStrictEqual((yield* executor.grants).map((it) => it.tool), ["pay"])
+    }))))
 })
