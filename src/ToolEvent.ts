@@ -2,25 +2,49 @@
  * Everything that happens to the calls of a wave, as one closed union.
  *
  * In order per call, interleaved across calls, as it happens; exactly one
- * `ToolCallComplete` per call and one `ToolsEnd`, last. `sseName` and `toWire`
- * give the names and shapes on the wire.
+ * `ToolCallComplete` per call and one `ToolsEnd`, last. Events of sub-agents
+ * come among those of the call that they work for, but for their `ToolsEnd`.
+ *
+ * These are the host's own: outcomes hold what went wrong inside of a tool. What
+ * leaves the process is `Wire`, which `toWire` gives.
  *
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { ToolMessage, ToolOutcome } from "./ToolOutcome.ts"
+import { Grant } from "./store/Grant.ts"
+import { Output, ToolMessage, ToolOutcome } from "./ToolOutcome.ts"
+import { ToolRefusal } from "./ToolRefusal.ts"
+import * as PlainJson from "./wire/PlainJson.ts"
+import * as Shown from "./wire/Shown.ts"
 
-const call = {
-  callId: Schema.String,
-  tool: Schema.String,
-  /** Place of the call in its wave, from 0; tells calls of one id apart. */
-  index: Schema.Finite,
+const wave = {
+  /** Names of the sub-agents from the root down to the one whose call it is; empty: the root. */
+  agentPath: Schema.Array(Schema.String),
+  batch: Schema.String,
+  process: Schema.String,
+  /** Place of the wave in its process, from 1. */
+  wave: Schema.Finite,
+  /**
+   * Place of the event among those of its wave, from 1. A reader that misses one
+   * had no room for it. Waves of sub-agents have places of their own.
+   */
+  sequence: Schema.Finite,
   /** Epoch milliseconds. */
   at: Schema.Finite
 }
 
+const call = {
+  ...wave,
+  callId: Schema.String,
+  tool: Schema.String,
+  /** Place of the call in its wave, from 0; tells calls of one id apart. */
+  index: Schema.Finite
+}
+
+const levels = ["debug", "info", "warn", "error"] as const
+
 /**
- * Schema of an event.
+ * Schema of an event, as the host has it.
  *
  * @category schemas
  * @since 0.1.0
@@ -51,7 +75,7 @@ export const ToolEvent = Schema.Union([
   /** The tool writes a log line. */
   Schema.TaggedStruct("ToolLog", {
     ...call,
-    level: Schema.Literals(["debug", "info", "warn", "error"]),
+    level: Schema.Literals(levels),
     message: Schema.String,
     data: Schema.optionalKey(Schema.Unknown)
   }),
@@ -65,7 +89,7 @@ export const ToolEvent = Schema.Union([
   Schema.TaggedStruct("ToolCallComplete", { ...call, outcome: ToolOutcome, dropped: Schema.Finite }),
   /** The wave is over. Always the last event. */
   Schema.TaggedStruct("ToolsEnd", {
-    at: Schema.Finite,
+    ...wave,
     toolMessages: Schema.Array(ToolMessage),
     executionResults: Schema.Array(ToolOutcome)
   })
@@ -130,17 +154,123 @@ export const isCustomType = (type: string): boolean => /^[a-z0-9_]{1,64}$/.test(
 export const sseName = (event: ToolEvent): string =>
   event._tag === "ToolCustom" ? `tool_${event.type}` : names[event._tag]
 
-const snake = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+type Rule = { readonly _tag: string; readonly tool?: string }
+
+/** The rule's other fields are the host's, such as arguments that it fills in. */
+const rule: Shown.Shown = {
+  schema: Schema.Struct({ _tag: Schema.String, tool: Schema.optionalKey(Schema.String) }),
+  from: (value) => {
+    const { _tag, tool } = value as Rule
+    return tool === undefined ? { _tag } : { _tag, tool }
+  }
+}
+
+/** The failure that a tool declares; what a defect or a wrong output says is for the host's log. */
+const error: Shown.Shown = {
+  schema: Schema.Json,
+  from: (value, of) =>
+    (of as { readonly origin?: string }).origin === "handler" ? PlainJson.withoutCauses(PlainJson.shown(value)) : null
+}
+
+const reason = Shown.union(ToolRefusal, { rule })
+
+const output = Shown.union(Output, { value: Shown.json, modelText: undefined })
+
+const grant = Shown.union({ members: [Grant] })
+
+const level: Shown.Shown = {
+  schema: Schema.Literals(levels),
+  from: (value) => levels.find((it) => it === value) ?? "info"
+}
+
+const shown = Shown.union(ToolEvent, {
+  "ToolCallStart.limitMillis": Shown.number,
+  data: Shown.json,
+  executionResults: Shown.list(
+    Shown.union(ToolOutcome, {
+      "Denied.reason": reason,
+      error: undefined,
+      grant,
+      modelText: undefined,
+      output: undefined
+    })
+  ),
+  level,
+  message: Shown.text,
+  options: Shown.json,
+  outcome: Shown.union(ToolOutcome, { "Denied.reason": reason, error, grant, output }),
+  params: Shown.json,
+  progress: Shown.number,
+  status: Shown.text,
+  toolMessages: Shown.list(Shown.union({ members: [ToolMessage] })),
+  total: Shown.number,
+  value: Shown.json
+})
+
+type Each<A, Otherwise> = A extends unknown ? Shown.Renamed<A, Otherwise> : never
+
+type Refused = {
+  readonly reason: Each<ToolRefusal, { readonly rule: Rule }>
+}
+
+type Granted = { readonly grant: Shown.Renamed<Grant> }
+
+type Brief<O> = O extends { readonly _tag: "Denied" } ? Shown.Renamed<O, Refused>
+  : Shown.Renamed<Omit<O, "error" | "modelText" | "output">, Granted>
+
+type Whole<O> = O extends { readonly _tag: "Denied" } ? Shown.Renamed<O, Refused> : Shown.Renamed<
+  O,
+  Granted & {
+    readonly error: Schema.Json
+    readonly output: Without<Output>
+  }
+>
+
+type Without<O> = O extends unknown ? Shown.Renamed<Omit<O, "modelText">, { readonly value: Schema.Json }> : never
 
 /**
- * Gives the event as a JSON value with the field names of the wire:
- * `call_id`, `tool_messages`, `execution_results`. Values that tools or models
- * made keep their own keys.
+ * An event as clients see it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Wire = Each<ToolEvent, {
+  readonly data: Schema.Json
+  readonly executionResults: ReadonlyArray<Brief<ToolOutcome>>
+  readonly limitMillis: number | null
+  readonly options: Schema.Json
+  readonly outcome: Whole<ToolOutcome>
+  readonly params: Schema.Json
+  readonly progress: number | null
+  readonly toolMessages: ReadonlyArray<Shown.Renamed<ToolMessage>>
+  readonly total: number | null
+  readonly value: Schema.Json
+}>
+
+/**
+ * Schema of an event as clients see it: plain JSON, for server-sent events, HTTP
+ * and pages.
+ *
+ * **Details**
+ *
+ * Every field is in snake case: `call_id`, `agent_path`. What models and tools
+ * made (`params`, `value`, `options`, `data`, `error`, and `value` of an output)
+ * keeps its own keys. An output stands once, in its `ToolCallComplete`; the texts
+ * that the model gets are the `tool_messages` of `ToolsEnd`, whose
+ * `execution_results` have neither. Of what failed inside of a tool there is
+ * nothing: `error` is the failure that the tool declares, without causes and
+ * stacks, and null for defects, which the host finds in its log.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Wire = shown.schema as Schema.Top as Schema.Codec<Wire>
+
+/**
+ * Gives the event as clients see it. It never throws, whatever a tool reported:
+ * see `wire/PlainJson` for what becomes of values that JSON does not have.
  *
  * @category wire
  * @since 0.1.0
  */
-export const toWire = (event: ToolEvent): Record<string, unknown> =>
-  Object.fromEntries(
-    Object.entries(event).flatMap(([key, value]) => key === "_tag" ? [] : [[snake(key), value]])
-  )
+export const toWire = (event: ToolEvent): Wire => shown.from(event) as Wire

@@ -90,13 +90,16 @@ describe("ToolRefusal", () => {
 })
 
 describe("ToolEvent", () => {
+  const wave = { agentPath: [], batch: "b", process: "p", wave: 1, sequence: 1 }
   const end: ToolEvent.ToolEvent = {
+    ...wave,
     _tag: "ToolsEnd",
     at: 0,
     toolMessages: outcomes.map(ToolOutcome.toMessage),
     executionResults: outcomes
   }
   const custom = (type: string): ToolEvent.ToolEvent => ({
+    ...wave,
     _tag: "ToolCustom",
     callId: "1",
     tool: "t",
@@ -108,7 +111,17 @@ describe("ToolEvent", () => {
 
   it("has the names and fields of the wire", () => {
     assert.strictEqual(ToolEvent.sseName(end), "tools_end")
-    assert.sameMembers(Object.keys(ToolEvent.toWire(end)), ["at", "tool_messages", "execution_results"])
+    assert.sameMembers(Object.keys(ToolEvent.toWire(end)), [
+      "_tag",
+      "agent_path",
+      "batch",
+      "process",
+      "wave",
+      "sequence",
+      "at",
+      "tool_messages",
+      "execution_results"
+    ])
     assert.strictEqual(ToolEvent.sseName(custom("diff")), "tool_diff")
     assert.deepInclude(ToolEvent.toWire(custom("diff")), { call_id: "1", data: { someKey: 1 } })
   })

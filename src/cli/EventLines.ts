@@ -38,7 +38,7 @@ export const none: Writer = () => ""
  * @since 0.1.0
  */
 export const ndjson: Writer = (event) =>
-  `${escapeJson(JSON.stringify({ event: ToolEvent.sseName(event), ...wireOf(event) }))}\n`
+  `${escapeJson(JSON.stringify({ event: ToolEvent.sseName(event), ...ToolEvent.toWire(event) }))}\n`
 
 /**
  * Writes server-sent events.
@@ -51,7 +51,7 @@ export const sse: Writer = (event) =>
     _tag: "Event",
     event: ToolEvent.sseName(event),
     id: undefined,
-    data: escapeJson(JSON.stringify(wireOf(event)))
+    data: escapeJson(JSON.stringify(ToolEvent.toWire(event)))
   })
 
 /**
@@ -69,26 +69,29 @@ export const sse: Writer = (event) =>
 export const pretty = (options: { readonly color: boolean }): Writer => {
   const paint = (color: keyof typeof colors, text: string) =>
     options.color ? `\u001b[${colors[color]}m${text}\u001b[0m` : text
-  const params = new Map<number, unknown>()
-  const shownAt = new Map<number, number>()
-  const report = (event: { readonly index: number; readonly tool: string; readonly at: number }, text: string) => {
-    if (event.at - (shownAt.get(event.index) ?? -Infinity) < progressMillis) return ""
-    shownAt.set(event.index, event.at)
-    return `${paint("dim", `… ${nameOf(event.tool)}  ${clip(text.trimEnd(), textColumns)}`)}\n`
+  const params = new Map<string, unknown>()
+  const shownAt = new Map<string, number>()
+  const report = (event: OfCall, text: string) => {
+    const key = keyOf(event)
+    if (event.at - (shownAt.get(key) ?? -Infinity) < progressMillis) return ""
+    shownAt.set(key, event.at)
+    return `${paint("dim", `… ${nameOf(event)}  ${clip(text.trimEnd(), textColumns)}`)}\n`
   }
   const complete = (event: Extract<ToolEvent.ToolEvent, { readonly _tag: "ToolCallComplete" }>) => {
-    const { at, dropped, index, outcome, tool } = event
+    const { at, dropped, outcome } = event
+    const key = keyOf(event)
     const [color, mark] = outcome._tag === "Succeeded"
       ? ["green", "✓"] as const
       : outcome._tag === "Failed"
       ? ["red", "✗"] as const
       : ["yellow", "✗"] as const
     const result = Timeline.summary(outcome) + (outcome._tag === "Failed" ? `, ${ToolOutcome.text(outcome)}` : "")
-    const args = clip(jsonOf(params.get(index)), argumentColumns)
+    const args = clip(jsonOf(params.get(key)), argumentColumns)
     const time = timeOf(outcome.duration ?? at - outcome.queuedAt)
     const lost = dropped > 0 ? `  (${dropped} reports not shown)` : ""
-    params.delete(index)
-    return `${paint(color, mark)} ${nameOf(tool)}  ${paint("dim", args)}  ${time}  ${
+    params.delete(key)
+    shownAt.delete(key)
+    return `${paint(color, mark)} ${nameOf(event)}  ${paint("dim", args)}  ${time}  ${
       paint(color, clip(result, textColumns))
     }${lost}\n`
   }
@@ -100,14 +103,14 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
   return (event) => {
     switch (event._tag) {
       case "ToolCallQueued":
-        params.set(event.index, event.params)
+        params.set(keyOf(event), event.params)
         return ""
       case "ToolProgress":
         return report(event, progressOf(event))
       case "ToolStatus":
         return report(event, event.status)
       case "ToolLog":
-        return `${paint("dim", `… ${nameOf(event.tool)}  ${event.level}: ${clip(event.message, textColumns)}`)}\n`
+        return `${paint("dim", `… ${nameOf(event)}  ${event.level}: ${clip(event.message, textColumns)}`)}\n`
       case "ToolCallComplete":
         return complete(event)
       case "ToolsEnd":
@@ -150,10 +153,14 @@ const nameColumns = 40
 const argumentColumns = 60
 const textColumns = 120
 
-const nameOf = (tool: string): string => clip(tool, nameColumns)
+type OfCall = Exclude<ToolEvent.ToolEvent, { readonly _tag: "ToolsEnd" }>
 
-const wireOf = (event: ToolEvent.ToolEvent): Record<string, unknown> =>
-  PlainJson.from(ToolEvent.toWire(event)) as Record<string, unknown>
+/** A sub-agent's calls have places of their own. */
+const keyOf = ({ index, process, wave }: OfCall): string => `${process} ${wave} ${index}`
+
+/** The tool, behind the sub-agents that call it. */
+const nameOf = ({ agentPath, tool }: OfCall): string =>
+  [...agentPath, tool].map((name) => clip(name, nameColumns)).join(" > ")
 
 const jsonOf = (params: unknown): string => JSON.stringify(PlainJson.from(params))
 

@@ -20,21 +20,6 @@ import * as Forks from "./Forks.ts"
 import { isTargets, lookUp, patience } from "./LookUp.ts"
 
 /**
- * The names of the tools that an agent sees, found out once and only if asked for:
- * a wave may have thousands of calls of what is not there.
- *
- * @category getters
- * @since 0.1.0
- */
-export const namesSeen = (registry: Registry, agent: CallState["agent"]): () => ReadonlyArray<string> => {
-  let names: ReadonlyArray<string> | undefined
-  return () =>
-    names ??= Array.from(registry.values())
-      .filter((it) => Permissions.sees(agent.permissions, it))
-      .map((it) => it.name)
-}
-
-/**
  * Arrival: gates 1 to 5. Decides the call (`decided`) or fills in its tool and
  * parameters, at once or, where a schema waits for something, by the effect it gives.
  *
@@ -45,7 +30,6 @@ export const arrive = (
   engine: Engine,
   process: ProcessState,
   registry: Registry,
-  available: () => ReadonlyArray<string>,
   call: CallState,
   now: number
 ): Effect.Effect<void> | undefined => {
@@ -55,7 +39,10 @@ export const arrive = (
   if (call.decided !== undefined) return undefined
   const tool = registry.get(call.call.name)
   if (tool === undefined) {
-    call.decided = denied({ _tag: "ToolNotFound", available: available() })
+    const available = Array.from(registry.values()).filter((it) => Permissions.sees(call.agent.permissions, it)).map((
+      it
+    ) => it.name)
+    call.decided = denied({ _tag: "ToolNotFound", available })
     return undefined
   }
   if (call.call.malformed !== undefined) {

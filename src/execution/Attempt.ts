@@ -92,6 +92,7 @@ export interface Host {
  * @since 0.1.0
  */
 export interface AttemptedCall {
+  readonly call: { readonly id: string }
   readonly tool: RegisteredTool | undefined
   readonly heartbeat: boolean
   readonly rules: { readonly continues: boolean } | undefined
@@ -341,10 +342,12 @@ export class Attempt {
   private failure(cause: Cause.Cause<unknown>): End {
     const { hasContinueRule, requestsContinuation, tool } = this
     const error = Cause.findErrorOption(cause)
+    const isExpected = Option.isSome(error) && !this.returned
+    this.log(isExpected ? "Debug" : "Warn", cause)
     if (Option.isNone(error)) {
       return {
         _tag: "Failed",
-        // what a defect says goes to the record, not to the model
+        // what a defect says goes to the log and the host's own record, not to models and clients
         error: Cause.pretty(cause),
         origin: "defect",
         retryable: true,
@@ -356,12 +359,13 @@ export class Attempt {
     if (this.returned) return this.resultFailure(String(error.value))
     const encoded = this.now(tool.encodeFailure(error.value))
     const value = PlainJson.from(encoded === undefined ? this.text(error.value) : encoded)
+    const told = this.text(PlainJson.withoutCauses(value))
     return {
       _tag: "Failed",
       error: value,
       origin: "handler",
       retryable: this.isRetryable(error.value),
-      modelText: cut(`"${tool.name}" failed: ${this.text(value)}`, this.host.outputLimit(), " [cut]"),
+      modelText: cut(`"${tool.name}" failed: ${told}`, this.host.outputLimit(), " [cut]"),
       requestsContinuation,
       hasContinueRule
     }
@@ -378,6 +382,13 @@ export class Attempt {
       requestsContinuation,
       hasContinueRule
     }
+  }
+
+  /** What clients and models are not told. */
+  private log(level: "Debug" | "Warn", cause: Cause.Cause<unknown>): void {
+    const { call: { call: { id } }, context, tool } = this
+    const line = Effect.logWithLevel(level)(`"${tool.name}" failed`, cause)
+    Effect.runForkWith(context)(Effect.annotateLogs(line, { "tool.name": tool.name, "tool.call_id": id }))
   }
 
   private get requestsContinuation(): boolean {

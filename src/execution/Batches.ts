@@ -113,6 +113,7 @@ export class Batches {
         fires,
         blocked: new Map(),
         waves: new Set(),
+        lastWave: 0,
         cancelled: this.over ?? (isClosed(open) ? closedReason : undefined),
         closed: this.over !== undefined || isClosed(open)
       }

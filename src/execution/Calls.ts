@@ -18,7 +18,6 @@ import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
-import type { ToolEvent } from "../ToolEvent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
@@ -36,6 +35,7 @@ import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 import { StopPlace } from "./StopPlace.ts"
 import { type Restore, Waits } from "./Waits.ts"
+import { WaveEvents } from "./WaveEvents.ts"
 
 /**
  * What a caller may say of one wave.
@@ -75,8 +75,6 @@ export interface Watcher {
  */
 export class Calls implements Owner, Host {
   readonly all: ReadonlyArray<CallState>
-  /** The agent that makes them. */
-  readonly agent: CallState["agent"]
   readonly clock: Clock.Clock
   /** What rules remember of the wave. */
   readonly history: WaveHistory
@@ -89,6 +87,7 @@ export class Calls implements Owner, Host {
   private readonly watcher: Watcher
   private readonly context: Context.Context<never>
   readonly ledger: Ledger
+  readonly events: WaveEvents
   private readonly contexts = new Map<RegisteredTool, Context.Context<never>>()
   readonly waits: Waits
   readonly questions: Questions
@@ -118,7 +117,13 @@ export class Calls implements Owner, Host {
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
     const live = caller instanceof LiveContext ? caller : undefined
-    const agent = this.agent = Forks.agentOf(engine, live?.engine)
+    const agent = Forks.agentOf(engine, live?.engine)
+    this.events = new WaveEvents(settings.hub, {
+      agentPath: agent.agentPath,
+      batch: process.batch.id,
+      process: process.id,
+      wave: ++process.lastWave
+    })
     // what a handler does after its call has its outcome comes too late
     const late: End | undefined = live?.call.outcome === undefined
       ? undefined
@@ -130,10 +135,10 @@ export class Calls implements Owner, Host {
     )
     if (late !== undefined) { for (const call of this.all) call.decided = late }
     this.unsettled = this.all.length
-    if (!settings.hub.isObserved) return
+    if (!this.events.isObserved) return
     for (const { call, index } of this.all) {
       const params = call.malformed?.text ?? call.params
-      this.publish({ _tag: "ToolCallQueued", callId: call.id, tool: call.name, index, at: now, params })
+      this.events.publish({ _tag: "ToolCallQueued", callId: call.id, tool: call.name, index, at: now, params })
     }
   }
 
@@ -215,7 +220,7 @@ export class Calls implements Owner, Host {
 
   private run(call: CallState, now: number): void {
     if (call.outcome !== undefined) return
-    const { engine, settings } = this
+    const { engine, events, settings } = this
     const tool = call.tool!
     call.startedAt = now
     const limit = this.process.budget.limit(
@@ -225,12 +230,12 @@ export class Calls implements Owner, Host {
     const attempt = new Attempt(this, call, tool, now, limit)
     call.attempt = attempt
     this.process.budget.execute(1, now)
-    if (settings.hub.isObserved) {
+    if (events.isObserved) {
       const { id: callId } = call.call
       const of = { callId, tool: tool.name, index: call.index, at: now }
-      this.publish({ _tag: "ToolCallStart", ...of, attempt: 1, limitMillis: limit.millis })
+      events.publish({ _tag: "ToolCallStart", ...of, attempt: 1, limitMillis: limit.millis })
     }
-    const context = new LiveContext(call, attempt, engine, this.process, this, settings.hub)
+    const context = new LiveContext(call, attempt, engine, this.process, this)
     attempt.start(call.gateCall!.params, context, Context.add(this.contextOf(tool), ToolContext, context))
   }
 
@@ -343,10 +348,10 @@ export class Calls implements Owner, Host {
   ): void {
     if (fiber !== undefined) this.lingers(call, fiber)
     else if (call.attempt !== undefined) this.written(call)
-    if (this.settings.hub.isObserved) {
+    if (this.events.isObserved) {
       const { callId, index, tool } = outcome
       const { dropped } = call
-      this.publish({ _tag: "ToolCallComplete", callId, tool, index, at: this.now(), outcome, dropped })
+      this.events.publish({ _tag: "ToolCallComplete", callId, tool, index, at: this.now(), outcome, dropped })
     }
     for (const follower of call.followers ?? none) {
       if (follower.outcome !== undefined) continue
@@ -409,10 +414,6 @@ export class Calls implements Owner, Host {
 
   now(): number {
     return this.clock.currentTimeMillisUnsafe()
-  }
-
-  publish(event: ToolEvent): void {
-    this.settings.hub.publish(event)
   }
 
   /** Runs an effect beside the wave. */

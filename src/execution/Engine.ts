@@ -116,6 +116,8 @@ export interface ProcessState {
   readonly blocked: Map<string, string>
   /** Waves under way. */
   readonly waves: Set<Wave>
+  /** How many waves there were. */
+  lastWave: number
   /** Why the process was cancelled; once set it stays. */
   cancelled: string | undefined
   /** The batch is over: when the last wave has ended, so have the events. */

@@ -9,16 +9,17 @@ import * as Effect from "effect/Effect"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { Service } from "../ToolContext.ts"
-import { isCustomType, reservedTypes, type ToolEvent } from "../ToolEvent.ts"
+import { isCustomType, reservedTypes } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import { Writes } from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
-import type { EventHub } from "./EventHub.ts"
+import type * as WaveEvents from "./WaveEvents.ts"
 
-type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, "callId" | "tool" | "index" | "at"> : never
+type Body = WaveEvents.Body extends infer E
+  ? E extends WaveEvents.Body ? Omit<E, "callId" | "tool" | "index" | "at"> : never
   : never
 
 /**
@@ -33,8 +34,7 @@ export class LiveContext implements Service, HandlerContext {
   private readonly attempt: Attempt
   readonly engine: Engine
   readonly process: ProcessState
-  private readonly calls: Calls
-  private readonly hub: EventHub
+  readonly calls: Calls
   private made: Writes | undefined
 
   constructor(
@@ -42,12 +42,10 @@ export class LiveContext implements Service, HandlerContext {
     attempt: Attempt,
     engine: Engine,
     process: ProcessState,
-    calls: Calls,
-    hub: EventHub
+    calls: Calls
   ) {
     this.call = call
     this.attempt = attempt
-    this.hub = hub
     this.engine = engine
     this.process = process
     this.calls = calls
@@ -162,11 +160,11 @@ export class LiveContext implements Service, HandlerContext {
 
   private report(body: Body): Effect.Effect<void> {
     return Effect.sync(() => {
-      const { hub } = this
-      if (!this.isLive() || !this.engine.toolEvents || !hub.isObserved) return
+      const { events } = this.calls
+      if (!this.isLive() || !this.engine.toolEvents || !events.isObserved) return
       const { call, index } = this.call
-      this.call.dropped += hub.report(
-        { ...body, callId: call.id, tool: call.name, index, at: this.calls.now() } as ToolEvent
+      this.call.dropped += events.report(
+        { ...body, callId: call.id, tool: call.name, index, at: this.calls.now() } as WaveEvents.Body
       )
     })
   }

@@ -8,7 +8,6 @@ import type { Preview, Resolution } from "../policy/Approvals.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import type * as Permissions from "../policy/Permissions.ts"
 import type { Grant } from "../store/Grant.ts"
-import type { ToolEvent } from "../ToolEvent.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
@@ -19,6 +18,7 @@ import type { Ledger } from "./Ledger.ts"
 import * as Revisions from "./Revisions.ts"
 import * as Stages from "./Stages.ts"
 import type { Waits } from "./Waits.ts"
+import type { WaveEvents } from "./WaveEvents.ts"
 
 /**
  * Gives the refusal of a question that was answered with no, or not at all.
@@ -54,7 +54,7 @@ export interface Question extends Permissions.Asks {
 export interface Asker {
   readonly all: ReadonlyArray<CallState>
   readonly now: () => number
-  readonly publish: (event: ToolEvent) => void
+  readonly events: WaveEvents
   readonly settle: (call: CallState, end: End) => void
   readonly detach: (effect: Effect.Effect<void>) => void
   /** A question is open: it ends with the turn. */
@@ -273,7 +273,13 @@ export class Questions {
     const of = { callId, tool, index: call.index, at: now }
     this.wave.asked()
     const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
-    this.wave.publish({ _tag: "ToolApprovalRequested", ...of, requestId: request.id, why: question.why, ...diff })
+    this.wave.events.publish({
+      _tag: "ToolApprovalRequested",
+      ...of,
+      requestId: request.id,
+      why: question.why,
+      ...diff
+    })
   }
 
   /** Notes that a person has allowed a call, and what else they have allowed with it. */
@@ -318,7 +324,7 @@ export class Questions {
     const now = this.wave.now()
     this.process.budget.ask(-1, now)
     const of = { callId: call.call.id, tool: call.call.name, index: call.index, at: now }
-    this.wave.publish({ _tag: "ToolApprovalResolved", ...of, requestId, answer })
+    this.wave.events.publish({ _tag: "ToolApprovalResolved", ...of, requestId, answer })
   }
 
   private tell(): void {

@@ -103,10 +103,9 @@ export class Wave implements Watcher {
   // not interruptible but where it waits for others, so that what is reserved is never lost
   private readonly body = Effect.fnUntraced(function*(this: Wave, calls: Calls, restore: Restore) {
     const registry = this.engine.handlers.current()
-    const available = Arrival.namesSeen(registry, calls.agent)
     let now = calls.now()
     for (const call of calls.all) {
-      const waits = Arrival.arrive(this.engine, this.process, registry, available, call, now)
+      const waits = Arrival.arrive(this.engine, this.process, registry, call, now)
       if (waits === undefined) continue
       yield* calls.waits.wait([call], waits)
       now = calls.now()
@@ -191,8 +190,8 @@ export class Wave implements Watcher {
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.all.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)
-    if (this.settings.hub.isObserved) {
-      calls.publish({ _tag: "ToolsEnd", at: calls.now(), toolMessages, executionResults: outcomes })
+    if (calls.events.isObserved) {
+      calls.events.publish({ _tag: "ToolsEnd", at: calls.now(), toolMessages, executionResults: outcomes })
     }
     const asked = calls.all.some(({ heartbeat, outcome }) =>
       (heartbeat && outcome!._tag !== "Cancelled" && outcome!._tag !== "Skipped") ||

@@ -3,12 +3,23 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
+import * as Exit from "effect/Exit"
 import type * as Schema from "effect/Schema"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
 
 /** Levels below this one are cut off, before the stack ends. */
 const deepest = 200
+
+/** Characters after which the rest is cut off: references to the same object multiply. */
+const largest = 400_000_000
+
+/** The same for one field of an event. */
+const largestShown = 10_000_000
+
+/** As many characters as a value counts for, beside those that it has. */
+const valueChars = 20
 
 /**
  * Turns any value into plain JSON.
@@ -18,13 +29,43 @@ const deepest = 200
  * As `JSON.stringify` does it, and where that would throw or lose the value: a
  * `bigint` becomes its digits, an error its name, message and own properties, a
  * map its pairs, a set its members, a loop `"[circular]"`, what lies more than
- * 200 levels deep `"[too deep]"`, what throws when read `"[unreadable]"`, and
- * lone surrogates U+FFFD.
+ * 200 levels deep `"[too deep]"`, what comes after 400,000,000 characters
+ * `"[too large]"` (each value counts for 20 more), what throws when read
+ * `"[unreadable]"`, and lone surrogates U+FFFD.
  *
  * @category conversions
  * @since 0.1.0
  */
-export const from = (value: unknown): unknown => plain(value, [], false) ?? null
+export const from = (value: unknown): unknown => plain(value, [], false, { left: largest, isShown: false }) ?? null
+
+/**
+ * Turns any value into plain JSON for clients: as `from` does it, but of errors
+ * their name and message alone, of a cause nothing but that it is one, and no
+ * more than 10,000,000 characters.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const shown = (value: unknown): Schema.Json =>
+  (plain(value, [], false, { left: largestShown, isShown: true }) ?? null) as Schema.Json
+
+/**
+ * Leaves the `cause` and `stack` of encoded errors out, at every depth: a failure
+ * without them is what models and clients are told.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const withoutCauses = (json: unknown): unknown => {
+  if (Array.isArray(json)) return json.map(withoutCauses)
+  if (!Shape.isObject(json)) return json
+  const isError = typeof Shape.own(json, "message") === "string"
+  return Object.fromEntries(
+    Object.entries(json).flatMap(([key, value]) =>
+      isError && (key === "cause" || key === "stack") ? [] : [[key, withoutCauses(value)]]
+    )
+  )
+}
 
 /**
  * Gives the value of a success, where the model is shown all of it.
@@ -39,8 +80,17 @@ export const inline = (outcome: ToolOutcome.ToolOutcome): Schema.Json | undefine
 
 // Utilities
 
+interface Walk {
+  left: number
+  readonly isShown: boolean
+}
+
+const tooLarge = "[too large]"
+
 /** Gives `undefined` for what JSON leaves out. */
-const plain = (value: unknown, above: ReadonlyArray<unknown>, unwrapped: boolean): unknown => {
+const plain = (value: unknown, above: ReadonlyArray<unknown>, unwrapped: boolean, walk: Walk): unknown => {
+  walk.left -= valueChars + (typeof value === "string" ? value.length : 0)
+  if (walk.left < 0) return tooLarge
   switch (typeof value) {
     case "string":
       return Shape.wellFormed(value)
@@ -59,27 +109,38 @@ const plain = (value: unknown, above: ReadonlyArray<unknown>, unwrapped: boolean
   if (above.includes(value)) return "[circular]"
   if (above.length >= deepest) return "[too deep]"
   try {
-    return members(value, [...above, value], unwrapped)
+    return members(value, [...above, value], unwrapped, walk)
   } catch {
     // a proxy or a toJSON of the tool's own
     return "[unreadable]"
   }
 }
 
-const members = (value: object, above: ReadonlyArray<unknown>, unwrapped: boolean): unknown => {
+const members = (value: object, above: ReadonlyArray<unknown>, unwrapped: boolean, walk: Walk): unknown => {
+  if (walk.isShown) {
+    if (value instanceof Error) return object(value, ["name", "message"], above, walk)
+    if (Cause.isCause(value) || (Exit.isExit(value) && Exit.isFailure(value))) return "[cause]"
+  }
   const toJSON: unknown = unwrapped ? undefined : Reflect.get(value, "toJSON")
   // once only, as JSON does it: what it gives may be the object itself
-  if (typeof toJSON === "function") return plain(Reflect.apply(toJSON, value, []), above.slice(0, -1), true)
-  if (value instanceof Map || value instanceof Set) return list(Array.from(value), above)
-  if (Array.isArray(value)) return list(value, above)
-  const named = value instanceof Error ? [["name", value.name], ["message", value.message]] as const : []
-  // built from entries, so that a key such as `__proto__` is a key like any other
-  return Object.fromEntries(
-    [...named, ...Object.keys(value).map((key) => [key, member(value, key)] as const)].flatMap(([key, it]) => {
-      const kept = plain(it, above, false)
-      return kept === undefined ? [] : [[Shape.wellFormed(key), kept]]
-    })
-  )
+  if (typeof toJSON === "function") return plain(Reflect.apply(toJSON, value, []), above.slice(0, -1), true, walk)
+  if (value instanceof Map || value instanceof Set || Array.isArray(value) || isTyped(value)) {
+    return list(value, above, walk)
+  }
+  const named = value instanceof Error ? ["name", "message"] : []
+  return object(value, [...named, ...Object.keys(value)], above, walk)
+}
+
+/** Built from entries, so that a key such as `__proto__` is a key like any other. */
+const object = (value: object, keys: ReadonlyArray<string>, above: ReadonlyArray<unknown>, walk: Walk): unknown => {
+  const entries: Array<readonly [key: string, value: unknown]> = []
+  for (const key of keys) {
+    walk.left -= key.length
+    const kept = plain(member(value, key), above, false, walk)
+    if (kept !== undefined) entries.push([Shape.wellFormed(key), kept])
+    if (walk.left < 0) break
+  }
+  return Object.fromEntries(entries)
 }
 
 const member = (value: object, key: string): unknown => {
@@ -90,5 +151,13 @@ const member = (value: object, key: string): unknown => {
   }
 }
 
-const list = (values: ReadonlyArray<unknown>, above: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>
-  Array.from(values, (value) => plain(value, above, false) ?? null)
+const list = (values: Iterable<unknown>, above: ReadonlyArray<unknown>, walk: Walk): ReadonlyArray<unknown> => {
+  const kept: Array<unknown> = []
+  for (const value of values) {
+    kept.push(plain(value, above, false, walk) ?? null)
+    if (walk.left < 0) break
+  }
+  return kept
+}
+
+const isTyped = (value: object): value is Uint8Array => ArrayBuffer.isView(value) && !(value instanceof DataView)

@@ -5,10 +5,14 @@ import type { ToolOutcome } from "effect-tool-executor/ToolOutcome"
 
 const hostile = "rm\u001b[31m\u202e\nrf"
 
-const common = { callId: "1", tool: hostile, index: 0 }
+const wave = { agentPath: [], batch: "b", process: "p", wave: 1, sequence: 1 }
+
+const common = { ...wave, callId: "1", tool: hostile, index: 0 }
 
 const outcome: ToolOutcome = {
-  ...common,
+  callId: "1",
+  tool: hostile,
+  index: 0,
   _tag: "Failed",
   attempt: 1,
   queuedAt: 0,
@@ -32,7 +36,7 @@ const events: ReadonlyArray<ToolEvent> = [
   { ...common, _tag: "ToolLog", at: 520, level: "warn", message: hostile },
   { ...common, _tag: "ToolCustom", at: 530, type: "mood", data: hostile },
   { ...common, _tag: "ToolCallComplete", at: 1500, outcome, dropped: 2 },
-  { _tag: "ToolsEnd", at: 1500, toolMessages: [], executionResults: [outcome] }
+  { ...wave, _tag: "ToolsEnd", at: 1500, toolMessages: [], executionResults: [outcome] }
 ]
 
 const shown = "rm\\u001b[31m\\u202e\\nrf"
@@ -56,7 +60,7 @@ describe("EventLines", () => {
   it("gives a wave of no calls no time", () => {
     const write = EventLines.pretty({ color: false })
     assert.strictEqual(
-      write({ _tag: "ToolsEnd", at: 1_795_000_000_000, toolMessages: [], executionResults: [] }),
+      write({ ...wave, _tag: "ToolsEnd", at: 1_795_000_000_000, toolMessages: [], executionResults: [] }),
       "0 calls\n"
     )
   })
@@ -103,7 +107,7 @@ describe("EventLines", () => {
 
   it("writes server-sent events", () => {
     const [text] = events.map(EventLines.sse)
-    assert.match(text ?? "", /^event: tool_call_queued\ndata: \{"call_id":"1",[^\n]*\}\n\n$/)
+    assert.match(text ?? "", /^event: tool_call_queued\ndata: \{[^\n]*"call_id":"1",[^\n]*\}\n\n$/)
   })
 
   it("writes nothing when it is told so", () => {

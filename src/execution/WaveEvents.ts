@@ -1,0 +1,66 @@
+/**
+ * What is told of one wave, to whoever reads: each event says whose it is and
+ * which of its wave.
+ *
+ * @since 0.1.0
+ */
+import type { ToolEvent } from "../ToolEvent.ts"
+import type { EventHub } from "./EventHub.ts"
+
+/**
+ * Where the events of a wave come from.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Origin {
+  readonly agentPath: ReadonlyArray<string>
+  readonly batch: string
+  readonly process: string
+  readonly wave: number
+}
+
+/**
+ * An event, but for what it has of its wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, keyof Origin | "sequence"> : never : never
+
+/**
+ * The events of one wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class WaveEvents {
+  /** Who is told. */
+  readonly hub: EventHub
+  private readonly origin: Origin
+  private last = 0
+
+  constructor(hub: EventHub, origin: Origin) {
+    this.hub = hub
+    this.origin = origin
+  }
+
+  /** Whether anybody reads: only then events need to be made. */
+  get isObserved(): boolean {
+    return this.hub.isObserved
+  }
+
+  /** Tells what happened to a call or the wave. */
+  publish(body: Body): void {
+    if (this.isObserved) this.hub.publish(this.stamped(body))
+  }
+
+  /** Tells what a tool reported; gives how many readers had no room for it. */
+  report(body: Body): number {
+    return this.isObserved ? this.hub.report(this.stamped(body)) : 0
+  }
+
+  private stamped(body: Body): ToolEvent {
+    return { ...body, ...this.origin, sequence: ++this.last } as ToolEvent
+  }
+}
