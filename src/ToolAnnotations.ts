@@ -103,6 +103,18 @@ export type TargetsOf = ReadonlyArray<{
 }>
 
 /**
+ * Names of tools that give what this one gives, too, in another way: a search
+ * shows what reading shows. What a policy's `deny` and `ask` say of them holds
+ * for this tool as well; what `allow` says does not. Default: none.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const ActsAs = Context.Reference<ReadonlyArray<string>>("effect-tool-executor/ToolAnnotations/ActsAs", {
+  defaultValue: () => []
+})
+
+/**
  * Whether the tool does nothing but change the files that its targets name:
  * then the mode `acceptEdits` does not ask. Default false.
  *

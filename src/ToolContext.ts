@@ -27,6 +27,7 @@ import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import type { FileChange } from "./FileChange.ts"
 import { ArtifactError } from "./output/ArtifactStore.ts"
+import type { Target } from "./policy/PermissionPattern.ts"
 import type { Grant } from "./store/Grant.ts"
 import type { ToolExecutor } from "./ToolExecutor.ts"
 import type { ArtifactRef } from "./ToolOutcome.ts"
@@ -94,6 +95,23 @@ export interface Service {
    * has begun. Outside an executor it confirms nothing.
    */
   readonly confirmWrite: <E, R>(preview: Effect.Effect<ReadonlyArray<FileChange>, E, R>) => Effect.Effect<void, E, R>
+  /**
+   * What the policy says now of one thing that the call touches: what a call of
+   * the tool about that alone would meet. A tool that touches many things asks
+   * about each and leaves out what is not `"allow"`; nobody is asked, and a
+   * standing permission that covers it counts.
+   *
+   * A person who allowed the call allowed what is in it: with `within`, one of
+   * the call's own targets, what is only asked about for the same reasons as
+   * that is allowed, too. It is read from the text `target` itself where
+   * `within` is left out. What is denied is denied within as well, and so is
+   * everything once the call has its outcome. Outside an executor everything is
+   * allowed.
+   */
+  readonly permits: (
+    target: string | Target,
+    options?: { readonly within?: string | undefined }
+  ) => Effect.Effect<"allow" | "ask" | "deny">
   /** The standing permission that let the call through, if there is one. */
   readonly grant: Grant | undefined
   /**
@@ -136,6 +154,7 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       emit: () => Effect.void,
       commit: (write) => write,
       confirmWrite: () => Effect.void,
+      permits: () => Effect.succeed("allow"),
       grant: undefined,
       artifact: () => Effect.succeedNone,
       readArtifact: (id) => new ArtifactError({ reason: "NotFound", id }),

@@ -90,6 +90,8 @@ export interface RegisteredTool {
   readonly declaresTargets: boolean
   /** Some of its targets may be protected: they matter to every policy. */
   readonly guardsTargets: boolean
+  /** Tools whose `deny` and `ask` patterns hold for it, too; absent: none. */
+  readonly actsAs?: ReadonlyArray<string> | undefined
   /** It does nothing but change the files that its targets name. */
   readonly edits: boolean
   /** It declares that it changes nothing, whatever its class. */
@@ -383,6 +385,7 @@ const register = (
     }),
     declaresTargets: targets !== undefined || keys !== undefined,
     guardsTargets: targets !== undefined,
+    actsAs: annotation(ToolAnnotations.ActsAs),
     edits: annotation(ToolAnnotations.Edits),
     readOnly,
     bounded: annotation(ToolAnnotations.Bounded),

@@ -8,6 +8,9 @@
 import * as Effect from "effect/Effect"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import { ArtifactError } from "../output/ArtifactStore.ts"
+import type { GateCall } from "../policy/Gate.ts"
+import * as Permissions from "../policy/Permissions.ts"
+import type { Grant } from "../store/Grant.ts"
 import type { Service } from "../ToolContext.ts"
 import { isCustomType, reservedTypes } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
@@ -16,6 +19,7 @@ import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import { Writes } from "./ConfirmedWrites.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
+import * as Stages from "./Stages.ts"
 import type * as WaveEvents from "./WaveEvents.ts"
 
 type Body = WaveEvents.Body extends infer E
@@ -36,6 +40,7 @@ export class LiveContext implements Service, HandlerContext {
   readonly process: ProcessState
   readonly calls: Calls
   private made: Writes | undefined
+  private standing: ReadonlyArray<Grant> | undefined
 
   constructor(
     call: CallState,
@@ -116,6 +121,39 @@ export class LiveContext implements Service, HandlerContext {
 
   get grant(): Service["grant"] {
     return this.call.grant
+  }
+
+  get permits(): Service["permits"] {
+    return (target, options) =>
+      Effect.suspend(() => {
+        const { attempt, call } = this
+        const { gateCall, rules } = call
+        if (attempt.isOver || gateCall === undefined) return Effect.succeed("deny" as const)
+        const about = typeof target === "string" ? { text: target } : target
+        const { permissions } = call.agent
+        const permit = Permissions.permit(permissions, gateCall, rules?.consent, about, options?.within ?? about.text)
+        if (permit._tag !== "Ask") return Effect.succeed(permit._tag === "Allow" ? "allow" as const : "deny" as const)
+        if (permit.isAnswered && this.isLetThrough(gateCall)) return Effect.succeed("allow" as const)
+        return Effect.map(this.grants, (grants) => {
+          const grant = Stages.grantFor(this.engine, call, permit.asks, [about], grants, this.calls.now())
+          return grant === undefined ? "ask" as const : "allow" as const
+        })
+      })
+  }
+
+  /** Whether the call would be let through now: a person has said so, and has not taken it back, or nobody has to be asked. */
+  private isLetThrough(gateCall: GateCall): boolean {
+    const { agent, approved, grant, rules } = this.call
+    if (grant !== undefined) return !this.engine.revoked.has(grant.id)
+    return approved === true || Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined
+  }
+
+  /** The standing permissions, read once for all that the call touches. */
+  private get grants(): Effect.Effect<ReadonlyArray<Grant>> {
+    if (this.standing !== undefined) return Effect.succeed(this.standing)
+    const known = this.calls.ledger.grants(this.engine.principal)
+    if (!("wait" in known)) return Effect.succeed(this.standing = known)
+    return Effect.map(known.wait, (grants) => this.standing = grants)
   }
 
   get commit(): Service["commit"] {

@@ -101,11 +101,17 @@ export const touches = (
   self: PermissionPattern,
   tool: string,
   targets: ReadonlyArray<Target> | undefined
-): boolean => {
-  if (!names(self, tool)) return false
-  const { target } = self
-  return target === undefined || targets === undefined || targets.some(({ text }) => matches(target, text))
-}
+): boolean => names(self, tool) && fits(self, targets)
+
+/**
+ * Tells whether a pattern fits what a call is about, whatever its tool: any of
+ * the targets is enough, and those that are not known may be any.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const fits = ({ target }: PermissionPattern, targets: ReadonlyArray<Target> | undefined): boolean =>
+  target === undefined || targets === undefined || targets.some(({ text }) => matches(target, text))
 
 /**
  * Tells whether patterns cover a call: one is about the tool as a whole, or

@@ -15,6 +15,7 @@ import { ConfigurationError, type Problem, validateStrict } from "../Configurati
 import type { RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
+import type { Target } from "./PermissionPattern.ts"
 import * as Policy from "./Policy.ts"
 
 /**
@@ -175,7 +176,11 @@ export const readOnly: Permissions["Service"] = {
 export const both = (a: Permissions["Service"], b: Permissions["Service"]): Permissions["Service"] => ({
   decide: (call) => {
     const [one, other] = [decide(a, call), decide(b, call)]
-    return strictness[one._tag] >= strictness[other._tag] ? one : other
+    return one._tag === "Ask" && other._tag === "Ask"
+      ? { ...one, because: [...reasonsOf(one), ...reasonsOf(other)] }
+      : strictness[one._tag] >= strictness[other._tag]
+      ? one
+      : other
   },
   sees: (tool) => sees(a, tool) && sees(b, tool),
   waivesConsent: a.waivesConsent,
@@ -215,12 +220,44 @@ export const asks = (
   self: Permissions["Service"],
   call: GateCall,
   consent: Of<"RequiresConsent"> | undefined
-): Asks | undefined => {
-  if (consent !== undefined && self.waivesConsent !== true) {
-    return { why: "a rule requires consent", remember: consent.scope ?? "tool" }
-  }
-  const decision = decide(self, call)
-  return decision._tag === "Ask" ? { why: decision.why, remember: "tool" } : undefined
+): Asks | undefined => asksOf(self, decide(self, call), consent)
+
+/**
+ * What the policy says of one thing that a running call touches.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export type Permit =
+  | { readonly _tag: "Allow" }
+  | { readonly _tag: "Deny" }
+  /** `isAnswered`: nothing speaks against it that does not speak against the call, too. */
+  | { readonly _tag: "Ask"; readonly asks: Asks; readonly isAnswered: boolean }
+
+/**
+ * Judges one thing that a running call touches, as the call itself is judged:
+ * `within` is the target of the call that it is a part of, if it is of any.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const permit = (
+  self: Permissions["Service"],
+  call: GateCall,
+  consent: Of<"RequiresConsent"> | undefined,
+  target: Target,
+  within: string
+): Permit => {
+  const about = { ...call, targets: [target] }
+  const decision = decide(self, about)
+  if (decision._tag === "Deny") return { _tag: "Deny" }
+  const asks = asksOf(self, decision, consent)
+  if (asks === undefined) return { _tag: "Allow" }
+  const whole = call.targets?.find(({ text }) => text === within)
+  if (whole === undefined && needsTargets(self, call.tool)) return { _tag: "Ask", asks, isAnswered: false }
+  const known = whole === undefined ? call : { ...call, targets: [whole] }
+  const own = reasonsOf(decide(self, known))
+  return { _tag: "Ask", asks, isAnswered: reasonsOf(decision).every((it) => own.includes(it)) }
 }
 
 /**
@@ -254,6 +291,21 @@ const formOf = (policy: Policy.Policy) => {
   const value = Object.fromEntries(Object.entries(policy).filter(([, it]) => it !== undefined)) as Policy.Policy
   return { value, problems: validateStrict(Policy.Policy, value, "") }
 }
+
+const asksOf = (
+  self: Permissions["Service"],
+  decision: Policy.Decision,
+  consent: Of<"RequiresConsent"> | undefined
+): Asks | undefined =>
+  consent !== undefined && self.waivesConsent !== true
+    ? { why: "a rule requires consent", remember: consent.scope ?? "tool" }
+    : decision._tag === "Ask"
+    ? { why: decision.why, remember: "tool" }
+    : undefined
+
+/** What makes a policy ask about these targets, and not about any others. */
+const reasonsOf = (decision: Policy.Decision): ReadonlyArray<string> =>
+  decision._tag === "Ask" ? decision.because ?? [decision.why] : []
 
 const isHarmless = (tool: RegisteredTool): boolean => tool.readOnly && !tool.openWorld
 

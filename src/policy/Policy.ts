@@ -77,8 +77,12 @@ export interface Policy {
  */
 export type Decision =
   | { readonly _tag: "Allow" }
-  /** A person is to be asked; `why` says because of what. */
-  | { readonly _tag: "Ask"; readonly why: string }
+  /**
+   * A person is to be asked; `why` says because of what. `because` is what there
+   * is about the targets themselves, each reason in one text: empty where every
+   * call of the tool would ask. Default: `why` alone.
+   */
+  | { readonly _tag: "Ask"; readonly why: string; readonly because?: ReadonlyArray<string> | undefined }
   /** `rule` is the part of the policy that says no. */
   | { readonly _tag: "Deny"; readonly rule: string }
 
@@ -143,25 +147,30 @@ export const parse = (
 export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
   const naming = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
     patterns.filter((it) => PermissionPattern.names(it, tool.name))
-  const [deny, ask, allow] = [naming(self.deny), naming(self.ask), naming(self.allow)]
+  // who may not read a file may not search it
+  const stricter = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
+    patterns.filter((it) => namesOf(tool).some((name) => PermissionPattern.names(it, name)))
+  const [deny, ask, allow] = [stricter(self.deny), stricter(self.ask), naming(self.allow)]
   const forbidden = forbiddenBy(self.mode, tool)
   const editsFreely = self.mode === "acceptEdits" && tool.edits && self.default !== "deny"
   const rest = editsFreely ? allowed : byDefault(self, tool)
   const decide: ToolPolicy["decide"] = (targets, needsApproval) => {
-    const touching = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
-      patterns.find((it) => PermissionPattern.touches(it, tool.name, targets))
-    const denied = touching(deny)
+    const denied = deny.find((it) => PermissionPattern.fits(it, targets))
     if (denied !== undefined) return { _tag: "Deny", rule: `deny ${denied.source}` }
     if (forbidden !== undefined) return { _tag: "Deny", rule: `mode ${self.mode}: ${forbidden}` }
-    const asked = touching(ask)
-    if (asked !== undefined) return { _tag: "Ask", why: `ask ${asked.source}` }
-    if (PermissionPattern.covers(allow, tool.name, targets)) return allowed
     const guarded = targets?.find(({ kind }) => kind === "protected")
+    const guards = guarded === undefined ? [] : ["it is protected"]
+    const asked = ask.filter((it) => PermissionPattern.fits(it, targets))
+    if (asked[0] !== undefined) {
+      const because = asked.flatMap((it) => it.target === undefined ? [] : [`ask ${it.source}`])
+      return { _tag: "Ask", why: `ask ${asked[0].source}`, because: [...because, ...guards] }
+    }
+    if (PermissionPattern.covers(allow, tool.name, targets)) return allowed
     if (guarded !== undefined && self.default !== "deny") {
-      return { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected` }
+      return { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected`, because: guards }
     }
     return needsApproval && !editsFreely && self.default !== "deny"
-      ? { _tag: "Ask", why: "the tool needs approval" }
+      ? { _tag: "Ask", why: "the tool needs approval", because: [] }
       : rest
   }
   const [always, approved] = [decide([], false), decide([], true)]
@@ -170,7 +179,15 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
     (tool.declaresTargets && (always._tag === "Ask" || (mayNeedApproval(tool) && approved._tag === "Ask")))
   if (needsTargets) return { decide, needsTargets }
   // without targets every call of the tool is the same to the policy
-  return { decide: (_, needsApproval) => needsApproval ? approved : always, needsTargets }
+  return {
+    decide: (targets, needsApproval) =>
+      targets !== undefined && targets.length > 0
+        ? decide(targets, needsApproval)
+        : needsApproval
+        ? approved
+        : always,
+    needsTargets
+  }
 }
 
 /**
@@ -197,13 +214,19 @@ export interface ToolPolicy {
  * @since 0.1.0
  */
 export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
-  if (self.deny.some((it) => it.target === undefined && PermissionPattern.names(it, tool.name))) return false
+  const names = namesOf(tool)
+  if (self.deny.some((it) => it.target === undefined && names.some((name) => PermissionPattern.names(it, name)))) {
+    return false
+  }
   if (forbiddenBy(self.mode, tool) !== undefined) return false
   if ([...self.allow, ...self.ask].some((it) => PermissionPattern.names(it, tool.name))) return true
   return forTool(self, tool).decide([], mayNeedApproval(tool))._tag !== "Deny"
 }
 
 // Utilities
+
+/** The names that patterns which deny or ask may know a tool by. */
+const namesOf = ({ actsAs = [], name }: RegisteredTool): ReadonlyArray<string> => [name, ...actsAs]
 
 const allowed: Decision = { _tag: "Allow" }
 
@@ -221,12 +244,12 @@ const byDefault = (self: Parsed, tool: RegisteredTool): Decision => {
     case "allow":
       return allowed
     case "ask":
-      return { _tag: "Ask", why: "default ask" }
+      return { _tag: "Ask", why: "default ask", because: [] }
     case "deny":
       return { _tag: "Deny", rule: "default deny" }
     case "cautious":
-      if (!tool.readOnly) return { _tag: "Ask", why: "the tool changes things" }
-      return tool.openWorld ? { _tag: "Ask", why: "the tool reaches outside" } : allowed
+      if (!tool.readOnly) return { _tag: "Ask", why: "the tool changes things", because: [] }
+      return tool.openWorld ? { _tag: "Ask", why: "the tool reaches outside", because: [] } : allowed
     case "readOnly":
       if (!tool.readOnly) return { _tag: "Deny", rule: "mutating tools need to be allowed" }
       return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allowed

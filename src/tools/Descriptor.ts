@@ -24,7 +24,7 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 export interface Descriptor {
   readonly handle: NodeFsPromises.FileHandle
   readonly stats: NodeFs.Stats
-  /** Real path it was opened by. */
+  /** Real path of what is open, which may be another than it was opened by: links can be swapped meanwhile. */
   readonly real: string
   /** Path of the descriptor itself, safe against renamed folders; the real path where there is no `/proc`. */
   readonly pinned: string
@@ -67,8 +67,21 @@ export const openReal = Effect.fnUntraced(function*(
   )
   const stats = yield* WorkspaceFailure.attempt(path, () => handle.stat())
   if (!isKind(stats, kind)) return yield* Effect.fail(wrongKind(stats, kind, path))
-  return { handle, stats, real, pinned: yield* confirm(self, handle, real, path) }
+  return { handle, stats, ...yield* confirm(self, handle, real, path) }
 })
+
+/**
+ * Gives the real path that what was opened has now; where there is no `/proc`,
+ * that which it had.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const placeOf = (
+  { pinned, real }: Descriptor,
+  path: string
+): Effect.Effect<string, WorkspaceFailure.WorkspaceFailure> =>
+  pinned === real ? Effect.succeed(real) : WorkspaceFailure.attempt(path, () => NodeFsPromises.readlink(pinned))
 
 /**
  * One name in a folder.
@@ -169,22 +182,26 @@ const wrongKind = (stats: NodeFs.Stats, kind: "file" | "folder", path: string): 
 const changed = (path: string): WorkspaceFailure.WorkspaceFailure =>
   WorkspaceFailure.make("ChangedMeanwhile", path, "The path changed while it was being opened. Look again and retry.")
 
-/** Asks the descriptor itself where it is; gives the path to work through. */
+/** Asks the descriptor itself where it is; gives that, and the path to work through. */
 const confirm = Effect.fnUntraced(function*(
   self: Workspace.Workspace,
   handle: NodeFsPromises.FileHandle,
   real: string,
   path: string
-): Effect.fn.Return<string, WorkspaceFailure.WorkspaceFailure> {
+): Effect.fn.Return<Pick<Descriptor, "real" | "pinned">, WorkspaceFailure.WorkspaceFailure> {
   const descriptor = `/proc/self/fd/${handle.fd}`
   const actual = yield* Effect.option(WorkspaceFailure.attempt(path, () => NodeFsPromises.readlink(descriptor)))
-  if (actual._tag === "Some") {
-    return Workspace.isWithin(self.root, actual.value) ? descriptor : yield* Effect.fail(Workspace.outside(path))
-  }
-  // No /proc: the real path, looked up again, must still name the very file that is open.
-  const again = yield* WorkspaceFailure.attempt(path, () => NodeFsPromises.realpath(real))
-  if (!Workspace.isWithin(self.root, again)) return yield* Effect.fail(Workspace.outside(path))
-  const there = yield* WorkspaceFailure.attempt(path, () => NodeFsPromises.lstat(again, { bigint: true }))
+  if (actual._tag === "Some" && actual.value === real) return { real, pinned: descriptor }
+  // Elsewhere, removed, or no /proc: what it is called now must name the very file that is open.
+  const found = actual._tag === "Some"
+    ? actual.value
+    : yield* WorkspaceFailure.attempt(path, () => NodeFsPromises.realpath(real))
+  if (!Workspace.isWithin(self.root, found)) return yield* Effect.fail(Workspace.outside(path))
+  const there = yield* Effect.option(
+    WorkspaceFailure.attempt(path, () => NodeFsPromises.lstat(found, { bigint: true }))
+  )
   const here = yield* WorkspaceFailure.attempt(path, () => handle.stat({ bigint: true }))
-  return there.dev === here.dev && there.ino === here.ino ? real : yield* Effect.fail(changed(path))
+  const isSame = there._tag === "Some" && there.value.dev === here.dev && there.value.ino === here.ino
+  if (!isSame) return yield* Effect.fail(changed(path))
+  return { real: found, pinned: actual._tag === "Some" ? descriptor : found }
 })

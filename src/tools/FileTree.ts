@@ -129,10 +129,11 @@ export const make = (
       }
       seen += names.success.names.length
       cut = cut || !names.success.complete
-      const folder = Workspace.display(workspace, entry.real)
+      const { real } = names.success
+      const folder = Workspace.display(workspace, real)
       for (const { kind, name } of names.success.names.toReversed()) {
         if (kind === "file" || (kind === "directory" && isEntered(folder, name))) {
-          stack.push({ real: NodePath.join(entry.real, name), kind })
+          stack.push({ real: NodePath.join(real, name), kind })
         }
       }
     }
@@ -163,5 +164,5 @@ const problemOf = (glob: string): string | undefined => {
 
 const readFolder = Effect.fnUntraced(function*(workspace: Workspace.Workspace, real: string, limit: number) {
   const folder = yield* Descriptor.openReal(workspace, real, "folder")
-  return yield* Descriptor.readNames(workspace, folder, limit)
+  return { ...yield* Descriptor.readNames(workspace, folder, limit), real: folder.real }
 }, Effect.scoped)

@@ -18,6 +18,7 @@ import * as NodePath from "node:path"
 import type { FileChange } from "../FileChange.ts"
 import * as ToolContext from "../ToolContext.ts"
 import * as Descriptor from "./Descriptor.ts"
+import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -32,19 +33,33 @@ export const maxBytes = 10_000_000
 
 /**
  * Gives the whole content of a file; `undefined` where there is none. Fails
- * where it has more than `maxBytes`.
+ * where it has more than `maxBytes`, and where it is none that the running call
+ * may touch.
  *
  * @category reading
  * @since 0.1.0
  */
-export const read = Effect.fnUntraced(
+export const read = (
+  workspace: Workspace.Workspace,
+  path: string
+): Effect.Effect<Uint8Array | undefined, WorkspaceFailure.WorkspaceFailure> =>
+  Effect.map(readFile(workspace, path), (file) => file?.bytes)
+
+/** The whole content of a file, and where it is. */
+const readFile = Effect.fnUntraced(
   function*(
     workspace: Workspace.Workspace,
     path: string
-  ): Effect.fn.Return<Uint8Array | undefined, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+  ): Effect.fn.Return<
+    { readonly real: string; readonly bytes: Uint8Array } | undefined,
+    WorkspaceFailure.WorkspaceFailure,
+    Scope.Scope
+  > {
     const { real, stats } = yield* findTarget(workspace, path)
     if (stats === undefined) return undefined
+    const judge = yield* PathTarget.judge(workspace)
     const file = yield* Descriptor.openReal(workspace, real, "file", path)
+    yield* judge.check(file.real, path)
     const chunks: Array<Buffer> = []
     let size = 0
     yield* Descriptor.readChunks(file, path, (chunk) => {
@@ -53,7 +68,7 @@ export const read = Effect.fnUntraced(
       return size <= maxBytes
     })
     return size <= maxBytes
-      ? Buffer.concat(chunks)
+      ? { real: file.real, bytes: Buffer.concat(chunks) }
       : yield* Effect.fail(
         WorkspaceFailure.make("TooLarge", path, `The file has more than ${maxBytes} bytes. Use another way for it.`)
       )
@@ -75,8 +90,11 @@ export const preview = <E>(
   change: (before: Uint8Array | undefined) => Effect.Effect<string, E>
 ): Effect.Effect<ReadonlyArray<FileChange>, E | WorkspaceFailure.WorkspaceFailure> =>
   Effect.gen(function*() {
-    const before = yield* read(workspace, path)
-    return [{ path: target.text, kind: target.kind, before, after: yield* change(before) }]
+    const file = yield* readFile(workspace, path)
+    // what was read is what is told of, also where a link was swapped meanwhile
+    const targetOf = yield* PathTarget.targets(workspace)
+    const { kind, text } = file === undefined ? target : targetOf(file.real)
+    return [{ path: text, kind, before: file?.bytes, after: yield* change(file?.bytes) }]
   })
 
 /**
@@ -112,8 +130,16 @@ export const replace = Effect.fnUntraced(
     const context = yield* ToolContext.ToolContext
     const target = yield* findTarget(workspace, path)
     if (options.throughLinks === false) yield* checkNoLinks(workspace, path)
-    const folder = yield* openFolder(workspace, NodePath.dirname(target.real), path, options.createDirectories === true)
+    const judge = yield* PathTarget.judge(workspace)
     const name = NodePath.basename(target.real)
+    const folder = yield* openFolder(
+      workspace,
+      NodePath.dirname(target.real),
+      path,
+      options.createDirectories === true,
+      (folder) => judge.check(NodePath.join(folder, name), path)
+    )
+    if (options.throughLinks === false && folder.real !== NodePath.dirname(target.real)) return yield* changed(path)
     const temporary = yield* prepare(folder, path, bytes, target.stats)
     const { expected } = options
     const isAsExpected = expected === undefined || expected === "absent"
@@ -125,7 +151,12 @@ export const replace = Effect.fnUntraced(
       path,
       () => expected === "absent" ? NodeFsPromises.link(temporary, place) : NodeFsPromises.rename(temporary, place)
     )
-    yield* context.commit(Effect.uninterruptible(Effect.andThen(isAsExpected, put)))
+    // it may have been moved since it was opened
+    const isStillPermitted = Effect.flatMap(
+      Descriptor.placeOf(folder, path),
+      (real) => real === folder.real ? Effect.void : judge.check(NodePath.join(real, name), path)
+    )
+    yield* context.commit(Effect.uninterruptible(Effect.all([isAsExpected, isStillPermitted, put], { discard: true })))
     // The name itself reaches the disk with its folder; the content already did.
     yield* Effect.ignore(WorkspaceFailure.attempt(path, () => folder.handle.sync()))
     return {
@@ -150,7 +181,8 @@ export const remove = Effect.fnUntraced(
   ): Effect.fn.Return<void, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
     const { real } = yield* findTarget(workspace, path)
     yield* checkNoLinks(workspace, path)
-    const folder = yield* openFolder(workspace, NodePath.dirname(real), path, false)
+    const folder = yield* openFolder(workspace, NodePath.dirname(real), path, false, () => Effect.void)
+    if (folder.real !== NodePath.dirname(real)) return yield* changed(path)
     yield* checkIs(workspace, path, expected)
     yield* WorkspaceFailure.attempt(
       path,
@@ -212,12 +244,16 @@ const findTarget = Effect.fnUntraced(function*(
   return { real: absolute, stats: undefined }
 })
 
-/** Opens the folder of the target, making what is missing if asked; what was made goes again if the write fails. */
+/**
+ * Opens the folder of the target once `check` has let its real path pass, making
+ * what is missing if asked; what was made goes again if the write fails.
+ */
 const openFolder = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
   folder: string,
   path: string,
-  create: boolean
+  create: boolean,
+  check: (folder: string) => Effect.Effect<void, WorkspaceFailure.WorkspaceFailure>
 ): Effect.fn.Return<Descriptor.Descriptor, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
   const missing: Array<string> = []
   let at = folder
@@ -234,6 +270,8 @@ const openFolder = Effect.fnUntraced(function*(
     return yield* Effect.fail(WorkspaceFailure.make("NotFound", path, message))
   }
   let opened = yield* Descriptor.openReal(workspace, existing.success, "folder", path)
+  const real = NodePath.join(opened.real, ...missing)
+  yield* check(real)
   for (const name of missing) {
     const made = NodePath.join(opened.pinned, name)
     yield* Effect.acquireRelease(
@@ -245,6 +283,7 @@ const openFolder = Effect.fnUntraced(function*(
     )
     opened = yield* Descriptor.openReal(workspace, NodePath.join(opened.real, name), "folder", path)
   }
+  if (opened.real !== real) yield* check(opened.real)
   return opened
 })
 

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as FileTree from "./FileTree.ts"
+import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -39,7 +40,7 @@ export const tool = Tool.make("find_files", {
   description:
     "Finds files of the workspace by a glob over their paths, sorted by path. Hidden files are found; .git " +
     "and node_modules are only looked into when path or the start of the glob names them; links are neither followed " +
-    "nor given. For what is in the files use search_text.",
+    "nor given. Files that the policy does not allow are left out and counted. For what is in the files use search_text.",
   parameters: Schema.Struct({
     glob: Schema.String.annotate({
       description: "Glob over paths from the workspace root, such as src/**/*.{ts,tsx}; without a slash it matches " +
@@ -60,6 +61,8 @@ export const tool = Tool.make("find_files", {
   success: Schema.Struct({
     /** Paths relative to the workspace root, in the order of their folders and names. */
     files: Schema.Array(Schema.String),
+    /** Files that match and are left out because the policy does not allow them; absent if there are none. */
+    notPermitted: Schema.optionalKey(Schema.Int),
     /** Whether there may be more files. */
     truncated: Schema.Boolean,
     /** What is missing, and how to see it. */
@@ -72,6 +75,7 @@ export const tool = Tool.make("find_files", {
   .annotate(Tool.Destructive, false)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.ActsAs, ["list_directory"])
   .annotate(ToolAnnotations.Timeout, "30 seconds")
 
 /**
@@ -94,35 +98,47 @@ export const make = (
 > =>
   Effect.fnUntraced(function*(params) {
     const filter = yield* FileTree.filterOf(params.glob)
+    const judge = yield* PathTarget.judge(workspace)
     const top = yield* Workspace.realPath(workspace, params.path ?? ".")
     const tree = FileTree.make(workspace, top, "directory", filter)
     const room = Math.min(params.maxFiles ?? limits.files.default, limits.files.most)
     const files: Array<string> = []
     let size = 0
     let unread = 0
+    let notPermitted = 0
     let full = false
     while (true) {
       const next = yield* tree.next(1)
       unread += next.skipped
       const [file] = next.files
       if (file === undefined) break
+      if (!(yield* judge.permits(file, top))) {
+        notPermitted++
+        continue
+      }
       const path = Workspace.display(workspace, file)
       full = files.length === room || size + path.length > limits.size
       if (full) break
       files.push(path)
       size += path.length
     }
-    const note = noteOf(full, tree.isCut(), unread)
-    return { files, truncated: full || tree.isCut(), ...(note === "" ? {} : { note }) }
+    const note = noteOf(full, tree.isCut(), unread, notPermitted)
+    return {
+      files,
+      ...(notPermitted === 0 ? {} : { notPermitted }),
+      truncated: full || tree.isCut(),
+      ...(note === "" ? {} : { note })
+    }
   })
 
 // -----------------------------------------------------------------------------
 // Utilities
 // -----------------------------------------------------------------------------
 
-const noteOf = (full: boolean, cut: boolean, unread: number): string =>
+const noteOf = (full: boolean, cut: boolean, unread: number, notPermitted: number): string =>
   [
     ...full ? ["There are more files. Narrow the glob or path, or raise maxFiles (most 2,000)."] : [],
     ...cut ? ["Not every folder was looked at to its end. Narrow path or the start of the glob."] : [],
-    ...unread > 0 ? [`${unread} ${unread === 1 ? "folder" : "folders"} could not be read.`] : []
+    ...unread > 0 ? [`${unread} ${unread === 1 ? "folder" : "folders"} could not be read.`] : [],
+    ...notPermitted > 0 ? [PathTarget.leftOut(notPermitted, "file")] : []
   ].join(" ")

@@ -13,6 +13,7 @@ import * as Schema from "effect/Schema"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
 import * as Descriptor from "./Descriptor.ts"
+import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -60,7 +61,7 @@ export const Entry = Schema.Struct({
   type: Schema.Literals(["file", "directory", "link", "other"]),
   /** Bytes; files only. */
   size: Schema.optionalKey(Schema.Int),
-  /** Where a link leads; absent if that is outside the root or nowhere. */
+  /** Where a link leads; absent if that is outside the root, nowhere, or not allowed. */
   target: Schema.optionalKey(Schema.String)
 })
 
@@ -74,7 +75,7 @@ export const tool = Tool.make("list_directory", {
   description:
     "Lists a folder of the workspace, hidden entries included, sorted by path. One call gives at most 1,000 " +
     "entries, upper levels first, and says how many more there are. Links are marked and not followed; .git and " +
-    "node_modules are only listed when asked for by path.",
+    "node_modules are only listed when asked for by path. Entries that the policy does not allow are left out and counted.",
   parameters: Schema.Struct({
     path: Schema.optionalKey(
       Schema.String.annotate({ description: "Path of the folder, relative to the workspace root; default the root" })
@@ -90,6 +91,8 @@ export const tool = Tool.make("list_directory", {
     entries: Schema.Array(Entry),
     /** Entries that were seen and are not in `entries`. */
     omitted: Schema.Int,
+    /** Those of them that the policy does not allow; absent if there are none. */
+    notPermitted: Schema.optionalKey(Schema.Int),
     /** What is missing, and how to see it. */
     note: Schema.optionalKey(Schema.String)
   }),
@@ -120,19 +123,24 @@ export const make = (
 > =>
   Effect.fnUntraced(function*(params) {
     const path = params.path ?? "."
+    const judge = yield* PathTarget.judge(workspace)
     const top = yield* Workspace.realPath(workspace, path)
     const entries: Array<typeof Entry.Type> = []
     const unread: Array<string> = []
     let seen = 0
+    let notPermitted = 0
     let complete = true
     let level = [top]
     for (let depth = Math.min(params.depth ?? 1, maxDepth); depth > 0 && level.length > 0 && complete; depth--) {
       const below: Array<string> = []
       for (const folder of level) {
-        const read = readFolder(workspace, folder, folder === top ? path : undefined, {
-          names: maxNames - seen,
-          entries: maxEntries - entries.length
-        })
+        const read = readFolder(
+          workspace,
+          folder,
+          folder === top ? path : undefined,
+          { names: maxNames - seen, entries: maxEntries - entries.length },
+          { check: judge.check, permits: (real) => judge.permits(real, top) }
+        )
         const result = yield* Effect.result(read)
         if (Result.isFailure(result)) {
           if (folder === top) return yield* Effect.fail(result.failure)
@@ -141,17 +149,24 @@ export const make = (
         }
         const found = result.success
         seen += found.count
+        notPermitted += found.notPermitted
         complete = complete && found.complete
         for (const entry of found.entries) entries.push(entry)
-        for (const name of found.folders) below.push(NodePath.join(folder, name))
+        for (const it of found.folders) below.push(it)
         if (!complete) break
       }
       level = below
     }
     entries.sort((a, b) => a.path < b.path ? -1 : a.path > b.path ? 1 : 0)
     const omitted = seen - entries.length
-    const note = noteOf(omitted, complete, unread)
-    return { path: Workspace.display(workspace, top), entries, omitted, ...(note === "" ? {} : { note }) }
+    const note = noteOf(omitted - notPermitted, notPermitted, complete, unread)
+    return {
+      path: Workspace.display(workspace, top),
+      entries,
+      omitted,
+      ...(notPermitted === 0 ? {} : { notPermitted }),
+      ...(note === "" ? {} : { note })
+    }
   })
 
 // -----------------------------------------------------------------------------
@@ -162,24 +177,30 @@ const readFolder = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
   real: string,
   asked: string | undefined,
-  limits: { readonly names: number; readonly entries: number }
+  limits: { readonly names: number; readonly entries: number },
+  judge: PathTarget.Judge
 ) {
   const folder = yield* Descriptor.openReal(workspace, real, "folder", asked)
+  if (asked !== undefined || folder.real !== real) yield* judge.check(folder.real, asked ?? real)
   const { complete, names } = yield* Descriptor.readNames(workspace, folder, limits.names)
+  const permitted = yield* Effect.filter(names, ({ name }) => judge.permits(NodePath.join(folder.real, name)))
   const entries = yield* Effect.forEach(
-    names.slice(0, limits.entries),
-    (name) => describe(workspace, folder, name),
+    permitted.slice(0, limits.entries),
+    (name) => describe(workspace, folder, name, judge),
     { concurrency: 16 }
   )
-  const folders = names.flatMap((it) => it.kind === "directory" && !notEntered.has(it.name) ? [it.name] : [])
-  return { count: names.length, complete, entries, folders }
+  const folders = permitted.flatMap((it) =>
+    it.kind === "directory" && !notEntered.has(it.name) ? [NodePath.join(folder.real, it.name)] : []
+  )
+  return { count: names.length, notPermitted: names.length - permitted.length, complete, entries, folders }
 }, Effect.scoped)
 
 /** An entry that vanished or that cannot be looked at is described by what its name said. */
 const describe = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
   folder: Descriptor.Descriptor,
-  name: Descriptor.Name
+  name: Descriptor.Name,
+  judge: PathTarget.Judge
 ): Effect.fn.Return<typeof Entry.Type> {
   const path = Workspace.display(workspace, NodePath.join(folder.real, name.name))
   const entry = { path, type: name.kind }
@@ -191,12 +212,19 @@ const describe = Effect.fnUntraced(function*(
   }
   if (name.kind === "link") {
     const target = yield* Effect.option(Workspace.realPath(workspace, NodePath.join(folder.real, name.name)))
-    return target._tag === "Some" ? { ...entry, target: Workspace.display(workspace, target.value) } : entry
+    return target._tag === "Some" && (yield* judge.permits(target.value))
+      ? { ...entry, target: Workspace.display(workspace, target.value) }
+      : entry
   }
   return entry
 })
 
-const noteOf = (omitted: number, complete: boolean, unread: ReadonlyArray<string>): string => {
+const noteOf = (
+  omitted: number,
+  notPermitted: number,
+  complete: boolean,
+  unread: ReadonlyArray<string>
+): string => {
   const sentences: Array<string> = []
   if (omitted > 0 || !complete) {
     const many = complete ? `${omitted}` : `At least ${Math.max(omitted, 1)}`
@@ -204,6 +232,7 @@ const noteOf = (omitted: number, complete: boolean, unread: ReadonlyArray<string
       `${many} more ${omitted === 1 ? "entry is" : "entries are"} not shown; list a folder below, or less deep.`
     )
   }
+  if (notPermitted > 0) sentences.push(PathTarget.leftOut(notPermitted, "entry"))
   if (unread.length > 0) {
     const shown = unread.slice(0, 10).join(", ")
     sentences.push(`Not readable: ${shown}${unread.length > 10 ? ` and ${unread.length - 10} more` : ""}.`)

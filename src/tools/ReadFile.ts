@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Descriptor from "./Descriptor.ts"
 import * as LineWindow from "./LineWindow.ts"
+import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -102,7 +103,9 @@ export const make = (
 > =>
   Effect.fnUntraced(function*(params) {
     const startLine = params.startLine ?? 1
+    const judge = yield* PathTarget.judge(workspace)
     const file = yield* Descriptor.open(workspace, params.path, "file")
+    yield* judge.check(file.real, params.path)
     const window = LineWindow.make(startLine, Math.min(params.maxLines ?? maxLines, maxLines), maxBytes)
     let seen = 0
     let binary = false

@@ -132,7 +132,8 @@ export const make = (
 > =>
   Effect.fnUntraced(function*(params) {
     const argv = yield* argvOf(params)
-    const cwd = (yield* Effect.scoped(Descriptor.open(workspace, params.cwd ?? ".", "folder"))).real
+    // held open until the command has ended: the folder itself is where it starts, whatever its name leads to by then
+    const cwd = (yield* Descriptor.open(workspace, params.cwd ?? ".", "folder")).pinned
     const captures = { stdout: OutputCapture.make(maxOutputBytes), stderr: OutputCapture.make(maxOutputBytes) }
     const reporter = yield* makeReporter
     const group = yield* ProcessGroup.make({

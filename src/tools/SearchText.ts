@@ -16,6 +16,7 @@ import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as ToolContext from "../ToolContext.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as FileTree from "./FileTree.ts"
+import * as PathTarget from "./PathTarget.ts"
 import { isBinary } from "./ReadFile.ts"
 import * as SearchWorker from "./SearchWorker.ts"
 import * as Workspace from "./Workspace.ts"
@@ -55,7 +56,7 @@ const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 export const tool = Tool.make("search_text", {
   description: "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
     "files are searched; .git and node_modules only when path or the start of glob names them; links are not followed; binary files " +
-    "and files over 5,000,000 bytes are skipped and counted. Long lines are cut around the match.",
+    "and files over 5,000,000 bytes are skipped and counted, and so are files that the policy does not allow. Long lines are cut around the match.",
   parameters: Schema.Struct({
     pattern: Schema.String.annotate({ description: "JavaScript regular expression without slashes and flags" }),
     path: Schema.optionalKey(
@@ -94,6 +95,8 @@ export const tool = Tool.make("search_text", {
     filesSearched: Schema.Int,
     /** Files and folders left out: binary, too large, not readable, or gone. */
     filesSkipped: Schema.Int,
+    /** Files left out because the policy does not allow them; absent if there are none. */
+    notPermitted: Schema.optionalKey(Schema.Int),
     /** Whether there may be more matches. */
     truncated: Schema.Boolean,
     /** Why there may be more, and how to see it. */
@@ -106,6 +109,7 @@ export const tool = Tool.make("search_text", {
   .annotate(Tool.Destructive, false)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.ActsAs, ["read_file"])
   .annotate(ToolAnnotations.Timeout, "30 seconds")
 
 /**
@@ -129,6 +133,7 @@ export const make = (
     const context = yield* ToolContext.ToolContext
     const flags = yield* flagsOf(params.pattern, params.ignoreCase === true)
     const filter = params.glob === undefined ? FileTree.everything : yield* FileTree.filterOf(params.glob)
+    const judge = yield* PathTarget.judge(workspace)
     const top = yield* Workspace.realPath(workspace, params.path ?? ".")
     const worker = yield* SearchWorker.make({
       source: params.pattern,
@@ -142,37 +147,49 @@ export const make = (
     let size = 0
     let searched = 0
     let skipped = 0
+    let notPermitted = 0
     let full = false
     let reported = 0
-    while (!full && searched + skipped < limits.files) {
+    while (!full && searched + skipped + notPermitted < limits.files) {
       const next = yield* tree.next(batchSize)
       skipped += next.skipped
       if (next.files.length === 0) break
-      const files = yield* Effect.forEach(next.files, (real) => readFile(workspace, real), { concurrency: 8 })
-      const readable = files.filter((file) => file !== undefined)
+      const files = yield* Effect.forEach(
+        next.files,
+        (real) => readFile(workspace, real, (it) => judge.permits(it, top)),
+        { concurrency: 8 }
+      )
+      const readable = files.filter((file) => typeof file === "object")
+      const refused = files.filter((file) => file === "notPermitted").length
       const reply = yield* worker.search(readable, { matches: room - found.length, size: limits.size - size })
       for (const match of reply.matches) found.push(match)
       size += reply.size
       searched += reply.files
-      skipped += files.length - readable.length
+      notPermitted += refused
+      skipped += files.length - readable.length - refused
       full = reply.full
       if (searched >= reported + 100) {
         reported = searched
         yield* context.progress({ progress: searched, message: `${searched} files searched, ${found.length} matches` })
       }
     }
-    const stopped = searched + skipped >= limits.files
-    const note = full
+    const stopped = searched + skipped + notPermitted >= limits.files
+    const more = full
       ? "There are more matches. Narrow the pattern, path or glob, or raise maxMatches."
       : stopped || tree.isCut()
       ? "Not every file was searched. Narrow the path."
       : undefined
+    const note = [
+      ...more === undefined ? [] : [more],
+      ...notPermitted === 0 ? [] : [PathTarget.leftOut(notPermitted, "file")]
+    ].join(" ")
     return {
       matches: found,
       filesSearched: searched,
       filesSkipped: skipped,
-      truncated: note !== undefined,
-      ...(note === undefined ? {} : { note })
+      ...(notPermitted === 0 ? {} : { notPermitted }),
+      truncated: more !== undefined,
+      ...(note === "" ? {} : { note })
     }
   }, Effect.scoped)
 
@@ -209,18 +226,29 @@ const kindOf = (workspace: Workspace.Workspace, real: string, path: string) =>
     )
   )
 
+type Permits = (real: string) => Effect.Effect<boolean>
+
 /** The bytes of a file, or nothing where it is to be skipped. */
 const readFile = (
   workspace: Workspace.Workspace,
-  real: string
-): Effect.Effect<SearchWorker.SearchFile | undefined> =>
-  Effect.orElseSucceed(Effect.scoped(readBytes(workspace, real)), () => undefined)
+  real: string,
+  permits: Permits
+): Effect.Effect<SearchWorker.SearchFile | "notPermitted" | undefined> =>
+  Effect.orElseSucceed(Effect.scoped(readBytes(workspace, real, permits)), () => undefined)
 
 const readBytes = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
-  real: string
-): Effect.fn.Return<SearchWorker.SearchFile | undefined, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
-  const file = yield* Descriptor.openReal(workspace, real, "file")
+  looked: string,
+  permits: Permits
+): Effect.fn.Return<
+  SearchWorker.SearchFile | "notPermitted" | undefined,
+  WorkspaceFailure.WorkspaceFailure,
+  Scope.Scope
+> {
+  if (!(yield* permits(looked))) return "notPermitted"
+  const file = yield* Descriptor.openReal(workspace, looked, "file")
+  const { real } = file
+  if (real !== looked && !(yield* permits(real))) return "notPermitted"
   if (file.stats.size > limits.fileSize) return undefined
   const path = Workspace.display(workspace, real)
   const bytes = new Uint8Array(file.stats.size)

@@ -27,6 +27,8 @@ export interface Workspace {
   readonly root: string
   /** Absolute path of the root as it was configured; may hold links. */
   readonly given: string
+  /** Paths that no policy allows to be touched without asking, beside those that always are; relative ones start at the root. */
+  readonly protect?: ReadonlyArray<string> | undefined
 }
 
 /**
@@ -36,7 +38,10 @@ export interface Workspace {
  * @category constructors
  * @since 0.1.0
  */
-export const make = Effect.fnUntraced(function*(root: string): Effect.fn.Return<Workspace, ConfigurationError> {
+export const make = Effect.fnUntraced(function*(
+  root: string,
+  protect?: ReadonlyArray<string>
+): Effect.fn.Return<Workspace, ConfigurationError> {
   if (root === "" || root.includes("\0")) {
     return yield* wrongRoot(root === "" ? "is empty" : "holds a NUL character")
   }
@@ -49,7 +54,9 @@ export const make = Effect.fnUntraced(function*(root: string): Effect.fn.Return<
     )
   const real = yield* Effect.tryPromise({ try: () => NodeFsPromises.realpath(given), catch: missing })
   const stats = yield* Effect.tryPromise({ try: () => NodeFsPromises.stat(real), catch: missing })
-  return stats.isDirectory() ? { root: real, given } : yield* wrongRoot(`'${given}' is not a folder`)
+  return stats.isDirectory()
+    ? { root: real, given, protect }
+    : yield* wrongRoot(`'${given}' is not a folder`)
 })
 
 /**

@@ -38,6 +38,7 @@ import * as EditFile from "./EditFile.ts"
 import * as FileWriter from "./FileWriter.ts"
 import * as FindFiles from "./FindFiles.ts"
 import * as ListDirectory from "./ListDirectory.ts"
+import * as PathTarget from "./PathTarget.ts"
 import * as ReadFile from "./ReadFile.ts"
 import * as RunCommand from "./RunCommand.ts"
 import * as SearchText from "./SearchText.ts"
@@ -163,7 +164,7 @@ export const make = (options: Options): {
   readonly layer: Layer.Layer<Handlers, ConfigurationError>
 } => {
   const resources = resourcesOf(options.root)
-  const targets = targetsOf(options.root, options.protect ?? [])
+  const targets = targetsOf(options)
   const onPaths = <T extends { readonly annotate: Tool.Any["annotate"] }>(tool: T): T =>
     tool.annotate(ToolAnnotations.Resources, resources).annotate(ToolAnnotations.Targets, targets) as unknown as T
   const writes = <T extends Tool.Any>(
@@ -175,7 +176,7 @@ export const make = (options: Options): {
       .annotate(ToolAnnotations.Edits, true)
       .annotate(ToolAnnotations.Preview, (params) =>
         Effect.gen(function*() {
-          const workspace = yield* Workspace.make(options.root)
+          const workspace = yield* Workspace.make(options.root, options.protect)
           const [target] = yield* targets(params)
           const { path } = params as { readonly path: string }
           return yield* FileWriter.preview(workspace, path, target!, change(params as Tool.Parameters<T>))
@@ -208,26 +209,19 @@ const resourcesOf = (root: string) => (params: unknown): Effect.Effect<ReadonlyA
   )
 }
 
-/** The one path of a call relative to the root, protected where it guards other things. */
-const targetsOf = (root: string, protect: ReadonlyArray<string>) => {
-  const resources = resourcesOf(root)
+/** The one path of a call, as policies know it. */
+const targetsOf = (options: Options) => {
+  const resources = resourcesOf(options.root)
   return (params: unknown): Effect.Effect<ToolAnnotations.TargetsOf> =>
     Effect.gen(function*() {
-      const workspace = yield* Effect.orDie(Workspace.make(root))
-      const keys = yield* resources(params)
-      const guarded = yield* Effect.forEach(protect, (path) => Workspace.resourceKey(workspace, path))
-      return keys.map((real) => {
-        const text = Workspace.isWithin(workspace.root, real) ? Workspace.display(workspace, real) : real
-        // some file systems take any case for the same
-        const isGuarded = text.split("/").some((part) => part.toLowerCase() === ".git") ||
-          guarded.some((path) => Workspace.isWithin(path, real))
-        return isGuarded ? { text, kind: "protected" } : { text }
-      })
+      const workspace = yield* Effect.orDie(Workspace.make(options.root, options.protect))
+      const targetOf = yield* PathTarget.targets(workspace)
+      return (yield* resources(params)).map(targetOf)
     })
 }
 
 const check = Effect.fnUntraced(function*(options: Options) {
-  const workspace = yield* Effect.result(Workspace.make(options.root))
+  const workspace = yield* Effect.result(Workspace.make(options.root, options.protect))
   const killGrace = durationOf(options.killGrace ?? "2 seconds")
   const drain = durationOf(options.drain ?? "200 millis")
   const problems: Array<Problem> = [

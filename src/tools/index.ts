@@ -82,6 +82,13 @@ export * as FindFiles from "./FindFiles.ts"
 export * as ListDirectory from "./ListDirectory.ts"
 
 /**
+ * What a path of a workspace is to a policy.
+ *
+ * @since 0.1.0
+ */
+export * as PathTarget from "./PathTarget.ts"
+
+/**
  * Which addresses are public, and which others a host allows.
  *
  * @since 0.1.0

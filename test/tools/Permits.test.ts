@@ -1,0 +1,123 @@
+/** Searches and listings leave out what the policy does not allow. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as NodeFs from "node:fs"
+import { Approvals, LocalExecutor, type Policy, ToolCall, ToolExecutor } from "../../src/index.ts"
+import { WorkspaceTools } from "../../src/tools/index.ts"
+import { makeFolders, put } from "./fixture.ts"
+
+const files = {
+  ".git/config": "token = SECRET\n",
+  ".env": "KEY=SECRET\n",
+  "src/.env.local": "KEY=SECRET\n",
+  "src/a.ts": "// no SECRET\n",
+  "policy.json": "SECRET\n"
+}
+
+/** The texts that a model gets for calls over a folder. */
+const run = Effect.fnUntraced(function*(
+  root: string,
+  policy: Policy.Policy,
+  wave: ReadonlyArray<readonly [name: string, params: object]>,
+  answer?: Approvals.Answer
+) {
+  const made = WorkspaceTools.make({ root, protect: ["policy.json"] })
+  return yield* Effect.gen(function*() {
+    const executor = yield* ToolExecutor.ToolExecutor
+    const process = yield* (yield* executor.batch()).process
+    const people = yield* Approvals.Approvals
+    const calls = wave.map(([name, params], index) => ToolCall.make(String(index), name, params))
+    const running = yield* Effect.forkChild(process.executeBatch(calls))
+    while (running.pollUnsafe() === undefined) {
+      for (const { id } of yield* people.list) {
+        yield* answer === undefined ? people.giveUp(id) : Effect.ignore(people.answer(id, answer))
+      }
+      yield* Effect.sleep(5)
+    }
+    const { toolMessages } = yield* Fiber.join(running)
+    return toolMessages.map((it) => it.text)
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(
+      LocalExecutor.layer(made.toolkit, { policy, dedupe: false }).pipe(
+        Layer.provide(made.layer),
+        Layer.provideMerge(Approvals.layer())
+      )
+    )
+  )
+})
+
+const looks = [
+  ["search_text", { pattern: "SECRET|no" }],
+  ["search_text", { pattern: "SECRET|no", path: ".git" }],
+  ["search_text", { pattern: "SECRET|no", glob: ".git/**" }],
+  ["find_files", { glob: "**" }],
+  ["find_files", { glob: ".git/**" }],
+  ["list_directory", { depth: 3 }],
+  ["list_directory", { path: ".git" }],
+  ["read_file", { path: ".git/config" }]
+] as const
+
+describe("what the policy does not allow", () => {
+  it.live("is left out of searches and listings, and counted", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, files)
+      const deny = ["*(*.env*)"]
+      const texts = yield* run(root, { deny }, looks)
+      for (const text of texts.slice(0, -2)) {
+        assert.notMatch(text, /KEY|token|\.env|\.git\/config|policy\.json/, text)
+      }
+      const [searched, , inGit, found, foundInGit, listed] = texts
+      assert.include(searched, "src/a.ts")
+      assert.include(searched, "3 files are left out")
+      assert.include(inGit, "1 file is left out")
+      assert.include(found, "3 files are left out")
+      assert.include(foundInGit, "1 file is left out")
+      assert.include(listed, "4 entries are left out")
+      for (const text of texts.slice(-2)) assert.include(text, "is protected")
+    }))
+
+  it.live("is not shown by a search where it is reading that is denied", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, files)
+      const deny = ["read_file(*.env*)"]
+      const [searched, found] = yield* run(root, { deny }, [
+        ["search_text", { pattern: "SECRET" }],
+        ["find_files", { glob: "**" }]
+      ])
+      assert.notInclude(searched, "KEY")
+      assert.include(searched, "src/a.ts")
+      // a name is not what is in the file
+      assert.include(found, ".env")
+    }))
+
+  it.live("is shown where a person has allowed the very thing", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, files)
+      const [inGit, inSource] = yield* run(
+        root,
+        { default: "ask", ask: ["*(*.env*)"] },
+        [["search_text", { pattern: "SECRET", path: ".git" }], ["search_text", { pattern: "SECRET", path: "src" }]],
+        { _tag: "ApproveOnce" }
+      )
+      assert.include(inGit, "token = SECRET")
+      // a yes to the search is none to what is asked about for its own sake
+      assert.include(inSource, "src/a.ts")
+      assert.notInclude(inSource, "KEY")
+    }))
+
+  it.live("is not told of by a link that leads there", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, files)
+      NodeFs.symlinkSync(".git/config", `${root}/innocent`)
+      const [listed] = yield* run(root, {}, [["list_directory", {}]])
+      assert.include(listed, "innocent")
+      assert.notInclude(listed, "config")
+    }))
+})
