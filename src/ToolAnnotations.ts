@@ -199,6 +199,20 @@ export const Bounded = Context.Reference<boolean>("effect-tool-executor/ToolAnno
 })
 
 /**
+ * Whether the answer to an equal call changes by itself, as the state of a job
+ * or the time does. Such a tool has no dedupe key: an equal call runs, however
+ * early it comes. Default: what a ReadOnly tool that is annotated
+ * `Tool.OpenWorld` reads may change. The rules `AlwaysDedupe` and `NeverDedupe`
+ * override it.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Volatile = Context.Reference<boolean | undefined>("effect-tool-executor/ToolAnnotations/Volatile", {
+  defaultValue: () => undefined
+})
+
+/**
  * Rules that the tool brings itself: data without `tool`, which is the tool.
  * They hold beside the host's (`Rules.layer`) and are checked with them.
  *

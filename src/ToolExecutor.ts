@@ -249,7 +249,7 @@ export const make: Effect.Effect<
     const state = yield* batches.begins(yield* batches.enter(), {}, tool)
     return yield* ToolProcess.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)
-  yield* Periodic.start(engine.rules.current().periodic, fire)
+  yield* Periodic.start(engine.rules.current().periodic, fire, engine.orphans)
   return executor
 })
 

@@ -96,6 +96,8 @@ export interface RegisteredTool {
   readonly edits: boolean
   /** It declares that it changes nothing, whatever its class. */
   readonly readOnly: boolean
+  /** Its answer to an equal call changes by itself. */
+  readonly volatile: boolean
   /** Its outputs never become artifacts. */
   readonly bounded: boolean
   /** It makes calls of its own, as a sub-agent does. */
@@ -326,6 +328,8 @@ const register = (
 ): RegisteredTool | undefined => {
   const annotation = <A>(key: Context.Reference<A>): A => Context.get(tool.annotations, key)
   const readOnly = annotation(Tool.Readonly)
+  // effect's own default of true is no declaration
+  const openWorld = tool.annotations.mapUnsafe.has(Tool.OpenWorld.key) && annotation(Tool.OpenWorld)
   const maxConcurrent = settings.maxConcurrent ?? annotation(ToolAnnotations.MaxConcurrent)
   if (maxConcurrent !== undefined && !(Number.isInteger(maxConcurrent) && maxConcurrent >= 1)) {
     report(`maxConcurrent is ${maxConcurrent}`, "a whole number of 1 or more")
@@ -366,8 +370,7 @@ const register = (
       : settings.promoted ?? annotation(ToolAnnotations.Promoted)
       ? "ConcurrentMut"
       : "SerialMut",
-    // effect's own default of true is no declaration
-    openWorld: tool.annotations.mapUnsafe.has(Tool.OpenWorld.key) && annotation(Tool.OpenWorld),
+    openWorld,
     needsApproval: tool.needsApproval,
     annotations: tool.annotations,
     jsonSchema,
@@ -388,6 +391,7 @@ const register = (
     actsAs: annotation(ToolAnnotations.ActsAs),
     edits: annotation(ToolAnnotations.Edits),
     readOnly,
+    volatile: annotation(ToolAnnotations.Volatile) ?? (readOnly && openWorld),
     bounded: annotation(ToolAnnotations.Bounded),
     recursive: annotation(ToolAnnotations.Recursive),
     preview: annotation(ToolAnnotations.Preview),

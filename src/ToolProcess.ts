@@ -173,7 +173,7 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
   const runWave = (
     calls: ReadonlyArray<ToolCall>,
     options?: ExecuteOptions,
-    wave?: { readonly hub?: EventHub; readonly wholeOutputs?: boolean }
+    wave?: { readonly hub?: EventHub; readonly wholeOutputs?: boolean; readonly told?: boolean }
   ) =>
     Effect.suspend(() =>
       new Wave(engine, state, calls, {
@@ -181,6 +181,7 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
           ? Infinity
           : Duration.toMillis(Duration.fromInputUnsafe(options.timeout)),
         wholeOutputs: wave?.wholeOutputs ?? false,
+        told: wave?.told ?? state.fires === undefined,
         hub: wave?.hub ?? state.hub
       }).run
     )
@@ -206,7 +207,7 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
     ): Effect.fn.Return<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError> {
       const schemas = codecs(tool)
       const call = { id: hostId(), name: tool.name, params: yield* schemas.encode(params) }
-      const wave = yield* runWave([call], options, { wholeOutputs: true })
+      const wave = yield* runWave([call], options, { wholeOutputs: true, told: false })
       const outcome = yield* orFail(wave.outcomes[0]!)
       if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
       const { output } = outcome

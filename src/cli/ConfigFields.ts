@@ -64,6 +64,7 @@ export const fields = {
   dedupe: optional(Schema.Union([
     Schema.Literal(false),
     Schema.Struct({
+      reach: optional(Schema.Literals(["process", "batch", "principal"])),
       window: optional(Span),
       outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
       onDuplicate: optional(Schema.Literals(["reject", "replay"])),

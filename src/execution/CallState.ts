@@ -54,6 +54,8 @@ export class CallState implements Ticket {
   readonly agent: Pick<Engine, "permissions" | "agentPath">
   /** Where its success is remembered. */
   readonly history: WaveHistory
+  /** A model is told of its outcome. */
+  readonly told: boolean
 
   tool: RegisteredTool | undefined
   rules: ToolRules | undefined
@@ -109,6 +111,10 @@ export class CallState implements Ticket {
   declare isDeferred?: boolean
   /** Called once it has its outcome and its permits are given back. */
   declare afterwards?: Array<() => void>
+  /** Somebody is asked whether it may have another call's outcome. */
+  declare sharing?: true | undefined
+  /** What an equal call has is nothing for this one: it runs itself. */
+  declare anew?: true | undefined
   /** Calls that joined this one. */
   declare followers?: Array<CallState> | undefined
 
@@ -119,7 +125,8 @@ export class CallState implements Ticket {
     queuedAt: number,
     parent: CallState | undefined,
     agent: CallState["agent"],
-    history: WaveHistory
+    history: WaveHistory,
+    told: boolean
   ) {
     this.owner = owner
     this.index = index
@@ -128,6 +135,7 @@ export class CallState implements Ticket {
     this.parent = parent
     this.agent = agent
     this.history = history
+    this.told = told
   }
 
   onReady(): void {

@@ -48,6 +48,8 @@ export interface Settings {
   readonly timeoutMillis: number
   /** The host needs whole outputs: nothing is cut or stored. */
   readonly wholeOutputs: boolean
+  /** A model is told of the outcomes; what a host calls for itself none knows of. */
+  readonly told: boolean
   /** Who is told: the process's observers, and the wave's own reader if it has one. */
   readonly hub: EventHub
 }
@@ -131,7 +133,16 @@ export class Calls implements Owner, Host {
     const now = this.now()
     this.history = process.history.begin()
     this.all = wave.map((call, index) =>
-      new CallState(this, index, call, now, late === undefined ? live?.call : undefined, agent, this.history)
+      new CallState(
+        this,
+        index,
+        call,
+        now,
+        late === undefined ? live?.call : undefined,
+        agent,
+        this.history,
+        settings.told
+      )
     )
     if (late !== undefined) { for (const call of this.all) call.decided = late }
     this.unsettled = this.all.length
@@ -224,7 +235,7 @@ export class Calls implements Owner, Host {
     const tool = call.tool!
     call.startedAt = now
     const limit = this.process.budget.limit(
-      Math.min(tool.timeoutMillis ?? engine.executionMillis, settings.timeoutMillis),
+      Math.min(this.toolLimit(tool), settings.timeoutMillis),
       now
     )
     const attempt = new Attempt(this, call, tool, now, limit)
@@ -300,7 +311,8 @@ export class Calls implements Owner, Host {
   private fitted(call: CallState, end: End): End {
     if (end._tag !== "Succeeded" || end.replayOf === undefined) return end
     const { attempt, gateCall } = call.joined instanceof CallState ? call.joined : call
-    const isForeign = attempt !== undefined && gateCall !== undefined && gateCall.batch !== this.process.batch.id
+    const isForeign = attempt !== undefined && gateCall !== undefined &&
+      (!call.told || gateCall.batch !== this.process.batch.id)
     return { ...end, output: SharedOutcome.fit(end.output, this.outputLimit(), isForeign ? attempt : undefined) }
   }
 
@@ -346,8 +358,8 @@ export class Calls implements Owner, Host {
     outcome: ToolOutcome.ToolOutcome,
     fiber: Fiber.Fiber<unknown, unknown> | undefined
   ): void {
+    if (call.attempt !== undefined) this.written(call)
     if (fiber !== undefined) this.lingers(call, fiber)
-    else if (call.attempt !== undefined) this.written(call)
     if (this.events.isObserved) {
       const { callId, index, tool } = outcome
       const { dropped } = call
@@ -355,10 +367,9 @@ export class Calls implements Owner, Host {
     }
     for (const follower of call.followers ?? none) {
       if (follower.outcome !== undefined) continue
-      // it shares an execution, not who stopped it
-      const hasEnded = outcome.startedAt !== undefined && outcome._tag !== "Cancelled"
-      if (hasEnded) follower.owner.settle(follower, SharedOutcome.join(outcome, follower.heartbeat))
-      else follower.owner.redispatch(follower)
+      if (this.isShared(call, outcome, follower)) {
+        follower.owner.settle(follower, SharedOutcome.join(outcome, follower.heartbeat))
+      } else follower.owner.redispatch(follower)
     }
     this.unsettled--
     this.watcher.settled()
@@ -369,6 +380,25 @@ export class Calls implements Owner, Host {
     call.forget()
     this.watcher.freed()
     if (afterwards !== undefined) { for (const run of afterwards) run() }
+  }
+
+  /** Who joined shares an execution, not who or what stopped this call alone. */
+  private isShared(call: CallState, outcome: ToolOutcome.ToolOutcome, follower: CallState): boolean {
+    if (outcome.startedAt === undefined || outcome._tag === "Cancelled") return false
+    if (outcome._tag !== "TimedOut" || follower.owner === this) return true
+    switch (outcome.which) {
+      case "turn":
+        return follower.gateCall!.process === this.process.id
+      case "tool":
+        return outcome.limitMillis >= this.toolLimit(call.tool!)
+      case "idle":
+        return true
+    }
+  }
+
+  /** Milliseconds that calls of the tool have, whoever makes them. */
+  private toolLimit(tool: RegisteredTool): number {
+    return tool.timeoutMillis ?? this.engine.executionMillis
   }
 
   /** What was read while a mutating call ran is stale, too. */

@@ -5,12 +5,14 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type { Asks } from "../policy/Permissions.ts"
 import type { Reservation } from "../store/StateStore.ts"
 import * as Arrival from "./Arrival.ts"
 import type { Calls } from "./Calls.ts"
-import type { CallState } from "./CallState.ts"
+import { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
+import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 
 /**
@@ -37,6 +39,7 @@ export class Dispatching {
     if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
     Stages.count(process, call)
     // one whose arguments were edited has reserved something before
+    call.sharing = undefined
     const { reservation: replaces } = call
     if (replaces !== undefined) {
       engine.leaders.delete(replaces.id)
@@ -44,7 +47,7 @@ export class Dispatching {
     }
     if (claims.length === 0) {
       if (replaces !== undefined) this.calls.ledger.giveBack(replaces)
-      return this.dispatched(call, Stages.reserved(engine, process, call, undefined, now))
+      return this.dispatched(call, Stages.reserved(engine, process, call, undefined))
     }
     const answer = this.calls.ledger.reserve(call.call.id, claims, now, replaces)
     if (!("wait" in answer)) return this.reserved(call, answer, replaces)
@@ -66,7 +69,7 @@ export class Dispatching {
   ): boolean | Effect.Effect<boolean> {
     // a store that cannot be reached has replaced nothing
     if (reserved !== undefined && "operation" in reserved && replaces !== undefined) call.reservation = replaces
-    return this.dispatched(call, Stages.reserved(this.engine, this.process, call, reserved, this.calls.now()))
+    return this.dispatched(call, Stages.reserved(this.engine, this.process, call, reserved))
   }
 
   private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
@@ -83,18 +86,52 @@ export class Dispatching {
       case "Decided":
         this.calls.settle(call, it.end)
         return false
-      case "Joined":
-        Stages.uncount(this.process, call)
-        call.joined = it.leader
-        ;(it.leader.followers ??= []).push(call)
-        this.engine.pools.checkJoin(call)
-        return false
+      case "Shares":
+        return this.sharing(call, it.share, it.question)
+      case "Anew":
+        call.anew = true
+        return this.dispatch(call)
     }
+  }
+
+  /** Gate 12 for a call that gets another one's outcome: it goes on as soon as nobody needs to be asked. */
+  private sharing(
+    call: CallState,
+    share: Stages.Share,
+    question: Asks | undefined
+  ): boolean | Effect.Effect<boolean> {
+    if (question === undefined) return this.share(call, share)
+    call.sharing = true
+    const allowed = this.calls.questions.authorize(call, question)
+    if (typeof allowed === "boolean") return allowed ? this.share(call, share) : false
+    return Effect.flatMap(allowed, (isAllowed) => {
+      const shared = isAllowed ? this.share(call, share) : false
+      return typeof shared === "boolean" ? Effect.succeed(shared) : shared
+    })
+  }
+
+  private share(call: CallState, share: Stages.Share): boolean | Effect.Effect<boolean> {
+    if (!(share instanceof CallState)) {
+      this.calls.settle(call, SharedOutcome.replay(share.outcome, call.heartbeat))
+      return false
+    }
+    // it may have ended while a store was asked for permissions
+    if (share.outcome !== undefined) return this.dispatch(call)
+    Stages.uncount(this.process, call)
+    call.joined = share
+    ;(share.followers ??= []).push(call)
+    this.engine.pools.checkJoin(call)
+    return false
   }
 
   /** A person has allowed the call, perhaps with other arguments: it goes on. */
   approved(call: CallState, edited: { readonly params: unknown } | undefined): void {
-    const rest = edited === undefined ? this.enter([call]) : this.readmit(call, edited.params)
+    const rest = edited !== undefined
+      ? this.readmit(call, edited.params)
+      // an equal call may have ended meanwhile
+      : call.sharing === true
+      ? this.proceed(call)
+      : this.enter([call])
     if (rest !== undefined) this.calls.detach(Effect.uninterruptible(rest))
   }
 
@@ -103,6 +140,7 @@ export class Dispatching {
     const { engine, process } = this
     // what was shown was another change, and what is to come is another result
     call.shown = undefined
+    call.anew = undefined
     if (call.reservation !== undefined) engine.leaders.delete(call.reservation.id)
     const { followers = [] } = call
     call.followers = undefined
@@ -190,6 +228,7 @@ export class Dispatching {
   /** Dispatches a call anew whose leader has nothing to share. */
   redispatch(call: CallState): void {
     call.joined = undefined
+    call.anew = undefined
     this.calls.detach(Effect.uninterruptible(this.proceed(call)))
   }
 }

@@ -45,6 +45,11 @@ export class Orphans {
     })
   }
 
+  /** Tells whether the handler of a call still runs. */
+  has({ callId, tool }: { readonly callId: string; readonly tool: string }): boolean {
+    return this.current.some((it) => it.callId === callId && it.tool === tool)
+  }
+
   /** Counts the orphan of a fiber, if it still is one. */
   confirm(fiber: Fiber.Fiber<unknown, unknown>): void {
     if (this.running.has(fiber)) this.total++

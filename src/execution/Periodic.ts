@@ -14,27 +14,47 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import type { Of } from "../ToolRule.ts"
+import type { Orphans } from "./Orphans.ts"
 
 /**
- * Starts one runner per rule. What does not succeed is logged as a warning.
+ * Starts one runner per rule. What does not succeed is logged as a warning, and
+ * so is a time that is left out because the call before it still runs.
  *
  * @category running
  * @since 0.1.0
  */
 export const start = (
   rules: ReadonlyArray<Of<"Periodic">>,
-  fire: (rule: Of<"Periodic">) => Effect.Effect<ToolOutcome.ToolOutcome>
+  fire: (rule: Of<"Periodic">) => Effect.Effect<ToolOutcome.ToolOutcome>,
+  orphans: Orphans
 ): Effect.Effect<void, never, Scope.Scope> =>
-  Effect.forEach(rules, (rule) =>
-    Effect.forkScoped(Effect.orDie(Effect.schedule(
-      Effect.flatMap(fire(rule), (outcome) =>
-        outcome._tag === "Succeeded"
-          ? Effect.logDebug(`the periodic call of "${rule.tool}" succeeded`)
-          : Effect.logWarning(`the periodic call of "${rule.tool}" did not succeed: ${ToolOutcome.text(outcome)}`)),
-      scheduleOf(rule)
-    ))), { discard: true })
+  Effect.forEach(
+    rules,
+    (rule) => Effect.forkScoped(Effect.orDie(Effect.schedule(firing(rule, fire, orphans), scheduleOf(rule)))),
+    { discard: true }
+  )
 
 // Utilities
+
+const firing = (
+  rule: Of<"Periodic">,
+  fire: (rule: Of<"Periodic">) => Effect.Effect<ToolOutcome.ToolOutcome>,
+  orphans: Orphans
+): Effect.Effect<void> => {
+  const what = `the periodic call of "${rule.tool}"`
+  let last: ToolOutcome.ToolOutcome | undefined
+  return Effect.suspend(() => {
+    if (last !== undefined && orphans.has(last)) {
+      return Effect.logWarning(`${what} was left out: the one before it still runs`)
+    }
+    return Effect.flatMap(fire(rule), (outcome) => {
+      last = outcome
+      return outcome._tag === "Succeeded"
+        ? Effect.logDebug(`${what} succeeded`)
+        : Effect.logWarning(`${what} did not succeed: ${ToolOutcome.text(outcome)}`)
+    })
+  })
+}
 
 const scheduleOf = ({ schedule }: Of<"Periodic">): Schedule.Schedule<unknown, unknown, Cron.CronParseError> =>
   Result.match(Cron.parse(schedule, "UTC"), {

@@ -15,7 +15,7 @@ import * as Permissions from "../policy/Permissions.ts"
 import * as Rules from "../policy/Rules.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import * as Grant from "../store/Grant.ts"
-import type { Claim, Refused } from "../store/StateStore.ts"
+import type { Claim, KeyTaken, Refused } from "../store/StateStore.ts"
 import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
@@ -24,7 +24,6 @@ import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
 import { isKeys, lookUp } from "./LookUp.ts"
 import * as Revisions from "./Revisions.ts"
-import * as SharedOutcome from "./SharedOutcome.ts"
 
 /**
  * What becomes of a call at Dispatch: it is decided, waits for another call's
@@ -35,12 +34,24 @@ import * as SharedOutcome from "./SharedOutcome.ts"
  */
 export type Dispatched =
   | { readonly _tag: "Decided"; readonly end: End }
-  | { readonly _tag: "Joined"; readonly leader: CallState }
+  /** It gets what an equal call gets or has got, once a person has allowed it where one has to. */
+  | { readonly _tag: "Shares"; readonly share: Share; readonly question: Permissions.Asks | undefined }
+  /** An equal call has nothing for this one: it is to run itself. */
+  | { readonly _tag: "Anew" }
   | { readonly _tag: "Admitted" }
   /** Everything but a person's permission is there. */
   | { readonly _tag: "Asks"; readonly question: Permissions.Asks }
 
+/**
+ * What an equal call has for another: its execution, or the outcome that is kept.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Share = CallState | Dedupe.Kept
+
 const admitted: Dispatched = { _tag: "Admitted" }
+const anew: Dispatched = { _tag: "Anew" }
 const decided = (end: End): Dispatched => ({ _tag: "Decided", end })
 
 /**
@@ -73,8 +84,7 @@ export const reserved = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  reserved: Reserved | undefined,
-  now: number
+  reserved: Reserved | undefined
 ): Dispatched => {
   if (reserved !== undefined) {
     if ("operation" in reserved) {
@@ -82,16 +92,18 @@ export const reserved = (
         call.decided ?? denied({ _tag: "GuardRejected", guard: "the state store", reason: "it cannot be reached" })!
       )
     }
-    if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved, now)
+    if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved)
     call.reservation = reserved
-    if (engine.dedupe.inFlight === "join") engine.leaders.set(reserved.id, call)
+    if (engine.dedupe.inFlight === "join" || call.rules!.mayBeAwaited) engine.leaders.set(reserved.id, call)
   }
   const end = call.decided ?? outOfOrder(engine, process, call)
   if (end !== undefined) return decided(end)
-  const question = call.approved ? undefined : asks(call)
+  const question = unanswered(call)
   if (question === undefined) return admitted
   return call.refused === undefined ? { _tag: "Asks", question } : decided(denied(call.refused)!)
 }
+
+const unanswered = (call: CallState): Permissions.Asks | undefined => call.approved ? undefined : asks(call)
 
 /**
  * Counts a call in the turn before it reserves anything: others may be
@@ -202,25 +214,21 @@ export const grantFor = (
   return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, about, now))
 }
 
-/** Whether a person would have to be asked now; where the store cannot tell at once, yes. */
-const wouldAsk = (engine: Engine, call: CallState, now: number): boolean => {
-  const question = asks(call)
-  if (question === undefined) return false
-  const grants = engine.store.grants(engine.principal, now)
-  return Effect.isEffect(grants) ||
-    grantFor(engine, call, question, call.gateCall!.targets, grants, now) === undefined
-}
-
 const incomparable: ParameterIssue = { path: "", message: "They cannot be compared with those of other calls" }
 
 const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {
   const { principal, tool: { name: tool } } = call.gateCall!
   const limits = Rules.claims(call.rules!, { batch: process.batch.key, principal, tool })
-  const awaited = process.fires === tool ||
-    (call.rules!.mayBeAwaited && RuleSet.isAwaited(engine.rules.current(), process.history, tool))
   try {
-    const { dedupe: rule } = call.rules!
-    const key = Dedupe.claim(engine.dedupe, call.gateCall!, { rule, awaited, agent: engine.parent && engine.unique })
+    const key = Dedupe.claim(engine.dedupe, call.gateCall!, {
+      rule: call.rules!.dedupe,
+      batch: process.batch.key,
+      told: call.told,
+      awaited: isAwaited(engine, process, call),
+      fires: process.fires === tool,
+      anew: call.anew === true,
+      agent: engine.parent && engine.unique
+    })
     return key === undefined ? limits : limits.length === 0 ? [key] : [key, ...limits]
   } catch (error) {
     return invalid([error instanceof RangeError ? unreadable : incomparable])
@@ -231,35 +239,63 @@ const refusedClaim = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  refused: Refused,
-  now: number
+  refused: Refused
 ): Dispatched => {
   if (refused._tag !== "KeyTaken") {
     return decided(
       outOfOrder(engine, process, call) ?? denied(Rules.explain(call.rules!, call.call.name, refused))!
     )
   }
-  const duplicate = decided(denied({ _tag: "DuplicateCall", of: refused.owner, running: refused.running })!)
-  // another call's result is only for those who may call now, without asking
-  if (outOfOrder(engine, process, call) !== undefined || wouldAsk(engine, call, now)) return duplicate
-  if (refused.running) {
-    const leader = engine.leaders.get(refused.reservation)
-    return engine.dedupe.inFlight === "join" && leader !== undefined ? { _tag: "Joined", leader } : duplicate
-  }
-  const kept = refused.value as Dedupe.Kept | undefined
-  return engine.dedupe.onDuplicate === "replay" && kept !== undefined && isWhole(kept, process, call.rules!)
-    ? decided(SharedOutcome.replay(kept.outcome, call.heartbeat))
-    : duplicate
+  const found = shareOf(engine, process, call, refused)
+  if (found === "anew") return anew
+  const { owner: of, running } = refused
+  if (found === undefined) return decided(denied({ _tag: "DuplicateCall", of, running })!)
+  // what another call has is only for those who may call now
+  const end = outOfOrder(engine, process, call)
+  if (end !== undefined) return decided(end)
+  const question = unanswered(call)
+  return question !== undefined && call.refused !== undefined
+    ? decided(denied(call.refused)!)
+    : { _tag: "Shares", share: found, question }
 }
 
-/** Whether an earlier outcome still has what is asked of it: an artifact is for its batch, and not for conditions. */
-const isWhole = (
-  { batch, outcome }: Dedupe.Kept,
+/**
+ * Whether an equal call may have something to share, by what is to become of
+ * duplicates.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const mayShare = (engine: Engine, process: ProcessState, call: CallState, refused: KeyTaken): boolean =>
+  refused.running
+    ? engine.dedupe.inFlight === "join" || (refused.process !== process.id && isAwaited(engine, process, call))
+    : engine.dedupe.onDuplicate === "replay"
+
+/** What an equal call has for this one; `undefined` if nothing, `anew` if that is no reason to refuse it. */
+const shareOf = (
+  engine: Engine,
   process: ProcessState,
-  { conditionals }: RuleSet.ToolRules
-): boolean =>
-  outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact" ||
-  (batch === process.batch.id && conditionals.length === 0)
+  call: CallState,
+  refused: KeyTaken
+): Share | "anew" | undefined => {
+  // nobody is refused for what no model was told of, and no host for what one was
+  const nothing = call.told && !refused.untold ? undefined : "anew"
+  if (!mayShare(engine, process, call, refused)) return nothing
+  if (refused.running) {
+    const leader = engine.leaders.get(refused.reservation)
+    return leader === undefined || leader.outcome !== undefined ? nothing : leader
+  }
+  const kept = refused.value as Dedupe.Kept | undefined
+  if (kept === undefined) return nothing
+  const { batch, outcome } = kept
+  if (outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact") return kept
+  // an artifact is its batch's, and tells neither hosts nor conditions what it holds
+  if (batch !== process.batch.id) return call.tool!.readOnly ? "anew" : nothing
+  return call.told && call.rules!.conditionals.length === 0 ? kept : nothing
+}
+
+const isAwaited = (engine: Engine, process: ProcessState, call: CallState): boolean =>
+  call.rules!.mayBeAwaited && RuleSet.isAwaited(engine.rules.current(), process.history, call.call.name)
 
 /**
  * A standing permission is looked at once more: it may have been taken back. One

@@ -112,8 +112,10 @@ const rehearse = Effect.fnUntraced(function*(
     if (claims.length > 0) {
       const answer = calls.ledger.reserve(call.call.id, claims, calls.now())
       const reserved = "wait" in answer ? yield* waitFor(calls, call, answer.wait) : answer
-      if (reserved === undefined || "_tag" in reserved || "operation" in reserved) continue
-      held.push(reserved)
+      if (reserved === undefined || "operation" in reserved) continue
+      if (!("_tag" in reserved)) held.push(reserved)
+      // who may get another call's outcome is asked about like one that runs
+      else if (reserved._tag !== "KeyTaken" || !Stages.mayShare(engine, process, call, reserved)) continue
     }
     Stages.count(process, call)
     counted.push(call)

@@ -2,8 +2,9 @@
  * Gate 8: an equal call inside the window is not run again.
  *
  * Equal is the same tool with the same decoded parameters, whatever the order
- * of object keys, for the same principal. The keys live in `StateStore`; here
- * is the policy that says which calls have one and what a duplicate gets.
+ * of object keys, within the reach of the policy: by default one batch, so who
+ * is refused has seen the result. The keys live in `StateStore`; here is the
+ * policy that says which calls have one and what a duplicate gets.
  *
  * @since 0.1.0
  */
@@ -21,11 +22,23 @@ import type { GateCall } from "./Gate.ts"
  * @since 0.1.0
  */
 export interface Options {
+  /**
+   * How far a key reaches: one process, one batch (a conversation, whose model has
+   * seen the result), or everything that the principal does. Default `"batch"`.
+   *
+   * With `"principal"` a replay crosses batches. It takes along all but an artifact,
+   * which is its batch's: instead of that a ReadOnly tool runs anew, and a call
+   * that may change things is refused.
+   */
+  readonly reach?: "process" | "batch" | "principal" | undefined
   /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
   readonly window?: Duration.Input | undefined
   /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added. */
   readonly outcomes?: ReadonlyArray<"Succeeded" | "Failed"> | undefined
-  /** What an equal call gets once the first has its outcome: a refusal, or that outcome again. Default `"reject"`. */
+  /**
+   * What an equal call gets once the first has its outcome: a refusal, or that
+   * outcome again, if the rules of order and the permissions let it. Default `"reject"`.
+   */
   readonly onDuplicate?: "reject" | "replay" | undefined
   /** What an equal call gets while the first runs: a refusal, or the same outcome when it is there. Default `"reject"`. */
   readonly inFlight?: "reject" | "join" | undefined
@@ -40,6 +53,7 @@ export interface Options {
 export class Dedupe extends Context.Service<Dedupe, {
   /** False: only tools with an `AlwaysDedupe` rule have keys. */
   readonly enabled: boolean
+  readonly reach: "process" | "batch" | "principal"
   readonly windowMillis: number
   readonly outcomes: ReadonlySet<ToolOutcome.Tag>
   readonly onDuplicate: "reject" | "replay"
@@ -55,6 +69,7 @@ export class Dedupe extends Context.Service<Dedupe, {
 export const make = (options?: Options): Dedupe["Service"] =>
   Dedupe.of({
     enabled: true,
+    reach: options?.reach ?? "batch",
     windowMillis: Duration.toMillis(Duration.fromInputUnsafe(options?.window ?? "5 minutes")),
     outcomes: new Set(options?.outcomes ?? ["Succeeded"]),
     onDuplicate: options?.onDuplicate ?? "reject",
@@ -78,34 +93,58 @@ export const layer = (options?: Options): Layer.Layer<Dedupe> => Layer.sync(Dedu
 export const layerNoop: Layer.Layer<Dedupe> = Layer.sync(Dedupe, () => Dedupe.of({ ...make(), enabled: false }))
 
 /**
- * Gives the key that a call needs; `undefined` if it needs none.
+ * What a key depends on beside the call itself.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ClaimOptions {
+  /** What the rules say of the tool. */
+  readonly rule: "never" | "always" | undefined
+  /** The batch, as the store knows it. */
+  readonly batch: string
+  /** A model is told of the outcome. */
+  readonly told: boolean
+  /** The process still waits for a success of this tool. */
+  readonly awaited: boolean
+  /** It is the tool that the process is there for: what others have done is not what it does. */
+  readonly fires: boolean
+  /** There is nothing that it could share: it runs, unless a model will be told of an equal call that runs. */
+  readonly anew: boolean
+  /** The sub-agent that calls: each has keys of its own. */
+  readonly agent: string | undefined
+}
+
+/**
+ * Gives the key that a call needs; `undefined` if it needs none. A tool whose
+ * answer changes by itself has none, unless a rule says so.
  *
  * @category gates
  * @since 0.1.0
  */
-export const claim = (
-  self: Dedupe["Service"],
-  call: GateCall,
-  options: {
-    /** What the rules say of the tool. */
-    readonly rule: "never" | "always" | undefined
-    /** The process still waits for a success of this tool. */
-    readonly awaited: boolean
-    /** The sub-agent that calls: each has keys of its own. */
-    readonly agent?: string | undefined
-  }
-): KeyClaim | undefined =>
-  options.rule === "never" || (options.rule === undefined && !self.enabled) ? undefined : {
+export const claim = (self: Dedupe["Service"], call: GateCall, options: ClaimOptions): KeyClaim | undefined => {
+  const { agent = "", anew, awaited, batch, fires, rule, told } = options
+  const { params, process, tool } = call
+  if (rule === "never" || (rule === undefined && (!self.enabled || tool.volatile))) return undefined
+  const replays = self.onDuplicate === "replay"
+  const joins = self.inFlight === "join"
+  // without a share in it, nobody is refused for what no model was told, and no host for what one was
+  const unshared = told ? "told" : "none"
+  const reach = { process, batch, principal: "" }[self.reach]
+  return {
     _tag: "Key",
     principal: call.principal,
-    tool: call.tool.name,
-    key: options.agent === undefined
-      ? call.tool.canonical(call.params, call.args)
-      : `${options.agent} ${call.tool.canonical(call.params, call.args)}`,
-    readOnly: call.tool.readOnly,
-    process: call.process,
-    ignoreOtherProcesses: options.awaited
+    batch: self.reach === "principal" ? undefined : batch,
+    tool: tool.name,
+    key: `${agent} ${reach} ${tool.canonical(params, call.args)}`,
+    readOnly: tool.readOnly,
+    process,
+    untold: !told,
+    settled: anew ? "none" : replays ? "all" : unshared,
+    running: !anew && (joins || awaited) ? "all" : unshared,
+    ignoreOtherProcesses: awaited || fires
   }
+}
 
 /**
  * An outcome as it is kept with a key, for replay.

@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import type { KeyClaim, Reservation, Settlement } from "./StateStore.ts"
+import type { Counted, KeyClaim, Reservation, Settlement } from "./StateStore.ts"
 
 /**
  * A key and the call that has it.
@@ -18,7 +18,10 @@ export interface KeyEntry {
   readonly reservation: number
   readonly owner: string
   readonly process: string
+  readonly untold: boolean
   readonly readOnly: boolean
+  /** Its batch as it was then: one that was forgotten and begun again is another. */
+  readonly batch: object | undefined
   readonly epoch: number
   settledAt: number | undefined
   windowMillis: number
@@ -37,7 +40,7 @@ export interface KeyEntry {
  * @since 0.1.0
  */
 export class Keys {
-  /** Counts the mutating starts; a ReadOnly key of an earlier epoch is dead. */
+  /** Counts the starts and ends of mutating calls; a ReadOnly key of an earlier epoch is dead. */
   epoch = 0
   private readonly byTool = new Map<string, Map<string, KeyEntry>>()
   /** The settled entries in order of settlement, so that the oldest can be dropped. */
@@ -59,19 +62,23 @@ export class Keys {
     return this.size === this.settled && now >= this.until
   }
 
-  find(claim: KeyClaim, now: number): KeyEntry | undefined {
+  find(claim: KeyClaim, batch: object | undefined, now: number): KeyEntry | undefined {
     const entry = this.byTool.get(claim.tool)?.get(claim.key)
-    if (entry === undefined || this.isStale(entry)) return undefined
-    if (entry.settledAt === undefined) return entry
-    if (now - entry.settledAt >= entry.windowMillis) return undefined
-    return claim.ignoreOtherProcesses && entry.process !== claim.process ? undefined : entry
+    if (entry === undefined || !this.isLive(entry, batch, now)) return undefined
+    if (entry.settledAt === undefined) return counts(claim.running, entry) ? entry : undefined
+    if (claim.ignoreOtherProcesses && entry.process !== claim.process) return undefined
+    return counts(claim.settled, entry) ? entry : undefined
   }
 
-  take(claim: KeyClaim, reservation: Reservation): KeyEntry {
+  /** Takes the key, unless a model is told of the call that has it and of this one none. */
+  take(claim: KeyClaim, batch: object | undefined, reservation: Reservation, now: number): KeyEntry | undefined {
     let byKey = this.byTool.get(claim.tool)
     if (byKey === undefined) this.byTool.set(claim.tool, byKey = new Map())
     const before = byKey.get(claim.key)
-    if (before !== undefined) this.forget(before)
+    if (before !== undefined) {
+      if (!before.untold && claim.untold === true && this.isLive(before, batch, now)) return undefined
+      this.forget(before)
+    }
     const entry: KeyEntry = {
       keys: this,
       byKey,
@@ -79,6 +86,8 @@ export class Keys {
       reservation: reservation.id,
       owner: reservation.owner,
       process: claim.process,
+      untold: claim.untold === true,
+      batch,
       readOnly: claim.readOnly,
       epoch: this.epoch,
       settledAt: undefined,
@@ -138,7 +147,17 @@ export class Keys {
     return before - this.settled
   }
 
+  private isLive(entry: KeyEntry, batch: object | undefined, now: number): boolean {
+    if (this.isStale(entry)) return false
+    return entry.settledAt === undefined || (entry.batch === batch && now - entry.settledAt < entry.windowMillis)
+  }
+
   private isStale(entry: KeyEntry): boolean {
     return entry.readOnly && entry.epoch !== this.epoch
   }
 }
+
+// Utilities
+
+const counts = (which: Counted = "all", { untold }: KeyEntry): boolean =>
+  which === "all" || (which === "told" && !untold)

@@ -92,7 +92,8 @@ export const make = (options?: Options): StateStore["Service"] => {
   const findOne = (claim: Claim, held: Held, now: number): Refused | undefined => {
     switch (claim._tag) {
       case "Key": {
-        const entry = principalOf(claim.principal, now).keys.find(claim, now)
+        const batch = claim.batch === undefined ? undefined : held.batch ??= batchOf(claim.batch, now)
+        const entry = principalOf(claim.principal, now).keys.find(claim, batch, now)
         return entry && keyTaken(entry)
       }
       case "Calls":
@@ -147,7 +148,9 @@ export const make = (options?: Options): StateStore["Service"] => {
       if (held.count !== undefined) held.count.used++
       if (held.clock !== undefined) held.clock.running++
       for (const claim of claims) {
-        if (claim._tag === "Key") held.key = principalOf(claim.principal, now).keys.take(claim, held)
+        if (claim._tag !== "Key") continue
+        const batch = claim.batch === undefined ? undefined : held.batch
+        held.key = principalOf(claim.principal, now).keys.take(claim, batch, held, now)
       }
       for (const choice of held.groups ?? none) {
         choice.tool = held.tool
@@ -248,6 +251,8 @@ const keyTaken = (entry: KeyEntry): Refused => ({
   _tag: "KeyTaken",
   owner: entry.owner,
   reservation: entry.reservation,
+  process: entry.process,
+  untold: entry.untold,
   running: entry.settledAt === undefined,
   value: entry.value
 })

@@ -32,14 +32,31 @@ export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim
 export interface KeyClaim {
   readonly _tag: "Key"
   readonly principal: string
+  /** The batch with which the key ends, once it is settled; absent: it outlives batches. */
+  readonly batch?: string | undefined
   readonly tool: string
   readonly key: string
-  /** The key dies when a mutating call of the principal starts after this one. */
+  /** The key dies when a mutating call of the principal starts or ends after this one. */
   readonly readOnly: boolean
   readonly process: string
+  /** No model is told of the outcome: such a call never takes the key of one whose outcome a model is told. */
+  readonly untold?: boolean | undefined
+  /** Which settled keys count against this claim; absent: all. */
+  readonly settled?: Counted | undefined
+  /** Which keys in flight count against this claim; absent: all. */
+  readonly running?: Counted | undefined
   /** A settled key of another process does not count. */
   readonly ignoreOtherProcesses: boolean
 }
+
+/**
+ * Which keys count against a claim: all, those of calls of whose outcome a model
+ * is told, or none.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Counted = "all" | "told" | "none"
 
 /**
  * One of the `max` starts that a tool has in a batch.
@@ -115,6 +132,10 @@ export interface KeyTaken {
   readonly owner: string
   /** The reservation that has it. */
   readonly reservation: number
+  /** The process of that call. */
+  readonly process: string
+  /** No model is told of its outcome. */
+  readonly untold: boolean
   /** Whether that call is still running. */
   readonly running: boolean
   /** What was kept with the key (`Settlement.value`). */
@@ -238,9 +259,9 @@ export class StateStore extends Context.Service<StateStore, {
   readonly grants: (principal: string, now: number) => Answer<ReadonlyArray<Grant>>
   /** Takes a standing permission back; false if there is none of that id. */
   readonly revoke: (principal: string, id: string) => Answer<boolean>
-  /** Lets every key of a ReadOnly call of the principal die: a mutating call starts. */
+  /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
   readonly mutated: (principal: string) => Answer<void>
-  /** Forgets the counts and choices of a batch. */
+  /** Forgets the counts, choices and settled keys of a batch. */
   readonly closeBatch: (batch: string) => Answer<void>
   /** Forgets what is past its window; gives the number of entries dropped. */
   readonly pruneExpired: (now: number) => Answer<number>

@@ -97,6 +97,7 @@ const Config = Schema.Struct({
   dedupe: optional(Schema.Union([
     Schema.Literal(false),
     Schema.Struct({
+      reach: optional(Schema.Literals(["process", "batch", "principal"])),
       window: optional(Span),
       onDuplicate: optional(Schema.Literals(["reject", "replay"])),
       inFlight: optional(Schema.Literals(["reject", "join"])),

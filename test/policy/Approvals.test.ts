@@ -353,16 +353,19 @@ describe("a remembered answer", () => {
       yield* Fiber.interrupt(second)
     }))))
 
-  it.effect("that was revoked lets no outcome be replayed", () =>
+  it.effect("that was revoked lets no outcome be replayed before somebody is asked", () =>
     asking({ w: mut() }, { dedupe: { onDuplicate: "replay" } }, (env) =>
       Effect.gen(function*() {
         yield* ask(env, { path: "a" }, forScope)
         const [replayed] = (yield* env.process.executeBatch([call("2", "w", { path: "a" })])).outcomes
         assert.strictEqual(replayed?._tag === "Succeeded" && replayed.replayOf, "x")
         yield* env.executor.revoke({ tool: "w" })
-        assert.deepStrictEqual(tags(yield* env.process.executeBatch([call("3", "w", { path: "a" })])), [
-          "DuplicateCall"
-        ])
+        const refused = yield* later(env.process.executeBatch([call("3", "w", { path: "a" })]))
+        yield* approve(env.people, "3", { _tag: "Deny" })
+        assert.deepStrictEqual(tags(yield* Fiber.join(refused)), ["PermissionDenied"])
+        const asked = yield* later(env.process.executeBatch([call("4", "w", { path: "a" })]))
+        yield* approve(env.people, "4", { _tag: "ApproveOnce" })
+        assert.deepInclude((yield* Fiber.join(asked)).outcomes[0], { _tag: "Succeeded", replayOf: "x" })
       })))
 })
 

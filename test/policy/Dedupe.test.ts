@@ -3,9 +3,9 @@ import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
-import { ToolCall } from "../../src/index.ts"
+import { Approvals, type Dedupe, ToolAnnotations, ToolCall, type ToolProcess, type ToolRule } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { call, calls, run, tags, value } from "../support/Harness.ts"
+import { call, calls, type Options, run, tags, value } from "../support/Harness.ts"
 
 /** Gives the number of its execution. */
 const counter = (millis = 0) => {
@@ -116,14 +116,256 @@ describe("Dedupe", () => {
           yield* Effect.sleep(100)
           assert.deepStrictEqual(tags(yield* process.executeBatch(same("3"))), ["Succeeded"])
         })))
+  })
 
-    it.effect("holds over batches", () =>
-      run({ t: counter() }, {}, ({ executor, process }) =>
+  describe("the reach of a key", () => {
+    const across = (reach: "process" | "batch" | "principal" | undefined) =>
+      run(
+        { t: counter() },
+        { dedupe: { reach } },
+        ({ batch, executor, process }) =>
+          Effect.gen(function*() {
+            const neighbour = yield* batch.process
+            const other = yield* (yield* executor.batch()).process
+            yield* process.executeBatch(same("1"))
+            return [
+              ...tags(yield* process.executeBatch(same("2"))),
+              ...tags(yield* neighbour.executeBatch(same("3"))),
+              ...tags(yield* other.executeBatch(same("4")))
+            ]
+          })
+      )
+
+    it.effect("is a batch: another conversation has not seen the result", () =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* across(undefined), ["DuplicateCall", "DuplicateCall", "Succeeded"])
+        assert.deepStrictEqual(yield* across("batch"), ["DuplicateCall", "DuplicateCall", "Succeeded"])
+      }))
+
+    it.effect("may be a process", () =>
+      Effect.map(across("process"), (it) => assert.deepStrictEqual(it, ["DuplicateCall", "Succeeded", "Succeeded"])))
+
+    it.effect("may be everything that the principal does", () =>
+      Effect.map(
+        across("principal"),
+        (it) => assert.deepStrictEqual(it, ["DuplicateCall", "DuplicateCall", "DuplicateCall"])
+      ))
+
+    it.effect("ends with its batch, also where another of the same name begins", () =>
+      run({ t: counter() }, {}, ({ executor }) =>
+        Effect.gen(function*() {
+          const turn = (id: string) =>
+            Effect.scoped(Effect.gen(function*() {
+              const { process } = yield* executor.batch("chat")
+              return tags(yield* (yield* process).executeBatch(same(id)))
+            }))
+          assert.deepStrictEqual(yield* turn("1"), ["Succeeded"])
+          assert.deepStrictEqual(yield* turn("2"), ["Succeeded"])
+        })))
+
+    it.effect("ends with a batch that nobody used for an hour, however long the window is", () =>
+      run({ t: counter() }, { dedupe: { window: "1 day" } }, ({ process }) =>
         Effect.gen(function*() {
           yield* process.executeBatch(same("1"))
-          const next = yield* (yield* executor.batch()).process
-          assert.deepStrictEqual(tags(yield* next.executeBatch(same("2"))), ["DuplicateCall"])
+          yield* Effect.sleep(3_599_999)
+          assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["DuplicateCall"])
+          yield* Effect.sleep("1 hour")
+          assert.deepStrictEqual(tags(yield* process.executeBatch(same("3"))), ["Succeeded"])
         })))
+
+    it.effect("lets a read die by a write in another batch of the principal", () =>
+      run(
+        { t: counter(), w: { class: "SerialMut", handler: counter(10) } },
+        {},
+        ({ executor, process }) =>
+          Effect.gen(function*() {
+            yield* process.executeBatch(same("1"))
+            yield* (yield* (yield* executor.batch()).process).executeBatch([call("w", "w")])
+            assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["Succeeded"])
+          })
+      ))
+  })
+
+  describe("a result that no model was told", () => {
+    const tool = Tool.make("t", { parameters: Schema.Struct({ a: Schema.Finite }), success: Schema.Finite })
+      .annotate(Tool.Readonly, true)
+    const tools = (millis = 0) => ({ t: { handler: counter(millis), tool } })
+
+    it.effect("refuses nobody, and no host is refused for what a model was told", () =>
+      run(tools(), {}, ({ process }) =>
+        Effect.gen(function*() {
+          assert.strictEqual(yield* process.call(tool, { a: 1 }), 1)
+          assert.strictEqual(yield* process.call(tool, { a: 1 }), 2)
+          assert.deepStrictEqual(tags(yield* process.executeBatch(same("1"))), ["Succeeded"])
+          assert.strictEqual(yield* process.call(tool, { a: 1 }), 4)
+          // and takes nothing from the model's own
+          assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["DuplicateCall"])
+        })))
+
+    it.effect("refuses nobody while it is on its way", () =>
+      run(tools(100), {}, ({ batch, process }) =>
+        Effect.gen(function*() {
+          const host = yield* Effect.forkChild(process.call(tool, { a: 1 }), { startImmediately: true })
+          const wave = yield* (yield* batch.process).executeBatch(same("1", "2"))
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall"])
+          assert.strictEqual(yield* Fiber.join(host), 1)
+        })))
+
+    it.effect("is replayed, and joined, where that is wanted", () =>
+      run(
+        tools(100),
+        { dedupe: { onDuplicate: "replay", inFlight: "join" } },
+        ({ batch, process }) =>
+          Effect.gen(function*() {
+            const host = yield* Effect.forkChild(process.call(tool, { a: 1 }), { startImmediately: true })
+            const wave = yield* (yield* batch.process).executeBatch(same("1"))
+            assert.strictEqual(value(wave.outcomes[0]), 1)
+            assert.strictEqual(yield* Fiber.join(host), 1)
+            assert.strictEqual(value((yield* process.executeBatch(same("2"))).outcomes[0]), 1)
+            assert.strictEqual(yield* process.call(tool, { a: 1 }), 1)
+          })
+      ))
+
+    it.effect("refuses nobody where equal calls are replayed, but not joined, and the other way round", () =>
+      Effect.gen(function*() {
+        const both = (dedupe: Dedupe.Options) =>
+          run(tools(100), { dedupe }, ({ batch, process }) =>
+            Effect.gen(function*() {
+              const host = yield* Effect.forkChild(process.call(tool, { a: 1 }), { startImmediately: true })
+              const first = yield* (yield* batch.process).executeBatch(same("1"))
+              yield* Fiber.join(host)
+              yield* process.call(tool, { a: 2 })
+              const second = yield* process.executeBatch([call("2", "t", { a: 2 })])
+              return [...first.outcomes, ...second.outcomes].map(value)
+            }))
+        assert.deepStrictEqual(yield* both({ onDuplicate: "replay" }), [2, 3])
+        assert.deepStrictEqual(yield* both({ inFlight: "join" }), [1, 3])
+      }))
+
+    it.effect("is not what the host's start and exit calls give: their messages are for the model", () =>
+      run(
+        { t: counter() },
+        { rules: [{ _tag: "StartConstraint", tool: "t" }] },
+        ({ process }) =>
+          Effect.gen(function*() {
+            yield* process.startConstraints({ t: { a: 1 } })
+            assert.deepStrictEqual(tags(yield* process.executeBatch(same("1"))), ["DuplicateCall"])
+          })
+      ))
+
+    it.effect("is that of a periodic call", () =>
+      run(
+        { t: counter() },
+        {
+          dedupe: { reach: "principal" },
+          rules: [{ _tag: "Periodic", tool: "t", schedule: "1 minute", params: { a: 1 } }]
+        },
+        ({ process }) =>
+          Effect.gen(function*() {
+            yield* Effect.sleep(60_001)
+            const wave = yield* process.executeBatch(same("1"))
+            assert.deepStrictEqual(wave.outcomes.map(value), [2])
+            yield* Effect.sleep(60_000)
+            assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["DuplicateCall"])
+          })
+      ))
+  })
+
+  describe("a tool whose answer changes by itself", () => {
+    const annotated = (annotate: (tool: Tool.Any) => Tool.Any) => ({ t: { handler: counter(), annotate } })
+    const twice = (annotate: (tool: Tool.Any) => Tool.Any, rules: ReadonlyArray<ToolRule.ToolRule> = []) =>
+      run(annotated(annotate), { rules }, ({ process }) => Effect.map(process.executeBatch(same("1", "2")), tags))
+
+    it.effect("has no key, whatever it changes", () =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* twice((it) => it.annotate(ToolAnnotations.Volatile, true)), [
+          "Succeeded",
+          "Succeeded"
+        ])
+        assert.deepStrictEqual(
+          yield* twice((it) => it.annotate(ToolAnnotations.Volatile, true).annotate(Tool.Readonly, false)),
+          ["Succeeded", "Succeeded"]
+        )
+      }))
+
+    it.effect("is a read that is annotated to reach outside, unless it says otherwise", () =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* twice((it) => it.annotate(Tool.OpenWorld, true)), ["Succeeded", "Succeeded"])
+        assert.deepStrictEqual(
+          yield* twice((it) => it.annotate(Tool.OpenWorld, true).annotate(ToolAnnotations.Volatile, false)),
+          ["Succeeded", "DuplicateCall"]
+        )
+        assert.deepStrictEqual(
+          yield* twice((it) => it.annotate(Tool.OpenWorld, true).annotate(Tool.Readonly, false)),
+          ["Succeeded", "DuplicateCall"]
+        )
+      }))
+
+    it.effect("has one where a rule says so", () =>
+      Effect.map(
+        twice((it) => it.annotate(Tool.OpenWorld, true), [{ _tag: "AlwaysDedupe", tool: "t" }]),
+        (it) => assert.deepStrictEqual(it, ["Succeeded", "DuplicateCall"])
+      ))
+  })
+
+  describe("a duplicate", () => {
+    const rules: ReadonlyArray<ToolRule.ToolRule> = [
+      { _tag: "RequiresFollowingTools", tool: "t", tools: ["w"] },
+      { _tag: "MaxCalls", tool: "t", max: 1 },
+      { _tag: "Cooldown", tool: "t", duration: "1 minute" }
+    ]
+    const tools = () => ({
+      t: { class: "SerialMut" as const, handler: counter(10) },
+      w: { class: "SerialMut" as const, handler: counter() }
+    })
+    const third = (dedupe: Dedupe.Options) =>
+      run(tools(), { dedupe, rules }, ({ process }) =>
+        Effect.gen(function*() {
+          yield* process.executeBatch(same("1"))
+          const before = tags(yield* process.executeBatch(same("2")))
+          yield* process.executeBatch([call("w", "w")])
+          return [...before, ...tags(yield* process.executeBatch(same("3")))]
+        }))
+
+    it.effect("that is refused is told so, whatever comes after dedupe", () =>
+      Effect.map(third({}), (it) => assert.deepStrictEqual(it, ["DuplicateCall", "DuplicateCall"])))
+
+    it.effect("that is replayed passes the rules of order, but spends no call and no rest", () =>
+      Effect.map(
+        third({ onDuplicate: "replay" }),
+        (it) => assert.deepStrictEqual(it, ["Succeeded", "RuleViolation"])
+      ))
+
+    const asked = (dedupe: Dedupe.Options, approval: "perCall" | "upfront") =>
+      Effect.gen(function*() {
+        const approvals = yield* Approvals.make()
+        return yield* run(tools(), { dedupe, approval, approvals, policy: { default: "ask" } }, ({ process }) =>
+          Effect.gen(function*() {
+            const prompts: Array<string> = []
+            const got: Array<string> = []
+            for (const id of ["1", "2"]) {
+              const wave = yield* Effect.forkChild(process.executeBatch(same(id)), { startImmediately: true })
+              yield* Effect.sleep(1)
+              for (const it of yield* approvals.list) {
+                prompts.push(it.callId)
+                yield* approvals.answer(it.id, { _tag: "ApproveOnce" })
+              }
+              got.push(...tags(yield* Fiber.join(wave)))
+            }
+            return { prompts, got }
+          }))
+      })
+
+    for (const approval of ["perCall", "upfront"] as const) {
+      it.effect(`is asked about where it would be replayed, and not where it is refused (${approval})`, () =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(yield* asked({}, approval), { prompts: ["1"], got: ["Succeeded", "DuplicateCall"] })
+          assert.deepStrictEqual(yield* asked({ onDuplicate: "replay" }, approval), {
+            prompts: ["1", "2"],
+            got: ["Succeeded", "Succeeded"]
+          })
+        }))
+    }
   })
 
   describe("what keeps a key", () => {
@@ -198,6 +440,24 @@ describe("Dedupe", () => {
           const wave = yield* process.executeBatch([...same("1"), call("w", "w"), ...same("2")])
           assert.deepStrictEqual(tags(wave), ["Succeeded", "RuleViolation", "DuplicateCall"])
         })))
+
+    it.effect("dies when a mutating call ends, and when its handler ends that outlived it", () =>
+      run(
+        { t: counter(), w: { class: "SerialMut", handler: () => Effect.uninterruptible(Effect.sleep(1_000)) } },
+        { tools: { w: { timeout: 100 } } },
+        ({ batch, process }) =>
+          Effect.gen(function*() {
+            const write = yield* Effect.forkChild(process.executeBatch([call("w", "w")]), { startImmediately: true })
+            const other = yield* batch.process
+            const read = (id: string) => Effect.map(other.executeBatch(same(id)), tags)
+            yield* Effect.sleep(50)
+            assert.deepStrictEqual([...yield* read("1"), ...yield* read("2")], ["Succeeded", "DuplicateCall"])
+            assert.deepStrictEqual(tags(yield* Fiber.join(write)), ["TimedOut"])
+            assert.deepStrictEqual([...yield* read("3"), ...yield* read("4")], ["Succeeded", "DuplicateCall"])
+            yield* Effect.sleep(1_000)
+            assert.deepStrictEqual([...yield* read("5"), ...yield* read("6")], ["Succeeded", "DuplicateCall"])
+          })
+      ))
 
     it.effect("of a read that runs while a mutating call starts is not kept", () =>
       run(
@@ -345,6 +605,97 @@ describe("Dedupe", () => {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
           assert.deepStrictEqual(tags(yield* process.executeBatch(same("1", "2"))), ["Cancelled", "Succeeded"])
         })))
+
+    const limits: ReadonlyArray<readonly [string, Options, ToolProcess.ExecuteOptions, ReadonlyArray<string>]> = [
+      ["its turn is over", { turn: { timeout: 50, minimumSlice: 1 } }, {}, ["TimedOut", "Succeeded", "Succeeded"]],
+      ["its caller gave it less time", {}, { timeout: 50 }, ["TimedOut", "Succeeded", "Succeeded"]],
+      ["the tool has no more time", { tools: { t: { timeout: 50 } } }, { timeout: 60 }, [
+        "TimedOut",
+        "TimedOut",
+        "TimedOut"
+      ]]
+    ]
+    for (const [why, options, execute, expected] of limits) {
+      it.effect(`${expected[1] === "TimedOut" ? "shares the end of" : "runs once more after"} a leader when ${why}`, () =>
+        run({ t: counter(100) }, { dedupe, ...options }, ({ batch, process }) =>
+          Effect.gen(function*() {
+            const leader = yield* Effect.forkChild(process.executeBatch(same("1"), execute), { startImmediately: true })
+            yield* Effect.sleep(40)
+            const others = [yield* batch.processWith({ turn: {} }), yield* batch.processWith({ turn: {} })]
+            const waves = yield* Effect.forEach(others, (it, index) => it.executeBatch(same(String(index + 2))), {
+              concurrency: 2
+            })
+            assert.deepStrictEqual([...tags(yield* Fiber.join(leader)), ...waves.flatMap(tags)], expected)
+            // who waited shares one execution
+            assert.deepInclude(waves[1]!.outcomes[0], { replayOf: expected[1] === "TimedOut" ? "1" : "2" })
+          })))
+    }
+
+    it.effect("shares the end of a leader whose limit holds for both: that of one wave", () =>
+      run({ t: counter(100) }, { dedupe }, ({ process }) =>
+        Effect.map(
+          process.executeBatch(same("1", "2"), { timeout: 50 }),
+          (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut", "TimedOut"])
+        )))
+
+    it.effect("is what an awaited call does with an equal one of another process, whatever the policy", () =>
+      run(
+        { t: counter(100) },
+        { rules: [{ _tag: "StartConstraint", tool: "t" }] },
+        ({ batch, process }) =>
+          Effect.gen(function*() {
+            const first = yield* Effect.forkChild(process.executeBatch(same("1")), { startImmediately: true })
+            const other = yield* batch.process
+            const [joined] = (yield* other.executeBatch(same("2"))).outcomes
+            assert.deepInclude(joined, { _tag: "Succeeded", replayOf: "1" })
+            assert.deepStrictEqual(yield* other.startPending, [])
+            assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded"])
+            // what is awaited no more is a duplicate
+            assert.deepStrictEqual(tags(yield* other.executeBatch(same("3"))), ["DuplicateCall"])
+          })
+      ))
+
+    it.effect("runs an awaited call anew whose leader is cancelled", () =>
+      run(
+        { t: counter(100) },
+        { rules: [{ _tag: "StartConstraint", tool: "t" }] },
+        ({ batch, process }) =>
+          Effect.gen(function*() {
+            yield* Effect.forkChild(process.executeBatch(same("1")), { startImmediately: true })
+            yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
+            assert.deepStrictEqual(tags(yield* (yield* batch.process).executeBatch(same("2"))), ["Succeeded"])
+          })
+      ))
+
+    it.effect("is allowed by a person first where one has to be asked", () =>
+      Effect.gen(function*() {
+        const approvals = yield* Approvals.make()
+        const answered = (after: number) =>
+          run(
+            { t: counter(100) },
+            { dedupe, approvals, policy: { default: "ask" } },
+            ({ batch, process }) =>
+              Effect.gen(function*() {
+                const answer = Effect.gen(function*() {
+                  const [request] = yield* approvals.list
+                  yield* approvals.answer(request!.id, { _tag: "ApproveOnce" })
+                })
+                const leader = yield* Effect.forkChild(process.executeBatch(same("1")), { startImmediately: true })
+                yield* answer
+                const other = yield* batch.process
+                const follower = yield* Effect.forkChild(other.executeBatch(same("2")), { startImmediately: true })
+                yield* Effect.sleep(after)
+                yield* answer
+                return [
+                  ...tags(yield* Fiber.join(leader)),
+                  ...(yield* Fiber.join(follower)).outcomes.map((it) => it._tag === "Succeeded" ? it.replayOf : it._tag)
+                ]
+              })
+          )
+        assert.deepStrictEqual(yield* answered(10), ["Succeeded", "1"])
+        // too late to join, and the policy does not replay
+        assert.deepStrictEqual(yield* answered(200), ["Succeeded", "Denied"])
+      }))
 
     it.effect("dispatches the first who waits anew when the leader never started", () =>
       run(

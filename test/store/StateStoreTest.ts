@@ -133,6 +133,39 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         })
     )
 
+    check(
+      "forgets the settled keys of a batch that closes, not those in flight",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const of = { batch: "b" }
+          yield* settle(yield* take("a", [key("1", of)]), kept)
+          yield* settle(yield* take("a", [key("2", { batch: "c" })]), kept)
+          yield* settle(yield* take("a", [key("3", of)]), running)
+          yield* settleAnswer(raw.closeBatch("b"))
+          yield* take("b", [key("1", of)])
+          yield* refused([key("2", { batch: "c" })])
+          assert.deepInclude(yield* refused([key("3", of)]), { running: true })
+        })
+    )
+
+    check("counts the keys that a claim says count", ({ refused, settle, take }) =>
+      Effect.gen(function*() {
+        const told = { settled: "told", running: "told" } as const
+        const none = { settled: "none", running: "none" } as const
+        const host = { untold: true, ...none }
+        const flying = yield* take("host", [key("1", host)])
+        assert.deepInclude(yield* refused([key("1")]), { owner: "host", untold: true, running: true })
+        const model = yield* take("model", [key("1", told)])
+        yield* settle(flying, kept)
+        yield* settle(model, kept)
+        assert.deepInclude(yield* refused([key("1", told)]), { owner: "model", untold: false, process: "process-1" })
+        // which takes nothing from one whose outcome a model is told
+        yield* settle(yield* take("host", [key("1", host)]), kept)
+        assert.deepInclude(yield* refused([key("1", told)]), { owner: "model" })
+        yield* settle(yield* take("model", [key("1", none)]), released)
+        yield* take("host", [key("1", host)])
+      }))
+
     check("keeps the keys of principals apart", ({ take }) =>
       Effect.gen(function*() {
         yield* take("a", [key("1", { principal: "p" })])
