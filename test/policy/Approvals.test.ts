@@ -246,8 +246,13 @@ describe("a remembered answer", () => {
         ])).outcomes
         const [grant] = yield* env.executor.grants
         assert.deepInclude(next, { _tag: "Succeeded", grant: grant! })
-        assert.deepInclude(again, { _tag: "Succeeded", replayOf: "2" })
-        assert.notProperty(again, "grant")
+        assert.deepInclude(again, { _tag: "Succeeded", replayOf: "2", grant: grant! })
+        yield* env.executor.revoke({ tool: "w" })
+        const replayed = yield* later(env.process.executeBatch([call("5", "w", { path: "a", n: 2 })]))
+        yield* approve(env.people, "5")
+        const [ungranted] = (yield* Fiber.join(replayed)).outcomes
+        assert.deepInclude(ungranted, { _tag: "Succeeded", replayOf: "2" })
+        assert.notProperty(ungranted, "grant")
         assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(ToolOutcome.ToolOutcome)(next), next)
       })))
 
