@@ -34,7 +34,9 @@ import * as Facade from "./execution/Facade.ts"
 import type * as Forks from "./execution/Forks.ts"
 import * as Limits from "./execution/Limits.ts"
 import { type Orphan, Orphans } from "./execution/Orphans.ts"
+import { PatientStore } from "./execution/PatientStore.ts"
 import * as Periodic from "./execution/Periodic.ts"
+import * as Ports from "./execution/Ports.ts"
 import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
@@ -208,7 +210,10 @@ export const make: Effect.Effect<
 > = Effect.gen(function*() {
   const context = yield* Effect.context<never>()
   const { turn, ...limits } = yield* Limits.checked
-  const artifacts = Option.getOrUndefined(yield* Effect.serviceOption(ArtifactStore))
+  const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
+  const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
+  const store = new PatientStore(driver, context)
+  yield* Effect.addFinalizer(() => store.close)
   // ids of our own are no other executor's, over one store
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const buffer = yield* EventHub.Buffer
@@ -221,9 +226,9 @@ export const make: Effect.Effect<
     revoked: new Set(),
     dedupe: yield* Dedupe,
     pools: yield* Pools,
-    store: Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory()),
+    store,
     artifacts,
-    checkpoints: Option.getOrUndefined(yield* Effect.serviceOption(Checkpoints)),
+    checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
     output: OutputPolicy.make(yield* OutputPolicy.Limits, artifacts),
     orphans: new Orphans(),
     guards: yield* Guards.Guards,

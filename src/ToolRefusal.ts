@@ -73,6 +73,8 @@ export const ToolRefusal = Schema.Union([
   Schema.TaggedStruct("DeadlineExceeded", { limitMillis: Schema.Finite }),
   /** The turn's number of calls is used up. */
   Schema.TaggedStruct("CallBudgetExhausted", { max: Schema.Finite }),
+  /** The store that a gate needs could not be reached in time; `operation` is what was asked of it. */
+  Schema.TaggedStruct("StoreUnavailable", { operation: Schema.String }),
   /** Sub-agents are nested too deeply. */
   Schema.TaggedStruct("DepthExceeded", { max: Schema.Finite }),
   /** The call would wait for a permit that its own caller holds. */
@@ -168,6 +170,8 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       }) is over; "${tool}" was not run. Answer with what you have.`
     case "CallBudgetExhausted":
       return `All ${refusal.max} tool calls of this turn are used; "${tool}" was not run. Answer with what you have.`
+    case "StoreUnavailable":
+      return `"${tool}" was not run: the state store, which keeps track of calls, cannot be reached now. Nothing is wrong with the call: try it again later, or go on without it.`
     case "DepthExceeded":
       return `Agents may be nested ${refusal.max} deep; "${tool}" was not run. Do the work here.`
     case "ReentryRefused":

@@ -21,6 +21,7 @@ const refusals: {
   WriteDenied: { _tag: "WriteDenied", by: "user" },
   DeadlineExceeded: { _tag: "DeadlineExceeded", limitMillis: 1_000 },
   CallBudgetExhausted: { _tag: "CallBudgetExhausted", max: 3 },
+  StoreUnavailable: { _tag: "StoreUnavailable", operation: "reserve" },
   DepthExceeded: { _tag: "DepthExceeded", max: 8 },
   ReentryRefused: { _tag: "ReentryRefused", waitsFor: "the read pool" }
 }

@@ -71,6 +71,8 @@ export type End = ToolOutcome extends infer O
 export interface Host {
   readonly clock: Clock.Clock
   readonly commitMillis: number
+  /** Milliseconds that the artifact store has before the output is cut instead. */
+  readonly storeMillis: (now: number) => number
   readonly output: OutputPolicy
   readonly owner: { readonly principal: string; readonly batch: string }
   /** Tells the model how to see more of a large output. */
@@ -107,9 +109,6 @@ export interface AttemptedCall {
 export const InCommit = Context.Reference<Attempt | undefined>("effect-tool-executor/execution/Attempt/InCommit", {
   defaultValue: () => undefined
 })
-
-/** Milliseconds that the artifact store has before the output is cut instead. */
-const storeMillis = 5_000
 
 /**
  * One execution of a handler.
@@ -333,7 +332,7 @@ export class Attempt {
     // so much of the budget may become its; others are not to count on it
     this.heldChars = host.hold()
     this.wakeWatch?.()
-    Detached.start(store, this.context, storeMillis, (exit) => {
+    Detached.start(store, this.context, host.storeMillis(host.clock.currentTimeMillisUnsafe()), (exit) => {
       const kept = exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated
       this.settle({ _tag: "Succeeded", output: kept, requestsContinuation, hasContinueRule })
     })

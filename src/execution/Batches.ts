@@ -149,8 +149,11 @@ export class Batches {
       this.over ??= reason
       for (const open of this.open.values()) for (const process of open.processes) process.cancelled ??= reason
       return Effect.andThen(
-        Effect.forEach(Array.from(this.below), (it) => it.close(reason), { discard: true }),
-        Effect.forEach(Array.from(this.open.keys()), (id) => this.complete(id), { discard: true })
+        Effect.forEach(Array.from(this.below), (it) => it.close(reason), { concurrency: "unbounded", discard: true }),
+        Effect.forEach(Array.from(this.open.keys()), (id) => this.complete(id), {
+          concurrency: "unbounded",
+          discard: true
+        })
       )
     })
   }

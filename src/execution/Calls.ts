@@ -16,6 +16,7 @@ import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { Grant } from "../store/Grant.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
@@ -30,6 +31,7 @@ import * as Forks from "./Forks.ts"
 import { Ledger } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
 import { linger } from "./Orphans.ts"
+import * as Ports from "./Ports.ts"
 import { Questions } from "./Questions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
@@ -111,7 +113,7 @@ export class Calls implements Owner, Host {
     this.settings = settings
     this.watcher = watcher
     this.context = context
-    this.ledger = new Ledger(engine.store, context, () => this.now())
+    this.ledger = new Ledger(engine.store, context, () => this.now(), () => Ports.patienceOf(process, this.now()))
     this.waits = new Waits(context, restore)
     this.questions = new Questions(engine, process, this.ledger, this.waits, this)
     this.dispatching = new Dispatching(engine, process, this)
@@ -185,7 +187,7 @@ export class Calls implements Owner, Host {
     this.detach(Effect.uninterruptible(Effect.map(known.wait, (grants) => this.recheck(call, grants))))
   }
 
-  private recheck(call: CallState, grants?: ReadonlyArray<Grant>): void {
+  private recheck(call: CallState, grants?: ReadonlyArray<Grant> | StateStoreError): void {
     if (call.outcome !== undefined) return
     const end = this.endAtStart(call, grants)
     if (end !== undefined) return this.settle(call, end)
@@ -200,18 +202,18 @@ export class Calls implements Owner, Host {
     isLater = true
   }
 
-  private endAtStart(call: CallState, grants: ReadonlyArray<Grant> | undefined): End | undefined {
+  private endAtStart(call: CallState, grants: ReadonlyArray<Grant> | StateStoreError | undefined): End | undefined {
     return this.stop.isBefore(call)
       ? this.stop.skipped
       : Stages.recheck(this.engine, this.process, call, grants, this.now())
   }
 
   /** What cannot be undone is noted before it happens. */
-  private runNoted(call: CallState, grants: ReadonlyArray<Grant> | undefined): void {
+  private runNoted(call: CallState, grants: ReadonlyArray<Grant> | StateStoreError | undefined): void {
     if (call.outcome !== undefined) return
     const note = ConfirmedWrites.note(this.engine, this.process, call)
     if (note === undefined) return this.run(call, this.now())
-    Detached.start(note, this.context, 5_000, () => {
+    Detached.start(note, this.context, Ports.patienceOf(this.process, this.now()), () => {
       if (call.outcome !== undefined) return this.takeBack(call)
       const end = this.endAtStart(call, grants)
       if (end === undefined) this.run(call, this.now())
@@ -222,7 +224,7 @@ export class Calls implements Owner, Host {
   /** Of a call that changed nothing unknown there is nothing to tell. */
   private takeBack(call: CallState): void {
     const unneeded = ConfirmedWrites.takeBack(this.engine, call)
-    if (unneeded !== undefined) Detached.start(unneeded, this.context, 5_000, () => {})
+    if (unneeded !== undefined) this.detach(unneeded)
   }
 
   asked(): void {
@@ -267,6 +269,10 @@ export class Calls implements Owner, Host {
     if (limit === Infinity) return 0
     this.process.batch.outputChars += limit
     return limit
+  }
+
+  storeMillis(now: number): number {
+    return this.process.budget.limit(Ports.patience, now).millis
   }
 
   get commitMillis(): number {

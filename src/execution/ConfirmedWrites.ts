@@ -54,9 +54,6 @@ export interface Previewed {
 /** Milliseconds that a preview may take. */
 const previewMillis = 5_000
 
-/** Milliseconds that keeping a checkpoint may take. */
-const storeMillis = 5_000
-
 /**
  * Gives what a call would write, if its tool can tell, for people to see.
  * Without one it says why.
@@ -302,8 +299,7 @@ const prepare = Effect.fnUntraced(function*(
     tool: call.tool!.name,
     files
   })
-  const saved = yield* Detached.within(saving, storeMillis)
-  if (saved === undefined) return { error: "NotKept", message: "what is there now could not be kept in time" }
+  const saved = yield* Effect.exit(saving)
   if (Exit.isFailure(saved)) return { error: "NotKept", message: "what is there now could not be kept for undoing it" }
   const forget = Effect.ignore(Effect.suspend(() => checkpoints.forget(saved.value)))
   const all = looks.map((it) => it.shown)

@@ -16,7 +16,6 @@ import type { Pools } from "../policy/Pools.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import type { Rules } from "../policy/Rules.ts"
 import type { TurnBudget } from "../policy/TurnBudget.ts"
-import type { StateStore } from "../store/StateStore.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
 import type { ToolHandlers } from "../ToolHandlers.ts"
 import type { Batches, OpenBatch } from "./Batches.ts"
@@ -24,6 +23,7 @@ import type { CallState } from "./CallState.ts"
 import type { EventHub } from "./EventHub.ts"
 import type { Parent } from "./Forks.ts"
 import type { Orphans } from "./Orphans.ts"
+import type { PatientStore } from "./PatientStore.ts"
 import type { Wave } from "./Wave.ts"
 
 /**
@@ -43,7 +43,7 @@ export interface Engine {
   readonly revoked: Set<string>
   readonly dedupe: Dedupe["Service"]
   readonly pools: Pools["Service"]
-  readonly store: StateStore["Service"]
+  readonly store: PatientStore
   readonly artifacts: ArtifactStore["Service"] | undefined
   /** Where files go before they are written to. */
   readonly checkpoints: Checkpoints["Service"] | undefined

@@ -1,13 +1,12 @@
 /**
- * What calls ask of the state store. A store that fails, throws or does not
- * answer in time holds nobody up: a claim is refused, a note is logged as lost.
+ * What the calls of a wave ask of the state store, and how long they wait for it:
+ * never longer than their turn lasts.
  *
  * @since 0.1.0
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
 import type { Grant } from "../store/Grant.ts"
 import {
@@ -16,14 +15,9 @@ import {
   type Refused,
   type Reservation,
   type Settlement,
-  type StateStore,
   StateStoreError
 } from "../store/StateStore.ts"
-
-/** Milliseconds that a store has for an answer. */
-const patience = 5_000
-
-const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
+import type { PatientStore } from "./PatientStore.ts"
 
 /**
  * What became of the claims of a call.
@@ -34,117 +28,106 @@ const nothing: Settlement = { started: false, key: "release", windowMillis: 0, v
 export type Reserved = Reservation | Refused | StateStoreError
 
 /**
+ * An answer of the store, or its trouble: at once, or by an effect.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Told<A> = A | StateStoreError | { readonly wait: Effect.Effect<A | StateStoreError> }
+
+/**
  * The store as the calls of a wave use it.
  *
  * @category models
  * @since 0.1.0
  */
 export class Ledger {
-  private readonly store: StateStore["Service"]
+  private readonly store: PatientStore
   private readonly context: Context.Context<never>
   private readonly now: () => number
+  /** Milliseconds that a call waits for an answer. */
+  private readonly patience: () => number
 
-  constructor(store: StateStore["Service"], context: Context.Context<never>, now: () => number) {
+  constructor(store: PatientStore, context: Context.Context<never>, now: () => number, patience: () => number) {
     this.store = store
     this.context = context
     this.now = now
+    this.patience = patience
   }
 
-  /**
-   * Takes all claims or none, in place of what the call has reserved before: at
-   * once, or by an effect if the store does not answer at once.
-   */
+  /** Takes all claims or none, in place of what the call has reserved before. */
   reserve(
     owner: string,
     claims: ReadonlyArray<Claim>,
     now: number,
     replaces?: Reservation
-  ): Reserved | { readonly wait: Effect.Effect<Reserved> } {
-    const answer = ask(() => this.store.reserve(owner, claims, now, replaces))
-    if (!Effect.isEffect(answer)) return answer
-    // the driver is not interrupted: an answer that comes when nobody waits any more has to be given back
-    const asked = Effect.callback<Exit.Exit<Reservation | Refused, StateStoreError>>((resume) => {
-      let isAwaited = true
-      Effect.runForkWith(this.context)(answer).addObserver((exit) => {
-        if (isAwaited) resume(Effect.succeed(exit))
-        else if (Exit.isSuccess(exit) && !("_tag" in exit.value)) this.giveBack(exit.value)
-      })
-      return Effect.sync(() => {
-        isAwaited = false
-      })
-    })
-    return {
-      wait: Effect.map(Effect.timeoutOption(asked, patience), (answered) => {
-        if (Option.isNone(answered)) return new StateStoreError({ operation: "reserve", cause: "no answer in time" })
-        const exit = answered.value
-        return Exit.isSuccess(exit) ? exit.value : new StateStoreError({ operation: "reserve", cause: exit.cause })
-      })
-    }
+  ): Told<Reservation | Refused> {
+    return this.told("reserve", this.store.reserve(owner, claims, now, replaces))
   }
 
-  /**
-   * Gives the standing permissions of a principal that have not expired at a time:
-   * at once, or by an effect; none where the store cannot tell.
-   */
-  grants(
-    principal: string,
-    at = this.now()
-  ): ReadonlyArray<Grant> | { readonly wait: Effect.Effect<ReadonlyArray<Grant>> } {
-    const answer = ask(() => this.store.grants(principal, at))
-    if (!Effect.isEffect(answer)) return answer
-    return {
-      wait: Effect.map(
-        Detached.within(answer, patience),
-        (exit) => exit !== undefined && Exit.isSuccess(exit) ? exit.value : []
-      )
+  /** Gives the standing permissions of a principal that have not expired at a time. */
+  grants(principal: string, at = this.now()): Told<ReadonlyArray<Grant>> {
+    return this.told("grants", this.store.grants(principal, at))
+  }
+
+  /** Keeps a batch from being idle; gives how to let it go. */
+  hold(batch: string): () => void {
+    const answer = this.store.reserve("", [{ _tag: "Batch", batch }], this.now())
+    let isHeld = true
+    const end = (it: Reservation | Refused) => {
+      if (!("_tag" in it)) this.giveBack(it)
+    }
+    if (!Effect.isEffect(answer)) return () => end(answer)
+    let held: Reservation | Refused | undefined
+    Effect.runForkWith(this.context)(answer).addObserver((exit) => {
+      if (Exit.isFailure(exit)) return
+      if (isHeld) held = exit.value
+      else end(exit.value)
+    })
+    return () => {
+      isHeld = false
+      if (held !== undefined) end(held)
     }
   }
 
   /** Keeps a standing permission. */
   grant(grant: Grant): void {
-    this.note(() => this.store.grant(grant))
+    this.noted(this.store.grant(grant))
   }
 
   /** Settles what a call that started, or did not, has reserved. */
   settle(reservation: Reservation, settlement: Settlement, now: number, then?: () => void): void {
-    this.note(() => this.store.settle(reservation, settlement, now), then)
+    this.noted(this.store.settle(reservation, settlement, now), then)
   }
 
   /** Gives back what a call that never started has reserved. */
   giveBack(reservation: Reservation): void {
-    this.settle(reservation, nothing, this.now())
+    this.noted(this.store.giveBack(reservation, this.now()))
   }
 
   /** The fiber of a reservation that was settled as running has ended. */
   release(reservation: Reservation): void {
-    this.note(() => this.store.release(reservation, this.now()))
+    this.noted(this.store.release(reservation, this.now()))
   }
 
   /** A mutating call starts or has ended: what was read before it is stale. */
   mutated(principal: string, then?: () => void): void {
-    this.note(() => this.store.mutated(principal), then)
+    this.noted(this.store.mutated(principal), then)
   }
 
-  /** `then` comes when it is noted, at once if the store answers at once. */
-  private note(question: () => Answer<void>, then?: () => void): void {
-    const answer = ask(question)
+  private told<A>(operation: string, answer: Answer<A>): Told<A> {
+    if (!Effect.isEffect(answer)) return answer
+    return {
+      wait: Effect.map(Detached.within(answer, this.patience()), (exit) => {
+        if (exit === undefined) return new StateStoreError({ operation, cause: "no answer in time" })
+        return Exit.isSuccess(exit) ? exit.value : new StateStoreError({ operation, cause: exit.cause })
+      })
+    }
+  }
+
+  /** `then` comes when it is noted, at once if the store answers at once; the store cannot hold it up for long. */
+  private noted(answer: Answer<void>, then?: () => void): void {
     if (!Effect.isEffect(answer)) return then?.()
-    // the outcome stands: what the store could not note is for the operator to see
-    const noted = Effect.catchCause(answer, (cause) => Effect.logWarning("StateStore failed", cause))
-    Detached.start(noted, this.context, patience, (exit) => {
-      if (exit === undefined) Effect.runForkWith(this.context)(Effect.logWarning("StateStore did not answer"))
-      then?.()
-    })
-  }
-}
-
-// Utilities
-
-/** What the store answers; a driver that throws has failed like one that says so. */
-const ask = <A>(question: () => Answer<A>): Answer<A> => {
-  try {
-    return question()
-  } catch (cause) {
-    return Effect.die(cause)
+    Detached.start(answer, this.context, this.patience(), () => then?.())
   }
 }

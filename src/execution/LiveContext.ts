@@ -11,6 +11,7 @@ import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import type { Grant } from "../store/Grant.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
 import type { Service } from "../ToolContext.ts"
 import { isCustomType, reservedTypes } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
@@ -40,7 +41,7 @@ export class LiveContext implements Service, HandlerContext {
   readonly process: ProcessState
   readonly calls: Calls
   private made: Writes | undefined
-  private standing: ReadonlyArray<Grant> | undefined
+  private standing: ReadonlyArray<Grant> | StateStoreError | undefined
 
   constructor(
     call: CallState,
@@ -149,7 +150,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   /** The standing permissions, read once for all that the call touches. */
-  private get grants(): Effect.Effect<ReadonlyArray<Grant>> {
+  private get grants(): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
     if (this.standing !== undefined) return Effect.succeed(this.standing)
     const known = this.calls.ledger.grants(this.engine.principal)
     if (!("wait" in known)) return Effect.succeed(this.standing = known)

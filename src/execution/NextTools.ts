@@ -25,7 +25,15 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
     const registry = engine.handlers.current()
     const ordered = (set.rules.length === 0 ? Array.from(registry.keys()) : RuleSet.allowedNext(set, process.history))
       .filter((name) => Permissions.sees(engine.permissions, registry.get(name)!) && !process.blocked.has(name))
-    return Effect.filter(ordered, (tool) => isFree(engine, process, set, tool, now))
+    const isLimited = (tool: string) => {
+      const { cooldown, groups, maxCalls } = set.forTool(tool)
+      return cooldown !== undefined || maxCalls !== undefined || groups.length > 0
+    }
+    const limited = ordered.filter(isLimited)
+    if (limited.length === 0) return Effect.succeed(ordered)
+    // side by side: a store that does not answer is waited for once
+    const free = Effect.filter(limited, (tool) => isFree(engine, process, set, tool, now), { concurrency: "unbounded" })
+    return Effect.map(free, (it) => ordered.filter((tool) => it.includes(tool) || !isLimited(tool)))
   })
 
 /**
@@ -66,11 +74,8 @@ const isFree = (
   now: number
 ): Effect.Effect<boolean> => {
   const claims = Rules.claims(set.forTool(tool), { tool, batch: process.batch.key, principal: engine.principal })
-  if (claims.length === 0) return Effect.succeed(true)
-  const refused = Effect.suspend(() => {
-    const answer = engine.store.check(claims, now)
-    return Effect.isEffect(answer) ? answer : Effect.succeed(answer)
-  })
+  const refused = engine.store.check(claims, now)
+  if (!Effect.isEffect(refused)) return Effect.succeed(refused === undefined)
   // a store that cannot be reached refuses every claim
-  return Effect.catchCause(Effect.map(refused, (it) => it === undefined), () => Effect.succeed(false))
+  return Effect.match(refused, { onFailure: () => false, onSuccess: (it) => it === undefined })
 }

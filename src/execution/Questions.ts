@@ -8,6 +8,7 @@ import type { Preview, Resolution } from "../policy/Approvals.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import type * as Permissions from "../policy/Permissions.ts"
 import type { Grant } from "../store/Grant.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
@@ -221,7 +222,7 @@ export class Questions {
     question: Permissions.Asks,
     targets = call.gateCall!.targets
   ): { readonly grant: Grant | undefined } | { readonly wait: Effect.Effect<Grant | undefined> } {
-    const pick = (grants: ReadonlyArray<Grant>) =>
+    const pick = (grants: ReadonlyArray<Grant> | StateStoreError) =>
       Stages.grantFor(this.engine, call, question, targets, grants, this.wave.now())
     const known = this.ledger.grants(this.engine.principal)
     return "wait" in known ? { wait: Effect.map(known.wait, pick) } : { grant: pick(known) }

@@ -15,7 +15,7 @@ import * as Permissions from "../policy/Permissions.ts"
 import * as Rules from "../policy/Rules.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import * as Grant from "../store/Grant.ts"
-import type { Claim, KeyTaken, Refused } from "../store/StateStore.ts"
+import type { Claim, KeyTaken, Refused, StateStoreError } from "../store/StateStore.ts"
 import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
@@ -88,9 +88,7 @@ export const reserved = (
 ): Dispatched => {
   if (reserved !== undefined) {
     if ("operation" in reserved) {
-      return decided(
-        call.decided ?? denied({ _tag: "GuardRejected", guard: "the state store", reason: "it cannot be reached" })!
-      )
+      return decided(call.decided ?? unavailable(reserved))
     }
     if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved)
     call.reservation = reserved
@@ -104,6 +102,9 @@ export const reserved = (
 }
 
 const unanswered = (call: CallState): Permissions.Asks | undefined => call.approved ? undefined : asks(call)
+
+const unavailable = ({ operation }: { readonly operation: string }): End =>
+  denied({ _tag: "StoreUnavailable", operation })!
 
 /**
  * Counts a call in the turn before it reserves anything: others may be
@@ -195,7 +196,8 @@ export const asks = (call: CallState): Permissions.Asks | undefined =>
   Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
 /**
- * The standing permission that lets a call through, of those that its principal has.
+ * The standing permission that lets a call through, of those that its principal
+ * has; none where the store cannot tell: then a person is asked.
  *
  * @category stages
  * @since 0.1.0
@@ -205,11 +207,14 @@ export const grantFor = (
   call: CallState,
   { remember }: Permissions.Asks,
   targets: GateCall["targets"],
-  grants: ReadonlyArray<Grant.Grant>,
+  grants: ReadonlyArray<Grant.Grant> | StateStoreError,
   now: number
 ): Grant.Grant | undefined => {
   const { agentPath, tool: { name: tool } } = call.gateCall!
-  if (remember === "call" || grants.length === 0 || !Revisions.isCurrent(engine.handlers, call.tool!)) return undefined
+  if (
+    "operation" in grants || remember === "call" || grants.length === 0 ||
+    !Revisions.isCurrent(engine.handlers, call.tool!)
+  ) return undefined
   const about = { agentPath, tool, revision: Revisions.of(call.tool!), targets }
   return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, about, now))
 }
@@ -246,9 +251,13 @@ const refusedClaim = (
       outOfOrder(engine, process, call) ?? denied(Rules.explain(call.rules!, call.call.name, refused))!
     )
   }
+  // the store may not know yet that the other one is over
+  const pending = refused.running ? engine.store.pendingKey(refused.reservation) : undefined
+  if (pending === "release") return decided(unavailable({ operation: "settle" }))
   const found = shareOf(engine, process, call, refused)
   if (found === "anew") return anew
-  const { owner: of, running } = refused
+  const { owner: of } = refused
+  const running = refused.running && pending !== "keep"
   if (found === undefined) return decided(denied({ _tag: "DuplicateCall", of, running })!)
   // what another call has is only for those who may call now
   const end = outOfOrder(engine, process, call)
@@ -304,17 +313,18 @@ const isAwaited = (engine: Engine, process: ProcessState, call: CallState): bool
 const withdrawn = (
   engine: Engine,
   { approved, grant, isOwnGrant, tool }: CallState,
-  grants: ReadonlyArray<Grant.Grant> | undefined
+  grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
 ): ToolRefusal | undefined => {
   if ((approved || grant !== undefined) && !Revisions.isCurrent(engine.handlers, tool!)) {
     return { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
   }
   if (grant === undefined) return undefined
+  const revoked: ToolRefusal = { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+  if (engine.revoked.has(grant.id)) return revoked
   // the store may not have noted yet what was answered just now
-  const isKnown = isOwnGrant || grants === undefined || grants.some((it) => it.id === grant.id)
-  return engine.revoked.has(grant.id) || !isKnown
-    ? { _tag: "PermissionDenied", by: "user", reason: "revoked" }
-    : undefined
+  if (isOwnGrant || grants === undefined) return undefined
+  if ("operation" in grants) return { _tag: "StoreUnavailable", operation: grants.operation }
+  return grants.some((it) => it.id === grant.id) ? undefined : revoked
 }
 
 /**
@@ -327,7 +337,7 @@ export const recheck = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  grants: ReadonlyArray<Grant.Grant> | undefined,
+  grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined,
   now: number
 ): End | undefined =>
   call.decided ??

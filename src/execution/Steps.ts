@@ -7,7 +7,6 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Detached from "../internal/detached.ts"
 import { makeRunGate } from "../internal/runGate.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
 import type { ToolCall } from "../ToolCall.ts"
@@ -139,10 +138,7 @@ export const shortened = (
   if ("_tag" in applied) return Effect.succeed(applied.modelText)
   const [truncated, store] = applied
   if (registered?.bounded === true) return Effect.succeed(truncated.modelText)
-  return Effect.map(
-    Detached.within(store, 5_000),
-    (exit) => exit?._tag === "Success" ? exit.value.modelText : truncated.modelText
-  )
+  return Effect.map(Effect.orElseSucceed(store, () => truncated), (kept) => kept.modelText)
 }
 
 /**

@@ -40,6 +40,8 @@ export class Wave implements Watcher {
   private runDone: (() => void) | undefined
   private quiet: (() => void) | undefined
   private deadlineFiber: Fiber.Fiber<void> | undefined
+  /** The batch is in use, as far as rules count in it. */
+  private letGo: (() => void) | undefined
 
   constructor(engine: Engine, process: ProcessState, wave: ReadonlyArray<ToolCall>, settings: Settings) {
     this.engine = engine
@@ -62,6 +64,7 @@ export class Wave implements Watcher {
           this
         )
         this.process.waves.add(this)
+        this.letGo = this.engine.rules.current().countsInBatches ? calls.ledger.hold(this.process.batch.key) : undefined
         return Effect.matchCauseEffect(this.body(calls, restore), {
           onSuccess: () => Effect.sync(() => this.end(calls)),
           onFailure: (cause) =>
@@ -187,6 +190,7 @@ export class Wave implements Watcher {
 
   private end(calls: Calls): ToolOutcome.WaveResult {
     this.process.waves.delete(this)
+    this.letGo?.()
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.all.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)

@@ -76,6 +76,8 @@ export interface RuleSet {
   readonly periodic: ReadonlyArray<ToolRule.Of<"Periodic">>
   /** Whether some rule asks what came right before. */
   readonly looksBack: boolean
+  /** Whether some rule counts in batches. */
+  readonly countsInBatches: boolean
 }
 
 /**
@@ -105,7 +107,8 @@ export const make = (rules: ReadonlyArray<ToolRule.ToolRule>, tools: Iterable<st
       (rule.tool === "*" ? names : [rule.tool]).map((tool) => ({ tool, rule }))
     ),
     periodic: rules.filter((rule) => rule._tag === "Periodic"),
-    looksBack: rules.some(isAboutNeighbours)
+    looksBack: rules.some(isAboutNeighbours),
+    countsInBatches: rules.some((rule) => rule._tag === "MaxCalls" || rule._tag === "ExclusiveGroup")
   }
 }
 

@@ -31,7 +31,7 @@ export interface Options {
   readonly maxKeys?: number | undefined
   /** Characters of settled dedupe keys kept per principal. Default 8,000,000. */
   readonly maxKeyChars?: number | undefined
-  /** Milliseconds after which the counts and choices of a batch nobody used are forgotten. Default 1 hour. */
+  /** Milliseconds after the last call of a batch after which its counts and choices are forgotten. Default 1 hour. */
   readonly batchTtlMillis?: number | undefined
 }
 
@@ -76,6 +76,7 @@ export const make = (options?: Options): StateStore["Service"] => {
       id: 0,
       owner,
       claims,
+      state: "open",
       batch: undefined,
       count: undefined,
       tool: "",
@@ -96,6 +97,9 @@ export const make = (options?: Options): StateStore["Service"] => {
         const entry = principalOf(claim.principal, now).keys.find(claim, batch, now)
         return entry && keyTaken(entry)
       }
+      case "Batch":
+        held.batch ??= batchOf(claim.batch, now)
+        return undefined
       case "Calls":
         held.count = countOf(held.batch ??= batchOf(claim.batch, now), claim)
         return held.count.used >= claim.max ? usedUp : undefined
@@ -115,7 +119,10 @@ export const make = (options?: Options): StateStore["Service"] => {
   }
 
   const settle = (reservation: Reservation, settlement: Settlement, now: number): void => {
-    const { batch, clock, count, groups, key } = reservation as Held
+    const held = reservation as Held
+    if (held.state !== "open") return
+    held.state = settlement.key === "running" ? "running" : "settled"
+    const { batch, clock, count, groups, key } = held
     if (batch !== undefined) {
       batch.open--
       batch.usedAt = now
@@ -128,7 +135,7 @@ export const make = (options?: Options): StateStore["Service"] => {
     }
     if (clock !== undefined) {
       clock.running--
-      if (settlement.started) clock.endedAt = now
+      if (settlement.started) clock.endedAt = Math.max(clock.endedAt, now)
       if (settlement.key === "running") clock.lingering++
     }
     key?.keys.settle(key, settlement, now)
@@ -160,10 +167,13 @@ export const make = (options?: Options): StateStore["Service"] => {
     },
     settle,
     release: (reservation, now) => {
-      const { clock, key } = reservation as Held
+      const held = reservation as Held
+      if (held.state !== "running") return
+      held.state = "settled"
+      const { clock, key } = held
       if (clock !== undefined) {
         clock.lingering--
-        clock.endedAt = now
+        clock.endedAt = Math.max(clock.endedAt, now)
       }
       key?.keys.forget(key)
     },
@@ -230,6 +240,7 @@ interface Batch {
 /** A reservation that knows what it is about, so that settling looks nothing up. */
 interface Held extends Reservation {
   id: number
+  state: "open" | "running" | "settled"
   batch: Batch | undefined
   count: Count | undefined
   /** The tool that is to be the one of the groups. */

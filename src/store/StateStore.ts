@@ -21,7 +21,7 @@ import * as MemoryStore from "./MemoryStore.ts"
  * @category models
  * @since 0.1.0
  */
-export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim
+export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim | BatchClaim
 
 /**
  * The right to be the only call of this key inside its window.
@@ -100,7 +100,19 @@ export interface CooldownClaim {
 }
 
 /**
- * What a call has reserved. It is to be settled exactly once.
+ * Keeps a batch in use until it is settled, and refuses nothing: a wave holds one
+ * where a rule counts in batches, whatever its calls reserve themselves.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface BatchClaim {
+  readonly _tag: "Batch"
+  readonly batch: string
+}
+
+/**
+ * What a call has reserved. It is settled once, however often that is told.
  *
  * @category models
  * @since 0.1.0
@@ -245,13 +257,19 @@ export class StateStore extends Context.Service<StateStore, {
   ) => Answer<Reservation | Refused>
   /** Tells which claim could not be had now; takes nothing. */
   readonly check: (claims: ReadonlyArray<Claim>, now: number) => Answer<Refused | undefined>
-  /** Settles a reservation: spends or gives back each of its claims. */
+  /**
+   * Settles a reservation: spends or gives back each of its claims. Where the
+   * answer is lost it is told again, with the same times: the first counts.
+   */
   readonly settle: (
     reservation: Reservation,
     settlement: Settlement,
     now: number
   ) => Answer<void>
-  /** The fiber of a reservation that was settled as `running` has ended: its key is free, its tool rests from now. */
+  /**
+   * The fiber of a reservation that was settled as `running` has ended: its key is
+   * free, its tool rests from now. Told again like `settle`; the first counts.
+   */
   readonly release: (reservation: Reservation, now: number) => Answer<void>
   /** Keeps a standing permission. */
   readonly grant: (grant: Grant) => Answer<void>
@@ -261,7 +279,10 @@ export class StateStore extends Context.Service<StateStore, {
   readonly revoke: (principal: string, id: string) => Answer<boolean>
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
   readonly mutated: (principal: string) => Answer<void>
-  /** Forgets the counts, choices and settled keys of a batch. */
+  /**
+   * Forgets the counts, choices and settled keys of a batch. So does a driver with one in which
+   * nothing has been reserved for its time and no reservation is open.
+   */
   readonly closeBatch: (batch: string) => Answer<void>
   /** Forgets what is past its window; gives the number of entries dropped. */
   readonly pruneExpired: (now: number) => Answer<number>

@@ -239,6 +239,8 @@ const because = (reason: ToolRefusal): string => {
         .filter((part) => part !== "").join(" ")
     case "GuardRejected":
       return `GuardRejected by ${reason.guard}`
+    case "StoreUnavailable":
+      return `StoreUnavailable at ${reason.operation}`
     case "ToolBlocked":
       return `ToolBlocked, ${reason.because}`
     default:

@@ -11,6 +11,33 @@ const options = { rules: once, executionTimeout: "9 hours" } as const
 const twoHours = 2 * 3_600_000
 
 describe("the counts of a batch", () => {
+  it.effect("stay as long as it is busy, with whatever calls", () =>
+    run({ t: sleeper, other: sleeper }, { ...options, dedupe: false }, ({ process }) =>
+      Effect.gen(function*() {
+        yield* process.executeBatch(calls("t"))
+        for (const it of ["other", "other", "unknown", "other"]) {
+          yield* Effect.sleep("59 minutes")
+          yield* process.executeBatch(calls([it, {}]))
+        }
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["RuleViolation"])
+      })))
+
+  it.effect("stay while a call of it runs, and for an hour after that", () =>
+    run({ t: sleeper, other: sleeper }, options, ({ process }) =>
+      Effect.gen(function*() {
+        yield* process.executeBatch(calls("t"))
+        const long = yield* Effect.forkChild(process.executeBatch(calls(["other", { sleep: 4 * 3_600_000 }])), {
+          startImmediately: true
+        })
+        yield* Effect.sleep("3 hours")
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["RuleViolation"])
+        yield* Fiber.join(long)
+        yield* Effect.sleep(3_599_999)
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["RuleViolation"])
+        yield* Effect.sleep("1 hour")
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+      })))
+
   it.effect("are forgotten once nobody used it for an hour", () =>
     run({ t: sleeper }, options, ({ process }) =>
       Effect.gen(function*() {

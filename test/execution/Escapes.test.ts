@@ -773,7 +773,7 @@ describe("a call whose arguments a person edits", () => {
       const first = yield* Effect.forkScoped(process.execute(call("1", "write", { n: 1 })))
       yield* Effect.sleep("1 second")
       yield* answer(approvals, { _tag: "ApproveOnce", params: { n: 2 } })
-      assert.strictEqual(tag(yield* Fiber.join(first)), "GuardRejected")
+      assert.strictEqual(tag(yield* Fiber.join(first)), "StoreUnavailable")
       const again = yield* Effect.forkScoped(process.execute(call("2", "write", { n: 1 })))
       yield* Effect.sleep("1 second")
       yield* answer(approvals)

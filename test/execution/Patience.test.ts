@@ -49,7 +49,7 @@ describe("a store has five seconds", () => {
   it.effect("to reserve: then the call is refused", () =>
     run(writer, silent("reserve"), ({ process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("w"))), ["GuardRejected"])
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("w"))), ["StoreUnavailable"])
         assert.strictEqual(yield* VirtualTime.now, 5_000)
       })))
 

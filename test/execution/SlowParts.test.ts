@@ -77,7 +77,7 @@ describe("a store that never answers", () => {
       { store: store(() => ({ reserve: () => Effect.never })) },
       ({ process }) =>
         Effect.map(process.executeBatch(calls("t")), (wave) => {
-          assert.deepStrictEqual(tags(wave), ["GuardRejected"])
+          assert.deepStrictEqual(tags(wave), ["StoreUnavailable"])
           assert.include(wave.toolMessages[0]?.text, "the state store")
         })
     ))
@@ -91,7 +91,7 @@ describe("a store that answers late", () => {
     const slow = store(deaf)
     return run({ t: sleeper }, { store: slow }, ({ process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", {}]))), ["GuardRejected"])
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", {}]))), ["StoreUnavailable"])
         yield* Effect.sleep("1 minute")
         const key = { _tag: "Key", principal: "default", tool: "t", key: "{}", readOnly: true } as const
         assert.isUndefined(slow.check([{ ...key, process: "p", ignoreOtherProcesses: false }], 60_000))

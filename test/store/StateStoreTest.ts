@@ -287,6 +287,38 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         })
     )
 
+    check(
+      "keeps what counts in a batch that is held, however long nothing else is reserved",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const hour = 3_600_000
+          yield* settle(yield* take("a", [calls(1)]), released)
+          const held = yield* take("wave", [{ _tag: "Batch", batch: "b" }], hour - 1)
+          yield* settleAnswer(raw.pruneExpired(5 * hour))
+          yield* refused([calls(1)], 5 * hour)
+          yield* settle(held, unstarted, 5 * hour)
+          yield* take("z", [{ _tag: "Batch", batch: "c" }], 6 * hour - 1)
+          yield* settleAnswer(raw.pruneExpired(6 * hour - 1))
+          assert.propertyVal(yield* settleAnswer(raw.check([calls(1)], 6 * hour - 1)), "_tag", "CallsUsedUp")
+        })
+    )
+
+    check("settles once, however often it is told", ({ raw, refused, settle, take }) =>
+      Effect.gen(function*() {
+        yield* settle(yield* take("a", [calls(2)]), released)
+        const b = yield* take("b", [key("1"), calls(2), group("basic"), rest(1_000)], 0)
+        yield* settle(b, unstarted, 10)
+        yield* settle(b, unstarted, 10)
+        yield* settle(yield* take("c", [calls(2)]), released)
+        yield* refused([calls(2)])
+        const d = yield* take("d", [key("1"), rest(1_000)], 0)
+        yield* settle(d, running, 0)
+        yield* settleAnswer(raw.release(d, 100))
+        yield* settle(d, running, 0)
+        yield* settleAnswer(raw.release(d, 5_000))
+        yield* take("e", [key("1"), rest(1_000)], 1_100)
+      }))
+
     check("gives a group back when none of its holders started", ({ refused, settle, take }) =>
       Effect.gen(function*() {
         const a = yield* take("a", [group("oauth")])

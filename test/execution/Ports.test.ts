@@ -1,0 +1,256 @@
+/** What an executor leans on may throw, die, fail or never answer: no program fails or hangs with it. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Scope from "effect/Scope"
+import { Approvals, type ArtifactStore, type Checkpoints, StateStore, ToolContext } from "../../src/index.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import type { WaveResult } from "../../src/ToolOutcome.ts"
+import { call, calls, open, type Options, run, tags, value } from "../support/Harness.ts"
+
+type Store = StateStore.StateStore["Service"]
+
+/** Ways in which a driver does not work. */
+const ways: Readonly<Record<string, () => Effect.Effect<never, never>>> = {
+  throws: () => {
+    throw new Error("the driver threw")
+  },
+  dies: () => Effect.die("the driver died"),
+  fails: () => Effect.fail("the driver failed") as unknown as Effect.Effect<never>,
+  "interrupts itself": () => Effect.interrupt,
+  "never answers": () => Effect.never,
+  "is deaf": () => Effect.uninterruptible(Effect.never)
+}
+
+const operations = [
+  "reserve",
+  "check",
+  "settle",
+  "release",
+  "grant",
+  "grants",
+  "revoke",
+  "mutated",
+  "closeBatch",
+  "pruneExpired"
+] as const
+
+const rules = [
+  { _tag: "MaxCalls", tool: "w", max: 2 },
+  { _tag: "RequiresConsent", tool: "ask" }
+] as const
+
+const deaf = () => Effect.uninterruptible(Effect.sleep(50))
+
+/** How an effect fails, if it does. */
+const failures = <A, E>(effect: Effect.Effect<A, E>) =>
+  Effect.map(Effect.exit(effect), (exit) => Exit.isSuccess(exit) ? [] : exit.cause.reasons.map((it) => it._tag))
+
+/** Everything that asks a store, and how long it took. */
+const everything = (options: Options) =>
+  VirtualTime.run(
+    Effect.scoped(Effect.gen(function*() {
+      const approvals = yield* Approvals.make({ timeout: "1 second" })
+      const scope = yield* Scope.make()
+      const tools = {
+        r: () => Effect.succeed("x".repeat(50_000)),
+        w: { class: "ConcurrentMut", handler: () => Effect.void } as const,
+        ask: { class: "ConcurrentMut", handler: () => Effect.void } as const,
+        late: { class: "ConcurrentMut", handler: deaf } as const
+      }
+      const env = yield* Effect.provideService(
+        open(tools, { ...options, rules, approvals, tools: { late: { timeout: 10 } } }),
+        Scope.Scope,
+        scope
+      )
+      const asked = yield* Effect.forkChild(env.process.executeBatch(calls("ask")))
+      yield* Effect.sleep(500)
+      for (const { id } of yield* approvals.list) yield* approvals.answer(id, { _tag: "ApproveForScope" })
+      const outcomes = [
+        ...tags(yield* Fiber.join(asked)),
+        ...tags(yield* env.process.executeBatch(calls("r", "w", "late", "ask"))),
+        ...tags(yield* env.process.executeBatch(calls(["r", { b: 1 }], ["w", { b: 1 }])))
+      ]
+      yield* env.process.allowedNext
+      const typed = [
+        ...yield* failures(env.executor.grants),
+        ...yield* failures(env.executor.revoke({ tool: "ask" })),
+        ...yield* failures(env.executor.pruneExpired)
+      ]
+      const closed = yield* Effect.exit(Scope.close(scope, Exit.void))
+      return { outcomes, typed, closed, took: yield* VirtualTime.now }
+    })),
+    { limit: "1 day" }
+  )
+
+describe("a state store", () => {
+  for (const operation of operations) {
+    for (const [way, answer] of Object.entries(ways)) {
+      it.effect(`whose ${operation} ${way} fails and hangs nothing`, () => {
+        const store = { ...StateStore.makeMemory(), [operation]: answer }
+        return Effect.map(everything({ store }), ({ closed, outcomes, took, typed }) => {
+          assert.lengthOf(outcomes, 7)
+          assert.isTrue(Exit.isSuccess(closed))
+          assert.isTrue(typed.every((it) => it === "Fail"))
+          assert.isAtMost(took, 60_000)
+          assert.notInclude(outcomes, "GuardRejected")
+          if (operation === "reserve") assert.include(outcomes, "StoreUnavailable")
+        })
+      })
+    }
+  }
+
+  it.effect("is waited for no longer than the turn lasts", () =>
+    run(
+      { t: () => Effect.void },
+      { turn: { timeout: "2 seconds" }, store: { ...StateStore.makeMemory(), reserve: () => Effect.never } },
+      ({ process }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeBatch(calls("t"))
+          assert.deepInclude(wave.outcomes[0], { reason: { _tag: "StoreUnavailable", operation: "reserve" } })
+          assert.include(wave.toolMessages[0]!.text, "try it again later")
+          assert.strictEqual(yield* VirtualTime.now, 2_000)
+        })
+    ))
+
+  it.effect("that cannot tell whether a permission still stands refuses, and blames nobody", () => {
+    const memory = StateStore.makeMemory()
+    let isBroken = false
+    const grants: Store["grants"] = (...asked) => isBroken ? Effect.die("gone") : memory.grants(...asked)
+    return VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+      const approvals = yield* Approvals.make()
+      const { batch, process } = yield* open(
+        { w: { class: "SerialMut", handler: () => Effect.sleep(1_000) } },
+        { store: { ...memory, grants }, approvals, rules: [{ _tag: "RequiresConsent", tool: "w" }] }
+      )
+      const later = (wave: Effect.Effect<WaveResult>) => Effect.forkChild(wave, { startImmediately: true })
+      yield* later(process.executeBatch(calls("w")))
+      for (const { id } of yield* approvals.list) {
+        yield* approvals.answer(id, { _tag: "ApproveForScope", scope: "tool" })
+      }
+      const next = yield* later((yield* batch.process).executeBatch([call("2", "w", { b: 1 })]))
+      assert.deepStrictEqual(yield* approvals.list, [])
+      isBroken = true
+      assert.deepInclude((yield* Fiber.join(next)).outcomes[0], {
+        reason: { _tag: "StoreUnavailable", operation: "grants" }
+      })
+    })))
+  })
+})
+
+describe("what a store could not note", () => {
+  /** A store that can be cut off; and what it was told. */
+  const cutOff = () => {
+    const memory = StateStore.makeMemory()
+    const state = { isBroken: false, told: [] as Array<string> }
+    const noted = <Args extends ReadonlyArray<never>>(
+      name: string,
+      tell: (...args: Args) => StateStore.Answer<void>
+    ) =>
+    (...args: Args): StateStore.Answer<void> => {
+      state.told.push(name)
+      return state.isBroken ? Effect.die("cut off") : tell(...args)
+    }
+    const { release, settle } = memory
+    const store: Store = {
+      ...memory,
+      settle: noted("settle", settle as never) as never,
+      release: noted("release", release as never) as never
+    }
+    return { store, state }
+  }
+
+  it.effect("is told again until it knows: nothing runs for ever", () => {
+    const { state, store } = cutOff()
+    return run(
+      { t: () => Effect.succeed(1), f: () => Effect.fail("no") },
+      { store },
+      ({ process }) =>
+        Effect.gen(function*() {
+          const again = () => Effect.map(process.executeBatch(calls(["t", {}], ["f", {}])), ({ outcomes }) => outcomes)
+          state.isBroken = true
+          assert.deepStrictEqual((yield* again()).map((it) => it._tag), ["Succeeded", "Failed"])
+          const [kept, free] = yield* again()
+          assert.deepInclude(kept, { reason: { _tag: "DuplicateCall", of: "1", running: false } })
+          assert.deepInclude(free, { reason: { _tag: "StoreUnavailable", operation: "settle" } })
+          yield* Effect.sleep("10 minutes")
+          state.isBroken = false
+          yield* Effect.sleep("1 minute")
+          assert.deepInclude((yield* again())[1], { _tag: "Failed", origin: "handler" })
+        })
+    )
+  })
+
+  it.effect("is told with ever longer pauses, in its order, and no more once the executor is over", () =>
+    VirtualTime.run(
+      Effect.gen(function*() {
+        const { state, store } = cutOff()
+        const scope = yield* Scope.make()
+        const env = yield* Effect.provideService(
+          open({ t: { class: "ConcurrentMut", handler: deaf } }, { store, tools: { t: { timeout: 10 } } }),
+          Scope.Scope,
+          scope
+        )
+        state.isBroken = true
+        assert.deepStrictEqual(tags(yield* env.process.executeBatch(calls("t"))), ["TimedOut"])
+        yield* Effect.sleep("10 minutes")
+        assert.isAtMost(state.told.length, 20)
+        assert.notInclude(state.told, "release")
+        state.isBroken = false
+        yield* Effect.sleep("1 minute")
+        assert.deepStrictEqual(state.told.slice(-2), ["settle", "release"])
+        state.isBroken = true
+        yield* env.process.executeBatch([call("2", "t", { b: 1 })])
+        yield* Scope.close(scope, Exit.void)
+        yield* Effect.sleep(100)
+        const { length } = state.told
+        yield* Effect.sleep("1 hour")
+        assert.lengthOf(state.told, length)
+      }),
+      { limit: "1 day" }
+    ))
+
+  it.effect("holds the outcome no longer than its turn lasts", () =>
+    run(
+      { t: () => Effect.sleep(1_500) },
+      { turn: { timeout: "2 seconds" }, store: { ...StateStore.makeMemory(), settle: () => Effect.never } },
+      ({ process }) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+          assert.strictEqual(yield* VirtualTime.now, 2_000)
+        })
+    ))
+})
+
+describe("what else an executor leans on", () => {
+  for (const [way, answer] of Object.entries(ways)) {
+    it.effect(`whatever it is, fails and hangs nothing when it ${way}`, () => {
+      const artifacts = { put: answer, read: answer } as unknown as ArtifactStore.ArtifactStore["Service"]
+      const checkpoints = {
+        save: answer,
+        list: answer,
+        content: answer,
+        forget: answer
+      } as unknown as Checkpoints.Checkpoints["Service"]
+      return Effect.gen(function*() {
+        const { closed, outcomes, took } = yield* everything({ artifacts, checkpoints })
+        assert.deepStrictEqual(outcomes.slice(0, 5), ["Succeeded", "Succeeded", "Succeeded", "TimedOut", "Succeeded"])
+        assert.isTrue(Exit.isSuccess(closed))
+        assert.isAtMost(took, 60_000)
+        const kept = yield* run(
+          {
+            t: () =>
+              Effect.flatMap(
+                ToolContext.ToolContext,
+                (context) => Effect.map(Effect.exit(context.artifact("x")), (exit) => exit._tag)
+              )
+          },
+          { artifacts },
+          ({ process }) => process.executeBatch(calls("t"))
+        )
+        assert.include(["Failure", "Success"], value(kept.outcomes[0]))
+      })
+    })
+  }
+})
