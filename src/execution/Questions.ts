@@ -241,8 +241,9 @@ export class Questions {
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { id: callId } = call.call
     const { targets = call.gateCall!.targets } = question
-    // what is not known cannot be remembered: it would be everything
-    const remember = targets === undefined ? "call" : question.remember
+    // what is not known, or is about nothing that its tool names, cannot be remembered: it would be everything
+    const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
+    const remember = isKnown ? question.remember : "call"
     const isRunning = call.attempt !== undefined
     const { request, withdraw } = approvals.ask(
       {

@@ -83,8 +83,8 @@ const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
  * **Details**
  *
  * `ApproveForDuration` and `ApproveForScope` are remembered, for the targets of
- * this call to the letter, or for the whole tool if it has none or `scope` says
- * so, for the agent that asked and its sub-agents, or with `agents: "all"` for
+ * this call to the letter, or for the whole tool if it never names any or `scope`
+ * says so, for the agent that asked and its sub-agents, or with `agents: "all"` for
  * every agent of the principal. `Deny` and silence never are. `params` are edited arguments: the call is
  * looked at anew with them, without a second question, and nothing is
  * remembered.

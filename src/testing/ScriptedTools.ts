@@ -58,7 +58,7 @@ const declare = (name: string, script: ScriptedTool): Tool.Any =>
     .annotate(ToolAnnotations.Timeout, script.timeout as Duration.Input | undefined)
     .annotate(ToolAnnotations.RetryOnTimeout, script.retryOnTimeout ?? true)
     .annotate(ToolAnnotations.IsRetryable, (failure) => !(failure instanceof ScriptedFailure) || failure.retryable)
-    .annotate(ToolAnnotations.Resources, (params) => resourcesOf(script.resources ?? [], params))
+    .annotate(ToolAnnotations.Resources, resourcesFor(script))
 
 /** A failure that says whether a retry makes sense; on the wire it is just the scripted value. */
 class ScriptedFailure {
@@ -74,6 +74,10 @@ class ScriptedFailure {
     return this.value
   }
 }
+
+/** One that names no resources says nothing of what its calls are about, which is not the same as nothing. */
+const resourcesFor = ({ resources }: ScriptedTool) =>
+  resources === undefined ? undefined : (params: unknown) => resourcesOf(resources, params)
 
 const resourcesOf = (names: ReadonlyArray<string>, params: unknown): ReadonlyArray<string> =>
   typeof params !== "object" || params === null

@@ -256,6 +256,34 @@ describe("a remembered answer", () => {
         assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(ToolOutcome.ToolOutcome)(next), next)
       })))
 
+  for (
+    const [what, answer] of [
+      ["for what it is about", forScope],
+      ["for a while", { _tag: "ApproveForDuration", duration: "1 hour" }],
+      ["for the whole tool", { ...forScope, scope: "tool" }],
+      ["for every agent", { ...forScope, agents: "all" }]
+    ] as const
+  ) {
+    it.effect(`is none where the call was about nothing: allowed ${what}, it allows nothing else`, () =>
+      asking({ w: mut() }, {}, (env) =>
+        Effect.gen(function*() {
+          const waiting = yield* later(env.process.executeBatch([call("waiting", "w", { path: "b" })]))
+          assert.deepStrictEqual(yield* ask(env, { n: 1 }, answer), [true, "Succeeded"])
+          assert.deepStrictEqual(yield* env.executor.grants, [])
+          assert.deepStrictEqual(yield* pending(env.people), ["waiting"])
+          assert.deepStrictEqual(yield* ask(env, { path: "a" }, { _tag: "Deny" }), [true, "PermissionDenied"])
+          assert.deepStrictEqual(yield* ask(env, { n: 2 }, { _tag: "Deny" }), [true, "PermissionDenied"])
+          yield* Fiber.interrupt(waiting)
+        })))
+  }
+
+  it.effect("is of the whole tool where the tool never says what its calls are about", () =>
+    asking({ w: { class: "ConcurrentMut", handler: echo } }, {}, (env) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* ask(env, { n: 1 }, forScope), [true, "Succeeded"])
+        assert.deepStrictEqual(yield* ask(env, { n: 2 }), [false, "Succeeded"])
+      })))
+
   it.effect("goes no further than the rule lets it", () =>
     asking({ w: mut() }, { rules: [consent("w", "call")] }, (env) =>
       Effect.gen(function*() {
@@ -267,11 +295,11 @@ describe("a remembered answer", () => {
   it.effect("holds for its time, to the millisecond", () =>
     asking({ w: mut() }, {}, (env) =>
       Effect.gen(function*() {
-        yield* ask(env, { n: 1 }, { _tag: "ApproveForDuration", duration: "1 second" })
+        yield* ask(env, { path: "a", n: 1 }, { _tag: "ApproveForDuration", duration: "1 second" })
         yield* Effect.sleep(999)
-        assert.deepStrictEqual(yield* ask(env, { n: 2 }), [false, "Succeeded"])
+        assert.deepStrictEqual(yield* ask(env, { path: "a", n: 2 }), [false, "Succeeded"])
         yield* Effect.sleep(1)
-        assert.deepStrictEqual(yield* ask(env, { n: 3 }, { _tag: "ApproveOnce" }), [true, "Succeeded"])
+        assert.deepStrictEqual(yield* ask(env, { path: "a", n: 3 }, { _tag: "ApproveOnce" }), [true, "Succeeded"])
       })))
 
   describe("that expires while a call which it let through waits for its permits", () => {
