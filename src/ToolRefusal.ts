@@ -69,6 +69,15 @@ export const ToolRefusal = Schema.Union([
     by: Schema.Literals(["user", "policy", "timeout", "noApprover", "closed"]),
     reason: Schema.optionalKey(Schema.String)
   }),
+  /**
+   * While the call waited, what it is about came to be something else, which nobody
+   * has allowed: `from` is what was judged, `to` what is there now; absent where it
+   * could not be found out.
+   */
+  Schema.TaggedStruct("TargetsChanged", {
+    from: Schema.optionalKey(Schema.Array(Schema.String)),
+    to: Schema.optionalKey(Schema.Array(Schema.String))
+  }),
   /** The turn's time is over. */
   Schema.TaggedStruct("DeadlineExceeded", { limitMillis: Schema.Finite }),
   /** The turn's number of calls is used up. */
@@ -93,6 +102,14 @@ const list = (names: ReadonlyArray<string>): string => {
   const shown = names.slice(0, 50).map((name) => `"${name}"`).join(", ")
   return names.length > 50 ? `${shown} and ${names.length - 50} more` : shown
 }
+
+const about = (targets: ReadonlyArray<string> | undefined): string =>
+  targets === undefined
+    ? "something that could not be found out"
+    : targets.length === 0
+    ? "nothing"
+    : list(targets.slice(0, 5).map((text) => clip(text, 200))) +
+      (targets.length > 5 ? ` and ${targets.length - 5} more` : "")
 
 const writeDenied = {
   user: "The user did not allow",
@@ -164,6 +181,10 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
         writeDenied[refusal.by]
       } the write of "${tool}"${why}. It was stopped; what it asked for was not written.`
     }
+    case "TargetsChanged":
+      return `What "${tool}" is about changed while the call waited: it was ${about(refusal.from)} and is now ${
+        about(refusal.to)
+      }, which nobody has allowed. It was not run. Look at what is there now, and call it again if you still want that.`
     case "DeadlineExceeded":
       return `The time of this turn (${
         inSeconds(refusal.limitMillis)

@@ -19,6 +19,7 @@ const refusals: {
   RuleViolation: { _tag: "RuleViolation", rule: { _tag: "MaxCalls", tool: "t", max: 1 }, sentence: "Enough." },
   PermissionDenied: { _tag: "PermissionDenied", by: "user", reason: "not now" },
   WriteDenied: { _tag: "WriteDenied", by: "user" },
+  TargetsChanged: { _tag: "TargetsChanged", from: ["src/a"], to: [".git/hooks/a"] },
   DeadlineExceeded: { _tag: "DeadlineExceeded", limitMillis: 1_000 },
   CallBudgetExhausted: { _tag: "CallBudgetExhausted", max: 3 },
   StoreUnavailable: { _tag: "StoreUnavailable", operation: "reserve" },

@@ -13,11 +13,13 @@ import * as Permissions from "../policy/Permissions.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
 import { heartbeatArgument, type RegisteredTool, type Registry } from "../ToolHandlers.ts"
 import type { ParameterIssue } from "../ToolRefusal.ts"
+import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
 import { denied, invalid, turn, unreadable } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import * as Forks from "./Forks.ts"
-import { isTargets, lookUp, patience } from "./LookUp.ts"
+import { lookUp, patience } from "./LookUp.ts"
+import * as Targets from "./Targets.ts"
 
 /**
  * Arrival: gates 1 to 5. Decides the call (`decided`) or fills in its tool and
@@ -88,7 +90,7 @@ const admit = (
   // schemas without services and asynchronous steps are done already
   if (Exit.isExit(decoding)) return arrived(engine, process, call, args, decoding, now)
   return Effect.flatMap(
-    Detached.within(Effect.provideContext(decoding, tool.context), patience(process, now)),
+    Detached.within(Effect.provideContext(decoding, tool.context), patience(process, call, now)),
     (exit) => arrived(engine, process, call, args, exit ?? Exit.fail([undecoded]), now) ?? Effect.void
   )
 }
@@ -113,14 +115,7 @@ const arrived = (
     return undefined
   }
   const params = exit.value
-  const { agent, rules, tool } = call
-  const isAbout = Permissions.needsTargets(agent.permissions, tool!) ||
-    // a rule asks, or somebody who is asked has to see what earlier calls leave
-    (tool!.declaresTargets &&
-      (rules!.consent !== undefined || (tool!.preview !== undefined && engine.approvals !== undefined)))
-  const targets = isAbout
-    ? lookUp(process, () => tool!.targets(params), now, isTargets)
-    : none
+  const targets = Targets.find(engine, process, call, params, now)
   const needsApproval = wantsApproval(process, call, params, now)
   return Effect.isEffect(targets) || Effect.isEffect(needsApproval)
     ? Effect.map(
@@ -130,24 +125,28 @@ const arrived = (
     : judge(engine, process, call, args, params, targets, needsApproval)
 }
 
-const none: ReadonlyArray<never> = []
-
 const found = <A>(answer: A | Effect.Effect<A>): Effect.Effect<A> =>
   Effect.isEffect(answer) ? answer : Effect.succeed(answer)
 
 /** What the tool itself says of the call; anything but false is a yes. */
 const wantsApproval = (
   process: ProcessState,
-  { call, tool }: CallState,
+  call: CallState,
   params: unknown,
   now: number
 ): unknown | Effect.Effect<unknown> => {
-  const { context, needsApproval = false } = tool!
+  const { context, needsApproval = false } = call.tool!
   if (typeof needsApproval !== "function") return needsApproval
-  return lookUp(process, () => {
-    const answer = needsApproval(params as never, { toolCallId: call.id, messages: [] })
-    return Effect.isEffect(answer) ? Effect.provideContext(answer, context) : answer
-  }, now)
+  return lookUp(
+    process,
+    call,
+    () => {
+      const answer = needsApproval(params as never, { toolCallId: call.call.id, messages: [] })
+      return Effect.isEffect(answer) ? Effect.provideContext(answer, context) : answer
+    },
+    now,
+    (answer) => answer
+  )
 }
 
 /** Gate 5, now that everything is known of the call. */
@@ -173,7 +172,15 @@ const judge = (
     batch: process.batch.id,
     process: process.id
   }
-  call.decided ??= denied(Permissions.check(call.agent.permissions, call.gateCall))
+  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, call.gateCall))
+}
+
+/** What is about so much is not compared with anything. */
+const tooLong = (targets: Targets.Targets): End | undefined => {
+  const chars = Targets.chars(targets)
+  if (chars <= Targets.maxChars) return undefined
+  const message = `What they are about has ${chars} characters, and may have ${Targets.maxChars}`
+  return invalid([{ path: "", message }])
 }
 
 const undecodable: ParameterIssue = { path: "", message: "They could not be decoded" }

@@ -22,6 +22,7 @@ import type { Attempt, End } from "./Attempt.ts"
 import type { Shown } from "./ConfirmedWrites.ts"
 import type { Engine } from "./Engine.ts"
 import type { NestedClock } from "./Forks.ts"
+import type { Moved } from "./Targets.ts"
 
 /**
  * What a call does with its wave.
@@ -36,6 +37,8 @@ export interface Owner {
   /** Ends the call, also one that runs. */
   readonly end: (call: CallState, end: End) => void
   readonly settle: (call: CallState, end: End) => void
+  /** Milliseconds that a call of the tool may run at most. */
+  readonly limitOf: (tool: RegisteredTool) => number
 }
 
 /**
@@ -89,6 +92,8 @@ export class CallState implements Ticket {
   declare asking?: { readonly id: string; readonly withdraw: () => void } | undefined
   /** A person has allowed it: it is not asked about again. */
   declare approved?: true
+  /** It is about something else than it was judged by. */
+  declare moved?: Moved
   /** A person has refused it, before its turn came. */
   declare refused?: ToolRefusal
   /** The standing permission that let it through. */

@@ -25,6 +25,7 @@ import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
 import { CallState, type Owner } from "./CallState.ts"
 import * as ConfirmedWrites from "./ConfirmedWrites.ts"
 import { Dispatching } from "./Dispatching.ts"
+import { denied } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
 import * as Forks from "./Forks.ts"
@@ -36,6 +37,7 @@ import { Questions } from "./Questions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 import { StopPlace } from "./StopPlace.ts"
+import * as Targets from "./Targets.ts"
 import { type Restore, Waits } from "./Waits.ts"
 import { WaveEvents } from "./WaveEvents.ts"
 
@@ -180,11 +182,17 @@ export class Calls implements Owner, Host {
       call.onPermits = undefined
       return onPermits()
     }
-    if (call.grant === undefined) return this.recheck(call)
+    const { grant } = call
     // it may have been taken back elsewhere; one that has expired since is there as of the time it was given
-    const known = this.ledger.grants(this.engine.principal, call.grant.grantedAt)
-    if (!("wait" in known)) return this.recheck(call, known)
-    this.detach(Effect.uninterruptible(Effect.map(known.wait, (grants) => this.recheck(call, grants))))
+    const known = grant === undefined ? undefined : this.ledger.grants(this.engine.principal, grant.grantedAt)
+    const found = Targets.findAgain(this.engine, this.process, call, this.now())
+    if (found === undefined && (known === undefined || !("wait" in known))) return this.recheck(call, known)
+    let grants: ReadonlyArray<Grant> | StateStoreError | undefined
+    const told = known === undefined || !("wait" in known) ? Effect.succeed(known) : known.wait
+    const looked = Effect.all([found ?? Effect.void, Effect.map(told, (it) => void (grants = it))], { concurrency: 2 })
+    this.detach(Effect.uninterruptible(
+      Effect.map(this.waits.wait([call], Effect.asVoid(looked)), () => this.recheck(call, grants))
+    ))
   }
 
   private recheck(call: CallState, grants?: ReadonlyArray<Grant> | StateStoreError): void {
@@ -233,13 +241,10 @@ export class Calls implements Owner, Host {
 
   private run(call: CallState, now: number): void {
     if (call.outcome !== undefined) return
-    const { engine, events, settings } = this
+    const { engine, events } = this
     const tool = call.tool!
     call.startedAt = now
-    const limit = this.process.budget.limit(
-      Math.min(this.toolLimit(tool), settings.timeoutMillis),
-      now
-    )
+    const limit = this.process.budget.limit(this.limitOf(tool), now)
     const attempt = new Attempt(this, call, tool, now, limit)
     call.attempt = attempt
     this.process.budget.execute(1, now)
@@ -254,6 +259,10 @@ export class Calls implements Owner, Host {
 
   ended(call: AttemptedCall, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
     this.settle(call as CallState, end, fiber)
+  }
+
+  limitOf(tool: RegisteredTool): number {
+    return Math.min(this.toolLimit(tool), this.settings.timeoutMillis)
   }
 
   outputLimit(): number {
@@ -373,9 +382,12 @@ export class Calls implements Owner, Host {
     }
     for (const follower of call.followers ?? none) {
       if (follower.outcome !== undefined) continue
-      if (this.isShared(call, outcome, follower)) {
-        follower.owner.settle(follower, SharedOutcome.join(outcome, follower.heartbeat))
-      } else follower.owner.redispatch(follower)
+      if (!this.isShared(call, outcome, follower)) follower.owner.redispatch(follower)
+      else {
+        const reason = Targets.changedBy(this.engine, follower, call, this.now())
+        const end = denied(reason) ?? SharedOutcome.join(outcome, follower.heartbeat)
+        follower.owner.settle(follower, end)
+      }
     }
     this.unsettled--
     this.watcher.settled()

@@ -8,38 +8,51 @@ import * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
 import * as Detached from "../internal/detached.ts"
 import type * as ToolAnnotations from "../ToolAnnotations.ts"
+import type { CallState } from "./CallState.ts"
 import type { ProcessState } from "./Engine.ts"
 
 /**
- * Milliseconds that decoding, or finding what a call touches, may take: never longer than the turn.
+ * Milliseconds that decoding, or finding what a call touches, may take: never
+ * longer than the call may run, or the turn.
  *
  * @category getters
  * @since 0.1.0
  */
-export const patience = (process: ProcessState, now: number): number =>
-  Math.min(10_000, Math.max(0, process.budget.left(now)))
+export const patience = (process: ProcessState, { owner, tool }: CallState, now: number): number =>
+  Math.min(10_000, owner.limitOf(tool!), Math.max(0, process.budget.left(now)))
 
 /**
- * Tells whether a value is what a tool says its call is about: it may come from
- * code that no compiler has seen.
+ * Reads what a tool says its call is about; `undefined` where it is something
+ * else, since it may come from code that no compiler has seen.
  *
- * @category predicates
+ * @category getters
  * @since 0.1.0
  */
-export const isTargets = (value: unknown): value is ToolAnnotations.TargetsOf =>
-  Array.isArray(value) && value.every((it) =>
-    Predicate.hasProperty(it, "text") && typeof it.text === "string" &&
-    (!Predicate.hasProperty(it, "kind") || it.kind === undefined || it.kind === "exact" || it.kind === "protected")
-  )
+export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefined => {
+  if (!Array.isArray(answer)) return undefined
+  const targets: Array<ToolAnnotations.TargetsOf[number]> = []
+  for (const it of answer) {
+    if (!Predicate.hasProperty(it, "text")) return undefined
+    const { text } = it
+    const kind = Predicate.hasProperty(it, "kind") ? it.kind : undefined
+    if (typeof text !== "string") return undefined
+    if (kind === undefined) targets.push({ text })
+    else if (kind === "exact" || kind === "protected") targets.push({ text, kind })
+    else return undefined
+  }
+  return targets
+}
 
 /**
- * Tells whether a value is a list of keys.
+ * Reads a list of keys.
  *
- * @category predicates
+ * @category getters
  * @since 0.1.0
  */
-export const isKeys = (value: unknown): value is ReadonlyArray<string> =>
-  Array.isArray(value) && value.every(Predicate.isString)
+export const readKeys = (answer: unknown): ReadonlyArray<string> | undefined => {
+  const keys: ReadonlyArray<unknown> | undefined = Array.isArray(answer) ? Array.from(answer) : undefined
+  return keys?.every(Predicate.isString) ? keys : undefined
+}
 
 /**
  * What a tool tells of a call, at once or by an effect; `undefined` where it
@@ -48,19 +61,26 @@ export const isKeys = (value: unknown): value is ReadonlyArray<string> =>
  * @category getters
  * @since 0.1.0
  */
-export const lookUp = <A>(
+export const lookUp = <B, A>(
   process: ProcessState,
-  question: () => A | Effect.Effect<A>,
+  call: CallState,
+  question: () => B | Effect.Effect<B>,
   now: number,
-  isRight: (answer: unknown) => boolean = () => true
+  read: (answer: unknown) => A | undefined
 ): A | undefined | Effect.Effect<A | undefined> => {
+  const found = attempt(question)
+  if (!Effect.isEffect(found)) return attempt(() => read(found))
+  return Effect.map(
+    Detached.within(found, patience(process, call, now)),
+    (exit) => exit !== undefined && Exit.isSuccess(exit) ? attempt(() => read(exit.value)) : undefined
+  )
+}
+
+// Utilities
+
+const attempt = <A>(run: () => A): A | undefined => {
   try {
-    const found = question()
-    if (!Effect.isEffect(found)) return isRight(found) ? found : undefined
-    return Effect.map(
-      Detached.within(found, patience(process, now)),
-      (exit) => exit !== undefined && Exit.isSuccess(exit) && isRight(exit.value) ? exit.value : undefined
-    )
+    return run()
   } catch {
     return undefined
   }

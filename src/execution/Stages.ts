@@ -22,8 +22,9 @@ import type { CallState } from "./CallState.ts"
 import { denied, invalid, turn, unreadable } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
-import { isKeys, lookUp } from "./LookUp.ts"
+import { lookUp, readKeys } from "./LookUp.ts"
 import * as Revisions from "./Revisions.ts"
+import * as Targets from "./Targets.ts"
 
 /**
  * What becomes of a call at Dispatch: it is decided, waits for another call's
@@ -145,7 +146,7 @@ export const resources = (
   const tool = call.tool!
   if (tool.class === "ReadOnly") return none
   const alone = [`?${tool.name}`]
-  const found = lookUp(process, () => tool.resources(call.gateCall!.params), now, isKeys)
+  const found = lookUp(process, call, () => tool.resources(call.gateCall!.params), now, readKeys)
   return Effect.isEffect(found) ? Effect.map(found, (keys) => keys ?? alone) : found ?? alone
 }
 
@@ -345,4 +346,5 @@ export const recheck = (
     denied(Permissions.check(call.agent.permissions, call.gateCall!)) ??
     blocked(process, call) ??
     outOfOrder(engine, process, call) ??
+    denied(Targets.changed(call, now)) ??
     denied(withdrawn(engine, call, grants))

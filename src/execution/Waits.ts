@@ -57,6 +57,15 @@ export class Waits {
     return Effect.andThen(ended, Effect.yieldNow)
   }
 
+  /** Waits for an effect for each of some calls, side by side: as long as for the slowest. */
+  waitAll(calls: ReadonlyArray<readonly [CallState, Effect.Effect<void>]>): Effect.Effect<void> {
+    const all = Effect.forEach(calls, ([call, effect]) => this.wait([call], effect), {
+      concurrency: "unbounded",
+      discard: true
+    })
+    return this.wait(calls.map(([call]) => call), all)
+  }
+
   /** Ends the waits whose calls are all decided. */
   endDecided(): void {
     for (const wait of this.open) if (wait.calls.every((call) => call.decided !== undefined)) wait.stop()

@@ -106,13 +106,13 @@ export class Wave implements Watcher {
   // not interruptible but where it waits for others, so that what is reserved is never lost
   private readonly body = Effect.fnUntraced(function*(this: Wave, calls: Calls, restore: Restore) {
     const registry = this.engine.handlers.current()
-    let now = calls.now()
+    const now = calls.now()
+    const slow: Array<readonly [CallState, Effect.Effect<void>]> = []
     for (const call of calls.all) {
       const waits = Arrival.arrive(this.engine, this.process, registry, call, now)
-      if (waits === undefined) continue
-      yield* calls.waits.wait([call], waits)
-      now = calls.now()
+      if (waits !== undefined) slow.push([call, waits])
     }
+    if (slow.length > 0) yield* calls.waits.waitAll(slow)
     if (this.engine.approvalMode === "upfront") yield* Upfront.ask(this.engine, this.process, calls)
     const items = calls.all.map((call): Waves.Item => ({
       class: call.decided === undefined ? call.tool!.class : "ShortCircuit",

@@ -11,6 +11,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type * as Option from "effect/Option"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
 import { ConfigurationError } from "../ConfigurationError.ts"
@@ -30,6 +31,14 @@ export interface Workspace {
   /** Paths that no policy allows to be touched without asking, beside those that always are; relative ones start at the root. */
   readonly protect?: ReadonlyArray<string> | undefined
 }
+
+/**
+ * Characters that a path may have: what is longer no operating system opens.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxPathChars = 4_096
 
 /**
  * Makes a workspace of an existing folder; fails with `ConfigurationError`
@@ -65,14 +74,20 @@ export const make = Effect.fnUntraced(function*(
  * **Details**
  *
  * Relative paths start at the root; absolute ones must lie in it. `a/../b` is
- * `b`. Fails with `InvalidPath` or `OutsideRoot`.
+ * `b`. Fails with `InvalidPath`, as for a path that is too long to be looked at, or
+ * with `OutsideRoot`.
  *
  * @category paths
  * @since 0.1.0
  */
 export const locate = (self: Workspace, path: string): Effect.Effect<string, WorkspaceFailure.WorkspaceFailure> => {
-  if (path === "" || path.includes("\0")) {
-    const problem = path === "" ? "is empty" : "holds a NUL character"
+  const isTooLong = path.length > maxPathChars
+  if (path === "" || isTooLong || path.includes("\0")) {
+    const problem = path === ""
+      ? "is empty"
+      : isTooLong
+      ? `has ${path.length} characters, and may have ${maxPathChars}`
+      : "holds a NUL character"
     return Effect.fail(
       WorkspaceFailure.make("InvalidPath", path, `The path ${problem}. Give a path relative to the workspace root.`)
     )
@@ -103,16 +118,19 @@ export const realPath = Effect.fnUntraced(function*(
 /**
  * Gives the key of a path for `ToolAnnotations.Resources`: the real path of as
  * much of it as exists, then the rest; a link that leads to nothing is what it
- * leads to. Never fails, so that a call that will be refused has a key too.
+ * leads to. Never fails, so that a call that will be refused has a key too; that
+ * of a path which is too long is its text.
  *
  * @category paths
  * @since 0.1.0
  */
 export const resourceKey = (self: Workspace, path: string): Effect.Effect<string> =>
-  Effect.flatMap(
-    Effect.orElseSucceed(locate(self, path), () => NodePath.resolve(self.root, path)),
-    (absolute) => follow(absolute, 40)
-  )
+  path.length > maxPathChars
+    ? Effect.sync(() => NodePath.resolve(self.root, path))
+    : Effect.flatMap(
+      Effect.orElseSucceed(locate(self, path), () => NodePath.resolve(self.root, path)),
+      (absolute) => follow(absolute, 40)
+    )
 
 /**
  * Gives a path inside the root as results show it: relative, with `/`; the root is `.`.
@@ -153,20 +171,43 @@ export const outside = (path: string): WorkspaceFailure.WorkspaceFailure =>
 
 /** The real path of what exists of a path, then the rest, through at most so many links that lead to nothing. */
 const follow = Effect.fnUntraced(function*(absolute: string, links: number): Effect.fn.Return<string> {
-  let existing = absolute
-  while (true) {
-    const current = existing
-    const real = yield* Effect.option(WorkspaceFailure.attempt(current, () => NodeFsPromises.realpath(current)))
-    const rest = NodePath.relative(current, absolute)
-    if (real._tag === "Some") return NodePath.join(real.value, rest)
-    const link = yield* Effect.option(WorkspaceFailure.attempt(current, () => NodeFsPromises.readlink(current)))
-    if (link._tag === "Some" && links > 0) {
-      const folder = yield* follow(NodePath.dirname(current), links - 1)
-      return yield* follow(NodePath.resolve(folder, link.value, rest), links - 1)
-    }
-    existing = NodePath.dirname(current)
-    if (existing === current) return absolute
+  const found = yield* existing(absolute)
+  if (found === undefined) return absolute
+  const { missing, path, real } = found
+  if (missing === undefined) return real
+  const link = yield* Effect.option(WorkspaceFailure.attempt(missing, () => NodeFsPromises.readlink(missing)))
+  if (link._tag === "None" || links === 0) return NodePath.join(real, NodePath.relative(path, absolute))
+  const folder = yield* follow(path, links - 1)
+  return yield* follow(NodePath.resolve(folder, link.value, NodePath.relative(missing, absolute)), links - 1)
+})
+
+/**
+ * What exists of a path, its real path, and the first part below that is not
+ * there. Where a folder is not there nothing in it is, so of a long path few parts
+ * need to be looked at: first the last ones, in growing steps, then by halves.
+ */
+const existing = Effect.fnUntraced(function*(absolute: string) {
+  const above = [absolute]
+  for (let path = absolute; path !== NodePath.dirname(path);) above.push(path = NodePath.dirname(path))
+  const realOf = (at: number) =>
+    Effect.option(WorkspaceFailure.attempt(above[at]!, () => NodeFsPromises.realpath(above[at]!)))
+  /** The highest that is not there. */
+  let missing = -1
+  let found: { readonly at: number; readonly real: string } | undefined
+  for (let step = 1; found === undefined; step *= 2) {
+    if (missing === above.length - 1) return undefined
+    const at = Math.min(missing + step, above.length - 1)
+    const real = yield* realOf(at)
+    if (real._tag === "Some") found = { at, real: real.value }
+    else missing = at
   }
+  while (found.at - missing > 1) {
+    const at = Math.floor((found.at + missing) / 2)
+    const real: Option.Option<string> = yield* realOf(at)
+    if (real._tag === "Some") found = { at, real: real.value }
+    else missing = at
+  }
+  return { path: above[found.at]!, real: found.real, missing: above[missing] }
 })
 
 const wrongRoot = (problem: string): ConfigurationError =>

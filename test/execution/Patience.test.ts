@@ -1,10 +1,22 @@
 /** How long a call waits for what others have to tell, to the millisecond. */
 import { assert, describe, it } from "@effect/vitest"
+import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { ArtifactStore, StateStore, ToolAnnotations, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { call, calls, type Env, type Handler, run, tags, type ToolSpec, value } from "../support/Harness.ts"
+import {
+  call,
+  calls,
+  type Env,
+  type Handler,
+  type Options,
+  run,
+  tag,
+  tags,
+  type ToolSpec,
+  value
+} from "../support/Harness.ts"
 
 const sleeper: Handler = ({ sleep }) => Effect.sleep(Number(sleep ?? 1_000))
 
@@ -208,6 +220,81 @@ describe("what a policy asks of a call", () => {
         Effect.gen(function*() {
           assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["PolicyDenied"])
           assert.strictEqual(yield* VirtualTime.now, 10_000)
+        })
+    ))
+
+  const looking = (millis: number, limits: { readonly [tool: string]: number } = {}) => ({
+    tools: {
+      quick: sleeper,
+      t: {
+        handler: sleeper,
+        annotate: (tool: Tool.Any) =>
+          tool.annotate(ToolAnnotations.Targets, () => Effect.as(Effect.sleep(millis), [{ text: "a" }]))
+      }
+    } satisfies Record<string, ToolSpec | Handler>,
+    options: {
+      tools: Object.fromEntries(Object.entries(limits).map(([name, timeout]) => [name, { timeout }])),
+      policy: { allow: ["t(a)", "quick"], default: "deny" }
+    } satisfies Options
+  })
+
+  it.effect("is asked for all calls of a wave at once, which waits for the slowest", () => {
+    const { options, tools } = looking(4_000)
+    return run(tools, options, ({ process }) =>
+      Effect.gen(function*() {
+        const { outcomes } = yield* process.executeBatch(calls("quick", "t", "t", "t", "t", "t"))
+        assert.deepStrictEqual(outcomes.map(tag), Array(6).fill("Succeeded"))
+        // at Arrival once for all, at Start once for those that it is asked of
+        assert.deepStrictEqual(outcomes.map(({ startedAt }) => startedAt), [4_000, ...Array(5).fill(8_000)])
+      }))
+  })
+
+  it.effect("is not waited for longer than the call may run", () => {
+    const { options, tools } = looking(4_000, { t: 1_000 })
+    return run(tools, options, ({ process }) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "t"))), ["PolicyDenied", "PolicyDenied"])
+        assert.strictEqual(yield* VirtualTime.now, 1_000)
+        const wave = yield* process.executeBatch(calls(["t", { n: 9 }]), { timeout: 100 })
+        assert.deepStrictEqual(tags(wave), ["PolicyDenied"])
+        assert.strictEqual(yield* VirtualTime.now, 1_100)
+      }))
+  })
+
+  it.effect("is waited for no longer by a call that is cancelled, nor by an interrupted caller", () => {
+    const { options, tools } = looking(4_000)
+    return run(tools, options, ({ process }) =>
+      Effect.gen(function*() {
+        const first = yield* Effect.forkChild(process.executeBatch(calls("quick", "t")), { startImmediately: true })
+        yield* Effect.sleep(10)
+        yield* process.cancelCall("2")
+        assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded", "Cancelled"])
+        assert.strictEqual(yield* VirtualTime.now, 1_010)
+        const second = yield* Effect.forkChild(process.executeBatch(calls("t", "t")), { startImmediately: true })
+        yield* Effect.sleep(10)
+        yield* Fiber.interrupt(second)
+        assert.strictEqual(yield* VirtualTime.now, 1_020)
+      }))
+  })
+
+  it.effect("is not compared with anything where it is too long", () =>
+    run(
+      {
+        t: {
+          handler: sleeper,
+          annotate: (tool) =>
+            tool.annotate(ToolAnnotations.Targets, (params) => {
+              const { chars } = params as { readonly chars: number }
+              return [{ text: "x".repeat(chars) }, { text: "y" }]
+            })
+        }
+      },
+      { policy: { allow: ["t(*)"] } },
+      ({ process }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeBatch(calls(["t", { chars: 99_999 }], ["t", { chars: 100_000 }]))
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "InvalidParameters"])
+          assert.include(wave.toolMessages[1]!.text, "has 100001 characters")
         })
     ))
 })

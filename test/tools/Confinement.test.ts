@@ -224,7 +224,74 @@ describe("confinement", () => {
       assert.strictEqual(yield* Workspace.resourceKey(workspace, "../outside"), NodePath.resolve(root, "../outside"))
       assert.isString(yield* Workspace.resourceKey(workspace, "\0"))
     }))
+
+  it.live("follows links that lead to nothing, round in a circle, or on to each other, as far as anything is there", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, { "src/": "", "file": "" })
+      const links = {
+        nowhere: "src/gone",
+        loop: "pool",
+        pool: "loop",
+        far: "nowhere/on",
+        up: "src/../src",
+        "src/in": "new"
+      }
+      for (const [name, to] of Object.entries(links)) NodeFs.symlinkSync(to, `${root}/${name}`)
+      const workspace = yield* Workspace.make(root)
+      const expected = {
+        "nowhere": "src/gone",
+        "nowhere/a/b/c/d/e": "src/gone/a/b/c/d/e",
+        "far/a": "src/gone/on/a",
+        "up/in/x/y": "src/new/x/y",
+        "file/a/b": "file/a/b",
+        "a/b/c/d/e/f/g/h/i": "a/b/c/d/e/f/g/h/i"
+      }
+      for (const [path, real] of Object.entries(expected)) {
+        assert.strictEqual(yield* Workspace.resourceKey(workspace, path), `${root}/${real}`, path)
+      }
+      assert.match(yield* Workspace.resourceKey(workspace, "loop/a"), /\/[lp]oo[lp]\/a$/)
+    }))
+
+  it.live("looks at few parts of a path of thousands, and at none of one that is too long for any file", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, { "a/": "" })
+      const workspace = yield* Workspace.make(root)
+      const looksAt = (path: string) =>
+        Effect.map(counting(Workspace.resourceKey(workspace, path)), ([key, looks]) => {
+          assert.strictEqual(key, `${root}/${path}`)
+          return looks
+        })
+      assert.isAtMost(yield* looksAt(Array(2_000).fill("a").join("/")), 40)
+      assert.strictEqual(yield* looksAt(Array(30_000).fill("a").join("/")), 0)
+      const refused = yield* Effect.flip(call({ root }, "read_file", { path: Array(30_000).fill("a").join("/") }))
+      assert.deepInclude(refused, { error: "InvalidPath" })
+      assert.include(refused.message, "59999 characters")
+    }))
 })
+
+/** An effect, and how often it asks where a path leads. */
+const counting = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<readonly [A, number], E, R> =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => {
+      const { realpath } = NodeFs.promises
+      const count = { looks: 0 }
+      const counted = (path: string) => {
+        count.looks++
+        return realpath(path)
+      }
+      Object.assign(NodeFs.promises, { realpath: counted })
+      syncBuiltinESMExports()
+      return { count, realpath }
+    }),
+    ({ count }) => Effect.map(effect, (found) => [found, count.looks] as const),
+    ({ realpath }) =>
+      Effect.sync(() => {
+        Object.assign(NodeFs.promises, { realpath })
+        syncBuiltinESMExports()
+      })
+  )
 
 /** Makes the system look as one that cannot say where a descriptor leads. */
 const withoutProc = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

@@ -1,0 +1,159 @@
+/**
+ * What a call is about: found at Arrival, where the call is judged by it, and
+ * once more at Start, for what was judged is what may be touched.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type { GateCall } from "../policy/Gate.ts"
+import * as Permissions from "../policy/Permissions.ts"
+import * as Grant from "../store/Grant.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
+import type { CallState } from "./CallState.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+import { lookUp, readKeys, readTargets } from "./LookUp.ts"
+import * as Revisions from "./Revisions.ts"
+
+/**
+ * What a call is about; `undefined` where it cannot be found out.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Targets = GateCall["targets"]
+
+/**
+ * What became of a call's targets while it waited.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Moved {
+  /** What the call was judged by. */
+  readonly from: Targets
+  /** The keys that it holds are not those of what it would touch now. */
+  readonly hasOtherKeys: boolean
+}
+
+/**
+ * Characters that all targets of a call may have together: they are compared with
+ * every pattern of a policy.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxChars = 100_000
+
+/**
+ * Gives how many characters the targets of a call have.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const chars = (targets: Targets): number =>
+  targets === undefined ? 0 : targets.reduce((sum, { text }) => sum + text.length, 0)
+
+/**
+ * Finds what a call is about where that matters, at once or by an effect.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const find = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  params: unknown,
+  now: number
+): Targets | Effect.Effect<Targets> =>
+  matter(engine, call) ? lookUp(process, call, () => call.tool!.targets(params), now, readTargets) : none
+
+/**
+ * Finds once more what an admitted call is about, and notes it in the call where
+ * it is something else: at once, or by an effect. A tool that does not say what
+ * its calls are about is not asked.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const findAgain = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  now: number
+): Effect.Effect<void> | undefined => {
+  const { gateCall, tool } = call
+  if (!tool!.declaresTargets || !matter(engine, call)) return undefined
+  const { params } = gateCall!
+  const note = (found: Targets): Effect.Effect<void> | undefined => {
+    const targets = chars(found) > maxChars ? undefined : found
+    const { targets: from } = call.gateCall!
+    if (isSame(from, targets)) return undefined
+    const moved = (keys: ReadonlyArray<string> | undefined): undefined => {
+      const hasOtherKeys = tool!.class !== "ReadOnly" && keys?.join("\0") !== call.resources.join("\0")
+      call.gateCall = { ...call.gateCall!, targets }
+      call.moved = { from, hasOtherKeys }
+    }
+    const keys = lookUp(process, call, () => tool!.resources(params), now, readKeys)
+    return Effect.isEffect(keys) ? Effect.map(keys, moved) : moved(keys)
+  }
+  const found = lookUp(process, call, () => tool!.targets(params), now, readTargets)
+  return Effect.isEffect(found) ? Effect.flatMap(found, (targets) => note(targets) ?? Effect.void) : note(found)
+}
+
+/**
+ * What is about something else than it was judged by needs to be allowed as what
+ * it is now, without a question: what a person said was about the other.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const changed = (call: CallState, now: number): ToolRefusal | undefined => {
+  const { agent, gateCall, grant, moved, rules } = call
+  if (moved === undefined) return undefined
+  const { agentPath, targets, tool } = gateCall!
+  const question = Permissions.asks(agent.permissions, gateCall!, rules!.consent)
+  const isAllowed = question === undefined || (question.remember !== "call" && grant !== undefined &&
+    Grant.covers(grant, { tool: tool.name, revision: Revisions.of(tool), agentPath, targets }, now))
+  return isAllowed && !moved.hasOtherKeys ? undefined : {
+    _tag: "TargetsChanged",
+    ...(moved.from === undefined ? {} : { from: moved.from.map(({ text }) => text) }),
+    ...(targets === undefined ? {} : { to: targets.map(({ text }) => text) })
+  }
+}
+
+/**
+ * Why a call may not have the outcome of an equal one: that was about something
+ * which this one was not judged by, and may not touch.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const changedBy = (
+  engine: Engine,
+  call: CallState,
+  leader: CallState,
+  now: number
+): ToolRefusal | undefined => {
+  if (!call.tool!.declaresTargets || !matter(engine, call)) return undefined
+  const { targets: from } = call.gateCall!
+  const targets = matter(engine, leader) ? leader.gateCall!.targets : undefined
+  if (isSame(from, targets)) return undefined
+  call.gateCall = { ...call.gateCall!, targets }
+  call.moved = { from, hasOtherKeys: false }
+  return Permissions.check(call.agent.permissions, call.gateCall) ?? changed(call, now)
+}
+
+// Utilities
+
+const none: ReadonlyArray<never> = []
+
+const matter = (engine: Engine, { agent, rules, tool }: CallState): boolean =>
+  Permissions.needsTargets(agent.permissions, tool!) ||
+  // a rule asks, or somebody who is asked has to see what earlier calls leave
+  (tool!.declaresTargets &&
+    (rules!.consent !== undefined || (tool!.preview !== undefined && engine.approvals !== undefined)))
+
+const isSame = (one: Targets, other: Targets): boolean =>
+  one === other || (one !== undefined && other !== undefined && one.length === other.length &&
+    one.every(({ kind, text }, index) => text === other[index]!.text && kind === other[index]!.kind))
