@@ -44,9 +44,29 @@ import type { ArtifactRef } from "./ToolOutcome.ts"
  * @since 0.1.0
  */
 export interface Service {
-  /** Id of the call; `undefined` outside an executor. */
+  /** Id of the call, as the model gave it; `undefined` outside an executor. */
   readonly callId: string | undefined
-  /** Metadata of the operation, as the host gave it to the process. */
+  /** Name of the tool; `undefined` outside an executor. */
+  readonly tool: string | undefined
+  /** Whose call it is; `undefined` outside an executor. */
+  readonly principal: string | undefined
+  /** Names of the sub-agents from the root down to the one that calls; empty: the root. */
+  readonly agentPath: ReadonlyArray<string>
+  /** Id of the batch; `undefined` outside an executor. */
+  readonly batch: string | undefined
+  /** Id of the process; `undefined` outside an executor. */
+  readonly process: string | undefined
+  /**
+   * A text that no other call has, of this or another principal, whatever ids
+   * their models gave; the same for each attempt of the call. For services that
+   * do a thing once per key. `undefined` outside an executor.
+   */
+  readonly idempotencyKey: string | undefined
+  /**
+   * Metadata of the operation, as the host gave it to the process. A process that
+   * a handler begins, itself or by a sub-agent, has that of the call, and its own
+   * over it.
+   */
   readonly meta: Readonly<Record<string, unknown>>
   /** Epoch milliseconds at which the call is stopped; `Infinity` outside an executor. */
   readonly deadline: number
@@ -143,6 +163,12 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
   {
     defaultValue: () => ({
       callId: undefined,
+      tool: undefined,
+      principal: undefined,
+      agentPath: [],
+      batch: undefined,
+      process: undefined,
+      idempotencyKey: undefined,
       meta: {},
       deadline: Infinity,
       signal: new AbortController().signal,

@@ -172,7 +172,7 @@ const error: Shown.Shown = {
     (of as { readonly origin?: string }).origin === "handler" ? PlainJson.withoutCauses(PlainJson.shown(value)) : null
 }
 
-const reason = Shown.union(ToolRefusal, { rule })
+const reason = Shown.union(ToolRefusal, { "RuleViolation.rule": rule })
 
 const output = Shown.union(Output, { value: Shown.json, modelText: undefined })
 
@@ -210,7 +210,9 @@ const shown = Shown.union(ToolEvent, {
 type Each<A, Otherwise> = A extends unknown ? Shown.Renamed<A, Otherwise> : never
 
 type Refused = {
-  readonly reason: Each<ToolRefusal, { readonly rule: Rule }>
+  readonly reason:
+    | Each<Exclude<ToolRefusal, { readonly _tag: "RuleViolation" }>, unknown>
+    | Each<Extract<ToolRefusal, { readonly _tag: "RuleViolation" }>, { readonly rule: Rule }>
 }
 
 type Granted = { readonly grant: Shown.Renamed<Grant> }

@@ -37,6 +37,7 @@ import { type Orphan, Orphans } from "./execution/Orphans.ts"
 import { PatientStore } from "./execution/PatientStore.ts"
 import * as Periodic from "./execution/Periodic.ts"
 import * as Ports from "./execution/Ports.ts"
+import * as Principals from "./execution/Principal.ts"
 import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
@@ -175,14 +176,13 @@ export interface Service {
 export class ToolExecutor extends Context.Service<ToolExecutor, Service>()("effect-tool-executor/ToolExecutor") {}
 
 /**
- * Whose executor it is. Dedupe keys and artifacts carry it. Default `"default"`.
+ * Whose executor it is. Dedupe keys and artifacts carry it. Inside a call, whose
+ * call it is. Default `"default"`.
  *
  * @category references
  * @since 0.1.0
  */
-export const Principal = Context.Reference<string>("effect-tool-executor/ToolExecutor/Principal", {
-  defaultValue: () => "default"
-})
+export const Principal: Context.Reference<string> = Principals.Principal
 
 /**
  * Whether agents go on only if the model asks for it. Then the tools that need
@@ -251,7 +251,7 @@ export const make: Effect.Effect<
   const batches = new Batches.Batches(engine, turn, buffer, unique)
   const executor = Facade.fromEngine(engine, batches, buffer)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
-    const state = yield* batches.begins(yield* batches.enter(), {}, tool)
+    const state = yield* batches.begins(yield* batches.enter(), {}, { fires: tool })
     return yield* ToolProcess.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)
   yield* Periodic.start(engine.rules.current().periodic, fire, engine.orphans)

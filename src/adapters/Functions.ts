@@ -70,6 +70,12 @@ import * as PlainTool from "./PlainTool.ts"
 export interface Call {
   /** Id of the call. */
   readonly callId: string | undefined
+  /** Whose call it is; see `ToolContext.principal`, as for the next four. */
+  readonly principal: string | undefined
+  readonly agentPath: ReadonlyArray<string>
+  readonly batch: string | undefined
+  readonly process: string | undefined
+  readonly idempotencyKey: string | undefined
   /** Fires when the call is stopped: its time is over, or it was cancelled. */
   readonly signal: AbortSignal
   /** Epoch milliseconds at which the call is stopped; `Infinity` outside an executor. */
@@ -214,6 +220,13 @@ const callOf = (
   const report = (effect: Effect.Effect<void>) => void Effect.runForkWith(services)(effect)
   return {
     callId: context.callId ?? handler.toolCallId,
+    principal: context.principal,
+    agentPath: context.agentPath,
+    batch: context.batch,
+    process: context.process,
+    get idempotencyKey() {
+      return context.idempotencyKey
+    },
     signal,
     // it moves on while people are asked
     get deadline() {

@@ -14,6 +14,7 @@ import { RuleHistory } from "../policy/RuleHistory.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
 import type { BatchState, Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
+import type { Above } from "./Forks.ts"
 
 /**
  * Options of a process.
@@ -100,15 +101,19 @@ export class Batches {
   }
 
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
-  begins(open: OpenBatch, options: ProcessOptions, fires?: string): Effect.Effect<ProcessState> {
+  begins(
+    open: OpenBatch,
+    options: ProcessOptions,
+    { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
+  ): Effect.Effect<ProcessState> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
       const state: ProcessState = {
         id: `process-${this.unique}-${++this.lastProcess}`,
         batch: open.state,
         open,
         budget: new TurnBudget.TurnBudget(options.turn ?? this.turn, now, this.engine.parent?.clock),
-        hub: new EventHub(this.buffer),
-        meta: options.meta ?? {},
+        hub: new EventHub(this.buffer, undefined, above?.hub),
+        meta: { ...above?.meta, ...options.meta },
         history: new RuleHistory(open.state.succeeded),
         fires,
         blocked: new Map(),

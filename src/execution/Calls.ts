@@ -33,6 +33,7 @@ import { Ledger } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
 import { linger } from "./Orphans.ts"
 import * as Ports from "./Ports.ts"
+import { Principal } from "./Principal.ts"
 import { Questions } from "./Questions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
@@ -114,9 +115,9 @@ export class Calls implements Owner, Host {
     this.process = process
     this.settings = settings
     this.watcher = watcher
-    this.context = context
+    this.context = Context.add(context, Principal, engine.principal)
     this.ledger = new Ledger(engine.store, context, () => this.now(), () => Ports.patienceOf(process, this.now()))
-    this.waits = new Waits(context, restore)
+    this.waits = new Waits(this.context, restore)
     this.questions = new Questions(engine, process, this.ledger, this.waits, this)
     this.dispatching = new Dispatching(engine, process, this)
     this.stop = new StopPlace(engine.onExecutionError)

@@ -82,7 +82,7 @@ export class Dispatching {
       case "Admitted":
         return true
       case "Asks":
-        return this.calls.questions.authorize(call, it.question)
+        return this.unlessReentrant(call, () => this.calls.questions.authorize(call, it.question))
       case "Decided":
         this.calls.settle(call, it.end)
         return false
@@ -101,6 +101,11 @@ export class Dispatching {
     question: Asks | undefined
   ): boolean | Effect.Effect<boolean> {
     if (question === undefined) return this.share(call, share)
+    const waitsFor = share instanceof CallState ? this.engine.pools.reentry(call, { joined: share }) : undefined
+    if (waitsFor !== undefined) {
+      this.calls.deadlock(call, waitsFor)
+      return false
+    }
     call.sharing = true
     const allowed = this.calls.questions.authorize(call, question)
     if (typeof allowed === "boolean") return allowed ? this.share(call, share) : false
@@ -122,6 +127,28 @@ export class Dispatching {
     ;(share.followers ??= []).push(call)
     this.engine.pools.checkJoin(call)
     return false
+  }
+
+  /** Goes on with a call that would not wait for its own caller, as far as that is known: about another nobody is asked. */
+  private unlessReentrant(
+    call: CallState,
+    goOn: () => boolean | Effect.Effect<boolean>
+  ): boolean | Effect.Effect<boolean> {
+    const found = Stages.reentry(this.engine, this.process, call, this.calls.now())
+    const decide = (waitsFor: string | undefined) => {
+      if (waitsFor === undefined || call.decided !== undefined) return goOn()
+      this.calls.deadlock(call, waitsFor)
+      return false
+    }
+    if (!Effect.isEffect(found)) return decide(found)
+    let waitsFor: string | undefined
+    const asked = Effect.map(found, (it) => {
+      waitsFor = it
+    })
+    return Effect.flatMap(this.calls.waits.wait([call], asked), () => {
+      const admitted = decide(waitsFor)
+      return typeof admitted === "boolean" ? Effect.succeed(admitted) : admitted
+    })
   }
 
   /** A person has allowed the call, perhaps with other arguments: it goes on. */

@@ -49,27 +49,31 @@ export class EventHub {
   readonly capacity: number
   /** Everything told here is told there, too. */
   private readonly parent: EventHub | undefined
+  /** Of a process that a handler begins: who is told of the handler's call. They see the ends of their own waves alone. */
+  private readonly above: EventHub | undefined
   private readonly readers = new Set<Reader>()
   private ended = false
 
-  constructor(capacity: number, parent?: EventHub) {
+  constructor(capacity: number, parent?: EventHub, above?: EventHub) {
     this.capacity = capacity
     this.parent = parent
+    this.above = above
   }
 
   get isObserved(): boolean {
-    return this.readers.size > 0 || this.parent?.isObserved === true
+    return this.readers.size > 0 || this.parent?.isObserved === true || this.above?.isObserved === true
   }
 
   /** Passes a life-cycle event to every reader. */
   publish(event: ToolEvent): void {
     for (const { queue } of this.readers) Queue.offerUnsafe(queue, event)
     this.parent?.publish(event)
+    if (event._tag !== "ToolsEnd") this.above?.publish(event)
   }
 
   /** Passes an event of a tool to the readers that keep up; gives how many did not. */
   report(event: ToolEvent): number {
-    let dropped = this.parent?.report(event) ?? 0
+    let dropped = (this.parent?.report(event) ?? 0) + (this.above?.report(event) ?? 0)
     for (const { queue } of this.readers) {
       if (Queue.sizeUnsafe(queue) >= this.capacity) dropped++
       else Queue.offerUnsafe(queue, event)

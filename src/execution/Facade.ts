@@ -30,7 +30,11 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
       Effect.flatMap(ToolContext, (caller) => batches.enter(id, Forks.batchFor(engine, caller))),
       (open): Batch => {
         const processWith = (options: ProcessOptions) =>
-          Effect.map(batches.begins(open, options), (state) => ToolProcess.make(engine, state))
+          Effect.flatMap(ToolContext, (caller) =>
+            Effect.map(
+              batches.begins(open, options, { above: Forks.aboveOf(engine, caller) }),
+              (state) => ToolProcess.make(engine, state)
+            ))
         return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
       }
     )

@@ -9,7 +9,8 @@ import * as Schema from "effect/Schema"
 import * as Permissions from "../policy/Permissions.ts"
 import type { OpenBatch } from "./Batches.ts"
 import type { CallState } from "./CallState.ts"
-import type { Engine } from "./Engine.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+import type { EventHub } from "./EventHub.ts"
 import { LiveContext } from "./LiveContext.ts"
 
 /**
@@ -43,12 +44,27 @@ export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-too
  */
 export interface Parent {
   readonly engine: Engine
+  /** What its processes take over from that call. */
+  readonly above: Above | undefined
   /** The call whose handler made it. */
   readonly call: CallState | undefined
   /** The batch of that call. */
   readonly batch: OpenBatch | undefined
   /** The time of that call. */
   readonly clock: NestedClock | undefined
+}
+
+/**
+ * What a process takes over from the call whose handler begins it, itself or by
+ * a sub-agent.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Above {
+  /** Who is told of its calls, too. */
+  readonly hub: EventHub
+  readonly meta: ProcessState["meta"]
 }
 
 /**
@@ -106,14 +122,16 @@ export class NestedClock {
  * @since 0.1.0
  */
 export const parentOf = (engine: Engine, caller: unknown): Parent => {
-  if (!(caller instanceof LiveContext)) return { engine, call: undefined, batch: undefined, clock: undefined }
-  const { call, process } = caller
+  const above = aboveOf(engine, caller)
+  if (!(caller instanceof LiveContext)) return { engine, above, call: undefined, batch: undefined, clock: undefined }
+  const { call, state } = caller
   return {
     // a handler that holds on to an executor further up gets no further by it
     engine: isWithin(caller.engine, engine) ? caller.engine : engine,
+    above,
     call,
     batch: batchFor(engine, caller),
-    clock: call.outcome === undefined ? call.nested ??= new NestedClock(call, process.budget) : undefined
+    clock: call.outcome === undefined ? call.nested ??= new NestedClock(call, state.budget) : undefined
   }
 }
 
@@ -124,10 +142,19 @@ export const parentOf = (engine: Engine, caller: unknown): Parent => {
  * @category getters
  * @since 0.1.0
  */
-export const batchFor = (engine: Engine, caller: unknown): OpenBatch | undefined =>
-  caller instanceof LiveContext && (isWithin(caller.engine, engine) || isWithin(engine, caller.engine))
-    ? caller.process.open
-    : undefined
+export const batchFor = (engine: Engine, caller: unknown): OpenBatch | undefined => callerOf(engine, caller)?.state.open
+
+/**
+ * Gives what whatever a handler begins takes over from its call, with every
+ * executor of the same tree; elsewhere, what a sub-agent has from its caller.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const aboveOf = (engine: Engine, caller: unknown): Above | undefined => {
+  const live = callerOf(engine, caller)
+  return live === undefined ? engine.parent?.above : { hub: live.calls.events.hub, meta: live.meta }
+}
 
 /**
  * Gives the engine of a sub-agent.
@@ -169,6 +196,12 @@ export const agentOf = (engine: Engine, caller: Engine | undefined): Pick<Engine
 }
 
 // Utilities
+
+/** The call whose handler uses an executor of its own tree. */
+const callerOf = (engine: Engine, caller: unknown): LiveContext | undefined =>
+  caller instanceof LiveContext && (isWithin(caller.engine, engine) || isWithin(engine, caller.engine))
+    ? caller
+    : undefined
 
 /** Whether an engine is another one, or a sub-agent's below it. */
 const isWithin = (engine: Engine, other: Engine): boolean =>

@@ -5,7 +5,9 @@
  *
  * @since 0.1.0
  */
+import { sha256 } from "@noble/hashes/sha2.js"
 import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { GateCall } from "../policy/Gate.ts"
@@ -38,7 +40,7 @@ export class LiveContext implements Service, HandlerContext {
   readonly call: CallState
   private readonly attempt: Attempt
   readonly engine: Engine
-  readonly process: ProcessState
+  readonly state: ProcessState
   readonly calls: Calls
   private made: Writes | undefined
   private standing: ReadonlyArray<Grant> | StateStoreError | undefined
@@ -47,18 +49,44 @@ export class LiveContext implements Service, HandlerContext {
     call: CallState,
     attempt: Attempt,
     engine: Engine,
-    process: ProcessState,
+    state: ProcessState,
     calls: Calls
   ) {
     this.call = call
     this.attempt = attempt
     this.engine = engine
-    this.process = process
+    this.state = state
     this.calls = calls
   }
 
   get callId(): string {
     return this.call.call.id
+  }
+
+  get tool(): string {
+    return this.call.call.name
+  }
+
+  get principal(): string {
+    return this.engine.principal
+  }
+
+  get agentPath(): ReadonlyArray<string> {
+    return this.call.agent.agentPath
+  }
+
+  get batch(): string {
+    return this.state.batch.id
+  }
+
+  get process(): string {
+    return this.state.id
+  }
+
+  get idempotencyKey(): string {
+    const { batch, process, wave } = this.calls.events.origin
+    const call = JSON.stringify([this.principal, batch, process, wave, this.call.index])
+    return Hex.encode(sha256(new TextEncoder().encode(call)))
   }
 
   /** For the handler's own context, as `Toolkit.handle` gives it. */
@@ -73,7 +101,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   get meta(): Service["meta"] {
-    return this.process.meta
+    return this.state.meta
   }
 
   get deadline(): number {
@@ -166,7 +194,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   private get writes(): Writes {
-    return this.made ??= new Writes(this.engine, this.process, this.calls, this.call, this.attempt)
+    return this.made ??= new Writes(this.engine, this.state, this.calls, this.call, this.attempt)
   }
 
   get artifact(): Service["artifact"] {
@@ -175,7 +203,7 @@ export class LiveContext implements Service, HandlerContext {
         const { artifacts, principal } = this.engine
         if (!this.isLive() || artifacts === undefined) return Effect.succeedNone
         return Effect.catchCause(
-          Effect.asSome(Effect.suspend(() => artifacts.put({ principal, batch: this.process.batch.id }, payload))),
+          Effect.asSome(Effect.suspend(() => artifacts.put({ principal, batch: this.state.batch.id }, payload))),
           () => Effect.succeedNone
         )
       })
@@ -187,7 +215,7 @@ export class LiveContext implements Service, HandlerContext {
         const { artifacts, principal } = this.engine
         return artifacts === undefined
           ? new ArtifactError({ reason: "NotFound", id })
-          : artifacts.read({ principal, batch: this.process.batch.id }, id, range)
+          : artifacts.read({ principal, batch: this.state.batch.id }, id, range)
       })
   }
 

@@ -150,6 +150,25 @@ export const resources = (
   return Effect.isEffect(found) ? Effect.map(found, (keys) => keys ?? alone) : found ?? alone
 }
 
+/**
+ * What a call that a handler makes would wait for though the handler's own call
+ * holds it, as things are now: at once or by an effect.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const reentry = (
+  engine: Engine,
+  process: ProcessState,
+  call: CallState,
+  now: number
+): string | undefined | Effect.Effect<string | undefined> => {
+  if (call.parent === undefined) return undefined
+  const found = resources(process, call, now)
+  const waitsFor = (keys: ReadonlyArray<string>) => engine.pools.reentry(call, { resources: keys })
+  return Effect.isEffect(found) ? Effect.map(found, waitsFor) : waitsFor(found)
+}
+
 const none: ReadonlyArray<never> = []
 
 /**

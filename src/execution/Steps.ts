@@ -92,7 +92,7 @@ export const begin = (engine: Engine, state: ProcessState, run: Run): (name: str
     })
     return (call, then, onPartial) =>
       waited.pipe(
-        Effect.flatMap(() => run(call, onPartial === undefined ? state.hub : new Reports(state.hub, onPartial))),
+        Effect.flatMap(() => run(call, onPartial === undefined ? state.hub : new Reports(state, onPartial))),
         Effect.flatMap(then),
         Effect.ensuring(Effect.sync(arrival.leave))
       )
@@ -168,12 +168,14 @@ const answer = (engine: Engine, state: ProcessState, outcome: ToolOutcome.ToolOu
   )
 }
 
-/** Passes on what a tool shows of its result before the end. */
+/** Passes on what a tool shows of its result before the end, and not what its sub-agents do. */
 class Reports extends EventHub {
+  private readonly process: string
   private readonly onPartial: (value: unknown) => void
 
-  constructor(observers: EventHub, onPartial: (value: unknown) => void) {
-    super(observers.capacity, observers)
+  constructor({ hub, id }: ProcessState, onPartial: (value: unknown) => void) {
+    super(hub.capacity, hub)
+    this.process = id
     this.onPartial = onPartial
   }
 
@@ -182,7 +184,7 @@ class Reports extends EventHub {
   }
 
   override report(event: ToolEvent): number {
-    if (event._tag === "ToolPartialResult") this.onPartial(event.value)
+    if (event._tag === "ToolPartialResult" && event.process === this.process) this.onPartial(event.value)
     return super.report(event)
   }
 }

@@ -125,7 +125,10 @@ const rehearse = Effect.fnUntraced(function*(
     if (question === undefined) continue
     const known = calls.questions.grantFor(call, question)
     const grant = "wait" in known ? yield* waitFor(calls, call, known.wait) : known.grant
-    if (call.decided === undefined && grant === undefined) asked.push([call, question])
+    if (call.decided !== undefined || grant !== undefined) continue
+    const reentry = Stages.reentry(engine, process, call, calls.now())
+    const waitsFor = Effect.isEffect(reentry) ? yield* waitFor(calls, call, reentry) : reentry
+    if (call.decided === undefined && waitsFor === undefined) asked.push([call, question])
   }
   for (const reservation of held) calls.ledger.giveBack(reservation)
   for (const call of counted) Stages.uncount(process, call)

@@ -37,7 +37,7 @@ export type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, key
 export class WaveEvents {
   /** Who is told. */
   readonly hub: EventHub
-  private readonly origin: Origin
+  readonly origin: Origin
   private last = 0
 
   constructor(hub: EventHub, origin: Origin) {

@@ -60,6 +60,8 @@ export class Permit {
   users = 0
   /** Why nobody is to wait for it now. */
   blocked: string | undefined
+  /** How many there are; of a semaphore that others take from, nobody knows. */
+  private readonly size: number
   private readonly semaphore: Semaphore.Semaphore
   private readonly context: Context.Context<never>
   private readonly waiting = MutableList.make<Ticket>()
@@ -76,6 +78,7 @@ export class Permit {
     this.kind = options.kind
     this.name = options.name
     this.isShared = typeof options.size !== "number"
+    this.size = typeof options.size === "number" ? options.size : Infinity
     this.semaphore = typeof options.size === "number" ? Semaphore.makeUnsafe(options.size) : options.size
     this.context = options.context
   }
@@ -116,6 +119,11 @@ export class Permit {
       this.holders.add(next)
       granted(next)
     }
+  }
+
+  /** Whether calls hold all there are. */
+  get isTaken(): boolean {
+    return this.holders.size >= this.size
   }
 
   /** Those that wait, in order. */

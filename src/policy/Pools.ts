@@ -54,6 +54,11 @@ export interface Service {
   readonly block: (ticket: Ticket, because: string) => void
   /** Gives back everything. Again does nothing. */
   readonly leave: (ticket: Ticket) => void
+  /** Gives what a call would wait for though its own caller holds it, if it queued now with these keys, or joined that call. */
+  readonly reentry: (
+    ticket: Ticket,
+    waitsFor: Pick<Ticket, "resources"> | { readonly joined: Ticket }
+  ) => string | undefined
   /** Checks whether a call that waits for another call's outcome waits for itself; then its `onDeadlock` is called. */
   readonly checkJoin: (ticket: Ticket) => void
   /**
@@ -132,6 +137,22 @@ export const layerNoop: Layer.Layer<Pools> = Layer.effect(
 )
 
 // Utilities
+
+const ownResult = "its own result"
+
+/** A ticket that never gets anything. */
+const probe: Omit<Ticket, "parent"> = {
+  tool: undefined,
+  resources: [],
+  permits: [],
+  held: 0,
+  state: "waiting",
+  children: undefined,
+  joined: undefined,
+  onReady: () => {},
+  onDeadlock: () => {},
+  onBlocked: () => {}
+}
 
 type Classes = { readonly [C in RegisteredTool["class"]]: ReadonlyArray<Permit> }
 
@@ -225,6 +246,15 @@ const fromClasses = (
     siblings.add(ticket)
   }
   const check = (ticket: Ticket, waitsFor: string): void => findDeadlock(ticket)?.onDeadlock(waitsFor)
+  /** Whether a call that a running one makes would never go on: it is looked at as if it waited. */
+  const wouldWaitForEver = (parent: Ticket, waits: Pick<Ticket, "permits"> | Pick<Ticket, "joined">): boolean => {
+    const children = parent.children ??= new Set()
+    const waiting: Ticket = { ...probe, ...waits, parent }
+    children.add(waiting)
+    const isDead = findDeadlock(waiting) !== undefined
+    children.delete(waiting)
+    return isDead
+  }
   const release = (ticket: Ticket, from: number): void => {
     const held = ticket.held
     ticket.held = Math.min(held, from)
@@ -270,9 +300,17 @@ const fromClasses = (
       }
       drain()
     },
+    reentry: ({ parent, tool }, waitsFor) => {
+      if (parent === undefined || tool === undefined) return undefined
+      if ("joined" in waitsFor) return wouldWaitForEver(parent, waitsFor) ? ownResult : undefined
+      const { resources } = waitsFor
+      const known = [...resources.map((name) => keys.get(name)), tools.get(tool.name), ...classPools[tool.class]]
+      const isOwn = (permit: Permit) => permit.isTaken && wouldWaitForEver(parent, { permits: [permit] })
+      return known.find((permit) => permit !== undefined && isOwn(permit))?.name
+    },
     checkJoin: (ticket) => {
       nest(ticket)
-      if (shared.nested > 0) check(ticket, "its own result")
+      if (shared.nested > 0) check(ticket, ownResult)
     },
     fork: () => fromClasses({ ...classPools, ConcurrentMut: fresh(true).ConcurrentMut }, fresh, shared, new Map()),
     session: () => fromClasses(fresh(), fresh, shared, tools)

@@ -243,7 +243,8 @@ const play = Effect.fnUntraced(function*(
       : Effect.andThen(Effect.sleep(at as Duration.Input), run(process, entered))
     timers.push(yield* Effect.forkChild(action, { startImmediately: true }))
   }
-  const events = yield* Fiber.join(running)
+  // what sub-agents do is theirs
+  const events = (yield* Fiber.join(running)).filter((event) => event.process === process.id)
   const elapsed = (yield* Clock.currentTimeMillis) - began
   yield* Fiber.interruptAll(timers)
   const outcomes = events.flatMap((event) => event._tag === "ToolsEnd" ? event.executionResults : [])
