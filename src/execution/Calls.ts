@@ -69,7 +69,7 @@ export interface Watcher {
   /** A person is asked. */
   readonly asked: () => void
   /** A call has its outcome; its permits are still to be given back. */
-  readonly settled: () => void
+  readonly settled: (call: CallState) => void
   /** Permits were given back, or a handler that outlived its outcome has ended. */
   readonly freed: () => void
 }
@@ -212,9 +212,7 @@ export class Calls implements Owner, Host {
   }
 
   private endAtStart(call: CallState, grants: ReadonlyArray<Grant> | StateStoreError | undefined): End | undefined {
-    return this.stop.isBefore(call)
-      ? this.stop.skipped
-      : Stages.recheck(this.engine, this.process, call, grants, this.now())
+    return Stages.recheck(this.engine, this.process, call, grants, this.now())
   }
 
   /** What cannot be undone is noted before it happens. */
@@ -307,20 +305,41 @@ export class Calls implements Owner, Host {
   settle(call: CallState, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void {
     if (call.outcome !== undefined) return
     const now = this.now()
-    // in stop mode it does not matter what would have become of a call behind the place
-    const isSkipped = end._tag === "Denied" && call.attempt === undefined && this.stop.isBefore(call)
-    const outcome = call.conclude(isSkipped ? this.stop.skipped : this.fitted(call, end), now)
+    const outcome = call.conclude(this.fitted(call, end), now)
     call.outcome = outcome
     if (call.attempt?.isPaused === false) this.process.budget.execute(-1, now)
     this.questions.withdraw(call)
     // what later calls are judged by is there before a permit goes to one of them
     this.mark(call, outcome)
+    const behind = this.stopAt(outcome)
     const { reservation } = call
-    if (reservation === undefined) return this.conclude(call, outcome, fiber)
-    if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
-    const { id: batch } = this.process.batch
-    const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, batch)
-    this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
+    if (reservation === undefined) this.conclude(call, outcome, fiber)
+    else {
+      if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
+      const { id: batch } = this.process.batch
+      const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, batch)
+      this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
+    }
+    if (behind.length > 0) this.skip(behind)
+  }
+
+  /**
+   * Where an outcome ends the wave, what is behind its place and has not started
+   * is decided, whatever it waits for: what is freed now starts none of it.
+   */
+  private stopAt(outcome: ToolOutcome.ToolOutcome): ReadonlyArray<CallState> {
+    const { index: before } = this.stop
+    if (!this.stop.note(outcome)) return none
+    const behind = this.all.slice(outcome.index + 1, before).filter((call) =>
+      call.outcome === undefined && call.attempt === undefined
+    )
+    for (const call of behind) call.decided = this.stop.skipped
+    return behind
+  }
+
+  private skip(behind: ReadonlyArray<CallState>): void {
+    for (const call of behind) this.settle(call, call.decided!)
+    this.waits.endDecided()
   }
 
   /** An end that another call shares, with an output that fits this one. */
@@ -348,17 +367,6 @@ export class Calls implements Owner, Host {
         outcome.tool,
         `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`
       )
-    }
-    if (this.stop.note(outcome)) this.skipAsked()
-  }
-
-  /** Nobody needs to answer for calls behind the place where the wave ends. */
-  private skipAsked(): void {
-    for (const call of this.all) {
-      const isAsked = call.asking !== undefined || call.isDeferred === true
-      if (isAsked && call.attempt === undefined && this.stop.isBefore(call)) {
-        this.settle(call, this.stop.skipped)
-      }
     }
   }
 
@@ -391,7 +399,7 @@ export class Calls implements Owner, Host {
       }
     }
     this.unsettled--
-    this.watcher.settled()
+    this.watcher.settled(call)
     // permits last: they start the next call, which must find everything above done
     if (fiber === undefined) this.engine.pools.leave(call)
     else this.engine.pools.releasePermits(call)

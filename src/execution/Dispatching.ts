@@ -67,6 +67,11 @@ export class Dispatching {
     reserved: Reserved | undefined,
     replaces: Reservation | undefined
   ): boolean | Effect.Effect<boolean> {
+    if (call.outcome !== undefined) {
+      const isReserved = reserved !== undefined && !("_tag" in reserved)
+      if (isReserved) this.calls.ledger.giveBack(reserved)
+      return false
+    }
     // a store that cannot be reached has replaced nothing
     if (reserved !== undefined && "operation" in reserved && replaces !== undefined) call.reservation = replaces
     return this.dispatched(call, Stages.reserved(this.engine, this.process, call, reserved))

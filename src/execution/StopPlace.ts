@@ -15,16 +15,12 @@ import type { End } from "./Attempt.ts"
  */
 export class StopPlace {
   private readonly isOn: boolean
-  private index = Infinity
+  /** Place in the wave; `Infinity` while it is not known. */
+  index = Infinity
   private because = ""
 
   constructor(onExecutionError: "continue" | "stop") {
     this.isOn = onExecutionError === "stop"
-  }
-
-  /** An earlier call has ended the wave. */
-  isBefore(call: { readonly index: number }): boolean {
-    return call.index > this.index
   }
 
   /** Whether a call that is decided already will end the wave at its place. */

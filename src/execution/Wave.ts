@@ -37,6 +37,8 @@ export class Wave implements Watcher {
   private calls: Calls | undefined
   /** Calls of the present run without an outcome. */
   private runPending = 0
+  /** Place of the last call of the present run: those behind it may have their outcome, too. */
+  private runLast = -1
   private runDone: (() => void) | undefined
   private quiet: (() => void) | undefined
   private deadlineFiber: Fiber.Fiber<void> | undefined
@@ -90,8 +92,8 @@ export class Wave implements Watcher {
     this.calls?.cancel(this.calls.all.filter((call) => call.call.id === id), reason)
   }
 
-  settled(): void {
-    this.runPending--
+  settled({ index }: CallState): void {
+    if (index <= this.runLast) this.runPending--
   }
 
   asked(): void {
@@ -129,21 +131,20 @@ export class Wave implements Watcher {
     run: ReadonlyArray<CallState>,
     restore: Restore
   ) {
+    // others have their outcome: cancelled while people were asked up front, or behind the place where the wave ends
+    const live = run.filter((call) => call.outcome === undefined)
+    if (live.length === 0) return
+    this.runLast = live.at(-1)!.index
+    this.runPending = live.length
     if (this.engine.guards.length > 0) {
-      const place = run.findIndex((call) => calls.stop.isAt(call))
-      const asked = run.filter((call, index) => !calls.stop.isBefore(call) && (place === -1 || index < place))
+      const place = live.findIndex((call) => calls.stop.isAt(call))
+      const asked = place === -1 ? live : live.slice(0, place)
       yield* calls.waits.wait(asked, Stages.guard(this.engine, this.process, asked, calls.now()))
     }
     const admitted: Array<CallState> = []
-    // one that was cancelled while people were asked up front has its outcome
-    const live = run.filter((call) => call.outcome === undefined)
-    this.runPending = live.length
     let now = calls.now()
     for (const call of live) {
-      if (calls.stop.isBefore(call)) {
-        calls.settle(call, calls.stop.skipped)
-        continue
-      }
+      if (call.outcome !== undefined) continue
       const dispatched = calls.dispatching.dispatch(call, now)
       if (typeof dispatched === "boolean") {
         if (dispatched) admitted.push(call)

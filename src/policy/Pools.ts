@@ -265,6 +265,8 @@ const fromClasses = (
     enter: (tickets) => {
       // all are queued before the first starts: then a permit goes from one to the next without the semaphore
       for (const ticket of tickets) {
+        // what became of one before it may have decided it, too
+        if (ticket.state === "left") continue
         nest(ticket)
         if (ticket.tool !== undefined) ticket.permits = permitsOf(ticket.tool, ticket.resources)
         advance(ticket)

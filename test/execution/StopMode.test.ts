@@ -1,8 +1,10 @@
 /** In stop mode the first refusal or timeout in input order ends the wave at its place. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { type Guards, ToolAnnotations } from "../../src/index.ts"
-import { call, calls, type Handler, run, tags } from "../support/Harness.ts"
+import * as Stream from "effect/Stream"
+import { Approvals, type Guards, StateStore, ToolAnnotations } from "../../src/index.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { call, calls, type Handler, open, type Options, run, tags, type ToolSpec } from "../support/Harness.ts"
 
 const sleeper: Handler = ({ sleep }) => Effect.sleep(Number(sleep ?? 1_000))
 
@@ -67,4 +69,60 @@ describe("behind the place where a wave stops", () => {
         process.executeBatch([...calls("t", "nope", "nope"), call("4", "t", null)]),
         (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound", "Skipped", "Skipped"])
       )))
+
+  const late: ToolSpec = {
+    handler: sleeper,
+    annotate: (tool) => tool.annotate(ToolAnnotations.Resources, () => ["the one"]),
+    class: "ConcurrentMut"
+  }
+
+  /** What waits behind a call that times out after a second, beside one that takes ten. */
+  const waiting: Readonly<Record<string, { readonly options?: Options; readonly mode?: "classes" }>> = {
+    "a resource that another process holds": {},
+    "a permit that another process holds": { options: { pools: { concurrent: 1 } } },
+    "its turn in a later run": { mode: "classes" },
+    "a store that answers late": {
+      options: {
+        store: { ...StateStore.makeMemory(), mutated: () => Effect.sleep(4_000) }
+      }
+    },
+    "a person": {
+      options: { rules: [{ _tag: "RequiresConsent", tool: "late" }] }
+    }
+  }
+  for (const [what, { mode = "parallel", options }] of Object.entries(waiting)) {
+    it.effect(`a call that waits for ${what} is skipped at once, and stays so`, () =>
+      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+        const approvals = yield* Approvals.make()
+        const { batch, process } = yield* open({ slow: sleeper, stops: sleeper, late, hold: late }, {
+          ...options,
+          mode,
+          onExecutionError: "stop",
+          approvals,
+          tools: { stops: { timeout: "1 second" } }
+        })
+        if (what.includes("another")) {
+          const other = yield* batch.process
+          yield* Effect.forkChild(other.executeBatch([call("h", "hold", { sleep: 100_000 })]), {
+            startImmediately: true
+          })
+        }
+        const told: Array<string> = []
+        yield* Effect.forkScoped(
+          Stream.runForEach(process.events, (event) =>
+            Effect.map(VirtualTime.now, (now) => {
+              if (event._tag === "ToolCallComplete") told.push(`${event.callId} ${event.outcome._tag} at ${now}`)
+            })),
+          { startImmediately: true }
+        )
+        yield* Effect.forkChild(Effect.delay(process.cancelCall("3"), 2_000), { startImmediately: true })
+        const wave = yield* process.executeBatch(
+          calls(["slow", { sleep: 10_000 }], ["stops", { sleep: 5_000 }], "late")
+        )
+        assert.deepStrictEqual(tags(wave), ["Succeeded", "TimedOut", "Skipped"])
+        assert.deepStrictEqual(told, ["2 TimedOut at 1000", "3 Skipped at 1000", "1 Succeeded at 10000"])
+        assert.strictEqual(yield* VirtualTime.now, 10_000)
+        assert.deepStrictEqual(yield* approvals.list, [])
+      }))))
+  }
 })
