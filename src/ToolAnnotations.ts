@@ -81,7 +81,9 @@ export const Resources = Context.Reference<
  * out (a defect), no pattern with a target allows the call.
  *
  * A target may be `exact` (a shell line: no pattern with a target allows it) or
- * `protected` (it guards other things: nothing allows it without asking).
+ * `protected` (it guards other things: nothing allows it without asking). With
+ * `spellings` it is denied and asked about under other names, too; with `runBy`
+ * it is protected while the policy lets a call of that tool run without asking.
  *
  * @category annotations
  * @since 0.1.0
@@ -100,6 +102,8 @@ export const Targets = Context.Reference<((params: unknown) => TargetsOf | Effec
 export type TargetsOf = ReadonlyArray<{
   readonly text: string
   readonly kind?: "exact" | "protected" | undefined
+  readonly spellings?: ReadonlyArray<string> | undefined
+  readonly runBy?: string | undefined
 }>
 
 /**

@@ -172,9 +172,10 @@ export class LiveContext implements Service, HandlerContext {
 
   /** Whether the call would be let through now: a person has said so, and has not taken it back, or nobody has to be asked. */
   private isLetThrough(gateCall: GateCall): boolean {
-    const { agent, approved, grant, rules } = this.call
+    const { agent, approved, grant, moved, rules } = this.call
     if (grant !== undefined) return !this.engine.revoked.has(grant.id)
-    return approved === true || Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined
+    return (approved === true && moved === undefined) ||
+      Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined
   }
 
   /** The standing permissions, read once for all that the call touches. */

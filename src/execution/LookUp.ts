@@ -35,10 +35,18 @@ export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefi
     if (!Predicate.hasProperty(it, "text")) return undefined
     const { text } = it
     const kind = Predicate.hasProperty(it, "kind") ? it.kind : undefined
-    if (typeof text !== "string") return undefined
-    if (kind === undefined) targets.push({ text })
-    else if (kind === "exact" || kind === "protected") targets.push({ text, kind })
-    else return undefined
+    const runBy = Predicate.hasProperty(it, "runBy") ? it.runBy : undefined
+    const written = Predicate.hasProperty(it, "spellings") ? it.spellings : undefined
+    const spellings = written === undefined ? undefined : readKeys(written)
+    const isRight = typeof text === "string" && (kind === undefined || kind === "exact" || kind === "protected") &&
+      (runBy === undefined || typeof runBy === "string") && (written === undefined || spellings !== undefined)
+    if (!isRight) return undefined
+    targets.push({
+      text,
+      ...(kind === undefined ? {} : { kind }),
+      ...(runBy === undefined ? {} : { runBy }),
+      ...(spellings === undefined ? {} : { spellings })
+    })
   }
   return targets
 }

@@ -36,6 +36,10 @@ export interface Target {
    * denied by any.
    */
   readonly kind?: "exact" | "protected" | undefined
+  /** Other ways to write the same, such as a program by its path: what denies and asks is held against these, too. */
+  readonly spellings?: ReadonlyArray<string> | undefined
+  /** A tool that runs what is there: `protected` while the policy lets a call of that tool run without asking. */
+  readonly runBy?: string | undefined
 }
 
 /**
@@ -111,7 +115,8 @@ export const touches = (
  * @since 0.1.0
  */
 export const fits = ({ target }: PermissionPattern, targets: ReadonlyArray<Target> | undefined): boolean =>
-  target === undefined || targets === undefined || targets.some(({ text }) => matches(target, text))
+  target === undefined || targets === undefined ||
+  targets.some(({ spellings = [], text }) => [text, ...spellings].some((it) => matches(target, it)))
 
 /**
  * Tells whether patterns cover a call: one is about the tool as a whole, or

@@ -154,7 +154,8 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
   const forbidden = forbiddenBy(self.mode, tool)
   const editsFreely = self.mode === "acceptEdits" && tool.edits && self.default !== "deny"
   const rest = editsFreely ? allowed : byDefault(self, tool)
-  const decide: ToolPolicy["decide"] = (targets, needsApproval) => {
+  const decide: ToolPolicy["decide"] = (given, needsApproval) => {
+    const targets = given?.map((it) => isRun(self, it) ? { ...it, kind: "protected" as const } : it)
     const denied = deny.find((it) => PermissionPattern.fits(it, targets))
     if (denied !== undefined) return { _tag: "Deny", rule: `deny ${denied.source}` }
     if (forbidden !== undefined) return { _tag: "Deny", rule: `mode ${self.mode}: ${forbidden}` }
@@ -224,6 +225,14 @@ export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
 }
 
 // Utilities
+
+/** Whether what is written there would be run without asking. */
+const isRun = (self: Parsed, { runBy }: PermissionPattern.Target): boolean => {
+  if (runBy === undefined) return false
+  const naming = (it: PermissionPattern.PermissionPattern) => PermissionPattern.names(it, runBy)
+  return (self.default === "allow" || self.allow.some(naming)) &&
+    ![...self.deny, ...self.ask].some((it) => it.target === undefined && naming(it))
+}
 
 /** The names that patterns which deny or ask may know a tool by. */
 const namesOf = ({ actsAs = [], name }: RegisteredTool): ReadonlyArray<string> => [name, ...actsAs]

@@ -51,7 +51,11 @@ export const covers = (
     readonly tool: string
     readonly revision?: string | undefined
     readonly agentPath: ReadonlyArray<string>
-    readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: string | undefined }> | undefined
+    readonly targets:
+      | ReadonlyArray<
+        { readonly text: string; readonly kind?: string | undefined; readonly runBy?: string | undefined }
+      >
+      | undefined
   },
   now: number
 ): boolean => {
@@ -59,7 +63,9 @@ export const covers = (
   if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
   const { targets } = self
   // what guards other things is only covered by its name
-  if (targets === undefined) return call.targets?.some(({ kind }) => kind === "protected") !== true
+  if (targets === undefined) {
+    return call.targets?.some(({ kind, runBy }) => kind === "protected" || runBy !== undefined) !== true
+  }
   return call.targets !== undefined && call.targets.length > 0 &&
     call.targets.every(({ text }) => targets.includes(text))
 }

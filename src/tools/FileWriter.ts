@@ -57,7 +57,7 @@ const readFile = Effect.fnUntraced(
   > {
     const { real, stats } = yield* findTarget(workspace, path)
     if (stats === undefined) return undefined
-    const judge = yield* PathTarget.judge(workspace)
+    const judge = yield* PathTarget.judge(workspace, "writes")
     const file = yield* Descriptor.openReal(workspace, real, "file", path)
     yield* judge.check(file.real, path)
     const chunks: Array<Buffer> = []
@@ -92,7 +92,7 @@ export const preview = <E>(
   Effect.gen(function*() {
     const file = yield* readFile(workspace, path)
     // what was read is what is told of, also where a link was swapped meanwhile
-    const targetOf = yield* PathTarget.targets(workspace)
+    const targetOf = yield* PathTarget.targets(workspace, "writes")
     const { kind, text } = file === undefined ? target : targetOf(file.real)
     return [{ path: text, kind, before: file?.bytes, after: yield* change(file?.bytes) }]
   })
@@ -130,7 +130,7 @@ export const replace = Effect.fnUntraced(
     const context = yield* ToolContext.ToolContext
     const target = yield* findTarget(workspace, path)
     if (options.throughLinks === false) yield* checkNoLinks(workspace, path)
-    const judge = yield* PathTarget.judge(workspace)
+    const judge = yield* PathTarget.judge(workspace, "writes")
     const name = NodePath.basename(target.real)
     const folder = yield* openFolder(
       workspace,

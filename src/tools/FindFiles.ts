@@ -98,7 +98,7 @@ export const make = (
 > =>
   Effect.fnUntraced(function*(params) {
     const filter = yield* FileTree.filterOf(params.glob)
-    const judge = yield* PathTarget.judge(workspace)
+    const judge = yield* PathTarget.judge(workspace, "reads")
     const top = yield* Workspace.realPath(workspace, params.path ?? ".")
     const tree = FileTree.make(workspace, top, "directory", filter)
     const room = Math.min(params.maxFiles ?? limits.files.default, limits.files.most)

@@ -123,7 +123,7 @@ export const make = (
 > =>
   Effect.fnUntraced(function*(params) {
     const path = params.path ?? "."
-    const judge = yield* PathTarget.judge(workspace)
+    const judge = yield* PathTarget.judge(workspace, "reads")
     const top = yield* Workspace.realPath(workspace, path)
     const entries: Array<typeof Entry.Type> = []
     const unread: Array<string> = []

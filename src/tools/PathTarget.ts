@@ -14,23 +14,93 @@ import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /**
+ * Whether a tool reads what is at a path, or writes to it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Access = "reads" | "writes"
+
+/**
+ * Names of files and folders whose content other tools run by themselves:
+ * editors, version control, continuous integration, package managers, shells.
+ * Nothing allows them to be written to without asking, nor what is in them.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const runByThemselves: ReadonlyArray<RegExp> = [
+  // version control, and what hangs on its hooks
+  /^\.git(modules|attributes|config|hooks)$/,
+  /^\.(husky|hg|svn|pre-commit-config\.ya?ml)$/,
+  /^\.?lefthook(-local)?\.(ya?ml|toml|json)$/,
+  // continuous integration
+  /^\.(github|gitea|forgejo|gitlab|gitlab-ci\.ya?ml|circleci|buildkite|travis\.ya?ml|drone\.ya?ml|woodpecker)$/,
+  /^(jenkinsfile|(azure|bitbucket)-pipelines\.ya?ml)$/,
+  // editors and agents
+  /^\.(vscode|idea|zed|fleet|devcontainer|devcontainer\.json|claude|cursor|codex|gemini|mcp\.json)$/,
+  /^\.(exrc|vimrc|nvimrc|nvim\.lua|dir-locals\.el|gdbinit|lldbinit)$|\.code-workspace$/,
+  // shells, and what a folder loads when it is entered
+  /^\.(envrc|direnv|ssh|profile|bashrc|bash_(profile|login|logout)|z(shrc|shenv|profile|login|logout))$/,
+  /^\.?mise(\.[\w-]+)?\.toml$|^\.(mise|tool-versions)$/,
+  // package managers
+  /^\.(npmrc|yarnrc|yarnrc\.yml|yarn|pnpmfile\.[cm]?js|cargo|pypirc|bundle|mvn)$|^pip\.conf$/
+]
+
+/**
+ * Names of files and folders that say what a command such as `npm test` or
+ * `make` runs. They are protected while a policy lets a command run without
+ * asking. There are more of them than any list has.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const runByCommands: ReadonlyArray<RegExp> = [
+  /^(package|package-lock|npm-shrinkwrap|lerna|nx|turbo|deno|composer)\.(jsonc?|lock)$/,
+  /^(pnpm-(lock|workspace)\.yaml|(yarn|bun|deno|uv|poetry|cargo|gemfile|composer|pipfile)\.lock|bun\.lockb|bunfig\.toml)$/,
+  /^node_modules$|\.config\.[cm]?[jt]sx?$|^[jt]sconfig.*\.json$/,
+  /^\.(mocharc|babelrc|eslintrc|prettierrc|stylelintrc|lintstagedrc|swcrc|nycrc|c8rc|jestrc)(\..+)?$/,
+  /^(gulpfile|gruntfile)\.[\w.]+$/,
+  /^(gnu)?makefile$|\.(mk|mak|cmake)$|^cmakelists\.txt$|^cmakepresets\.json$|^meson\.build$/,
+  /^\.?justfile$|^taskfile(\..+)?\.ya?ml$|^(rakefile|gemfile|brewfile|procfile|vagrantfile|earthfile)$|\.gemspec$/,
+  /^(pyproject\.toml|setup\.(py|cfg)|tox\.ini|noxfile\.py|pytest\.ini|conftest\.py|pipfile|manage\.py)$/,
+  /^requirements.*\.txt$|^(site|user)customize\.py$|\.pth$/,
+  /^(cargo\.toml|build\.rs|go\.(mod|sum|work)|mix\.exs|package\.swift|build\.sbt|build\.xml|pom\.xml)$/,
+  /\.gradle(\.kts)?$|^gradle\.properties$|^(gradlew|mvnw)(\.bat|\.cmd)?$/,
+  /\.(csproj|fsproj|vbproj|sln|props|targets|nix)$/,
+  /^(dockerfile|containerfile)(\..+)?$|^(docker-)?compose.*\.ya?ml$|\.(bazel|bzl)$/
+]
+
+/**
  * Gives what real paths of a workspace are to a policy, as its protected paths
- * lie now.
+ * lie now: what lies in a `.git` and what the host protects is protected, and
+ * from being written to also what is run.
  *
  * @category targets
  * @since 0.1.0
  */
-export const targets = (workspace: Workspace.Workspace): Effect.Effect<(real: string) => Target> =>
-  Effect.map(
-    Effect.forEach(workspace.protect ?? [], (path) => Workspace.resourceKey(workspace, path)),
-    (guarded) => (real) => {
+export const targets = (
+  workspace: Workspace.Workspace,
+  access: Access
+): Effect.Effect<(real: string) => Target> => {
+  const found = (paths: ReadonlyArray<string> | undefined) =>
+    Effect.forEach(paths ?? [], (path) => Workspace.resourceKey(workspace, path))
+  return Effect.map(
+    Effect.all([found(workspace.protect), found(workspace.unprotect)]),
+    ([guarded, free]) => (real) => {
       const text = Workspace.isWithin(workspace.root, real) ? Workspace.display(workspace, real) : real
       // some file systems take any case for the same
-      const isGuarded = text.split("/").some((part) => part.toLowerCase() === ".git") ||
-        guarded.some((path) => Workspace.isWithin(path, real))
-      return isGuarded ? { text, kind: "protected" } : { text }
+      const parts = text.toLowerCase().split("/")
+      const isOneOf = (names: ReadonlyArray<RegExp>) => parts.some((part) => names.some((it) => it.test(part)))
+      if (parts.includes(".git") || guarded.some((path) => Workspace.isWithin(path, real))) {
+        return { text, kind: "protected" }
+      }
+      if (access === "reads" || free.some((path) => Workspace.isWithin(path, real))) return { text }
+      if (isOneOf(runByThemselves)) return { text, kind: "protected" }
+      return isOneOf(runByCommands) ? { text, runBy: "run_command" } : { text }
     }
   )
+}
 
 /**
  * What a running call may touch.
@@ -56,9 +126,9 @@ export interface Judge {
  * @category judging
  * @since 0.1.0
  */
-export const judge = (workspace: Workspace.Workspace): Effect.Effect<Judge> =>
+export const judge = (workspace: Workspace.Workspace, access: Access): Effect.Effect<Judge> =>
   Effect.map(
-    Effect.all([ToolContext.ToolContext, targets(workspace)]),
+    Effect.all([ToolContext.ToolContext, targets(workspace, access)]),
     ([context, targetOf]) => {
       const permits: Judge["permits"] = (real, within = real) =>
         Effect.map(

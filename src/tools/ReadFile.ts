@@ -103,7 +103,7 @@ export const make = (
 > =>
   Effect.fnUntraced(function*(params) {
     const startLine = params.startLine ?? 1
-    const judge = yield* PathTarget.judge(workspace)
+    const judge = yield* PathTarget.judge(workspace, "reads")
     const file = yield* Descriptor.open(workspace, params.path, "file")
     yield* judge.check(file.real, params.path)
     const window = LineWindow.make(startLine, Math.min(params.maxLines ?? maxLines, maxLines), maxBytes)

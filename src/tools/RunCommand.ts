@@ -12,6 +12,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Schema from "effect/Schema"
+import * as NodePath from "node:path"
 import { plainWords } from "../internal/plainWords.ts"
 import type * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as ToolContext from "../ToolContext.ts"
@@ -77,6 +78,19 @@ export const tool = Tool.make("run_command", {
  * everybody and start in the root; else a line that only a pattern for the
  * whole tool allows.
  *
+ * **Details**
+ *
+ * What denies and asks is held against every spelling of it: with its folder
+ * and without, each command of a line by itself, without quotes, the program by
+ * its path and by its name. Throws a `RangeError` of a line that has more than
+ * 1,000 commands or more characters than a system takes: what that is about
+ * cannot be told.
+ *
+ * **Gotchas**
+ *
+ * There are more ways to write a command than anybody can list. Denying some
+ * keeps mistakes out, and nobody who means it.
+ *
  * @category policies
  * @since 0.1.0
  */
@@ -87,9 +101,36 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const isPlain = words !== undefined && (argv === undefined || words.length === argv.length)
   // a relative path in it would mean another file
   const isInRoot = cwd === undefined || cwd === "."
-  if (isPlain && isInRoot) return [{ text: line }]
   const exact = isPlain ? line : argv === undefined ? unmarked(line) : `argv: ${JSON.stringify(argv)}`
-  return [{ text: isInRoot ? exact : `in ${JSON.stringify(cwd)}: ${exact}`, kind: "exact" }]
+  const text = isInRoot ? exact : `in ${JSON.stringify(cwd)}: ${exact}`
+  const others = new Set(spellings(line, argv, isInRoot ? undefined : cwd))
+  others.delete(text)
+  const known = others.size === 0 ? { text } : { text, spellings: Array.from(others) }
+  return [isPlain && isInRoot ? known : { ...known, kind: "exact" }]
+}
+
+/** Bounds of what spellings are found of. */
+const most = { characters: 131_072, commands: 1_000 }
+
+/** Every command of a line by its words, the program by its path and by its name, with the folder and without. */
+const spellings = (
+  line: string,
+  argv: ReadonlyArray<string> | undefined,
+  cwd: string | undefined
+): ReadonlyArray<string> => {
+  // an argument may be a line of its own, as for sh -c
+  const lines = [line, ...(argv ?? []).filter((word) => /\s/.test(word))]
+  if (lines.some((it) => it.length > most.characters)) throw new RangeError("RunCommand.targets: the line is too long")
+  const commands = lines.flatMap((it) => [it, ...it.split(/[;&|<>(){}`\n\r]+/)])
+  if (commands.length > most.commands) throw new RangeError("RunCommand.targets: the line has too many commands")
+  const all = commands.flatMap((it) => {
+    const [program = "", ...args] = it.replaceAll(/["'\\]/g, "").trim().split(/\s+/)
+    const name = program.slice(program.lastIndexOf("/") + 1)
+    return program === "" ? [] : [[program, ...args].join(" "), [name, ...args].join(" ")]
+  })
+  if (cwd === undefined) return all
+  const folders = new Set([cwd, NodePath.posix.join(cwd, ".").replace(/(?<=.)\/$/, "")])
+  return [line, ...all].flatMap((it) => [it, ...Array.from(folders, (folder) => `in ${JSON.stringify(folder)}: ${it}`)])
 }
 
 /** A line that cannot be taken for one of the other forms of a target. */

@@ -133,7 +133,7 @@ export const make = (
     const context = yield* ToolContext.ToolContext
     const flags = yield* flagsOf(params.pattern, params.ignoreCase === true)
     const filter = params.glob === undefined ? FileTree.everything : yield* FileTree.filterOf(params.glob)
-    const judge = yield* PathTarget.judge(workspace)
+    const judge = yield* PathTarget.judge(workspace, "reads")
     const top = yield* Workspace.realPath(workspace, params.path ?? ".")
     const worker = yield* SearchWorker.make({
       source: params.pattern,

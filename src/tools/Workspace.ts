@@ -28,8 +28,10 @@ export interface Workspace {
   readonly root: string
   /** Absolute path of the root as it was configured; may hold links. */
   readonly given: string
-  /** Paths that no policy allows to be touched without asking, beside those that always are; relative ones start at the root. */
+  /** What may be touched only with a person's permission. */
   readonly protect?: ReadonlyArray<string> | undefined
+  /** What may be written like any other file, though other tools run it. */
+  readonly unprotect?: ReadonlyArray<string> | undefined
 }
 
 /**
@@ -49,7 +51,7 @@ export const maxPathChars = 4_096
  */
 export const make = Effect.fnUntraced(function*(
   root: string,
-  protect?: ReadonlyArray<string>
+  guards: Pick<Workspace, "protect" | "unprotect"> = {}
 ): Effect.fn.Return<Workspace, ConfigurationError> {
   if (root === "" || root.includes("\0")) {
     return yield* wrongRoot(root === "" ? "is empty" : "holds a NUL character")
@@ -64,7 +66,7 @@ export const make = Effect.fnUntraced(function*(
   const real = yield* Effect.tryPromise({ try: () => NodeFsPromises.realpath(given), catch: missing })
   const stats = yield* Effect.tryPromise({ try: () => NodeFsPromises.stat(real), catch: missing })
   return stats.isDirectory()
-    ? { root: real, given, protect }
+    ? { root: real, given, protect: guards.protect, unprotect: guards.unprotect }
     : yield* wrongRoot(`'${given}' is not a folder`)
 })
 

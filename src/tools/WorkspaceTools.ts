@@ -58,6 +58,12 @@ export interface Options {
   /** Paths that no policy allows to be touched without asking, beside those of a `.git`; relative ones start at the root. */
   readonly protect?: ReadonlyArray<string> | undefined
   /**
+   * Paths that may be written like any other, though other tools run what is
+   * there (`PathTarget.runByThemselves`, `PathTarget.runByCommands`); relative
+   * ones start at the root. Never what lies in a `.git` or is in `protect`.
+   */
+  readonly unprotect?: ReadonlyArray<string> | undefined
+  /**
    * Environment that commands get their variables from, such as that of the
    * process. Default: the current `ConfigProvider`, which is that of the process.
    */
@@ -164,29 +170,29 @@ export const make = (options: Options): {
   readonly layer: Layer.Layer<Handlers, ConfigurationError>
 } => {
   const resources = resourcesOf(options.root)
-  const targets = targetsOf(options)
-  const onPaths = <T extends { readonly annotate: Tool.Any["annotate"] }>(tool: T): T =>
-    tool.annotate(ToolAnnotations.Resources, resources).annotate(ToolAnnotations.Targets, targets) as unknown as T
+  const onPaths = <T extends { readonly annotate: Tool.Any["annotate"] }>(tool: T, access: PathTarget.Access): T =>
+    tool.annotate(ToolAnnotations.Resources, resources)
+      .annotate(ToolAnnotations.Targets, targetsOf(options, access)) as unknown as T
   const writes = <T extends Tool.Any>(
     tool: T,
     change: (params: Tool.Parameters<T>) => (before: Uint8Array | undefined) => Effect.Effect<string, WorkspaceFailure>
   ): T =>
-    onPaths(tool)
+    onPaths(tool, "writes")
       .annotate(ToolAnnotations.Promoted, true)
       .annotate(ToolAnnotations.Edits, true)
       .annotate(ToolAnnotations.Preview, (params) =>
         Effect.gen(function*() {
-          const workspace = yield* Workspace.make(options.root, options.protect)
-          const [target] = yield* targets(params)
+          const workspace = yield* Workspace.make(options.root, options)
+          const [target] = yield* targetsOf(options, "writes")(params)
           const { path } = params as { readonly path: string }
           return yield* FileWriter.preview(workspace, path, target!, change(params as Tool.Parameters<T>))
         })) as unknown as T
   return {
     toolkit: Toolkit.make(
-      onPaths(ReadFile.tool),
-      onPaths(ListDirectory.tool),
-      onPaths(FindFiles.tool),
-      onPaths(SearchText.tool),
+      onPaths(ReadFile.tool, "reads"),
+      onPaths(ListDirectory.tool, "reads"),
+      onPaths(FindFiles.tool, "reads"),
+      onPaths(SearchText.tool, "reads"),
       writes(WriteFile.tool, ({ content }) => () => Effect.succeed(content)),
       writes(EditFile.tool, (params) => (before) => Effect.map(EditFile.edit(params, before), ({ text }) => text)),
       RunCommand.tool.annotate(ToolAnnotations.Targets, RunCommand.targets)
@@ -210,18 +216,18 @@ const resourcesOf = (root: string) => (params: unknown): Effect.Effect<ReadonlyA
 }
 
 /** The one path of a call, as policies know it. */
-const targetsOf = (options: Options) => {
+const targetsOf = (options: Options, access: PathTarget.Access) => {
   const resources = resourcesOf(options.root)
   return (params: unknown): Effect.Effect<ToolAnnotations.TargetsOf> =>
     Effect.gen(function*() {
-      const workspace = yield* Effect.orDie(Workspace.make(options.root, options.protect))
-      const targetOf = yield* PathTarget.targets(workspace)
+      const workspace = yield* Effect.orDie(Workspace.make(options.root, options))
+      const targetOf = yield* PathTarget.targets(workspace, access)
       return (yield* resources(params)).map(targetOf)
     })
 }
 
 const check = Effect.fnUntraced(function*(options: Options) {
-  const workspace = yield* Effect.result(Workspace.make(options.root, options.protect))
+  const workspace = yield* Effect.result(Workspace.make(options.root, options))
   const killGrace = durationOf(options.killGrace ?? "2 seconds")
   const drain = durationOf(options.drain ?? "200 millis")
   const problems: Array<Problem> = [

@@ -1,12 +1,9 @@
 /** Searches and listings leave out what the policy does not allow. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as NodeFs from "node:fs"
-import { Approvals, LocalExecutor, type Policy, ToolCall, ToolExecutor } from "../../src/index.ts"
-import { WorkspaceTools } from "../../src/tools/index.ts"
 import { makeFolders, put } from "./fixture.ts"
+import { throughPolicy } from "./policy.ts"
 
 const files = {
   ".git/config": "token = SECRET\n",
@@ -15,39 +12,6 @@ const files = {
   "src/a.ts": "// no SECRET\n",
   "policy.json": "SECRET\n"
 }
-
-/** The texts that a model gets for calls over a folder. */
-const run = Effect.fnUntraced(function*(
-  root: string,
-  policy: Policy.Policy,
-  wave: ReadonlyArray<readonly [name: string, params: object]>,
-  answer?: Approvals.Answer
-) {
-  const made = WorkspaceTools.make({ root, protect: ["policy.json"] })
-  return yield* Effect.gen(function*() {
-    const executor = yield* ToolExecutor.ToolExecutor
-    const process = yield* (yield* executor.batch()).process
-    const people = yield* Approvals.Approvals
-    const calls = wave.map(([name, params], index) => ToolCall.make(String(index), name, params))
-    const running = yield* Effect.forkChild(process.executeBatch(calls))
-    while (running.pollUnsafe() === undefined) {
-      for (const { id } of yield* people.list) {
-        yield* answer === undefined ? people.giveUp(id) : Effect.ignore(people.answer(id, answer))
-      }
-      yield* Effect.sleep(5)
-    }
-    const { toolMessages } = yield* Fiber.join(running)
-    return toolMessages.map((it) => it.text)
-  }).pipe(
-    Effect.scoped,
-    Effect.provide(
-      LocalExecutor.layer(made.toolkit, { policy, dedupe: false }).pipe(
-        Layer.provide(made.layer),
-        Layer.provideMerge(Approvals.layer())
-      )
-    )
-  )
-})
 
 const looks = [
   ["search_text", { pattern: "SECRET|no" }],
@@ -66,7 +30,7 @@ describe("what the policy does not allow", () => {
       const { root } = yield* makeFolders
       put(root, files)
       const deny = ["*(*.env*)"]
-      const texts = yield* run(root, { deny }, looks)
+      const texts = yield* throughPolicy({ root, protect: ["policy.json"] }, { deny }, looks)
       for (const text of texts.slice(0, -2)) {
         assert.notMatch(text, /KEY|token|\.env|\.git\/config|policy\.json/, text)
       }
@@ -85,7 +49,7 @@ describe("what the policy does not allow", () => {
       const { root } = yield* makeFolders
       put(root, files)
       const deny = ["read_file(*.env*)"]
-      const [searched, found] = yield* run(root, { deny }, [
+      const [searched, found] = yield* throughPolicy({ root, protect: ["policy.json"] }, { deny }, [
         ["search_text", { pattern: "SECRET" }],
         ["find_files", { glob: "**" }]
       ])
@@ -99,8 +63,8 @@ describe("what the policy does not allow", () => {
     Effect.gen(function*() {
       const { root } = yield* makeFolders
       put(root, files)
-      const [inGit, inSource] = yield* run(
-        root,
+      const [inGit, inSource] = yield* throughPolicy(
+        { root, protect: ["policy.json"] },
         { default: "ask", ask: ["*(*.env*)"] },
         [["search_text", { pattern: "SECRET", path: ".git" }], ["search_text", { pattern: "SECRET", path: "src" }]],
         { _tag: "ApproveOnce" }
@@ -116,7 +80,7 @@ describe("what the policy does not allow", () => {
       const { root } = yield* makeFolders
       put(root, files)
       NodeFs.symlinkSync(".git/config", `${root}/innocent`)
-      const [listed] = yield* run(root, {}, [["list_directory", {}]])
+      const [listed] = yield* throughPolicy({ root, protect: ["policy.json"] }, {}, [["list_directory", {}]])
       assert.include(listed, "innocent")
       assert.notInclude(listed, "config")
     }))
