@@ -29,9 +29,9 @@ export interface Difference {
 export const compare = (
   expected: Expected,
   wave: WaveReport,
-  classes: ReadonlyMap<string, string>,
-  where: string
+  classes: ReadonlyMap<string, string>
 ): ReadonlyArray<Difference> => {
+  const { where } = wave
   const differences: Array<Difference> = []
   const check = (at: string, want: unknown, got: unknown) => {
     if (want !== undefined && canonicalJson(want) !== canonicalJson(got ?? null)) {
@@ -39,6 +39,8 @@ export const compare = (
     }
   }
   check("elapsed", expected.elapsed, wave.elapsed)
+  check("needsContinuation", expected.needsContinuation, wave.needsContinuation)
+  check("shouldExit", expected.shouldExit, wave.shouldExit)
   check("prompts", expected.prompts, promptsOf(wave))
   if (expected.outcomes !== undefined) {
     // outcomes left out at the end are not checked, like fields left out

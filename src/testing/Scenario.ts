@@ -7,23 +7,16 @@
  *
  * @since 0.1.0
  */
-import * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { ConfigurationError } from "../ConfigurationError.ts"
+import { AtLeastOne, fields, loopFields, SpanOrNone as Span, Tool } from "../policy/ConfigFields.ts"
 import { Policy } from "../policy/Policy.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
 import { ToolRule } from "../ToolRule.ts"
 
 const optional = Schema.optionalKey
-
-const Span = Schema.String.check(
-  Schema.makeFilter((text) => Option.isSome(Duration.fromInput(text as Duration.Input)), {
-    expected: "a duration such as \"50 millis\" or \"5 minutes\""
-  })
-)
 
 const behaviour = {
   takes: optional(Span),
@@ -73,9 +66,25 @@ export const ScriptedTool = Schema.Struct({
   recursive: optional(Schema.Boolean),
   maxConcurrent: optional(Schema.Finite),
   resources: optional(Schema.Array(Schema.String)),
+  /** Names of parameters whose values are what a policy's patterns are about. */
+  targets: optional(Schema.Array(Schema.String)),
+  /**
+   * What a call would write: `path` and `after` each name a parameter, or are the
+   * text itself. The files are the scenario's own, empty at first; a call writes
+   * as it ends.
+   */
+  preview: optional(Schema.Struct({ path: Schema.String, after: Schema.String })),
+  openWorld: optional(Schema.Boolean),
+  needsApproval: optional(Schema.Boolean),
   timeout: optional(Span),
+  idleTimeout: optional(Span),
   retryOnTimeout: optional(Schema.Boolean),
   idempotent: optional(Schema.Boolean),
+  /** Automatic retries after a failure; of idempotent and ReadOnly tools only. */
+  retry: optional(Schema.Union([
+    AtLeastOne,
+    Schema.Struct({ times: AtLeastOne, every: optional(Span) })
+  ])),
   dedupe: optional(Schema.Union([Schema.Boolean, Schema.Literals(["never", "always"])])),
   parameters: optional(Schema.Record(Schema.String, Schema.Json))
 })
@@ -88,36 +97,23 @@ export const ScriptedTool = Schema.Struct({
  */
 export type ScriptedTool = typeof ScriptedTool.Type
 
+const { rules: _, policy: __, ...limits } = fields
+
+/** A check of the host: about a tool or, without one, about all. */
+const Guard = Schema.Struct({
+  tool: optional(Schema.String),
+  /** `yes` lets the call pass, `dies` and `never` do so, and any other text is why it may not run. */
+  says: Schema.String,
+  after: optional(Span)
+})
+
 const Config = Schema.Struct({
-  executionTimeout: optional(Span),
+  ...limits,
+  ...loopFields,
   permissionTimeout: optional(Span),
-  mode: optional(Schema.Literals(["classes", "parallel", "sequential"])),
-  onExecutionError: optional(Schema.Literals(["continue", "stop"])),
-  approval: optional(Schema.Literals(["perCall", "upfront"])),
-  dedupe: optional(Schema.Union([
-    Schema.Literal(false),
-    Schema.Struct({
-      reach: optional(Schema.Literals(["process", "batch", "principal"])),
-      window: optional(Span),
-      onDuplicate: optional(Schema.Literals(["reject", "replay"])),
-      inFlight: optional(Schema.Literals(["reject", "join"])),
-      outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"])))
-    })
-  ])),
-  pools: optional(Schema.Struct({
-    read: optional(Schema.Finite),
-    concurrent: optional(Schema.Finite),
-    serial: optional(Schema.Finite)
-  })),
-  output: optional(Schema.Struct({
-    maxChars: optional(Schema.Union([Schema.Finite, Schema.Literal("unbounded")])),
-    batchChars: optional(Schema.Union([Schema.Finite, Schema.Literal("unbounded")]))
-  })),
-  turn: optional(Schema.Struct({
-    timeout: optional(Span),
-    minimumSlice: optional(Span),
-    maxCalls: optional(Schema.Finite)
-  }))
+  /** What the host says about tools, by name. */
+  tools: optional(Schema.Record(Schema.String, Tool)),
+  guards: optional(Schema.Array(Guard))
 })
 
 /**
@@ -164,6 +160,8 @@ export type ExpectedOutcome = typeof ExpectedOutcome.Type
 export const Expected = Schema.Struct({
   outcomes: optional(Schema.Array(ExpectedOutcome)),
   elapsed: optional(Schema.Finite),
+  needsContinuation: optional(Schema.Boolean),
+  shouldExit: optional(Schema.Boolean),
   peak: optional(Schema.Record(Schema.String, Schema.Finite)),
   prompts: optional(Schema.Array(Schema.String)),
   events: optional(Schema.Union([
@@ -182,11 +180,22 @@ export type Expected = typeof Expected.Type
 
 const Call = Schema.Struct({ id: Schema.String, name: Schema.String, params: optional(Schema.Json) })
 
+/** A wave that runs beside others. */
+const Beside = Schema.Struct({
+  /** The batch of its process: the last one that was begun there, or a new one. */
+  process: Schema.String,
+  principal: optional(Schema.String),
+  wave: Schema.Array(Call),
+  expect: optional(Expected)
+})
+
 /** The keys that say what a step does; each step has exactly one of them. */
 const stepKinds = [
   "process",
   "wave",
+  "waves",
   "advance",
+  "interrupt",
   "completeBatch",
   "cancel",
   "cancelCall",
@@ -195,6 +204,9 @@ const stepKinds = [
   "revoke",
   "expectProcess"
 ] as const
+
+/** The steps that may name whose executor they are about. */
+const ofPrincipal = ["process", "completeBatch", "revoke"] as const
 
 /**
  * One step of a script.
@@ -205,14 +217,20 @@ const stepKinds = [
 export const Step = Schema.Struct({
   /** Begins a new process in that batch. */
   process: optional(Schema.String),
+  /** Whose it is: without one, the same principal throughout. */
+  principal: optional(Schema.String),
   /** Runs the calls of one model turn. */
   wave: optional(Schema.Array(Call)),
   expect: optional(Expected),
+  /** Runs waves side by side, from the same moment. */
+  waves: optional(Schema.NonEmptyArray(Beside)),
   /** Lets virtual time pass. */
   advance: optional(Span),
   completeBatch: optional(Schema.String),
   /** Cancels the process `at` this long after the start of the wave that follows. */
   cancel: optional(Schema.Literal(true)),
+  /** Interrupts whoever runs the wave that follows, `at` this long after its start. */
+  interrupt: optional(Schema.Literal(true)),
   /** Cancels a call of the wave that follows. */
   cancelCall: optional(Schema.String),
   at: optional(Span),
@@ -229,10 +247,16 @@ export const Step = Schema.Struct({
     lateWritesBlocked: optional(Schema.Finite),
     orphans: optional(Schema.Finite)
   }))
-}).check(Schema.makeFilter(
-  (step) => stepKinds.filter((kind) => Object.hasOwn(step, kind)).length === 1,
-  { expected: `a step with exactly one of ${stepKinds.join(", ")}` }
-))
+}).check(
+  Schema.makeFilter(
+    (step) => stepKinds.filter((kind) => Object.hasOwn(step, kind)).length === 1,
+    { expected: `a step with exactly one of ${stepKinds.join(", ")}` }
+  ),
+  Schema.makeFilter(
+    (step) => !Object.hasOwn(step, "principal") || ofPrincipal.some((kind) => Object.hasOwn(step, kind)),
+    { expected: `a principal only with ${ofPrincipal.join(", ")}` }
+  )
+)
 
 /**
  * One step of a script.

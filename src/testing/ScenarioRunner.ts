@@ -6,6 +6,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
@@ -14,17 +15,19 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
 import * as Approvals from "../policy/Approvals.ts"
+import type { Guard } from "../policy/Guards.ts"
+import { Pools } from "../policy/Pools.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
-import { type Batch, ToolExecutor } from "../ToolExecutor.ts"
+import * as ToolExecutor from "../ToolExecutor.ts"
+import * as ToolHandlers from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import type { ToolRule } from "../ToolRule.ts"
 import * as Comparison from "./Comparison.ts"
-import type { Scenario, Step } from "./Scenario.ts"
+import type { Expected, Scenario, Step } from "./Scenario.ts"
 import * as ScriptedTools from "./ScriptedTools.ts"
 import * as VirtualTime from "./VirtualTime.ts"
 import * as Way from "./Way.ts"
@@ -38,10 +41,15 @@ import * as Way from "./Way.ts"
 export interface WaveReport {
   /** Place of its step in the script, from 0. */
   readonly step: number
+  /** The same as a path, which tells waves side by side apart. */
+  readonly where: string
   readonly outcomes: ReadonlyArray<TimedOutcome>
   /** Virtual milliseconds till the wave ended. */
   readonly elapsed: number
   readonly events: ReadonlyArray<ToolEvent>
+  /** Absent if nobody was told: the caller was interrupted. */
+  readonly needsContinuation?: boolean
+  readonly shouldExit?: boolean
 }
 
 /**
@@ -73,6 +81,25 @@ export interface Report {
 }
 
 /**
+ * How a scenario is run.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** How it gets at the executor. Default: by its own methods. */
+  readonly way?: Way.Way | undefined
+  /**
+   * The executor under test, built anew for each principal. What it requires of
+   * gates and tools is the scenario's; what it brings itself holds instead.
+   * Default: `ToolExecutor.layer`.
+   */
+  readonly executor?:
+    | Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, LocalExecutor.Gates | ToolHandlers.ToolHandlers>
+    | undefined
+}
+
+/**
  * Runs a scenario.
  *
  * **Details**
@@ -80,29 +107,58 @@ export interface Report {
  * Fails with `ConfigurationError` if its tools or rules cannot be built, and
  * with `VirtualTime.Stuck` if a wave waits for something that never comes.
  *
+ * **Example** (An executor with one gate of another kind)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Permissions, ToolExecutor } from "effect-tool-executor"
+ * import { Scenario, ScenarioRunner } from "effect-tool-executor/testing"
+ *
+ * const program = Effect.gen(function*() {
+ *   const scenario = yield* Scenario.decode({
+ *     name: "nothing runs",
+ *     tools: { write: {} },
+ *     script: [{ wave: [{ id: "1", name: "write" }], expect: { outcomes: [{ tag: "Denied", reason: "PolicyDenied" }] } }]
+ *   })
+ *   const executor = ToolExecutor.layer.pipe(Layer.provide(Permissions.layerDenyAll))
+ *   return (yield* ScenarioRunner.run(scenario, { executor })).differences
+ * })
+ *
+ * await Effect.runPromise(program) // => []
+ * ```
+ *
  * @category running
  * @since 0.1.0
  */
 export const run = (
   scenario: Scenario,
-  way: Way.Way = Way.directly
-): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> => VirtualTime.run(playAll(scenario, way))
+  options: Options = {}
+): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> => VirtualTime.run(playAll(scenario, options))
 
 // Utilities
 
-const playAll = Effect.fnUntraced(function*(scenario: Scenario, way: Way.Way) {
+const playAll = Effect.fnUntraced(function*(
+  scenario: Scenario,
+  { executor = ToolExecutor.layer, way = Way.directly }: Options
+) {
   const tools = ScriptedTools.make(scenario.tools)
   const options = optionsOf(scenario)
   const scope = yield* Scope.make()
   const people = yield* peopleOf(scenario, scope)
   if (people !== undefined) yield* Scope.provide(way.answer(people), scope)
-  const layer = LocalExecutor.layer(tools.toolkit, options).pipe(
+  const shared = LocalExecutor.layerGates(options).pipe(
+    Layer.provideMerge(ToolHandlers.layer(tools.toolkit, { tools: options.tools })),
     Layer.provide(tools.handlers),
-    Layer.provide(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
+    Layer.merge(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
   )
-  const context = yield* Layer.buildWithScope(layer, scope)
+  const context = yield* Layer.buildWithScope(shared, scope)
   const stage = new Stage(
-    Context.get(context, ToolExecutor),
+    (principal) =>
+      Layer.fresh(executor).pipe(
+        Layer.provide(Layer.succeedContext(ofPrincipal(context, principal))),
+        Layer.buildWithScope(scope),
+        Effect.map((it) => Context.get(it, ToolExecutor.ToolExecutor))
+      ),
     scope,
     classesOf(scenario),
     (executor, process) => Scope.provide(way.enter({ executor, process, people }), scope)
@@ -112,6 +168,13 @@ const playAll = Effect.fnUntraced(function*(scenario: Scenario, way: Way.Way) {
   const { differences, waves } = stage
   return { name: scenario.name, rules: options.rules ?? [], waves, differences }
 })
+
+/** Caps and keys are of all; the pools of the classes, like everything with a name on it, are each principal's. */
+const ofPrincipal = (context: Context.Context<LocalExecutor.Gates | ToolHandlers.ToolHandlers>, principal: string) =>
+  context.pipe(
+    Context.add(ToolExecutor.Principal, principal),
+    Context.add(Pools, Context.get(context, Pools).session())
+  )
 
 /** Who answers; nobody if there are no answers to give. */
 const peopleOf = Effect.fnUntraced(function*({ answers = [], config }: Scenario, scope: Scope.Scope) {
@@ -132,33 +195,44 @@ const peopleOf = Effect.fnUntraced(function*({ answers = [], config }: Scenario,
   return people
 })
 
+type Executor = ToolExecutor.Service
+
+/** A process whose waves the script runs. */
+interface Player {
+  readonly executor: Executor
+  readonly process: ToolProcess
+  readonly entered: Way.Entered
+}
+
+/** Something that is to happen during the wave that follows. */
+interface Pending {
+  readonly at: string | undefined
+  readonly run: (player: Player, leave: Effect.Effect<void>) => Effect.Effect<void>
+}
+
 /** What the steps of a script work on. */
 class Stage {
-  readonly executor: ToolExecutor["Service"]
   readonly scope: Scope.Scope
   readonly classes: ReadonlyMap<string, string>
   readonly waves: Array<WaveReport> = []
   readonly differences: Array<Comparison.Difference> = []
-  readonly batches = new Map<string, Batch>()
-  readonly enter: (executor: ToolExecutor["Service"], process: ToolProcess) => Effect.Effect<Way.Entered>
-  process: ToolProcess | undefined
-  /** How the waves of the process are run. */
-  entered: Way.Entered | undefined
-  /** What is to happen during the wave that follows. */
-  pending: Array<
-    {
-      readonly at: string | undefined
-      readonly run: (process: ToolProcess, entered: Way.Entered) => Effect.Effect<void>
-    }
-  > = []
+  readonly executors = new Map<string, Executor>()
+  /** By principal and id. */
+  readonly batches = new Map<string, ToolExecutor.Batch>()
+  /** The last of each batch. */
+  readonly players = new Map<string, Player>()
+  readonly build: (principal: string) => Effect.Effect<Executor, ConfigurationError>
+  readonly enter: (executor: Executor, process: ToolProcess) => Effect.Effect<Way.Entered>
+  current: Player | undefined
+  pending: Array<Pending> = []
 
   constructor(
-    executor: ToolExecutor["Service"],
+    build: Stage["build"],
     scope: Scope.Scope,
     classes: ReadonlyMap<string, string>,
     enter: Stage["enter"]
   ) {
-    this.executor = executor
+    this.build = build
     this.scope = scope
     this.classes = classes
     this.enter = enter
@@ -166,58 +240,103 @@ class Stage {
 }
 
 const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
-  if (step.process !== undefined) yield* begin(stage, step.process)
+  const { at, cancelCall, principal } = step
+  if (step.process !== undefined) stage.current = yield* begin(stage, step.process, principal)
   else if (step.advance !== undefined) yield* Effect.sleep(step.advance as Duration.Input)
   else if (step.completeBatch !== undefined) {
-    yield* stage.executor.completeBatch(step.completeBatch)
-    stage.batches.delete(step.completeBatch)
-  } else if (step.cancel !== undefined) {
-    stage.pending.push({ at: step.at, run: (process) => process.cancel("the user stopped it") })
-  } else if (step.cancelCall !== undefined) {
-    const id = step.cancelCall
-    stage.pending.push({ at: step.at, run: (_, entered) => entered.cancelCall(id) })
-  } else if (step.wave !== undefined) yield* wave(stage, step, index)
-  else if (step.expectProcess !== undefined) yield* expectProcess(stage, step, index)
-  else if (step.revoke !== undefined) {
-    const tool = step.revoke
-    const revoke = Effect.asVoid(Effect.orDie(stage.executor.revoke({ tool })))
-    if (step.at === undefined) yield* revoke
-    else stage.pending.push({ at: step.at, run: () => revoke })
-  } else yield* hostWave(stage, step, index)
+    yield* (yield* executorOf(stage, principal)).completeBatch(step.completeBatch)
+    stage.batches.delete(keyOf(step.completeBatch, principal))
+    stage.players.delete(keyOf(step.completeBatch, principal))
+  } else if (step.interrupt !== undefined) stage.pending.push({ at, run: (_, leave) => leave })
+  else if (step.cancel !== undefined) {
+    stage.pending.push({ at, run: ({ process }) => process.cancel("the user stopped it") })
+  } else if (cancelCall !== undefined) {
+    stage.pending.push({ at, run: ({ entered }) => entered.cancelCall(cancelCall) })
+  } else if (step.revoke !== undefined) {
+    const executor = yield* executorOf(stage, principal)
+    const revoke = Effect.asVoid(Effect.orDie(executor.revoke({ tool: step.revoke })))
+    if (at === undefined) yield* revoke
+    else stage.pending.push({ at, run: () => revoke })
+  } else if (step.expectProcess !== undefined) yield* expectProcess(stage, step.expectProcess, index)
+  else yield* playStep(stage, step, index)
 })
 
-const begin = Effect.fnUntraced(function*(stage: Stage, id: string) {
-  let batch = stage.batches.get(id)
+const usual = "default"
+
+const keyOf = (id: string, principal: string = usual): string => JSON.stringify([principal, id])
+
+const executorOf = Effect.fnUntraced(function*(stage: Stage, principal: string = usual) {
+  const known = stage.executors.get(principal)
+  if (known !== undefined) return known
+  const executor = yield* stage.build(principal)
+  stage.executors.set(principal, executor)
+  return executor
+})
+
+const begin = Effect.fnUntraced(function*(stage: Stage, id: string, principal?: string) {
+  const key = keyOf(id, principal)
+  const executor = yield* executorOf(stage, principal)
+  let batch = stage.batches.get(key)
   if (batch === undefined) {
-    batch = yield* Scope.provide(stage.executor.batch(id), stage.scope)
-    stage.batches.set(id, batch)
+    batch = yield* Scope.provide(executor.batch(id), stage.scope)
+    stage.batches.set(key, batch)
   }
   const process = yield* batch.process
-  stage.process = process
-  stage.entered = yield* stage.enter(stage.executor, process)
+  const player: Player = { executor, process, entered: yield* stage.enter(executor, process) }
+  stage.players.set(key, player)
+  return player
 })
 
 /** The process of the step before, or the first. */
 const current = Effect.fnUntraced(function*(stage: Stage) {
-  if (stage.process === undefined) yield* begin(stage, "batch")
-  return { process: stage.process!, entered: stage.entered! }
+  return stage.current ??= yield* begin(stage, "batch")
 })
 
-/** The calls of a model's turn. */
-const wave = (stage: Stage, step: Step, index: number) =>
-  play(stage, step, index, (_, entered) => entered.play(step.wave!))
+/** One wave of a step: whose it is, what runs, and what is expected. */
+interface Part {
+  readonly player: Player
+  readonly where: string
+  readonly expect: Expected | undefined
+  readonly execute: (gone: Effect.Effect<void>) => Effect.Effect<Way.Played>
+}
 
-/** The calls that the host makes because rules demand them. */
-const hostWave = (stage: Stage, step: Step, index: number) =>
-  play(stage, step, index, (process) =>
-    Effect.gen(function*() {
-      const seen = Stream.runCollect(Stream.takeUntil(process.events, (event) => event._tag === "ToolsEnd"))
-      const observer = yield* Effect.forkChild(seen, { startImmediately: true })
-      yield* step.startConstraints === undefined
-        ? process.exitRequirements(argumentsOf(step.exitRequirements))
-        : process.startConstraints(argumentsOf(step.startConstraints))
-      return yield* Fiber.join(observer)
-    }))
+/** A step with waves: plays them from the same moment, with what is to happen meanwhile, and compares. */
+const playStep = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
+  const parts = yield* partsOf(stage, step, `script[${index}]`)
+  const pending = stage.pending.splice(0)
+  const running: Array<Fiber.Fiber<WaveReport>> = []
+  for (const part of parts) {
+    running.push(yield* Effect.forkChild(play(part, pending, index), { startImmediately: true }))
+  }
+  const reports = yield* Fiber.joinAll(running)
+  for (const [place, report] of reports.entries()) {
+    const { expect } = parts[place]!
+    stage.waves.push(report)
+    if (expect !== undefined) stage.differences.push(...Comparison.compare(expect, report, stage.classes))
+  }
+})
+
+const partsOf = Effect.fnUntraced(function*(stage: Stage, step: Step, where: string) {
+  const { exitRequirements, expect, startConstraints, wave, waves } = step
+  if (waves !== undefined) {
+    const parts: Array<Part> = []
+    for (const [place, { expect, principal, process, wave }] of waves.entries()) {
+      const player = stage.players.get(keyOf(process, principal)) ?? (yield* begin(stage, process, principal))
+      const execute: Part["execute"] = (gone) => player.entered.play(wave, gone)
+      parts.push({ player, where: `${where}.waves[${place}]`, expect, execute })
+    }
+    return parts
+  }
+  const player = yield* current(stage)
+  const { process } = player
+  const execute: Part["execute"] = wave !== undefined
+    ? (gone) => player.entered.play(wave, gone)
+    // the calls that the host makes because rules demand them
+    : startConstraints === undefined
+    ? (gone) => Way.observe(process, process.exitRequirements(argumentsOf(exitRequirements)), gone)
+    : (gone) => Way.observe(process, process.startConstraints(argumentsOf(startConstraints)), gone)
+  return [{ player, where, expect, execute }] satisfies ReadonlyArray<Part>
+})
 
 const argumentsOf = (value: unknown): { readonly [tool: string]: Readonly<Record<string, unknown>> } =>
   Predicate.isObject(value)
@@ -226,49 +345,58 @@ const argumentsOf = (value: unknown): { readonly [tool: string]: Readonly<Record
     )
     : {}
 
-/** One wave: plays it, with what is to happen during it, and compares. */
 const play = Effect.fnUntraced(function*(
-  stage: Stage,
-  step: Step,
-  index: number,
-  execute: (process: ToolProcess, entered: Way.Entered) => Effect.Effect<ReadonlyArray<ToolEvent>>
+  { execute, player, where }: Part,
+  pending: ReadonlyArray<Pending>,
+  step: number
 ) {
-  const { entered, process } = yield* current(stage)
   const began = yield* Clock.currentTimeMillis
-  const running = yield* Effect.forkChild(execute(process, entered), { startImmediately: true })
+  const gone = yield* Deferred.make<void>()
+  const running = yield* Effect.forkChild(execute(Deferred.await(gone)), { startImmediately: true })
   const timers: Array<Fiber.Fiber<void>> = []
-  for (const { at, run } of stage.pending.splice(0)) {
-    const action = at === undefined
-      ? run(process, entered)
-      : Effect.andThen(Effect.sleep(at as Duration.Input), run(process, entered))
-    timers.push(yield* Effect.forkChild(action, { startImmediately: true }))
+  for (const { at, run } of pending) {
+    const action = run(player, Effect.asVoid(Deferred.succeed(gone, undefined)))
+    const timed = at === undefined ? action : Effect.andThen(Effect.sleep(at as Duration.Input), action)
+    timers.push(yield* Effect.forkChild(timed, { startImmediately: true }))
   }
+  const { events: seen, result } = yield* Fiber.join(running)
   // what sub-agents do is theirs
-  const events = (yield* Fiber.join(running)).filter((event) => event.process === process.id)
+  const events = seen.filter((event) => event.process === player.process.id)
   const elapsed = (yield* Clock.currentTimeMillis) - began
   yield* Fiber.interruptAll(timers)
-  const outcomes = events.flatMap((event) => event._tag === "ToolsEnd" ? event.executionResults : [])
-  const ends = new Map(events.flatMap((event) => event._tag === "ToolCallComplete" ? [[event.index, event.at]] : []))
-  const report: WaveReport = {
-    step: index,
-    elapsed,
-    events,
+  return reportOf({ step, where, elapsed, events }, result, began)
+})
+
+const reportOf = (
+  wave: Pick<WaveReport, "step" | "where" | "elapsed" | "events">,
+  result: Way.Played["result"],
+  began: number
+): WaveReport => {
+  const outcomes = wave.events.flatMap((event) => event._tag === "ToolsEnd" ? event.executionResults : [])
+  const ends = new Map(
+    wave.events.flatMap((event) => event._tag === "ToolCallComplete" ? [[event.index, event.at]] : [])
+  )
+  return {
+    ...wave,
+    ...(result === undefined
+      ? {}
+      : { needsContinuation: result.needsContinuation, shouldExit: result.shouldExit }),
     outcomes: outcomes.map((outcome) => ({
       ...(outcome.startedAt === undefined ? {} : { start: outcome.startedAt - began }),
       end: (ends.get(outcome.index) ?? began) - began,
       outcome
     }))
   }
-  stage.waves.push(report)
-  if (step.expect !== undefined) {
-    stage.differences.push(...Comparison.compare(step.expect, report, stage.classes, `script[${index}]`))
-  }
-})
+}
 
-const expectProcess = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
-  const { process } = yield* current(stage)
-  const { lateWritesBlocked, running } = yield* stage.executor.orphans
-  const is: Required<NonNullable<Step["expectProcess"]>> = {
+const expectProcess = Effect.fnUntraced(function*(
+  stage: Stage,
+  expected: NonNullable<Step["expectProcess"]>,
+  index: number
+) {
+  const { executor, process } = yield* current(stage)
+  const { lateWritesBlocked, running } = yield* executor.orphans
+  const is: Required<typeof expected> = {
     lateWritesBlocked,
     orphans: running.length,
     shouldExit: yield* process.shouldExit,
@@ -276,10 +404,9 @@ const expectProcess = Effect.fnUntraced(function*(stage: Stage, step: Step, inde
     startPending: yield* process.startPending,
     allowedNext: yield* process.allowedNext
   }
-  for (const key of Object.keys(step.expectProcess!) as ReadonlyArray<keyof typeof is>) {
-    const expected = step.expectProcess![key]
-    if (Equal.equals(inOrder(expected), inOrder(is[key]))) continue
-    stage.differences.push({ where: `script[${index}].expectProcess.${key}`, expected, got: is[key] })
+  for (const key of Object.keys(expected) as ReadonlyArray<keyof typeof is>) {
+    if (Equal.equals(inOrder(expected[key]), inOrder(is[key]))) continue
+    stage.differences.push({ where: `script[${index}].expectProcess.${key}`, expected: expected[key], got: is[key] })
   }
 })
 
@@ -300,24 +427,29 @@ const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>
     ])
   )
 
-const optionsOf = (scenario: Scenario): LocalExecutor.Options => {
-  const { config = {}, policy = {} } = scenario
-  const rules: Array<ToolRule> = [...scenario.rules ?? []]
-  for (const [tool, { dedupe }] of Object.entries(scenario.tools)) {
-    if (dedupe === undefined) continue
-    rules.push({ _tag: dedupe === true || dedupe === "always" ? "AlwaysDedupe" : "NeverDedupe", tool })
-  }
-  const { executionTimeout, turn, ...same } = config
+const optionsOf = ({ config = {}, policy, rules }: Scenario): LocalExecutor.Options => {
+  const { guards = [], permissionTimeout: _, ...same } = config
   return {
+    // durations were checked when the scenario was decoded
+    ...same as LocalExecutor.Options,
     rules,
     policy: { default: "allow", ...policy },
-    executionTimeout: executionTimeout as Duration.Input | undefined,
-    turn: turn as LocalExecutor.Options["turn"],
-    approval: same.approval,
-    mode: same.mode,
-    onExecutionError: same.onExecutionError,
-    pools: same.pools,
-    output: same.output,
-    dedupe: same.dedupe as LocalExecutor.Options["dedupe"]
+    guards: guards.map(guardOf)
   }
 }
+
+const guardOf = (
+  { after = "0 millis", says, tool }: NonNullable<NonNullable<Scenario["config"]>["guards"]>[number]
+): Guard => ({
+  name: "a guard of the scenario",
+  check: ({ call }) =>
+    tool !== undefined && tool !== call.name
+      ? Effect.void
+      : Effect.andThen(Effect.sleep(after as Duration.Input), verdicts.get(says) ?? Effect.fail(says))
+})
+
+const verdicts = new Map<string, Effect.Effect<void>>([
+  ["yes", Effect.void],
+  ["dies", Effect.die(new Error("the guard died"))],
+  ["never", Effect.never]
+])

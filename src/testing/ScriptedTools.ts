@@ -11,9 +11,12 @@ import * as Toolkit from "effect/ai/Toolkit"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
+import type { FileChange } from "../FileChange.ts"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
 import { ToolContext } from "../ToolContext.ts"
+import type { Own } from "../ToolRule.ts"
 import type { Behaviour, ScriptedTool } from "./Scenario.ts"
 
 /**
@@ -29,36 +32,75 @@ export interface ScriptedTools {
 
 /**
  * Creates tools from their scripts. Executions are counted per tool, from one
- * for each `make`.
+ * for each `make`, and so are the files that previews are about.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const make = (tools: { readonly [name: string]: ScriptedTool }): ScriptedTools => {
   const entries = Object.entries(tools)
-  const toolkit = Toolkit.make(...entries.map(([name, script]) => declare(name, script)))
-  const handlers = Object.fromEntries(entries.map(([name, script]) => [name, handlerOf(script)]))
+  const files: Files = new Map()
+  const toolkit = Toolkit.make(...entries.map(([name, script]) => declare(name, script, files)))
+  const handlers = Object.fromEntries(entries.map(([name, script]) => [name, handlerOf(script, files)]))
   return { toolkit, handlers: toolkit.toLayer(handlers) as ScriptedTools["handlers"] }
 }
 
 // Utilities
 
-const declare = (name: string, script: ScriptedTool): Tool.Any =>
-  Tool.dynamic(name, {
+/** What the writes of a script have made, by path. */
+type Files = Map<string, string>
+
+const declare = (name: string, script: ScriptedTool, files: Files): Tool.Any => {
+  const { preview, targets } = script
+  const tool = Tool.dynamic(name, {
     parameters: script.parameters ?? { type: "object" },
     success: Schema.Unknown,
-    failure: Schema.Unknown
+    failure: Schema.Unknown,
+    needsApproval: script.needsApproval ?? false
   })
     .annotate(Tool.Readonly, script.class === "ReadOnly")
-    .annotate(Tool.OpenWorld, false)
+    .annotate(Tool.OpenWorld, script.openWorld ?? false)
     .annotate(Tool.Idempotent, script.idempotent ?? false)
     .annotate(ToolAnnotations.Promoted, script.promoted ?? script.class === "ConcurrentMut")
     .annotate(ToolAnnotations.Recursive, script.recursive ?? false)
     .annotate(ToolAnnotations.MaxConcurrent, script.maxConcurrent)
     .annotate(ToolAnnotations.Timeout, script.timeout as Duration.Input | undefined)
+    .annotate(ToolAnnotations.IdleTimeout, script.idleTimeout as Duration.Input | undefined)
     .annotate(ToolAnnotations.RetryOnTimeout, script.retryOnTimeout ?? true)
+    .annotate(ToolAnnotations.Retry, retryOf(script.retry))
+    .annotate(ToolAnnotations.Rules, rulesOf(script.dedupe))
     .annotate(ToolAnnotations.IsRetryable, (failure) => !(failure instanceof ScriptedFailure) || failure.retryable)
     .annotate(ToolAnnotations.Resources, resourcesFor(script))
+    .annotate(
+      ToolAnnotations.Targets,
+      targets === undefined ? undefined : (params) => valuesOf(targets, params).map((text) => ({ text }))
+    )
+  return preview === undefined
+    ? tool
+    : tool.annotate(ToolAnnotations.Preview, (params) => Effect.sync(() => [changeOf(preview, params, files)]))
+}
+
+const retryOf = (retry: ScriptedTool["retry"]): Schedule.Schedule<unknown> | undefined => {
+  if (retry === undefined) return undefined
+  const { every, times } = typeof retry === "number" ? { times: retry } : retry
+  return every === undefined
+    ? Schedule.recurs(times)
+    : Schedule.upTo(Schedule.spaced(every as Duration.Input), { times })
+}
+
+const rulesOf = (dedupe: ScriptedTool["dedupe"]): ReadonlyArray<Own> =>
+  dedupe === undefined ? [] : [{ _tag: dedupe === true || dedupe === "always" ? "AlwaysDedupe" : "NeverDedupe" }]
+
+/** What a call writes; a text that names a parameter is that parameter's value. */
+const changeOf = (
+  { after, path }: NonNullable<ScriptedTool["preview"]>,
+  params: unknown,
+  files: Files
+): FileChange & { readonly after: string } => {
+  const [file = path] = valuesOf([path], params)
+  const [text = after] = valuesOf([after], params)
+  return { path: file, before: files.get(file), after: text }
+}
 
 /** A failure that says whether a retry makes sense; on the wire it is just the scripted value. */
 class ScriptedFailure {
@@ -77,23 +119,32 @@ class ScriptedFailure {
 
 /** One that names no resources says nothing of what its calls are about, which is not the same as nothing. */
 const resourcesFor = ({ resources }: ScriptedTool) =>
-  resources === undefined ? undefined : (params: unknown) => resourcesOf(resources, params)
+  resources === undefined ? undefined : (params: unknown) => valuesOf(resources, params)
 
-const resourcesOf = (names: ReadonlyArray<string>, params: unknown): ReadonlyArray<string> =>
+/** The values of parameters as texts; of a list, of each of its members. */
+const valuesOf = (names: ReadonlyArray<string>, params: unknown): ReadonlyArray<string> =>
   typeof params !== "object" || params === null
     ? []
-    : names.flatMap((name) => Object.hasOwn(params, name) ? [String((params as Record<string, unknown>)[name])] : [])
+    : names.flatMap((name) =>
+      Object.hasOwn(params, name) ? [(params as Record<string, unknown>)[name]].flat().map(String) : []
+    )
 
-const handlerOf = (script: ScriptedTool) => {
+const handlerOf = (script: ScriptedTool, files: Files) => {
   let executions = 0
-  return () =>
+  return (params: unknown) =>
     Effect.suspend(() => {
-      const { calls, ...defaults } = script
+      const { calls, preview, ...defaults } = script
       const call = calls?.[Math.min(executions, calls.length - 1)]
       executions++
-      return perform({ ...defaults, ...call })
+      const performed = perform({ ...defaults, ...call })
+      return preview === undefined
+        ? performed
+        : Effect.tap(performed, () => write(changeOf(preview, params, files), files))
     })
 }
+
+const write = ({ after, path }: ReturnType<typeof changeOf>, files: Files): Effect.Effect<void> =>
+  Effect.flatMap(ToolContext, (context) => context.commit(Effect.sync(() => files.set(path, after))))
 
 const millis = (span: string | undefined): number =>
   span === undefined ? 0 : Duration.toMillis(Duration.fromInputUnsafe(span as Duration.Input))

@@ -162,9 +162,7 @@ const section = (title: string, lines: ReadonlyArray<string>): ReadonlyArray<str
 
 const drawWave = (wave: WaveReport, index: number, options: Options): ReadonlyArray<string> => {
   const calls = wave.outcomes.length
-  const title = `Wave ${index + 1}, script[${wave.step}]: ${calls} ${calls === 1 ? "call" : "calls"}, ${
-    millis(wave.elapsed)
-  }`
+  const title = `Wave ${index + 1}, ${wave.where}: ${calls} ${calls === 1 ? "call" : "calls"}, ${millis(wave.elapsed)}`
   return calls === 0 ? [title] : [title, ...bars(rowsOf(wave), options).map(indent)]
 }
 

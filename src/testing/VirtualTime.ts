@@ -31,11 +31,14 @@ import * as Schema from "effect/Schema"
 export class Stuck extends Schema.TaggedError<Stuck>("effect-tool-executor/testing/VirtualTime/Stuck")("Stuck", {
   /** Virtual milliseconds since the start of the run. */
   at: Schema.Finite,
-  /** `idle`: nothing runs and nothing sleeps. `limit`: the next sleeper wakes after the limit of the run. */
-  because: Schema.Literals(["idle", "limit"])
+  /**
+   * `idle`: nothing runs and nothing sleeps. `limit`: the next sleeper wakes after
+   * the limit of the run. `steps`: it was to stop there.
+   */
+  because: Schema.Literals(["idle", "limit", "steps"])
 }) {
   override get message(): string {
-    const why = this.because === "idle" ? "nothing runs and nothing sleeps" : "whoever sleeps wakes after the limit"
+    const why = reasons[this.because]
     return `Stuck after ${this.at} ms of virtual time: the effect has not ended, but ${why}`
   }
 }
@@ -51,6 +54,8 @@ export interface Options {
   readonly start?: number | undefined
   /** Virtual time after which the run is `Stuck`; for programs with a sleep that repeats for ever. Default: none. */
   readonly limit?: Duration.Input | undefined
+  /** Steps after which the effect is interrupted, and the run is `Stuck`. Default: none. */
+  readonly steps?: number | undefined
 }
 
 /**
@@ -65,6 +70,8 @@ export interface Options {
  *   finalizers run to their end, in virtual time too (`limit` counts anew); one
  *   that is stuck itself is left behind.
  * - Between jumps, and every few thousand tasks, the real event loop has a turn.
+ * - A step is one task: what a fiber does until it waits or yields. With `steps`
+ *   a loop interrupts an effect at each of them.
  *
  * **Example** (A day in no time)
  *
@@ -76,12 +83,37 @@ export interface Options {
  * await Effect.runPromise(VirtualTime.run(program)) // => 86_400_000
  * ```
  *
+ * **Example** (Interrupted at every step)
+ *
+ * ```ts import.meta.vitest
+ * import * as Effect from "effect/Effect"
+ * import * as VirtualTime from "effect-tool-executor/testing/VirtualTime"
+ *
+ * const open = new Set<string>()
+ * const program = Effect.acquireUseRelease(
+ *   Effect.sync(() => open.add("file")),
+ *   () => Effect.sleep("1 second"),
+ *   () => Effect.sync(() => open.delete("file"))
+ * )
+ * const left: Array<number> = []
+ * for (let steps = 0, ended = false; !ended; steps++) {
+ *   const run = Effect.match(VirtualTime.run(program, { steps }), { onFailure: () => false, onSuccess: () => true })
+ *   ended = await Effect.runPromise(run)
+ *   left.push(open.size)
+ * }
+ * left.every((size) => size === 0) // => true
+ * ```
+ *
  * @category running
  * @since 0.1.0
  */
 export const run = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: Options): Effect.Effect<A, E | Stuck, R> => {
   const start = options?.start ?? 0
   if (!Number.isSafeInteger(start)) throw new RangeError(`VirtualTime.run: start must be a safe integer, got ${start}`)
+  const steps = options?.steps ?? Infinity
+  if (!(steps === Infinity || (Number.isSafeInteger(steps) && steps >= 0))) {
+    throw new RangeError(`VirtualTime.run: steps must be a safe integer of 0 or more, got ${steps}`)
+  }
   const limit = options?.limit === undefined ? Infinity : toNanos(Duration.fromInputUnsafe(options.limit))
   return Effect.uninterruptibleMask((restore) =>
     Effect.contextWith((context: Context.Context<R>) => {
@@ -92,11 +124,11 @@ export const run = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: Options):
         Context.add(Start, start),
         Effect.runForkWith
       )(effect)
-      return Effect.onExit(Effect.flatten(restore(drive(world, fiber, limit))), () =>
+      return Effect.onExit(Effect.flatten(restore(drive(world, fiber, limit, steps))), () =>
         Effect.withFiber((outer) => {
           if (fiber.pollUnsafe() !== undefined) return Effect.void
           fiber.interruptUnsafe(outer.id)
-          return Effect.ignore(drive(world, fiber, world.elapsed + limit))
+          return Effect.ignore(drive(world, fiber, world.elapsed + limit, Infinity))
         }))
     })
   )
@@ -124,13 +156,26 @@ const turnsBeforeStuck = 20
 
 const toNanos = (duration: Duration.Duration): number => Math.round(Duration.toMillis(duration) * 1e6)
 
+const reasons = {
+  idle: "nothing runs and nothing sleeps",
+  limit: "whoever sleeps wakes after the limit",
+  steps: "it was to stop here"
+} as const
+
 /** Runs the world until the fiber has ended; gives its exit. */
-const drive = Effect.fnUntraced(function*<A, E>(world: World, fiber: Fiber.Fiber<A, E>, limit: number) {
+const drive = Effect.fnUntraced(function*<A, E>(
+  world: World,
+  fiber: Fiber.Fiber<A, E>,
+  limit: number,
+  steps: number
+) {
   let quiet = 0
+  let left = steps
   while (true) {
-    world.tasks.run(tasksPerTurn, () => fiber.pollUnsafe() !== undefined)
+    left -= world.tasks.run(Math.min(tasksPerTurn, left), () => fiber.pollUnsafe() !== undefined)
     const exit = fiber.pollUnsafe()
     if (exit !== undefined) return exit
+    if (left <= 0) return yield* new Stuck({ at: world.millis, because: "steps" })
     // a whole turn, not a microtask: afterwards every chain of settled promises has come to its end
     yield* Effect.yieldNow
     if (world.tasks.size > 0 || fiber.pollUnsafe() !== undefined) {
@@ -217,9 +262,10 @@ class Tasks {
     this.next.push({ run, priority })
   }
 
-  /** Runs up to `count` tasks, or until the end has come. */
-  run(count: number, ended: () => boolean): void {
-    for (let left = count; left > 0 && this.size > 0 && !ended(); left--) {
+  /** Runs up to `count` tasks, or until the end has come; gives how many it ran. */
+  run(count: number, ended: () => boolean): number {
+    let left = count
+    for (; left > 0 && this.size > 0 && !ended(); left--) {
       if (this.position === this.batch.length) {
         this.batch = this.next.sort((a, b) => a.priority - b.priority)
         this.position = 0
@@ -228,6 +274,7 @@ class Tasks {
       this.size--
       this.batch[this.position++]?.run()
     }
+    return count - left
   }
 }
 

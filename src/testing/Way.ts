@@ -4,12 +4,15 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as Approvals from "../policy/Approvals.ts"
 import * as ToolCall from "../ToolCall.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
+import type { WaveResult } from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import type { Step } from "./Scenario.ts"
 
@@ -50,9 +53,22 @@ export interface People {
  * @since 0.1.0
  */
 export interface Entered {
-  /** Runs a wave and gives everything that happened, `ToolsEnd` last. */
-  readonly play: (calls: NonNullable<Step["wave"]>) => Effect.Effect<ReadonlyArray<ToolEvent>>
+  /** Runs a wave, until its caller goes away if that is the case. */
+  readonly play: (calls: NonNullable<Step["wave"]>, gone: Effect.Effect<void>) => Effect.Effect<Played>
   readonly cancelCall: (id: string) => Effect.Effect<void>
+}
+
+/**
+ * A wave as it went.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Played {
+  /** Everything that happened, `ToolsEnd` last. */
+  readonly events: ReadonlyArray<ToolEvent>
+  /** What its caller was told beside the outcomes; absent if it went away, or if this way does not tell. */
+  readonly result?: Pick<WaveResult, "needsContinuation" | "shouldExit">
 }
 
 /**
@@ -64,12 +80,17 @@ export interface Entered {
 export const directly: Way = {
   enter: ({ process }) =>
     Effect.succeed({
-      play: (calls) =>
-        Stream.runCollect(process.stream(calls.map(({ id, name, params }) =>
-          typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
-        ))),
-      cancelCall: (id) =>
-        process.cancelCall(id, "the user stopped it")
+      play: (calls, gone) =>
+        observe(
+          process,
+          process.executeBatch(
+            calls.map(({ id, name, params }) =>
+              typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
+            )
+          ),
+          gone
+        ),
+      cancelCall: (id) => process.cancelCall(id, "the user stopped it")
     }),
   answer: ({ approvals, next }: People) =>
     approvals.changes.pipe(
@@ -87,3 +108,25 @@ export const directly: Way = {
       Effect.forkScoped({ startImmediately: true })
     )
 }
+
+/**
+ * Runs a wave of a process and gives what its observers see; the caller is
+ * interrupted once `gone` ends.
+ *
+ * @category observing
+ * @since 0.1.0
+ */
+export const observe = Effect.fnUntraced(function*(
+  process: ToolProcess,
+  run: Effect.Effect<WaveResult>,
+  gone: Effect.Effect<void>
+): Effect.fn.Return<Played> {
+  const seen = Stream.runCollect(Stream.takeUntil(process.events, (event) => event._tag === "ToolsEnd"))
+  const observer = yield* Effect.forkChild(seen, { startImmediately: true })
+  const caller = yield* Effect.forkChild(run, { startImmediately: true })
+  const leaving = yield* Effect.forkChild(Effect.andThen(gone, Fiber.interrupt(caller)), { startImmediately: true })
+  const events = yield* Fiber.join(observer)
+  const exit = yield* Fiber.await(caller)
+  yield* Fiber.interrupt(leaving)
+  return Exit.isSuccess(exit) ? { events, result: exit.value } : { events }
+})

@@ -59,7 +59,7 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
   const controllers = new Map<string, AbortController>()
   let waves = 0
 
-  const play: Play = Effect.fnUntraced(function*(calls) {
+  const play: Play = Effect.fnUntraced(function*(calls, gone) {
     // a name that is not listed, or arguments that are no object, never reach a server
     const sent = calls.flatMap((call, index) =>
       listed.has(call.name) && typeof (call.params ?? {}) === "object" && !Array.isArray(call.params)
@@ -73,6 +73,13 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
       Effect.forkChild({ startImmediately: true })
     )
     unsentCalls = sent.length
+    // a client that goes away waits for nothing
+    const leaving = yield* gone.pipe(
+      Effect.andThen(Effect.sync(() => {
+        for (const controller of controllers.values()) controller.abort("the client went away")
+      })),
+      Effect.forkChild({ startImmediately: true })
+    )
     const wave = `wave_${++waves}`
     const outcomes = yield* Effect.forEach(sent, ({ call }, place) =>
       Effect.promise(() => {
@@ -98,13 +105,16 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
       // what the client cancelled has no answer
       return place === -1 ? unsent(call, index, listed) : { ...(outcomes[place] ?? own[place]!), index }
     })
+    yield* Fiber.interrupt(leaving)
     allSent = Deferred.makeUnsafe<void>()
-    return [
-      ...seen.flatMap((event) =>
-        event._tag === "ToolsEnd" ? [] : [{ ...event, index: sent[event.index]!.index } as ToolEvent]
-      ),
-      { _tag: "ToolsEnd", toolMessages: [], executionResults } as unknown as ToolEvent
-    ]
+    return {
+      events: [
+        ...seen.flatMap((event) =>
+          event._tag === "ToolsEnd" ? [] : [{ ...event, index: sent[event.index]!.index } as ToolEvent]
+        ),
+        { _tag: "ToolsEnd", toolMessages: [], executionResults } as unknown as ToolEvent
+      ]
+    }
   })
   return {
     play,

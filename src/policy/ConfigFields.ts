@@ -1,13 +1,14 @@
 /**
- * What the config files of several commands have in common.
+ * What files say of an executor: the fields that config files of several
+ * commands and scenarios have in common.
  *
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Policy from "../policy/Policy.ts"
 import { ToolRule } from "../ToolRule.ts"
+import * as Policy from "./Policy.ts"
 
 const optional = Schema.optionalKey
 
@@ -23,6 +24,18 @@ export const Span = Schema.String.check(
     { expected: "a duration above zero, such as \"30 seconds\"" }
   )
 ).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
+
+/**
+ * A length of time in words, which may be none at all.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const SpanOrNone = Schema.String.check(
+  Schema.makeFilter((text) => Option.isSome(Duration.fromInput(text as Duration.Input)), {
+    expected: "a duration such as \"50 millis\" or \"5 minutes\""
+  })
+).annotate({ description: "A duration such as \"50 millis\" or \"5 minutes\"" })
 
 /**
  * A whole number of 1 or more.
@@ -81,7 +94,7 @@ export const fields = {
   }),
   turn: optional(Schema.Struct({
     timeout: optional(Span),
-    minimumSlice: optional(Span),
+    minimumSlice: optional(SpanOrNone),
     maxCalls: optional(AtLeastOne)
   })).annotate({ description: "Limits of the whole message" }),
   mode: optional(Schema.Literals(["classes", "parallel", "sequential"])),
@@ -89,4 +102,25 @@ export const fields = {
     description: "Whether a call that is refused or runs out of time ends the rest"
   }),
   executionTimeout: optional(Span).annotate({ description: "How long a call may run if its tool says nothing else" })
+}
+
+/**
+ * What else an executor can be told, where a loop of one's own goes on with it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const loopFields = {
+  commitTimeout: optional(Span).annotate({ description: "How long an outcome waits for a write that is under way" }),
+  cleanupGrace: optional(Span).annotate({ description: "How long an interrupted caller waits for clean-up" }),
+  approval: optional(Schema.Literals(["perCall", "upfront"])).annotate({
+    description: "Whether people are asked about each call in its turn, or about the whole wave first"
+  }),
+  toolEvents: optional(Schema.Boolean).annotate({ description: "Whether events that tools emit are passed on" }),
+  heartbeats: optional(Schema.Boolean).annotate({
+    description: "Whether an agent goes on only if the model asks for it"
+  }),
+  exitAttempts: optional(Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))).annotate({
+    description: "How many waves a required tool may hold up the end of the loop"
+  })
 }
