@@ -22,6 +22,21 @@ import { lookUp, patience } from "./LookUp.ts"
 import * as Targets from "./Targets.ts"
 
 /**
+ * The names of the tools that an agent sees, found out once and only if asked for:
+ * a wave may have thousands of calls of what is not there.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const namesSeen = (registry: Registry, agent: CallState["agent"]): () => ReadonlyArray<string> => {
+  let names: ReadonlyArray<string> | undefined
+  return () =>
+    names ??= Array.from(registry.values())
+      .filter((it) => Permissions.sees(agent.permissions, it))
+      .map((it) => it.name)
+}
+
+/**
  * Arrival: gates 1 to 5. Decides the call (`decided`) or fills in its tool and
  * parameters, at once or, where a schema waits for something, by the effect it gives.
  *
@@ -32,6 +47,7 @@ export const arrive = (
   engine: Engine,
   process: ProcessState,
   registry: Registry,
+  available: () => ReadonlyArray<string>,
   call: CallState,
   now: number
 ): Effect.Effect<void> | undefined => {
@@ -41,10 +57,7 @@ export const arrive = (
   if (call.decided !== undefined) return undefined
   const tool = registry.get(call.call.name)
   if (tool === undefined) {
-    const available = Array.from(registry.values()).filter((it) => Permissions.sees(call.agent.permissions, it)).map((
-      it
-    ) => it.name)
-    call.decided = denied({ _tag: "ToolNotFound", available })
+    call.decided = denied({ _tag: "ToolNotFound", available: available() })
     return undefined
   }
   if (call.call.malformed !== undefined) {

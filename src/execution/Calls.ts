@@ -82,6 +82,8 @@ export interface Watcher {
  */
 export class Calls implements Owner, Host {
   readonly all: ReadonlyArray<CallState>
+  /** The agent that makes them. */
+  readonly agent: CallState["agent"]
   readonly clock: Clock.Clock
   /** What rules remember of the wave. */
   readonly history: WaveHistory
@@ -124,7 +126,7 @@ export class Calls implements Owner, Host {
     this.clock = Context.get(context, Clock.Clock)
     const caller = Context.get(context, ToolContext)
     const live = caller instanceof LiveContext ? caller : undefined
-    const agent = Forks.agentOf(engine, live?.engine)
+    const agent = this.agent = Forks.agentOf(engine, live?.engine)
     this.events = new WaveEvents(settings.hub, {
       agentPath: agent.agentPath,
       batch: process.batch.id,

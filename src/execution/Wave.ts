@@ -108,10 +108,11 @@ export class Wave implements Watcher {
   // not interruptible but where it waits for others, so that what is reserved is never lost
   private readonly body = Effect.fnUntraced(function*(this: Wave, calls: Calls, restore: Restore) {
     const registry = this.engine.handlers.current()
+    const available = Arrival.namesSeen(registry, calls.agent)
     const now = calls.now()
     const slow: Array<readonly [CallState, Effect.Effect<void>]> = []
     for (const call of calls.all) {
-      const waits = Arrival.arrive(this.engine, this.process, registry, call, now)
+      const waits = Arrival.arrive(this.engine, this.process, registry, available, call, now)
       if (waits !== undefined) slow.push([call, waits])
     }
     if (slow.length > 0) yield* calls.waits.waitAll(slow)

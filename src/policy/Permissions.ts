@@ -59,6 +59,7 @@ export const make = (
     onFailure: (problems) => Effect.fail(new ConfigurationError({ subject: "Permissions", problems })),
     onSuccess: (parsed) => {
       const tools = new WeakMap<RegisteredTool, Policy.ToolPolicy>()
+      const seen = new WeakMap<RegisteredTool, boolean>()
       // a call asks several times, and neighbours are often of one tool
       let last: { readonly tool: RegisteredTool; readonly policy: Policy.ToolPolicy } | undefined
       const forTool = (tool: RegisteredTool): Policy.ToolPolicy => {
@@ -70,7 +71,11 @@ export const make = (
       }
       return Effect.succeed(Permissions.of({
         decide: (call) => forTool(call.tool).decide(call.targets, call.needsApproval),
-        sees: (tool) => Policy.sees(parsed, tool),
+        sees: (tool) => {
+          let isSeen = seen.get(tool)
+          if (isSeen === undefined) seen.set(tool, isSeen = Policy.sees(parsed, tool))
+          return isSeen
+        },
         needsTargets: (tool) => forTool(tool).needsTargets,
         problems: (tools, expects) =>
           Result.match(Policy.parse(value, tools, expects), { onFailure: (it) => it, onSuccess: () => [] })

@@ -65,3 +65,22 @@ describe("a policy that throws", () => {
       assert.deepInclude(wave.outcomes[0], { reason: { _tag: "ToolNotFound", available: ["t"] } })
     }))))
 })
+
+describe("a policy of the host's own", () => {
+  it.effect("is asked once for a wave which tools there are, whatever unknown names are in it", () =>
+    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+      let asked = 0
+      const executor = yield* build({
+        decide: () => ({ _tag: "Allow" }),
+        sees: () => {
+          asked++
+          return true
+        }
+      })
+      const process = yield* (yield* executor.batch()).process
+      asked = 0
+      const wave = yield* process.executeBatch(calls(...Array.from({ length: 50 }, (_, i) => `nope_${i}`)))
+      assert.isTrue(tags(wave).every((it) => it === "ToolNotFound"))
+      assert.strictEqual(asked, 2)
+    }))))
+})
