@@ -2,7 +2,8 @@
  * Keeps the full payload of outputs that are too large for a model's context.
  *
  * Ids are opaque and bound to the principal and batch that made them. The
- * memory store is here; it forgets after a time and when it is full.
+ * memory store is here; it forgets after a time and where a principal has more
+ * than its share. What one principal puts never costs another a payload.
  *
  * @since 0.1.0
  */
@@ -36,7 +37,7 @@ export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-too
   "ArtifactError",
   {
     /** `NotFound` holds for an id of somebody else, too. */
-    reason: Schema.Literals(["NotFound", "Expired", "TooLarge", "StoreFailed"]),
+    reason: Schema.Literals(["NotFound", "Expired", "TooLarge", "Full", "StoreFailed"]),
     id: Schema.String
   }
 ) {
@@ -47,7 +48,9 @@ export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-too
       case "Expired":
         return `Artifact "${this.id}" has expired; run the tool again`
       case "TooLarge":
-        return "The payload is larger than the whole store"
+        return "The payload is larger than all that is kept for one principal"
+      case "Full":
+        return "The artifact store is full of what others keep; it has room again as that expires"
       case "StoreFailed":
         return "The artifact store failed"
     }
@@ -80,8 +83,16 @@ export class ArtifactStore extends Context.Service<ArtifactStore, {
 export interface MemoryOptions {
   /** How long a payload is kept. Default 1 hour. */
   readonly timeToLive?: Duration.Input | undefined
-  /** Characters kept in all; the oldest payload goes first. Default 50,000,000. */
+  /** Characters kept for each principal; its oldest payload goes first. Default 50,000,000. */
   readonly maxChars?: number | undefined
+  /** Payloads kept for each principal; its oldest goes first. Default 1,000. */
+  readonly maxCount?: number | undefined
+  /**
+   * Characters kept for all principals together. Where they are reached a principal
+   * has what it keeps already, and a payload that needs more is refused as `Full`:
+   * nobody's makes another's go. Default 500,000,000.
+   */
+  readonly maxTotalChars?: number | undefined
 }
 
 /**
@@ -92,23 +103,43 @@ export interface MemoryOptions {
  */
 export const makeMemory = (options?: MemoryOptions): ArtifactStore["Service"] => {
   const timeToLive = Duration.toMillis(Duration.fromInputUnsafe(options?.timeToLive ?? "1 hour"))
-  const maxChars = options?.maxChars ?? 50_000_000
-  const artifacts = new Map<string, { readonly owner: Owner; readonly payload: string; readonly until: number }>()
-  let chars = 0
+  const { maxChars = 50_000_000, maxCount = 1_000, maxTotalChars = 500_000_000 } = options ?? {}
+  // insertion order is order of age, in each share and in all
+  const artifacts = new Map<string, Artifact>()
+  const shares = new Map<string, { readonly ids: Set<string>; readonly chars: number }>()
+  let total = 0
+
+  const forget = (id: string, { owner, payload }: Artifact) => {
+    const { chars, ids } = shares.get(owner.principal)!
+    artifacts.delete(id)
+    ids.delete(id)
+    total -= payload.length
+    if (ids.size === 0) shares.delete(owner.principal)
+    else shares.set(owner.principal, { ids, chars: chars - payload.length })
+  }
 
   return ArtifactStore.of({
     put: Effect.fnUntraced(function*(owner, payload) {
-      if (payload.length > maxChars) return yield* new ArtifactError({ reason: "TooLarge", id: "" })
+      if (payload.length > maxChars || maxCount < 1) return yield* new ArtifactError({ reason: "TooLarge", id: "" })
       const now = yield* Clock.currentTimeMillis
       const id = `art_${(yield* hex)}${yield* hex}`
-      // insertion order is order of age
-      for (const [old, entry] of artifacts) {
-        if (entry.until > now && chars + payload.length <= maxChars) break
-        artifacts.delete(old)
-        chars -= entry.payload.length
+      for (const [old, artifact] of artifacts) {
+        if (artifact.until > now) break
+        forget(old, artifact)
       }
+      const { chars, ids } = shares.get(owner.principal) ?? { ids: new Set<string>(), chars: 0 }
+      const room = Math.min(maxChars, maxTotalChars - (total - chars)) - payload.length
+      if (room < 0) return yield* new ArtifactError({ reason: "Full", id: "" })
+      let kept = chars
+      for (const old of ids) {
+        if (kept <= room && ids.size < maxCount) break
+        const artifact = artifacts.get(old)!
+        kept -= artifact.payload.length
+        forget(old, artifact)
+      }
+      shares.set(owner.principal, { ids: ids.add(id), chars: kept + payload.length })
+      total += payload.length
       artifacts.set(id, { owner, payload, until: now + timeToLive })
-      chars += payload.length
       return { id, chars: payload.length }
     }),
     read: Effect.fnUntraced(function*(owner, id, range) {
@@ -135,5 +166,11 @@ export const layerMemory = (options?: MemoryOptions): Layer.Layer<ArtifactStore>
   Layer.sync(ArtifactStore, () => makeMemory(options))
 
 // Utilities
+
+interface Artifact {
+  readonly owner: Owner
+  readonly payload: string
+  readonly until: number
+}
 
 const hex = Effect.map(Random.nextIntBetween(0, 0xffffffff), (n) => n.toString(16).padStart(8, "0"))

@@ -118,27 +118,35 @@ export class Checkpoints extends Context.Service<Checkpoints, {
  * @since 0.1.0
  */
 export interface Options {
-  /** Bytes of contents, of all principals; the oldest checkpoints go first. Default 100,000,000. */
+  /** Bytes of contents of each principal; its oldest checkpoints go first. Default 100,000,000. */
   readonly maxBytes?: number | undefined
+  /**
+   * Bytes of contents of all principals together. Where they are reached, a
+   * principal has what it keeps already, and contents that need more are not kept
+   * (`NotKept`): nobody's make another's go. Default 1,000,000,000.
+   */
+  readonly maxTotalBytes?: number | undefined
   /** How long a checkpoint is kept. Default 7 days. */
   readonly maxAge?: Duration.Input | undefined
 }
 
 /**
  * The bounds with their defaults. A file is kept if it has at most a quarter of
- * all bytes.
+ * a principal's bytes.
  *
  * @category options
  * @since 0.1.0
  */
 export const boundsOf = (options?: Options): {
   readonly maxBytes: number
+  readonly maxTotalBytes: number
   readonly maxFileBytes: number
   readonly maxAgeMillis: number
 } => {
   const maxBytes = options?.maxBytes ?? 100_000_000
   return {
     maxBytes,
+    maxTotalBytes: options?.maxTotalBytes ?? 1_000_000_000,
     maxFileBytes: maxBytes / 4,
     maxAgeMillis: Duration.toMillis(Duration.fromInputUnsafe(options?.maxAge ?? "7 days"))
   }
@@ -146,20 +154,22 @@ export const boundsOf = (options?: Options): {
 
 /**
  * Gives the checkpoints of writes, for drivers: their ids and hashes, and which
- * contents are to be kept. The ids of one describer sort as they are made.
+ * contents are to be kept beside what others keep. The ids of one describer sort as
+ * they are made.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const describer = (
-  { maxBytes, maxFileBytes }: ReturnType<typeof boundsOf>
-): (write: Write) => Effect.Effect<Checkpoint> => {
+  { maxBytes, maxFileBytes, maxTotalBytes }: ReturnType<typeof boundsOf>
+): (write: Write, all: ReadonlyArray<Checkpoint>) => Effect.Effect<Checkpoint> => {
   let last = 0
-  return Effect.fnUntraced(function*({ files, ...of }) {
+  return Effect.fnUntraced(function*({ files, ...of }, all) {
     const at = yield* Clock.currentTimeMillis
     const { uuidV4 } = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
     const random = yield* uuidV4()
     const inOrder = (++last % 36 ** 5).toString(36).padStart(5, "0")
+    const room = Math.min(maxBytes, maxTotalBytes - bytesOfAll(all.filter((it) => it.principal !== of.principal)))
     let bytes = 0
     return {
       ...of,
@@ -168,7 +178,7 @@ export const describer = (
       files: files.map(({ after, before, path }) => {
         const size = before === undefined ? 0 : FileChange.bytesOf(before).length
         const hashes = { before: FileChange.hashOf(before), after: FileChange.hashOf(after) }
-        const isKept = size <= maxFileBytes && bytes + size <= maxBytes
+        const isKept = size === 0 || (size <= maxFileBytes && bytes + size <= room)
         if (isKept) bytes += size
         return { path, ...hashes, size, isKept }
       })
@@ -185,8 +195,9 @@ export const describer = (
 export const isId = (text: string): boolean => /^[0-9a-z]{9}-[0-9a-z]{5}-[0-9a-f]{8}$/.test(text)
 
 /**
- * Gives the checkpoints that have to go, oldest first, so that the rest is
- * within the bounds.
+ * Gives the checkpoints that have to go, oldest first, so that each principal is
+ * within its bounds. Of all bytes a principal has what others leave: it alone gives
+ * way to what it has just kept (`newest`).
  *
  * @category checking
  * @since 0.1.0
@@ -194,18 +205,24 @@ export const isId = (text: string): boolean => /^[0-9a-z]{9}-[0-9a-z]{5}-[0-9a-f
 export const surplus = (
   all: ReadonlyArray<Checkpoint>,
   bounds: ReturnType<typeof boundsOf>,
-  now: number
+  now: number,
+  newest?: Checkpoint
 ): ReadonlyArray<Checkpoint> => {
-  let bytes = all.reduce((sum, it) => sum + bytesOf(it), 0)
+  const bytes = new Map<string, number>()
   const counts = new Map<string, number>()
-  for (const { principal } of all) counts.set(principal, (counts.get(principal) ?? 0) + 1)
+  for (const it of all) {
+    bytes.set(it.principal, (bytes.get(it.principal) ?? 0) + bytesOf(it))
+    counts.set(it.principal, (counts.get(it.principal) ?? 0) + 1)
+  }
+  const left = bounds.maxTotalBytes - bytesOfAll(all.filter((it) => it.principal !== newest?.principal))
   return all.toSorted((a, b) => a.id < b.id ? -1 : 1).filter((it) => {
-    const count = counts.get(it.principal)!
-    const isOver = now - it.at >= bounds.maxAgeMillis || (bytes > bounds.maxBytes && bytesOf(it) > 0) ||
-      count > maxCount
+    const { principal } = it
+    const maxBytes = principal === newest?.principal ? Math.min(bounds.maxBytes, left) : bounds.maxBytes
+    const isOver = now - it.at >= bounds.maxAgeMillis || (bytes.get(principal)! > maxBytes && bytesOf(it) > 0) ||
+      counts.get(principal)! > maxCount
     if (!isOver) return false
-    bytes -= bytesOf(it)
-    counts.set(it.principal, count - 1)
+    bytes.set(principal, bytes.get(principal)! - bytesOf(it))
+    counts.set(principal, counts.get(principal)! - 1)
     return true
   })
 }
@@ -225,13 +242,15 @@ export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
       const found = kept.get(id)
       return found === undefined ? Effect.fail(new CheckpointError({ reason: "NotFound", id })) : Effect.succeed(found)
     }
-    const prune = Effect.map(Clock.currentTimeMillis, (now) => {
-      const all = Array.from(kept.values(), ({ checkpoint }) => checkpoint)
-      for (const { id } of surplus(all, bounds, now)) kept.delete(id)
-    })
+    const all = () => Array.from(kept.values(), ({ checkpoint }) => checkpoint)
+    const prune = (newest?: Checkpoint) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        for (const { id } of surplus(all(), bounds, now, newest)) kept.delete(id)
+      })
     return Checkpoints.of({
       save: Effect.fnUntraced(function*(write) {
-        const checkpoint = yield* describe(write)
+        yield* prune()
+        const checkpoint = yield* describe(write, all())
         const contents = new Map<string, Uint8Array>()
         for (const [index, { before, path }] of write.files.entries()) {
           // the caller may go on with its array
@@ -240,14 +259,10 @@ export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
           }
         }
         kept.set(checkpoint.id, { checkpoint, contents })
-        yield* prune
+        yield* prune(checkpoint)
         return checkpoint
       }),
-      list: (principal) =>
-        Effect.map(prune, () =>
-          Array.from(kept.values(), ({ checkpoint }) => checkpoint)
-            .filter((it) => it.principal === principal)
-            .reverse()),
+      list: (principal) => Effect.map(prune(), () => all().filter((it) => it.principal === principal).reverse()),
       content: Effect.fnUntraced(function*(checkpoint, path) {
         const { contents } = yield* find(checkpoint)
         const file = checkpoint.files.find((it) => it.path === path)
@@ -262,5 +277,7 @@ export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
 
 /** So many calls of a principal are remembered, those without contents included. */
 const maxCount = 1_000
+
+const bytesOfAll = (all: ReadonlyArray<Checkpoint>): number => all.reduce((sum, it) => sum + bytesOf(it), 0)
 
 const bytesOf = ({ files }: Checkpoint): number => files.reduce((sum, it) => sum + (it.isKept ? it.size : 0), 0)

@@ -359,9 +359,7 @@ const play = Effect.fnUntraced(function*(
     const timed = at === undefined ? action : Effect.andThen(Effect.sleep(at as Duration.Input), action)
     timers.push(yield* Effect.forkChild(timed, { startImmediately: true }))
   }
-  const { events: seen, result } = yield* Fiber.join(running)
-  // what sub-agents do is theirs
-  const events = seen.filter((event) => event.process === player.process.id)
+  const { events, result } = yield* Fiber.join(running)
   const elapsed = (yield* Clock.currentTimeMillis) - began
   yield* Fiber.interruptAll(timers)
   return reportOf({ step, where, elapsed, events }, result, began)

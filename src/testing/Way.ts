@@ -121,7 +121,12 @@ export const observe = Effect.fnUntraced(function*(
   run: Effect.Effect<WaveResult>,
   gone: Effect.Effect<void>
 ): Effect.fn.Return<Played> {
-  const seen = Stream.runCollect(Stream.takeUntil(process.events, (event) => event._tag === "ToolsEnd"))
+  const seen = process.events.pipe(
+    // what sub-agents do is theirs
+    Stream.filter((event) => event.process === process.id),
+    Stream.takeUntil((event) => event._tag === "ToolsEnd"),
+    Stream.runCollect
+  )
   const observer = yield* Effect.forkChild(seen, { startImmediately: true })
   const caller = yield* Effect.forkChild(run, { startImmediately: true })
   const leaving = yield* Effect.forkChild(Effect.andThen(gone, Fiber.interrupt(caller)), { startImmediately: true })

@@ -97,9 +97,9 @@ export const make = Effect.fnUntraced(function*(
     known.delete(id)
     return attempt(id, () => NodeFsPromises.rm(at(name), { recursive: true, force: true }))
   }
-  const prune = Effect.gen(function*() {
+  const prune = Effect.fnUntraced(function*(newest?: Checkpoints.Checkpoint) {
     const now = yield* Clock.currentTimeMillis
-    const surplus = Checkpoints.surplus(yield* all, bounds, now)
+    const surplus = Checkpoints.surplus(yield* all, bounds, now, newest)
     yield* Effect.forEach(surplus, ({ id }) => remove(id), { discard: true })
     // of a process that ended in the middle
     const unfinished = (yield* names).filter((name) =>
@@ -111,7 +111,8 @@ export const make = Effect.fnUntraced(function*(
 
   return Checkpoints.Checkpoints.of({
     save: Effect.fnUntraced(function*(write) {
-      const checkpoint = yield* describe(write)
+      yield* prune()
+      const checkpoint = yield* describe(write, yield* all)
       const { id } = checkpoint
       const unfinished = at(`.${id}`)
       yield* attempt(id, async () => {
@@ -129,11 +130,11 @@ export const make = Effect.fnUntraced(function*(
         )
       )
       known.set(id, checkpoint)
-      yield* prune
+      yield* prune(checkpoint)
       return checkpoint
     }),
     list: (principal) =>
-      Effect.map(Effect.andThen(prune, all), (it) => it.filter((one) => one.principal === principal).reverse()),
+      Effect.map(Effect.andThen(prune(), all), (it) => it.filter((one) => one.principal === principal).reverse()),
     content: Effect.fnUntraced(function*({ files, id }, path) {
       if (!Checkpoints.isId(id)) return yield* new Checkpoints.CheckpointError({ reason: "NotFound", id })
       const index = files.findIndex((it) => it.path === path)

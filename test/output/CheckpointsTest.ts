@@ -204,25 +204,51 @@ export const suite = (
       }))
 
     check(
-      "lets the oldest go over its bytes, of whichever principal",
+      "lets the oldest of a principal go over its bytes, and no other's",
       ({ bytes, ids, reason, save }) =>
         Effect.gen(function*() {
           const quarter = "x".repeat(25)
-          const a = yield* save({ "a.txt": quarter }, { principal: "q" })
+          const theirs = yield* save({ "a.txt": quarter }, { principal: "q" })
+          const a = yield* save({ "a.txt": quarter })
           const b = yield* save({ "a.txt": quarter })
           const c = yield* save({ "a.txt": quarter, "b.txt": quarter })
-          assert.deepStrictEqual([yield* ids("q"), yield* ids()], [[a.id], [c.id, b.id]])
+          assert.deepStrictEqual([yield* ids("q"), yield* ids()], [[theirs.id], [c.id, b.id, a.id]])
           const d = yield* save({ "a.txt": "x" })
           assert.strictEqual(yield* reason(a, "a.txt"), "NotFound")
-          assert.deepStrictEqual([yield* ids("q"), yield* ids()], [[], [d.id, c.id, b.id]])
+          assert.deepStrictEqual(yield* ids(), [d.id, c.id, b.id])
           // what was never kept makes nothing go
           const e = yield* save({ "a.txt": "x".repeat(1_000), "b.txt": "x".repeat(24) })
           assert.deepStrictEqual(yield* ids(), [e.id, d.id, c.id, b.id])
           const f = yield* save({ "a.txt": quarter, "b.txt": quarter })
           assert.deepStrictEqual(yield* ids(), [f.id, e.id, d.id])
           assert.strictEqual((yield* bytes(f, "b.txt"))?.length, 25)
+          for (let n = 0; n < 11; n++) yield* save({ "a.txt": quarter })
+          assert.deepStrictEqual(yield* ids("q"), [theirs.id])
+          assert.strictEqual((yield* bytes(theirs, "a.txt"))?.length, 25)
         }),
       { maxBytes: 100 }
+    )
+
+    check(
+      "makes a principal live with what others leave of all bytes",
+      ({ bytes, ids, raw, reason, save }) =>
+        Effect.gen(function*() {
+          const most = { "a.txt": "x".repeat(25), "b.txt": "x".repeat(25), "c.txt": "x".repeat(20) }
+          const theirs = yield* save(most, { principal: "q" })
+          const a = yield* save({ "a.txt": "x".repeat(25) })
+          const b = yield* save({ "a.txt": "x".repeat(20) })
+          // its own give way first
+          assert.deepStrictEqual([yield* ids("q"), yield* ids()], [[theirs.id], [b.id]])
+          assert.strictEqual(yield* reason(a, "a.txt"), "NotFound")
+          const c = yield* save({ "a.txt": "x".repeat(25), "b.txt": "x".repeat(6) })
+          assert.deepStrictEqual(c.files.map(({ isKept }) => isKept), [true, false])
+          assert.strictEqual(yield* reason(c, "b.txt"), "NotKept")
+          assert.strictEqual((yield* bytes(theirs, "c.txt"))?.length, 20)
+          // there is room again once they forget
+          yield* raw.forget(theirs)
+          assert.deepStrictEqual((yield* save(most)).files.map(({ isKept }) => isKept), [true, true, true])
+        }),
+      { maxBytes: 100, maxTotalBytes: 100 }
     )
 
     check(
