@@ -7,6 +7,8 @@
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpServer from "effect/ai/McpServer"
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -16,6 +18,7 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import { version } from "../internal/version.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
+import * as McpDoor from "../mcp/McpDoor.ts"
 import * as McpGateway from "../mcp/McpGateway.ts"
 import * as McpTools from "../mcp/McpTools.ts"
 import * as Approvals from "../policy/Approvals.ts"
@@ -28,25 +31,38 @@ import * as Files from "./Files.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import { HttpPort } from "./HttpPort.ts"
+import { Interruption } from "./Interruption.ts"
 
 /**
- * Layer of an executor for each session, over the servers of the config; and of
- * who is asked.
+ * Begins to connect to the servers of the config.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const start = (config: GatewayConfig.GatewayConfig) =>
+  Effect.provide(
+    McpTools.start(config.mcpServers, {
+      toolkits: [ArtifactTools.toolkit],
+      tools: config.tools as McpTools.Options["tools"]
+    }),
+    ArtifactTools.layer
+  )
+
+/**
+ * Layer of an executor for each session, over the tools of the servers; and of who
+ * is asked.
  *
  * @category layers
  * @since 0.1.0
  */
-export const executorsOf = (config: GatewayConfig.GatewayConfig, approve: "ask" | "deny" | "auto") => {
-  const tools = McpTools.layer(config.mcpServers, {
-    toolkits: [ArtifactTools.toolkit],
-    tools: config.tools as McpTools.Options["tools"]
-  }).pipe(Layer.provide(ArtifactTools.layer))
+export const executorsOf = (
+  handlers: ToolHandlers["Service"],
+  config: GatewayConfig.GatewayConfig,
+  approve: "ask" | "deny" | "auto"
+) => {
   // durations were checked when the file was decoded
   const approvals = Approvals.layer({ timeout: config.approvalTimeout as Approvals.Options["timeout"] })
-  const executors = ToolExecutors.layer().pipe(
-    Layer.provide(LocalExecutor.layerGates(GatewayConfig.toOptions(config))),
-    Layer.provide(Layer.provideMerge(warnings(config), tools))
-  )
+  const executors = Layer.provide(ToolExecutors.layer(), gatesOf(handlers, config))
   if (approve === "deny") return executors
   return approve === "ask"
     ? Layer.provideMerge(executors, approvals)
@@ -58,65 +74,112 @@ export const executorsOf = (config: GatewayConfig.GatewayConfig, approve: "ask" 
 }
 
 /**
+ * Waits for the servers; fails where one that is not optional cannot be reached, or
+ * where the config does not fit the tools that have come. Says what of it means
+ * nothing: a misspelt `deny` denies nothing.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const check = Effect.fnUntraced(function*(
+  { handlers, ready }: McpTools.Starting,
+  config: GatewayConfig.GatewayConfig
+) {
+  yield* ready
+  yield* Effect.scoped(Layer.build(gatesOf(handlers, config)))
+  for (const { path, problem } of GatewayProblems.meaningless(config, handlers.current())) {
+    yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
+  }
+})
+
+/**
  * Prints the tools as a client sees them.
  *
  * @category commands
  * @since 0.1.0
  */
-export const printTools = Effect.gen(function*() {
-  const { get } = yield* ToolExecutors.ToolExecutors
-  const tools = yield* (yield* get("list")).tools
+export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.GatewayConfig) {
+  const servers = yield* start(config)
+  yield* check(servers, config)
+  const executors = yield* Layer.build(executorsOf(servers.handlers, config, "deny"))
+  const tools = yield* (yield* Context.get(executors, ToolExecutors.ToolExecutors).get("list")).tools
   yield* Files.printJson(tools.map(({ description, name, openWorld, readOnly }) => ({
     name,
     readOnly,
     openWorld,
     description
   })))
-}).pipe(Effect.scoped)
+}, Effect.scoped)
 
 /**
  * Serves until the client is gone, or whoever started it ends it; on standard
- * input and output, or on a port.
+ * input and output, or on a port. Clients are answered at once; what needs the
+ * tools waits until they are there.
  *
  * @category commands
  * @since 0.1.0
  */
-export const serve = <E, R>(
-  executors: Layer.Layer<ToolExecutors.ToolExecutors, E, R>,
+export const serve = Effect.fnUntraced(function*(
+  config: GatewayConfig.GatewayConfig,
+  approve: "ask" | "deny" | "auto",
   host: string,
   port: number | undefined
-) =>
-  Effect.gen(function*() {
-    const registrations = McpGateway.layerSessions().pipe(Layer.provide(executors))
-    const options = { name: "effect-tool-executor", version, protocols, registrations }
-    if (port === undefined) return yield* untilGone(Layer.launch(McpServer.layerStdio(options)))
-    const listen = yield* HttpPort
-    if (listen === undefined) return yield* wrong("HTTP cannot be served here.")
-    const names = namesOf(host)
-    const routes = McpServer.layerHttp({
-      ...options,
-      path: "/mcp",
-      allowedOrigins: names.map((name) => port === 80 ? `http://${name}` : `http://${name}:${port}`),
-      allowSessionTermination: true
-    })
-    const app = isAnywhere(host) ? routes : Layer.merge(routes, onlyFor(names))
-    const server = HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
-      Layer.provide(listen({ host, port }))
-    )
-    const tell = Layer.effectDiscard(Files.tell(`Serving http://${host}:${port}/mcp\n`))
-    return yield* Layer.launch(Layer.provide(tell, server))
+) {
+  const servers = yield* start(config)
+  const door = yield* McpDoor.make({ ready: Effect.ignore(servers.ready) })
+  const registrations = Layer.provide(
+    McpGateway.layerSessions({ door }),
+    executorsOf(servers.handlers, config, approve)
+  )
+  const options = { name: "effect-tool-executor", version, protocols, registrations }
+  const serving = Effect.gen(function*() {
+    if (port === undefined) {
+      return yield* Layer.launch(Layer.provide(McpServer.layerStdio(options), McpDoor.layerStdio(door)))
+    }
+    const allowedOrigins = namesOf(host).map((name) => port === 80 ? `http://${name}` : `http://${name}:${port}`)
+    const routes = McpServer.layerHttp({ ...options, path: "/mcp", allowedOrigins, allowSessionTermination: true })
+    return yield* Layer.launch(yield* listening(routes, door, host, port))
   })
+  // which protocols there are is not the user's to say
+  const served = Effect.catchTag(untilGone(serving), "IllegalArgumentError", (error) => Effect.die(error))
+  const interruption = yield* Interruption
+  const told = Deferred.makeUnsafe<void>()
+  yield* Effect.raceAllFirst([
+    served,
+    Effect.andThen(check(servers, config), Effect.never),
+    // what it still has to write has a moment
+    Effect.andThen(door.over, Effect.sleep("500 millis")),
+    interruption.pipe(
+      Effect.tap(Deferred.succeed(told, undefined)),
+      Effect.flatMap(door.end),
+      Effect.andThen(Effect.never)
+    )
+  ])
+  yield* Deferred.isDoneUnsafe(told) ? Effect.interrupt : Effect.void
+}, Effect.scoped)
 
 // Utilities
 
-/** Says once what of the config means nothing: a misspelt `deny` denies nothing. */
-const warnings = (config: GatewayConfig.GatewayConfig) =>
-  Layer.effectDiscard(Effect.gen(function*() {
-    const handlers = yield* ToolHandlers
-    for (const { path, problem } of GatewayProblems.meaningless(config, handlers.current())) {
-      yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
-    }
-  }))
+const listening = Effect.fnUntraced(function*<E, R>(
+  routes: Layer.Layer<never, E, R>,
+  door: McpDoor.McpDoor,
+  host: string,
+  port: number
+) {
+  const listen = yield* HttpPort
+  if (listen === undefined) return yield* wrong("HTTP cannot be served here.")
+  const guarded = Layer.merge(routes, McpDoor.layerHttp(door, { path: "/mcp" }))
+  const app = isAnywhere(host) ? guarded : Layer.merge(guarded, onlyFor(namesOf(host)))
+  const server = HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
+    Layer.provide(listen({ host, port }))
+  )
+  return Layer.provide(Layer.effectDiscard(Files.tell(`Serving http://${host}:${port}/mcp\n`)), server)
+})
+
+const gatesOf = (handlers: ToolHandlers["Service"], config: GatewayConfig.GatewayConfig) =>
+  LocalExecutor.layerGates(GatewayConfig.toOptions(config)).pipe(
+    Layer.provideMerge(Layer.succeed(ToolHandlers, handlers))
+  )
 
 const protocols = [
   McpProtocol.v2025_11_25,

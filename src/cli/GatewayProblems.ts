@@ -6,6 +6,7 @@
  */
 import * as Result from "effect/Result"
 import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
+import { mayBeginWithAny } from "../mcp/expected.ts"
 import * as McpServers from "../mcp/McpServers.ts"
 import * as PermissionPattern from "../policy/PermissionPattern.ts"
 import * as Policy from "../policy/Policy.ts"
@@ -104,12 +105,6 @@ const aimless = (patterns: ReadonlyArray<string>, path: string, there: Registry)
         problem: `${JSON.stringify(source)} fits no call, since the tool has no targets`
       }]
   })
-
-/** A wildcard within the first characters of a pattern leaves open whose tool it is. */
-const mayBeginWithAny = (pattern: string, prefixes: ReadonlyArray<string>): boolean => {
-  const wild = pattern.search(/[*?]/)
-  return wild !== -1 && prefixes.some((it) => it.startsWith(pattern.slice(0, wild)))
-}
 
 /** Where the file has what a part of the executor was built from. */
 const placeOf = (subject: string, path: string): string => {

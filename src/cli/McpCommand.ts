@@ -56,10 +56,10 @@ export const command = Command.make(
   Effect.fnUntraced(function*({ approve, config: path, host, http, list }) {
     const config = yield* GatewayConfig.read(path)
     const gateway = yield* load
-    const executors = gateway.executorsOf(config, approve)
-    const program = list
-      ? Effect.provide(gateway.printTools, executors)
-      : gateway.serve(executors, host, Option.getOrUndefined(http))
+    const program = Effect.gen(function*() {
+      if (list) yield* gateway.printTools(config)
+      else yield* gateway.serve(config, approve, host, Option.getOrUndefined(http))
+    })
     yield* program.pipe(
       Effect.catchTags({
         ConfigurationError: (error) => Effect.fail(wrong(describe(GatewayProblems.inFile(path, error)))),

@@ -54,7 +54,10 @@ const main = Effect.gen(function*() {
 }).pipe(
   Effect.provideService(Interruption, interruption.next),
   Effect.provideService(Terminal, TtyKeyboard.take),
-  Effect.provideService(HttpPort, (at) => NodeHttpServer.layerServer(createServer, at)),
+  Effect.provideService(
+    HttpPort,
+    (at) => NodeHttpServer.layerServer(createServer, { ...at, gracefulShutdownTimeout: "1 second" })
+  ),
   Effect.provide(NodeServices.layer)
 )
 

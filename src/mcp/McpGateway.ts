@@ -56,6 +56,7 @@ import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import * as Native from "../wire/Native.ts"
 import * as Elicitation from "./Elicitation.ts"
+import * as McpDoor from "./McpDoor.ts"
 import * as McpResult from "./McpResult.ts"
 import { previewed } from "./previewed.ts"
 import * as Progress from "./Progress.ts"
@@ -88,6 +89,8 @@ export const callKey = "effect-tool-executor/call"
 export interface Options {
   /** How long a session is remembered that makes no calls. Default 1 hour. */
   readonly idleTimeToLive?: Duration.Input | undefined
+  /** What ends it, and tells its transport of changes. Default: nothing does. */
+  readonly door?: McpDoor.McpDoor | undefined
 }
 
 /**
@@ -157,12 +160,15 @@ const make = Effect.fnUntraced(function*(
   options: Options
 ) {
   const server = yield* McpServer.McpServer
+  const door = options.door ?? (yield* McpDoor.make())
   const open = new Map<string, Session>()
   const sessions = yield* RcMap.make({
     idleTimeToLive: options.idleTimeToLive ?? "1 hour",
     lookup: Effect.fnUntraced(function*(id: string) {
       const process = yield* (yield* (yield* executorOf(id)).batch()).process
-      const run = yield* TurnCalls.make(process)
+      // one that begins later is over at once
+      yield* Effect.forkScoped(Effect.flatMap(door.ending, process.cancel), { startImmediately: true })
+      const run = yield* TurnCalls.make(process, door.ending)
       const session: Session = { process, run, callers: new Map(), lastId: 0 }
       yield* Effect.acquireRelease(
         Effect.sync(() => open.set(process.id, session)),
@@ -215,13 +221,22 @@ const make = Effect.fnUntraced(function*(
         // what is gone is not listed and not found
         annotations: Context.make(McpSchema.EnabledWhen, () => offered.has(name)),
         // the server has one for every request of a session
-        handle: (args) => call(name, args)
+        handle: (args) => door.serve(call(name, args))
       })
     }
     yield* server.notifications["notifications/tools/list_changed"]({})
+    yield* door.changed
   }))
+  // a server that has none yet says that it has tools, too
+  yield* server.addTool({
+    tool: none,
+    annotations: Context.make(McpSchema.EnabledWhen, () => false),
+    handle: Effect.die
+  })
   yield* Effect.forkScoped(Stream.runForEach(catalogue.toolChanges, () => offer), { startImmediately: true })
   yield* offer
+  // what has come is listed before whoever waits for it goes on
+  yield* Effect.forkScoped(Effect.andThen(door.ready, Effect.andThen(offer, door.open)), { startImmediately: true })
 
   const approvals = yield* Effect.serviceOption(Approvals.Approvals)
   if (Option.isNone(approvals)) return
@@ -273,6 +288,9 @@ const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
 /** What a defect says is for the host's record alone. */
 const shown = (outcome: ToolOutcome): ToolOutcome =>
   outcome._tag === "Failed" && outcome.origin === "defect" ? { ...outcome, error: "internal error" } : outcome
+
+/** Nobody sees it or calls it. */
+const none = new McpSchema.Tool({ name: "none", inputSchema: { type: "object" } })
 
 /** Two descriptions that a client cannot tell apart. */
 const isSame = (a: RegisteredTool, b: RegisteredTool): boolean =>

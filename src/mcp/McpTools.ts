@@ -43,6 +43,7 @@ import * as Semaphore from "effect/Semaphore"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
+import { mayBeginWithAny } from "./expected.ts"
 import * as McpConnection from "./McpConnection.ts"
 import * as McpServers from "./McpServers.ts"
 import * as RemoteTools from "./RemoteTools.ts"
@@ -63,39 +64,46 @@ export interface Options<T extends Toolkit.Any = Toolkit.Any> {
 }
 
 /**
- * Connects to servers and registers their tools; follows changes of their lists,
- * and connects again to a server that is gone.
+ * A registry that fills while its servers start.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Starting {
+  readonly handlers: ToolHandlers.ToolHandlers["Service"]
+  /** Done when the tools of every server are there, or are not to be waited for; fails as `make` does. */
+  readonly ready: Effect.Effect<void, ConfigurationError | McpServers.McpServerError>
+}
+
+/**
+ * Begins to connect to servers, all at once, and does not wait: their tools come
+ * into the registry as they are listed. Otherwise as `make`.
  *
  * **Details**
  *
- * Fails with `McpServerError` where a server that is not `optional` cannot be
- * reached, and with `ConfigurationError` where servers, names or settings are
- * wrong. A tool whose schema does not compile is left out, with a warning in the
- * log, and so is one that comes later and has the name of another. A call while
- * its server is gone fails, and may be tried again. The scope ends the
- * connections, and every process.
+ * Until all are there a name or pattern that one of them may have counts as one
+ * that is expected: whoever has to know checks again once it is `ready`.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
+export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   servers: McpServers.McpServers,
   options: Options<T> = {}
-): Effect.fn.Return<
-  ToolHandlers.ToolHandlers["Service"],
-  ConfigurationError | McpServers.McpServerError,
-  Scope.Scope
-> {
+): Effect.fn.Return<Starting, ConfigurationError, Scope.Scope> {
   const problems = McpServers.problemsOf(servers, "servers")
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems })
   const remotes = Object.entries(servers).flatMap(([name, server]) =>
     server.disabled === true ? [] : [new Remote(name, server)]
   )
-  const expects = (name: string) => remotes.some((it) => name.startsWith(it.prefix))
+  const prefixes = remotes.map((it) => it.prefix)
+  const isOfServer = (name: string) => prefixes.some((it) => name.startsWith(it))
+  const areAllThere = () => remotes.every((it) => Deferred.isDoneUnsafe(it.connected))
+  const expects = (name: string) => isOfServer(name) || (!areAllThere() && mayBeginWithAny(name, prefixes))
   const settings = Object.entries(options.tools ?? {})
   const isOwn = (name: string) => options.toolkits?.some(({ tools }) => Object.hasOwn(tools, name)) === true
   const local = yield* ToolHandlers.makeRegistry(options.toolkits ?? [], {
-    tools: Object.fromEntries(settings.filter(([name]) => isOwn(name) || !expects(name)))
+    tools: Object.fromEntries(settings.filter(([name]) => isOwn(name) || !isOfServer(name)))
   })
   const handlers = ToolHandlers.fromRegistry(local, expects)
   // whose tool a name is; it stays so while there is such a tool, whoever else comes to have one
@@ -135,12 +143,43 @@ export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
       discard: true
     })
   )
-  yield* Effect.forEach(remotes, ({ connected }) => Deferred.await(connected), {
-    concurrency: "unbounded",
-    discard: true
+  const ready = Effect.gen(function*() {
+    yield* Effect.forEach(remotes, ({ connected }) => Deferred.await(connected), {
+      concurrency: "unbounded",
+      discard: true
+    })
+    const wrong = [...remotes.flatMap((it) => it.problems), ...merge().taken]
+    if (wrong.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems: wrong })
   })
-  const wrong = [...remotes.flatMap((it) => it.problems), ...merge().taken]
-  if (wrong.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems: wrong })
+  return { handlers, ready }
+})
+
+/**
+ * Connects to servers and registers their tools; follows changes of their lists,
+ * and connects again to a server that is gone.
+ *
+ * **Details**
+ *
+ * Fails with `McpServerError` where a server that is not `optional` cannot be
+ * reached, and with `ConfigurationError` where servers, names or settings are
+ * wrong. A tool whose schema does not compile is left out, with a warning in the
+ * log, and so is one that comes later and has the name of another. A call while
+ * its server is gone fails, and may be tried again. The scope ends the
+ * connections, and every process.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
+  servers: McpServers.McpServers,
+  options: Options<T> = {}
+): Effect.fn.Return<
+  ToolHandlers.ToolHandlers["Service"],
+  ConfigurationError | McpServers.McpServerError,
+  Scope.Scope
+> {
+  const { handlers, ready } = yield* start(servers, options)
+  yield* ready
   return handlers
 })
 

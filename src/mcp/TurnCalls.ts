@@ -64,13 +64,15 @@ export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<En
 export type Ended = Pick<Answer, "outcome" | "text">
 
 /**
- * Creates what runs the calls of a session.
+ * Creates what runs the calls of a session. A turn that is not whole waits no
+ * longer once `hurry` is done.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*(
-  process: ToolProcess
+  process: ToolProcess,
+  hurry: Effect.Effect<unknown> = Effect.never
 ): Effect.fn.Return<Run, never, Scope.Scope> {
   const scope = yield* Effect.scope
   const step = yield* process.step
@@ -105,7 +107,7 @@ export const make = Effect.fnUntraced(function*(
     if (turn === undefined) {
       turn = { size, calls: new Map(), outcomes: Deferred.makeUnsafe() }
       turns.set(id, turn)
-      yield* Effect.forkIn(Effect.andThen(Effect.sleep(patience), begin(id, turn)), scope)
+      yield* Effect.forkIn(Effect.andThen(Effect.timeoutOption(hurry, patience), begin(id, turn)), scope)
     }
     if (turn.calls.has(index) || turn.size !== size) {
       const problem = turn.size === size ? `has its call ${index} already` : `has ${turn.size} calls, not ${size}`

@@ -6,6 +6,13 @@
  */
 
 /**
+ * What stands between a gateway, its transport and its host.
+ *
+ * @since 0.1.0
+ */
+export * as McpDoor from "./McpDoor.ts"
+
+/**
  * The executor as an MCP server.
  *
  * @since 0.1.0

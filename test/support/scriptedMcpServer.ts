@@ -5,7 +5,7 @@
 import { Server, type Tool } from "@modelcontextprotocol/server"
 import { StdioServerTransport } from "@modelcontextprotocol/server/stdio"
 import { spawn } from "node:child_process"
-import { appendFileSync } from "node:fs"
+import { appendFileSync, existsSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 
 export interface Script {
@@ -18,6 +18,8 @@ export interface Script {
   readonly pageSize?: number
   /** Whether it ends neither when its input does nor when it is told to, and starts a child that is as deaf. */
   readonly stubborn?: boolean
+  /** A file: it speaks to nobody before it is there. */
+  readonly opensWith?: string
   /** What `tools/list` fails with, from the second time on. */
   readonly listsOnce?: boolean
 }
@@ -142,6 +144,9 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     process.on("SIGTERM", () => undefined)
     setInterval(() => undefined, 1_000)
     note("started", spawn("sh", ["-c", "trap '' TERM; while :; do sleep 100; done"], { stdio: "ignore" }).pid)
+  }
+  while (script.opensWith !== undefined && !existsSync(script.opensWith)) {
+    await new Promise((resolve) => setTimeout(resolve, 20))
   }
   await make(script, note).connect(new StdioServerTransport())
 }

@@ -1,0 +1,62 @@
+/** `tool-executor mcp` as a process of its own, spoken to line by line. */
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import { spawn } from "node:child_process"
+import { existsSync, readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+import type { Note, Script } from "./scriptedMcpServer.ts"
+
+const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
+
+const bin = path("../../src/cli/bin.ts")
+
+/** A server of the config that does what a script says. */
+export const scripted = (script: Script) => ({
+  command: process.execPath,
+  args: [path("scriptedMcpServer.ts"), JSON.stringify(script)]
+})
+
+/** What has happened in a server, by the file of its notes. */
+export const notesIn = (file: string): ReadonlyArray<Note> =>
+  existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").map((line) => JSON.parse(line) as Note) : []
+
+export const until = (condition: () => boolean) =>
+  Effect.repeat(Effect.sync(condition), { until: (it) => it, schedule: Schedule.spaced("20 millis") })
+
+export type Message = Record<string, unknown>
+
+/** Starts it for the rest of the scope. */
+export const start = (...args: ReadonlyArray<string>) =>
+  Effect.gen(function*() {
+    const written = { stdout: "", stderr: "" }
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() => spawn(process.execPath, [bin, "mcp", ...args], { stdio: "pipe" })),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    for (const name of ["stdout", "stderr"] as const) {
+      child[name].setEncoding("utf8").on("data", (text: string) => written[name] += text)
+    }
+    child.stdin.on("error", () => undefined)
+    let code: number | null | undefined
+    child.once("close", (it) => code = it)
+    const messages = (): ReadonlyArray<Message> =>
+      written.stdout.split("\n").slice(0, -1).map((line) => JSON.parse(line) as Message)
+    const send = (message: Message) => void child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
+    return {
+      child,
+      written,
+      messages,
+      send,
+      /** The message that has it. */
+      find: (key: string, value: unknown) => messages().find((it) => it[key] === value),
+      /** Begins a session. */
+      initialize: (capabilities: object = {}) => {
+        const clientInfo = { name: "test", version: "1" }
+        send({ id: 0, method: "initialize", params: { protocolVersion: "2025-11-25", capabilities, clientInfo } })
+        send({ method: "notifications/initialized" })
+      },
+      call: (id: number, name: string, steps: unknown) =>
+        send({ id, method: "tools/call", params: { name, arguments: { steps } } }),
+      ended: Effect.map(until(() => code !== undefined), () => code)
+    }
+  })
