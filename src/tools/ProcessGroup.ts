@@ -1,10 +1,10 @@
 /**
- * A command in a process group of its own, so that all it starts can be ended
- * with it.
+ * A command in a session and process group of its own, so that all it starts
+ * can be ended with it: the group, and of what left that what `Descendants` finds.
  *
  * `effect/process` is not used: it ends a group by native timers rather than
  * the Clock, signals a group at once when its leader fails, and has no bounded
- * drain. A process that starts a session of its own (`setsid`) is out of reach.
+ * drain.
  *
  * @internal
  */
@@ -16,10 +16,10 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as NodeChildProcess from "node:child_process"
 import * as NodeFs from "node:fs"
-import * as NodeFsPromises from "node:fs/promises"
 // The default import: the methods of the namespace have lost their process.
 import NodeProcess from "node:process"
 import type { Readable, Writable } from "node:stream"
+import * as Descendants from "./Descendants.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /**
@@ -47,7 +47,7 @@ export interface ProcessGroup {
 }
 
 /**
- * Starts a command; with the scope its group is ended: TERM, and after
+ * Starts a command; with the scope all it started is ended: TERM, and after
  * `killGrace` KILL. The scope closes within the grace and one second.
  *
  * **Details**
@@ -68,17 +68,25 @@ export const make = Effect.fnUntraced(function*(options: {
   const exited = Deferred.makeUnsafe<Ended>()
   const closed = Deferred.makeUnsafe<void>()
   const [program, ...args] = options.argv
-  const { stdin } = yield* Effect.acquireRelease(
+  const running = yield* Effect.acquireRelease(
     Effect.callback<Running, WorkspaceFailure.WorkspaceFailure>((resume) => {
+      const mark = Descendants.makeMark()
+      const unused = Array.from({ length: Descendants.markedAs - 3 }, () => "ignore" as const)
       const spawned = Result.try(() =>
         NodeChildProcess.spawn(program, args, {
           cwd: options.cwd,
           env: options.environment,
           detached: true,
-          stdio: [options.input === true ? "pipe" : "ignore", "pipe", "pipe"]
+          stdio: [
+            options.input === true ? "pipe" : "ignore",
+            "pipe",
+            "pipe",
+            ...mark === undefined ? [] : [...unused, mark.descriptor]
+          ]
         }) as NodeChildProcess.ChildProcessByStdio<Writable | null, Readable, Readable>
       )
       if (Result.isFailure(spawned)) {
+        mark?.close()
         resume(Effect.fail(notStarted(spawned.failure, program, options.cwd)))
         return
       }
@@ -86,8 +94,10 @@ export const make = Effect.fnUntraced(function*(options: {
       const running: Running = {
         pid: child.pid ?? 0,
         empty: false,
+        descendants: Descendants.make(child.pid ?? 0, mark),
         stdin: child.stdin,
         detach: () => {
+          mark?.close()
           started.delete(running)
           if (started.size === 0) NodeProcess.off("exit", endAll)
           child.stdin?.destroy()
@@ -100,7 +110,10 @@ export const make = Effect.fnUntraced(function*(options: {
         started.add(running)
         resume(Effect.succeed(running))
       })
-      child.on("error", (cause) => resume(Effect.fail(notStarted(cause, program, options.cwd))))
+      child.on("error", (cause) => {
+        if (child.pid === undefined) mark?.close()
+        resume(Effect.fail(notStarted(cause, program, options.cwd)))
+      })
       child.once("exit", (exitCode, killedBy) => {
         running.empty = !isAlive(running.pid)
         Deferred.doneUnsafe(exited, Effect.succeed({ exitCode, signal: killedBy }))
@@ -116,7 +129,8 @@ export const make = Effect.fnUntraced(function*(options: {
     }),
     (running) => Effect.ensuring(end(running, options.killGrace), Effect.sync(running.detach))
   )
-  return { exited: Deferred.await(exited), closed: Deferred.await(closed), stdin }
+  yield* Effect.forkScoped(watch(running))
+  return { exited: Deferred.await(exited), closed: Deferred.await(closed), stdin: running.stdin }
 })
 
 // -----------------------------------------------------------------------------
@@ -128,6 +142,7 @@ interface Running {
   readonly pid: number
   /** Whether the leader left nobody behind. Seen where it is reaped: later its id may come to mean another group. */
   empty: boolean
+  readonly descendants: Descendants.Descendants
   readonly stdin: Writable | null
   /** Lets go of the outputs and of the process's own exit. */
   readonly detach: () => void
@@ -137,17 +152,37 @@ interface Running {
 const started = new Set<Running>()
 
 const endAll = () => {
-  for (const { pid } of started) signal(pid, "SIGKILL")
+  for (const { descendants, pid } of started) {
+    signal(pid, "SIGKILL")
+    for (const id of descendants.known()) signalOne(id, "SIGKILL")
+  }
 }
+
+/** Looks who is there while the command runs: whoever loses their parent later is known then. */
+const watch = Effect.fnUntraced(function*(running: Running) {
+  for (let wait = 20;; wait = Math.min(wait * 2, 1_000)) {
+    yield* Effect.sleep(wait)
+    yield* running.descendants.look
+  }
+})
 
 /** Bound on the wait after KILL, which only a process stuck in the kernel outlives. */
 const killedWithin = Duration.seconds(1)
 
 const end = Effect.fnUntraced(function*(running: Running, grace: Duration.Duration) {
-  if (running.empty || !signal(running.pid, "SIGTERM")) return
+  if (!(yield* signalAll(running, "SIGTERM"))) return
   if (yield* isGoneWithin(running, grace)) return
-  signal(running.pid, "SIGKILL")
+  yield* signalAll(running, "SIGKILL")
   yield* isGoneWithin(running, killedWithin)
+})
+
+/** Whether there was anybody to get the signal: the group, and each that left it. */
+const signalAll = Effect.fnUntraced(function*(running: Running, name: "SIGTERM" | "SIGKILL") {
+  // looked for first: what the signal leaves behind may have other parents
+  const all = (yield* running.descendants.look) ?? []
+  const isGroup = !running.empty && signal(running.pid, name)
+  const left = all.filter(({ group, id }) => group !== running.pid && signalOne(id, name))
+  return isGroup || left.length > 0
 })
 
 /** Looks at growing intervals, since there is no event for the end of a group. */
@@ -161,29 +196,22 @@ const isGoneWithin = Effect.fnUntraced(function*(running: Running, limit: Durati
 })
 
 /**
- * Whether anybody in the group still runs. Where nobody reaps orphans, as in a
- * container without an init, the ended stay behind as zombies and can still be
- * signalled: they do not count.
+ * Whether anybody still runs. Where nobody reaps orphans, as in a container
+ * without an init, the ended stay behind as zombies and can still be signalled:
+ * they do not count.
  */
-const isRunning = Effect.fnUntraced(function*(running: Running) {
-  if (running.empty || !isAlive(running.pid)) return false
-  const processes = yield* Effect.option(Effect.tryPromise(() => NodeFsPromises.readdir("/proc")))
-  if (processes._tag === "None") return true
-  const states = yield* Effect.forEach(
-    processes.value.filter((name) => /^\d+$/.test(name)),
-    (pid) => Effect.option(Effect.tryPromise(() => NodeFsPromises.readFile(`/proc/${pid}/stat`, "latin1"))),
-    { concurrency: 16 }
+const isRunning = (running: Running): Effect.Effect<boolean> =>
+  Effect.map(
+    running.descendants.look,
+    (all) => all === undefined ? !running.empty && isAlive(running.pid) : all.length > 0
   )
-  return states.some((it) => {
-    // "pid (name) state parent group …", where the name may hold anything.
-    const [state, , group] = it._tag === "Some" ? it.value.slice(it.value.lastIndexOf(")") + 2).split(" ") : []
-    return Number(group) === running.pid && state !== "Z" && state !== "X"
-  })
-})
 
 /** Whether there was anybody to get the signal. Group 0 would be our own. */
 const signal = (pid: number, name: "SIGTERM" | "SIGKILL" | 0): boolean =>
   pid > 0 && Result.isSuccess(Result.try(() => NodeProcess.kill(-pid, name)))
+
+const signalOne = (pid: number, name: "SIGTERM" | "SIGKILL"): boolean =>
+  pid > 1 && Result.isSuccess(Result.try(() => NodeProcess.kill(pid, name)))
 
 const isAlive = (pid: number): boolean => signal(pid, 0)
 

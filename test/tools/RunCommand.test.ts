@@ -4,9 +4,10 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
 import { fileURLToPath } from "node:url"
+import * as Descendants from "../../src/tools/Descendants.ts"
 import * as OutputCapture from "../../src/tools/OutputCapture.ts"
 import { call, makeFolders, put, recorder, until } from "./fixture.ts"
 
@@ -195,6 +196,54 @@ describe("run_command", () => {
       const command = "sleep 1000 >/dev/null 2>&1 & echo $! > child"
       yield* call({ root }, "run_command", { command })
       yield* until(() => !isRunning(pidIn(`${root}/child`)))
+    }))
+
+  it.live("ends what started a session of its own, when the command ends and when it is interrupted", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const away = (name: string) => `setsid sh -c 'echo $$ > ${name}; exec sleep 1000' >/dev/null 2>&1 &`
+      const wait = (name: string) => `until [ -s ${name} ]; do sleep 0.01; done`
+      yield* call({ root }, "run_command", { command: `${away("left")} ${wait("left")}` })
+      yield* until(() => !isRunning(pidIn(`${root}/left`)))
+      // the one that started it is gone at once, too
+      yield* call({ root }, "run_command", { command: `(${away("orphan")}) & ${wait("orphan")}` })
+      yield* until(() => !isRunning(pidIn(`${root}/orphan`)))
+      const fiber = yield* Effect.forkChild(call({ root }, "run_command", { command: `${away("both")} sleep 1000` }))
+      yield* until(() => written(`${root}/both`))
+      yield* Fiber.interrupt(fiber)
+      assert.isFalse(isRunning(pidIn(`${root}/both`)))
+    }))
+
+  it.live("knows what it saw once, whatever became of its parent", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const command = `setsid sh -c 'echo $$ > away; exec sleep 1000' & until [ -s away ]; do sleep 0.01; done; read go`
+      const child = spawn("sh", ["-c", command], { cwd: root, detached: true, stdio: ["pipe", "ignore", "ignore"] })
+      const { look } = Descendants.make(child.pid!, undefined)
+      const ids = Effect.map(look, (all) => (all ?? []).map(({ id }) => id))
+      yield* until(() => written(`${root}/away`))
+      const away = pidIn(`${root}/away`)
+      yield* Effect.addFinalizer(() => Effect.sync(() => process.kill(away, "SIGKILL")))
+      assert.includeMembers([...yield* ids], [child.pid!, away])
+      child.stdin.end("go\n")
+      yield* Effect.callback<void>((resume) => void child.once("exit", () => resume(Effect.void)))
+      assert.deepStrictEqual(yield* ids, [away])
+      // of another command nothing is known
+      assert.deepStrictEqual(yield* Descendants.make(child.pid!, undefined).look, [])
+    }))
+
+  it.live("ends nothing that others started", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const other = yield* Effect.forkChild(
+        call({ root }, "run_command", { command: "echo $$ > other; exec sleep 1000" })
+      )
+      yield* until(() => written(`${root}/other`))
+      for (let round = 0; round < 5; round++) {
+        yield* call({ root }, "run_command", { command: "setsid sleep 1000 >/dev/null 2>&1 &" })
+        assert.isTrue(isRunning(pidIn(`${root}/other`)))
+      }
+      yield* Fiber.interrupt(other)
     }))
 
   it.live("takes the last output of a grandchild that ends within the drain", () =>

@@ -1,0 +1,151 @@
+/**
+ * Which processes a command started, also those that left its group.
+ *
+ * On Linux `/proc` says it: who is in the command's group or session, whose
+ * parent belongs to it, and who holds a file that only the command was given.
+ * What was seen once is known, whatever became of its parent. A process that
+ * leaves the session, closes that file and loses its parent before anybody
+ * looked is not found, nor is one in a container of its own.
+ *
+ * @internal
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as NodeFs from "node:fs"
+import * as NodeFsPromises from "node:fs/promises"
+import * as NodeOs from "node:os"
+import * as NodePath from "node:path"
+// The default import: the methods of the namespace have lost their process.
+import NodeProcess from "node:process"
+
+/**
+ * A file that is inherited by whatever a command starts, and by nothing else.
+ *
+ * @internal
+ */
+export interface Mark {
+  /** What its children inherit, at `markedAs`. */
+  readonly descriptor: number
+  /** How `/proc` calls it. */
+  readonly name: string
+  readonly close: () => void
+}
+
+/**
+ * The descriptor that a mark has in a command: higher than what programs and
+ * shells count on.
+ *
+ * @internal
+ */
+export const markedAs = 127
+
+/**
+ * Makes a mark; `undefined` where there is no place for one.
+ *
+ * @internal
+ */
+export const makeMark = (): Mark | undefined => {
+  const made = Result.try((): Mark => {
+    const folder = NodeFs.mkdtempSync(NodePath.join(NodeOs.tmpdir(), "command-"))
+    const path = NodePath.join(folder, "mark")
+    const { O_CREAT, O_EXCL, O_RDONLY } = NodeFs.constants
+    const first = NodeFs.openSync(path, O_RDONLY | O_CREAT | O_EXCL, 0o600)
+    // here it must not be where it is in a command: for a moment every new process is a copy of this one
+    const descriptor = first === markedAs ? NodeFs.openSync(path, O_RDONLY) : first
+    if (descriptor !== first) NodeFs.closeSync(first)
+    NodeFs.rmSync(folder, { recursive: true })
+    return { descriptor, name: `${path} (deleted)`, close: () => NodeFs.closeSync(descriptor) }
+  })
+  return Result.getOrUndefined(made)
+}
+
+/**
+ * The processes of one command.
+ *
+ * @internal
+ */
+export interface Descendants {
+  /** Gives those that run now, the command itself among them; `undefined` where nobody can tell. */
+  readonly look: Effect.Effect<ReadonlyArray<{ readonly id: number; readonly group: number }> | undefined>
+  /** Gives the ids of those that were seen and still run, at once. */
+  readonly known: () => ReadonlyArray<number>
+}
+
+/**
+ * Makes the processes of the command that leads a session and a group.
+ *
+ * @internal
+ */
+export const make = (leader: number, mark: Mark | undefined): Descendants => {
+  // by id, with when it started: an id may come to mean another process
+  const seen = new Map<number, string>()
+  const look = Effect.gen(function*() {
+    const names = yield* Effect.option(Effect.tryPromise(() => NodeFsPromises.readdir("/proc")))
+    const ids = names._tag === "None" ? [] : names.value.filter((name) => /^\d+$/.test(name))
+    if (ids.length === 0) return undefined
+    const found = yield* Effect.forEach(ids, (id) => Effect.option(read(Number(id), mark)), { concurrency: 16 })
+    const processes = new Map(found.flatMap((it) => it._tag === "Some" ? [[it.value.id, it.value] as const] : []))
+    const answers = new Map<number, boolean>()
+    const belongs = (it: Process): boolean => {
+      const answer = answers.get(it.id)
+      if (answer !== undefined) return answer
+      // against a round of parents, which ids that changed hands may make
+      answers.set(it.id, false)
+      const parent = processes.get(it.parent)
+      const isOwn = it.group === leader || it.session === leader || it.isMarked || seen.get(it.id) === it.startedAt ||
+        (parent !== undefined && belongs(parent))
+      answers.set(it.id, isOwn)
+      return isOwn
+    }
+    const own = Array.from(processes.values()).filter((it) => it.id !== NodeProcess.pid && belongs(it))
+    seen.clear()
+    for (const { id, startedAt } of own) seen.set(id, startedAt)
+    return own.filter(({ hasEnded }) => !hasEnded)
+  })
+  return {
+    look,
+    known: () =>
+      Array.from(seen).flatMap(([id, startedAt]) => {
+        const text = Result.try(() => NodeFs.readFileSync(`/proc/${id}/stat`, "latin1"))
+        return Result.isSuccess(text) && parse(id, text.success).startedAt === startedAt ? [id] : []
+      })
+  }
+}
+
+// -----------------------------------------------------------------------------
+// Utilities
+// -----------------------------------------------------------------------------
+
+interface Process {
+  readonly id: number
+  /** It has ended, and nobody has asked how: where nobody does, it stays. */
+  readonly hasEnded: boolean
+  readonly parent: number
+  readonly group: number
+  readonly session: number
+  readonly startedAt: string
+  readonly isMarked: boolean
+}
+
+const read = (id: number, mark: Mark | undefined) =>
+  Effect.tryPromise(async (): Promise<Process> => {
+    const stat = parse(id, await NodeFsPromises.readFile(`/proc/${id}/stat`, "latin1"))
+    return { ...stat, isMarked: mark !== undefined && await isMarked(id, mark) }
+  })
+
+/** Of processes of others nobody can tell. */
+const isMarked = (id: number, mark: Mark): Promise<boolean> =>
+  NodeFsPromises.readlink(`/proc/${id}/fd/${markedAs}`).then((name) => name === mark.name, () => false)
+
+/** "pid (name) state parent group session …", where the name may hold anything. */
+const parse = (id: number, stat: string): Omit<Process, "isMarked"> => {
+  const [state = "", parent, group, session, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  return {
+    id,
+    hasEnded: state === "Z" || state === "X",
+    parent: Number(parent),
+    group: Number(group),
+    session: Number(session),
+    startedAt: rest[15] ?? ""
+  }
+}
