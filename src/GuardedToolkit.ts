@@ -42,6 +42,7 @@ import type { Engine, ProcessState } from "./execution/Engine.ts"
 import * as Steps from "./execution/Steps.ts"
 import { cut } from "./output/OutputPolicy.ts"
 import type { ToolCall } from "./ToolCall.ts"
+import * as ToolContent from "./ToolContent.ts"
 import * as ToolOutcome from "./ToolOutcome.ts"
 
 /**
@@ -219,12 +220,12 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
     const value = output._tag === "Artifact" ? output.modelText : output.value
     const result = Option.getOrElse(decode(value), () => value)
     const succeeded = { result: result as never, encodedResult: value, isFailure: false, preliminary: false }
-    return Effect.map(Steps.shortened(engine, state, tool.name, output), (text) =>
-      text !== undefined
-        ? short(succeeded, text)
-        : tool.toModelOutput === undefined
-        ? succeeded
-        : { ...succeeded, modelOutput: tool.toModelOutput(result) })
+    return Effect.map(Steps.fitted(engine, state, tool.name, output), (shown) => {
+      const { content = [ToolContent.text(shown.modelText)], modelText } = shown
+      const told = { ...succeeded, modelOutput: ToolContent.toModelOutput(content) }
+      if (shown !== output || output._tag !== "Inline") return { ...told, [Shortened]: modelText }
+      return tool.toModelOutput === undefined ? succeeded : told
+    })
   }
 }
 

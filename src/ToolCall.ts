@@ -42,7 +42,7 @@ export const ToolCall = Schema.Struct({
   name: Schema.String,
   /** Untrusted JSON; `null` when `malformed` is there. */
   params: Schema.Unknown,
-  /** Set when the arguments were not JSON; such a call is refused, never run as `{}`. */
+  /** Set when the arguments were not JSON; such a call is refused. An empty text alone is `{}`. */
   malformed: Schema.optionalKey(MalformedArguments)
 })
 
@@ -69,7 +69,8 @@ export const make = (id: string, name: string, params: unknown = {}): ToolCall =
  *
  * Text that is not JSON, the empty text included, becomes a call that keeps the
  * text; the executor refuses it with `InvalidParameters` and says what was
- * wrong with it.
+ * wrong with it. The empty text it takes for `{}`, which a tool may require more
+ * than.
  *
  * @category constructors
  * @since 0.1.0

@@ -174,7 +174,8 @@ const error: Shown.Shown = {
 
 const reason = Shown.union(ToolRefusal, { "RuleViolation.rule": rule })
 
-const output = Shown.union(Output, { value: Shown.json, modelText: undefined })
+/** The value stands for what a model is shown of it, too. */
+const output = Shown.union(Output, { value: Shown.json, modelText: undefined, content: undefined })
 
 const grant = Shown.union({ members: [Grant] })
 
@@ -228,7 +229,8 @@ type Whole<O> = O extends { readonly _tag: "Denied" } ? Shown.Renamed<O, Refused
   }
 >
 
-type Without<O> = O extends unknown ? Shown.Renamed<Omit<O, "modelText">, { readonly value: Schema.Json }> : never
+type Without<O> = O extends unknown ? Shown.Renamed<Omit<O, "modelText" | "content">, { readonly value: Schema.Json }>
+  : never
 
 /**
  * An event as clients see it.

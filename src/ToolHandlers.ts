@@ -7,7 +7,6 @@
  *
  * @since 0.1.0
  */
-import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -25,6 +24,7 @@ import type { FileChange } from "./FileChange.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
+import * as ToolContent from "./ToolContent.ts"
 import type { ParameterIssue } from "./ToolRefusal.ts"
 import type { Own } from "./ToolRule.ts"
 
@@ -113,8 +113,8 @@ export interface RegisteredTool {
   readonly context: Context.Context<never>
   readonly encode: (value: unknown) => Effect.Effect<unknown, Schema.SchemaError>
   readonly encodeFailure: (failure: unknown) => Effect.Effect<unknown, Schema.SchemaError>
-  /** The tool's own text for the model (`toModelOutput`), if it has one. */
-  readonly modelText: ((value: unknown) => string) | undefined
+  /** What the tool itself shows a model of its output (`toModelOutput`), if it says so. */
+  readonly modelContent: ((value: unknown) => ToolContent.ToolContent) | undefined
 }
 
 /**
@@ -403,6 +403,8 @@ const register = (
     encodeFailure: Schema.encodeUnknownEffect(
       Tool.failureResultSchema(tool) as Schema.Top as Schema.Codec<unknown, unknown>
     ),
-    modelText: toModelOutput === undefined ? undefined : (value) => Prompt.toolModelOutputToText(toModelOutput(value))
+    modelContent: toModelOutput === undefined
+      ? undefined
+      : (value) => ToolContent.fromModelOutput(toModelOutput(value))
   }
 }

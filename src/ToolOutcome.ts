@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { clip } from "./internal/clip.ts"
 import { Grant } from "./store/Grant.ts"
+import * as ToolContent from "./ToolContent.ts"
 import * as ToolRefusal from "./ToolRefusal.ts"
 
 /**
@@ -34,6 +35,12 @@ export const ArtifactRef = Schema.Struct({
  */
 export type ArtifactRef = typeof ArtifactRef.Type
 
+const told = {
+  modelText: Schema.String,
+  /** What the model is shown where that is more than text: then `modelText` is for those that take no files. */
+  content: Schema.optionalKey(Schema.Array(ToolContent.Part))
+}
+
 /**
  * Schema of an output: whole, cut, or kept elsewhere.
  *
@@ -42,15 +49,15 @@ export type ArtifactRef = typeof ArtifactRef.Type
  */
 export const Output = Schema.Union([
   /** The whole output, untouched. */
-  Schema.TaggedStruct("Inline", { value: Schema.optionalKey(Schema.Unknown), modelText: Schema.String }),
+  Schema.TaggedStruct("Inline", { value: Schema.optionalKey(Schema.Unknown), ...told }),
   /** The model sees the beginning; the host still has the value. */
   Schema.TaggedStruct("Truncated", {
     value: Schema.optionalKey(Schema.Unknown),
     originalChars: Schema.Finite,
-    modelText: Schema.String
+    ...told
   }),
   /** The payload is in the artifact store; the model sees a preview and how to read on. */
-  Schema.TaggedStruct("Artifact", { ref: ArtifactRef, preview: Schema.String, modelText: Schema.String })
+  Schema.TaggedStruct("Artifact", { ref: ArtifactRef, preview: Schema.String, ...told })
 ])
 
 /**
@@ -295,6 +302,11 @@ export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
   explanation: Schema.String
 }) {
   override get message(): string {
+    return this.explanation
+  }
+
+  /** The explanation alone: loops that turn an error into a text for the model take this. */
+  override toString(): string {
     return this.explanation
   }
 }

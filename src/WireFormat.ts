@@ -1,7 +1,12 @@
 /**
  * Waves on the wire: calls are read from, and outcomes written back to, the
  * shapes of OpenAI (chat completions and the Responses API), of Anthropic
- * messages, of MCP, of `effect/ai`, of the AI SDK, and our own.
+ * messages, of Gemini, of Bedrock's Converse API, of MCP, of LangChain, of
+ * `effect/ai`, of the AI SDK, and our own.
+ *
+ * A call that is in a message is read or refused, and never passed over. Images
+ * and documents that a tool gives are written wherever a shape has a place for
+ * them; where it has none the model is told what they are.
  *
  * n calls in, n outcomes out, with the same ids and in the same order; equal
  * ids are kept. What a provider's message must look like is checked here, and
@@ -20,7 +25,10 @@ import type * as ToolCall from "./ToolCall.ts"
 import type * as ToolOutcome from "./ToolOutcome.ts"
 import * as AiSdk from "./wire/AiSdk.ts"
 import * as Anthropic from "./wire/Anthropic.ts"
+import * as Bedrock from "./wire/Bedrock.ts"
 import * as EffectAi from "./wire/EffectAi.ts"
+import * as Gemini from "./wire/Gemini.ts"
+import * as LangChain from "./wire/LangChain.ts"
 import * as Mcp from "./wire/Mcp.ts"
 import * as Native from "./wire/Native.ts"
 import * as OpenAi from "./wire/OpenAi.ts"
@@ -34,9 +42,12 @@ import * as Shape from "./wire/Shape.ts"
  * @since 0.1.0
  */
 export const Format = Schema.Literals([
+  "langchain",
   "openai",
   "openai-responses",
   "mcp",
+  "gemini",
+  "bedrock",
   "ai-sdk",
   "effect-ai",
   "anthropic",
@@ -69,12 +80,18 @@ export interface Wave {
  * @since 0.1.0
  */
 export interface Written {
+  /** One `tool` message per outcome, as plain objects that LangChain takes for messages. */
+  readonly langchain: Array<LangChain.ToolMessage>
   /** One `tool` message per outcome. */
-  readonly openai: ReadonlyArray<OpenAi.ToolMessage>
+  readonly openai: Array<OpenAi.ToolMessage>
   /** One item per outcome, for the `input` of the next request. */
-  readonly "openai-responses": ReadonlyArray<OpenAiResponses.OutputItem>
+  readonly "openai-responses": Array<OpenAiResponses.OutputItem>
   /** One JSON-RPC response per outcome, also for a single request. */
-  readonly mcp: ReadonlyArray<Mcp.ToolResponse>
+  readonly mcp: Array<Mcp.ToolResponse>
+  /** One `user` content with a part per outcome. */
+  readonly gemini: Gemini.UserContent
+  /** One `user` message with a block per outcome. */
+  readonly bedrock: Bedrock.UserMessage
   /** One `tool` message with a part per outcome. */
   readonly "ai-sdk": AiSdk.ToolMessage
   /** One `tool` message of a `Prompt`, encoded, with a part per outcome. */
@@ -231,6 +248,9 @@ interface WireShape<F extends Format> {
 }
 
 const shapes: { readonly [F in Format]: WireShape<F> } = {
+  langchain: LangChain,
+  gemini: Gemini,
+  bedrock: Bedrock,
   openai: OpenAi,
   "openai-responses": OpenAiResponses,
   mcp: Mcp,

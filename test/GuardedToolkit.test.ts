@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Chat from "effect/ai/Chat"
 import * as LanguageModel from "effect/ai/LanguageModel"
-import type * as Prompt from "effect/ai/Prompt"
+import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
@@ -30,7 +30,15 @@ const Hanging = make("hanging").annotate(Tool.Readonly, true)
 const Large = make("large").annotate(Tool.Readonly, true)
 const Asking = make("asking").setNeedsApproval(() => Effect.die("broken"))
 const Partial = make("partial").annotate(Tool.Readonly, true)
-const kit = Toolkit.make(Read, Write, Denied, Failing, Dying, Hanging, Large, Partial, Asking)
+const Picture = Tool.make("picture", {
+  parameters: N,
+  success: Schema.Struct({ png: Schema.String }),
+  toModelOutput: ({ png }) => [
+    Prompt.textPart({ text: "a cat" }),
+    Prompt.filePart({ mediaType: "image/png", data: png })
+  ]
+}).annotate(Tool.Readonly, true)
+const kit = Toolkit.make(Read, Write, Denied, Failing, Dying, Hanging, Large, Partial, Asking, Picture)
 
 const log: Array<string> = []
 const traced = (name: string) => ({ n }: { readonly n: number }) =>
@@ -49,6 +57,7 @@ const handlers = kit.toLayer({
   hanging: () => Effect.never,
   asking: () => Effect.succeed("never"),
   large: () => Effect.succeed("x".repeat(50_000)),
+  picture: ({ n }) => Effect.succeed({ png: "A".repeat(n) }),
   partial: ({ n }) =>
     Effect.flatMap(ToolContext.ToolContext, (it) => Effect.as(it.partial(`half of ${n}`), `whole of ${n}`))
 })
@@ -56,6 +65,7 @@ const handlers = kit.toLayer({
 const executor = LocalExecutor.layer(kit, {
   policy: { default: "allow", deny: ["denied"] },
   executionTimeout: "5 seconds",
+  output: { maxFileChars: 1_000 },
   rules: [{ _tag: "MaxCalls", tool: "write", max: 3 }]
 }).pipe(Layer.provide(handlers))
 
@@ -203,6 +213,29 @@ describe("a guarded toolkit", () => {
         const part = (message!.content as ReadonlyArray<Prompt.ToolResultPart>)[0]!
         assert.include(JSON.stringify(part.modelOutput), "kept as artifact")
         assert.isBelow(JSON.stringify(part.modelOutput).length, 10_200)
+      }),
+      [],
+      scripted
+    )
+  })
+
+  it.effect("shows the model images within the limit, and gives the caller all", () => {
+    const scripted = scriptedModel([[["1", "picture", { n: 1_000 }], ["2", "picture", { n: 1_004 }]], []])
+    return run(
+      Effect.gen(function*() {
+        const { toolkit } = yield* guarded
+        const chat = yield* Chat.empty
+        const first = yield* chat.generateText({ prompt: "go", toolkit })
+        assert.deepStrictEqual(first.toolResults.map((it) => (it.result as { readonly png: string }).png.length), [
+          1_000,
+          1_004
+        ])
+        yield* chat.generateText({ prompt: "and?", toolkit })
+        const message = scripted.seen[1]!.content.find((it) => it.role === "tool")
+        const [small, large] = message!.content as ReadonlyArray<Prompt.ToolResultPart>
+        assert.deepStrictEqual(small?.modelOutput?.map((it) => it.type), ["text", "file"])
+        assert.deepStrictEqual(large?.modelOutput?.map((it) => it.type), ["text"])
+        assert.include(JSON.stringify(large?.modelOutput), "[image/png of 1004 characters as base64 left out")
       }),
       [],
       scripted

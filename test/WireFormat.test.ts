@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as ToolOutcome from "../src/ToolOutcome.ts"
 import * as WireFormat from "../src/WireFormat.ts"
-import { calls, denied, failed, formats, read, refusal, succeeded } from "./support/wire.ts"
+import { calls, denied, failed, formats, read, refusal, shown, succeeded, truncated } from "./support/wire.ts"
 
 const openaiCall = (id: string, name: string, args: unknown) => ({
   id,
@@ -14,7 +14,18 @@ const assistant = (...tool_calls: ReadonlyArray<unknown>) => ({ role: "assistant
 
 const toolUse = (id: string, name: string, input: unknown) => ({ type: "tool_use", id, name, input })
 
-const titles = ["OpenAI:", "OpenAI Responses:", "MCP:", "AI SDK:", "effect/ai:", "Anthropic:", "native:"]
+const titles = [
+  "LangChain:",
+  "OpenAI:",
+  "OpenAI Responses:",
+  "MCP:",
+  "Gemini:",
+  "Bedrock Converse:",
+  "AI SDK:",
+  "effect/ai:",
+  "Anthropic:",
+  "native:"
+]
 
 describe("WireFormat", () => {
   describe("OpenAI", () => {
@@ -360,6 +371,122 @@ describe("WireFormat", () => {
       const outcome = denied("1", { _tag: "PolicyDenied", rule: "deny rm" })
       const [message] = WireFormat.write("openai", [outcome])
       assert.strictEqual(message?.content, ToolOutcome.text(outcome))
+    })
+
+    it("shows images and documents wherever a format has a place for them, and names them elsewhere", () => {
+      const outcome = shown(
+        "1",
+        { type: "text", text: "a cat" },
+        { type: "file", mediaType: "image/png", data: "AQID" },
+        { type: "file", mediaType: "application/pdf", data: "AQID", fileName: "cat.pdf" },
+        { type: "file", mediaType: "audio/wav", data: "AQID" }
+      )
+      const [image, pdf, sound] = [
+        "data:image/png;base64,AQID",
+        "data:application/pdf;base64,AQID",
+        "[audio/wav omitted]"
+      ]
+      assert.deepStrictEqual(WireFormat.write("openai", [outcome]), [{
+        role: "tool",
+        tool_call_id: "1",
+        content: "a cat\n[image/png omitted]\n[application/pdf cat.pdf omitted]\n[audio/wav omitted]"
+      }])
+      const [item] = WireFormat.write("openai-responses", [outcome])
+      assert.deepStrictEqual(item?.type === "function_call_output" && item.output, [
+        { type: "input_text", text: "a cat" },
+        { type: "input_image", detail: "auto", image_url: image },
+        { type: "input_file", filename: "cat.pdf", file_data: pdf },
+        { type: "input_text", text: sound }
+      ])
+      const source = { type: "base64", data: "AQID" } as const
+      assert.deepStrictEqual(WireFormat.write("anthropic", [outcome]).content[0]?.content, [
+        { type: "text", text: "a cat" },
+        { type: "image", source: { ...source, media_type: "image/png" } },
+        { type: "document", source: { ...source, media_type: "application/pdf" } },
+        { type: "text", text: sound }
+      ])
+      const data = { type: "data", data: "AQID" } as const
+      assert.deepStrictEqual(WireFormat.write("ai-sdk", [outcome]).content[0]?.output, {
+        type: "content",
+        value: [
+          { type: "text", text: "a cat" },
+          { type: "file", mediaType: "image/png", data },
+          { type: "file", mediaType: "application/pdf", data, filename: "cat.pdf" },
+          { type: "text", text: sound }
+        ]
+      })
+      assert.deepStrictEqual(WireFormat.write("langchain", [outcome])[0]?.content, [
+        { type: "text", text: "a cat" },
+        { type: "image", mimeType: "image/png", data: "AQID" },
+        { type: "file", mimeType: "application/pdf", data: "AQID" },
+        { type: "text", text: sound }
+      ])
+      const { parts, response } = WireFormat.write("gemini", [outcome]).parts[0]!.functionResponse
+      assert.deepStrictEqual(parts, [
+        { inlineData: { mimeType: "image/png", data: "AQID" } },
+        { inlineData: { mimeType: "application/pdf", data: "AQID" } }
+      ])
+      assert.deepStrictEqual(response, {
+        output: "a cat\n[image/png attached]\n[application/pdf attached]\n[audio/wav omitted]"
+      })
+      const { content } = WireFormat.write("bedrock", [outcome]).content[0]!.toolResult
+      assert.deepStrictEqual(JSON.parse(JSON.stringify(content)), [
+        { text: "a cat" },
+        { image: { format: "png", source: { bytes: "AQID" } } },
+        { document: { format: "pdf", name: "document 1", source: { bytes: "AQID" } } },
+        { text: sound }
+      ])
+      const bytes = "image" in content[1]! ? content[1].image.source.bytes : undefined
+      assert.deepStrictEqual(Array.from(bytes ?? []), [1, 2, 3])
+      assert.deepStrictEqual(WireFormat.write("mcp", [outcome])[0]?.result, {
+        content: [
+          { type: "text", text: "a cat" },
+          { type: "image", mimeType: "image/png", data: "AQID" },
+          { type: "resource", resource: { uri: "cat.pdf", mimeType: "application/pdf", blob: "AQID" } },
+          { type: "audio", mimeType: "audio/wav", data: "AQID" }
+        ],
+        structuredContent: { n: 1 }
+      })
+      const [effect] = WireFormat.write("effect-ai", [outcome]).content
+      assert.deepStrictEqual(effect?.type === "tool-result" && effect.modelOutput?.map((it) => it.type), [
+        "text",
+        "file",
+        "file",
+        "file"
+      ])
+    })
+
+    it("hands on what a tool of an MCP server gave as it is, and nothing that only looks like it", () => {
+      const write = (value: unknown) => WireFormat.write("mcp", [succeeded("1", value)])[0]?.result
+      const own = {
+        content: [
+          { type: "text", text: "hi", annotations: { audience: ["user"] } },
+          { type: "image", data: "AQID", mimeType: "image/png" },
+          { type: "resource_link", uri: "file:///a", name: "a" }
+        ],
+        structuredContent: { n: 1 }
+      }
+      assert.deepStrictEqual<unknown>(write(own), own)
+      assert.deepStrictEqual(write({ content: [] }), { content: [] })
+      for (
+        const value of [
+          { ...own, more: 1 },
+          { ...own, isError: true },
+          { content: [{ type: "paragraph", text: "hi" }] },
+          { content: [{ type: "image", data: "AQID" }] },
+          { content: "hi" },
+          { content: [], structuredContent: [] }
+        ]
+      ) {
+        assert.deepStrictEqual(write(value), {
+          content: [{ type: "text", text: "done" }],
+          structuredContent: value as never
+        })
+      }
+      assert.deepStrictEqual(
+        WireFormat.write("mcp", [truncated("1", own)])[0]?.result,
+        { content: [{ type: "text", text: "cut" }] }
+      )
     })
 
     it("writes outcomes as the JSON that they are", () => {

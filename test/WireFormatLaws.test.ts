@@ -68,7 +68,7 @@ describe("every wire format", () => {
       }, { arbitrary: { runs: 30 } })
 
       it.prop("writes JSON for any outcome", [Schema.toType(ToolOutcome.ToolOutcome)], ([outcome]) => {
-        assert.isTrue(isJson(WireFormat.write(format, [outcome])))
+        assert.isTrue(isJson(plain(WireFormat.write(format, [outcome]))))
       }, { arbitrary: { runs: 100 } })
 
       it("keeps the text of arguments that are not JSON", () => {
@@ -126,11 +126,10 @@ describe("every wire format", () => {
   )
 
   it.prop("finds no call in a conversation that has an answer for each", [wave, wave], ([earlier, later]) => {
-    for (const format of ["openai-responses", "ai-sdk", "effect-ai"] as const) {
+    for (const format of ["openai-responses", "ai-sdk", "effect-ai", "gemini", "langchain"] as const) {
       const asked = (wanted: ReadonlyArray<Wire.Wanted>) => {
-        const entries = asking[format](wanted).find(Array.isArray) as ReadonlyArray<unknown>
-        const message = format === "openai-responses" ? entries : [{ role: "assistant", content: entries }]
-        const written: unknown = WireFormat.write(format, outcomesOf(wanted, Wire.read(entries, format)))
+        const message = asConversation[format](asking[format](wanted))
+        const written: unknown = WireFormat.write(format, outcomesOf(wanted, Wire.read(message, format)))
         return { message, written: Array.isArray(written) ? written : [written] }
       }
       const [one, two] = [asked(earlier), asked(later)]
@@ -150,6 +149,15 @@ const isWaveOrError = (result: Result.Result<WireFormat.Wave, WireFormat.WireFor
   Result.isSuccess(result)
     ? result.success.calls.every((call) => typeof call.id === "string" && typeof call.name === "string")
     : result.failure._tag === "WireFormatError" && result.failure.message.length < 1000
+
+/** The messages or items that a model's turn adds to a conversation, of the ways to ask. */
+const asConversation = {
+  "openai-responses": (ways) => ways.find(Array.isArray) as ReadonlyArray<unknown>,
+  "ai-sdk": (ways) => [ways[0]],
+  "effect-ai": (ways) => [ways[3]],
+  gemini: (ways) => [ways[1]],
+  langchain: (ways) => [ways[0]]
+} satisfies { readonly [F in WireFormat.Format]?: (ways: ReadonlyArray<unknown>) => ReadonlyArray<unknown> }
 
 const conversations = {
   denied: {
@@ -188,7 +196,7 @@ const withArguments = (message: unknown, text: string): unknown =>
   JSON.parse(
     JSON.stringify(message),
     (key, value: unknown) =>
-      ["arguments", "input", "params"].includes(key) && (JSON.stringify(value) === "{}" || value === "{}")
+      ["args", "arguments", "input", "params"].includes(key) && (JSON.stringify(value) === "{}" || value === "{}")
         ? text
         : value
   )

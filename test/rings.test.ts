@@ -20,6 +20,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
         "FileChange.ts",
         "ToolAnnotations.ts",
         "ToolCall.ts",
+        "ToolContent.ts",
         "ToolEvent.ts",
         "ToolHandlers.ts",
         "ToolOutcome.ts",

@@ -62,7 +62,7 @@ export interface Settings extends PlainTool.Declared {
  * - What `execute` yields before the end is shown (`ToolContext.partial`); the
  *   last is the result.
  * - `needsApproval` has the executor ask; where it throws, too.
- * - The text of `toModelOutput` is what the model reads; where it throws, the
+ * - What `toModelOutput` gives is what the model is shown; where it throws, the
  *   outcome is `Failed` with origin `result`, for the tool has run.
  * - Tools without `execute` are somebody else's to run, the provider's or the
  *   client's, and are left out.
@@ -269,10 +269,10 @@ const handlerOf =
           executed,
           (output) =>
             PlainTool.attempt(() => toModelOutput({ toolCallId, input: input as never, output })).pipe(
-              Effect.map(AiSdkSchema.words),
+              Effect.map(AiSdkSchema.shown),
               Effect.filterOrFail(Predicate.isNotUndefined, () => "toModelOutput gave no output"),
               Effect.result,
-              Effect.map((text) => new PlainTool.Worded(output, text))
+              Effect.map((shown) => new PlainTool.Worded(output, shown))
             )
         )
     })

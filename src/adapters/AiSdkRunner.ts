@@ -9,9 +9,11 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as ToolCall from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import type { Step, ToolProcess } from "../ToolProcess.ts"
+import * as AiSdk from "../wire/AiSdk.ts"
 
 /**
  * Runs the calls of the SDK's loops for one process.
@@ -25,7 +27,7 @@ export class Runner {
   /** All calls of a step come with the same messages. */
   private readonly steps = new WeakMap<object, Step>()
   /** What the model is to read, until the SDK asks for it, which it does once. */
-  private readonly texts = new Map<string, { readonly output: unknown; readonly text: string }>()
+  private readonly shown = new Map<string, { readonly output: unknown; readonly content: ToolContent.ToolContent }>()
 
   constructor(process: ToolProcess, services: Context.Context<never>) {
     this.process = process
@@ -38,10 +40,8 @@ export class Runner {
       ...description === undefined ? {} : { description },
       inputSchema: jsonSchema(schema as JSONSchema7),
       execute: (input: unknown, options: ToolExecutionOptions<unknown>) => this.execute(name, input, options),
-      toModelOutput: ({ output, toolCallId }: { readonly toolCallId: string; readonly output: unknown }) => ({
-        type: "text" as const,
-        value: this.takeText(toolCallId, output) ?? this.process.shown(output)
-      })
+      toModelOutput: ({ output, toolCallId }: { readonly toolCallId: string; readonly output: unknown }) =>
+        AiSdk.shown(this.take(toolCallId, output) ?? [ToolContent.text(this.process.shown(output))])
     }
   }
 
@@ -60,9 +60,9 @@ export class Runner {
       if (Exit.isFailure(exit)) {
         throw abortSignal?.aborted === true ? aborted(tool, abortSignal) : Cause.squash(exit.cause)
       }
-      const { outcome, text, value } = exit.value
+      const { content, outcome, value } = exit.value
       if (outcome._tag !== "Succeeded") throw ToolOutcome.toError(outcome)
-      this.texts.set(toolCallId, { output: value, text })
+      this.shown.set(toolCallId, { output: value, content })
       return value
     })
   }
@@ -76,11 +76,11 @@ export class Runner {
   }
 
   /** Of two requests whose calls have one id, each has its own. */
-  private takeText(toolCallId: string, output: unknown): string | undefined {
-    const known = this.texts.get(toolCallId)
+  private take(toolCallId: string, output: unknown): ToolContent.ToolContent | undefined {
+    const known = this.shown.get(toolCallId)
     if (known === undefined || known.output !== output) return undefined
-    this.texts.delete(toolCallId)
-    return known.text
+    this.shown.delete(toolCallId)
+    return known.content
   }
 }
 

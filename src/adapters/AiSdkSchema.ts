@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import { asSchema, type FlexibleSchema } from "ai"
+import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Predicate from "effect/Predicate"
@@ -11,6 +12,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { textOf } from "../output/OutputPolicy.ts"
+import * as ToolContent from "../ToolContent.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
@@ -47,12 +49,12 @@ export const validated = (schema: FlexibleSchema, value: unknown): Effect.Effect
   })
 
 /**
- * The text of what `toModelOutput` gave.
+ * What `toModelOutput` shows a model.
  *
- * @category formatting
+ * @category conversions
  * @internal
  */
-export const words = (output: unknown): string | undefined => {
+export const shown = (output: unknown): ToolContent.ToolContent | undefined => {
   if (!Predicate.isObject(output)) return undefined
   const { reason, type, value } = output
   switch (type) {
@@ -60,11 +62,11 @@ export const words = (output: unknown): string | undefined => {
     case "error-text":
     case "json":
     case "error-json":
-      return textOf(PlainJson.from(value))
+      return [ToolContent.text(textOf(PlainJson.from(value)))]
     case "execution-denied":
-      return typeof reason === "string" ? reason : "The call was denied."
+      return [ToolContent.text(typeof reason === "string" ? reason : "The call was denied.")]
     case "content":
-      return Array.isArray(value) ? value.map(part).join("\n") : undefined
+      return Array.isArray(value) ? ToolContent.fromModelOutput(value.map(part)) : undefined
     default:
       return undefined
   }
@@ -131,9 +133,24 @@ const pathOf = (path: unknown): ReadonlyArray<PropertyKey> =>
     })
     : []
 
-/** A file has no text: its kind is named. */
-const part = (it: unknown): string => {
-  if (!Predicate.isObject(it)) return ""
-  if (it.type === "text") return textOf(PlainJson.from(it.text))
-  return `[${typeof it.mediaType === "string" ? it.mediaType : "file"} omitted]`
+/** A part, in the words of `effect/ai`; one that is kept elsewhere is named. */
+const part = (it: unknown): Prompt.ToolModelOutputPart => {
+  if (!Predicate.isObject(it)) return Prompt.textPart({ text: "" })
+  if (it.type === "text") return Prompt.textPart({ text: textOf(PlainJson.from(it.text)) })
+  const mediaType = typeof it.mediaType === "string" ? it.mediaType : "file"
+  const data = bytesOf(Predicate.isObject(it.data) && "type" in it.data ? it.data : it)
+  return data === undefined
+    ? Prompt.textPart({ text: `[${mediaType} omitted]` })
+    : Prompt.filePart({
+      mediaType,
+      data,
+      ...typeof it.filename === "string" ? { fileName: it.filename } : {}
+    })
+}
+
+/** The content of a file, or its address. */
+const bytesOf = ({ data, url }: { readonly data?: unknown; readonly url?: unknown }) => {
+  const content = data ?? url
+  if (content instanceof ArrayBuffer) return new Uint8Array(content)
+  return typeof content === "string" || content instanceof Uint8Array || content instanceof URL ? content : undefined
 }

@@ -3,7 +3,6 @@
  *
  * @since 0.1.0
  */
-import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -19,6 +18,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import { clip } from "../internal/clip.ts"
 import { textOf } from "../output/OutputPolicy.ts"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as ToolContent from "../ToolContent.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 
 /**
@@ -81,19 +81,19 @@ export type PlainToolkit<Name extends string> = Toolkit.Toolkit<{ readonly [N in
 export type Handlers<Name extends string> = Tool.HandlersFor<{ readonly [N in Name]: PlainTool<N> }>
 
 /**
- * An output that has a text of its own for the model; a failure says why there
- * is none.
+ * An output that shows the model something of its own; a failure says why there
+ * is nothing.
  *
  * @category models
  * @internal
  */
 export class Worded {
   readonly output: unknown
-  readonly text: Result.Result<string, string>
+  readonly shown: Result.Result<ToolContent.ToolContent, string>
 
-  constructor(output: unknown, text: Result.Result<string, string>) {
+  constructor(output: unknown, shown: Result.Result<ToolContent.ToolContent, string>) {
     this.output = output
-    this.text = text
+    this.shown = shown
   }
 }
 
@@ -117,7 +117,7 @@ export const make = <Name extends string>(name: Name, declared: Declared, option
     failure: Schema.String,
     needsApproval: options.needsApproval,
     toModelOutput: options.worded === true
-      ? (output: unknown) => [Prompt.textPart({ text: wordsOf(output) })]
+      ? (output: unknown) => ToolContent.toModelOutput(shownOf(output))
       : undefined
   }).annotateMerge(annotations(declared)) as unknown as PlainTool<Name>
 
@@ -211,13 +211,13 @@ const Output = Schema.Unknown.pipe(Schema.decodeTo(Schema.Unknown, {
   decode: SchemaGetter.passthrough(),
   encode: SchemaGetter.transformEffect((given: unknown) => {
     if (!(given instanceof Worded)) return Effect.succeed(plain(given))
-    return Result.isSuccess(given.text)
+    return Result.isSuccess(given.shown)
       ? Effect.succeed(plain(given.output))
-      : Effect.fail(new SchemaIssue.InvalidValue({ message: given.text.failure }))
+      : Effect.fail(new SchemaIssue.InvalidValue({ message: given.shown.failure }))
   })
 }))
 
 const plain = (value: unknown): unknown => value === undefined ? undefined : PlainJson.from(value)
 
-const wordsOf = (given: unknown): string =>
-  given instanceof Worded ? Result.getOrElse(given.text, () => "") : textOf(plain(given))
+const shownOf = (given: unknown): ToolContent.ToolContent =>
+  given instanceof Worded ? Result.getOrElse(given.shown, () => []) : [ToolContent.text(textOf(plain(given)))]

@@ -60,8 +60,10 @@ export const arrive = (
     call.decided = denied({ _tag: "ToolNotFound", available: available() })
     return undefined
   }
-  if (call.call.malformed !== undefined) {
-    const { message, text } = call.call.malformed
+  const { malformed } = call.call
+  // of no text at all the schema decides: it is `{}`
+  if (malformed !== undefined && malformed.text.trim() !== "") {
+    const { message, text } = malformed
     const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
     call.decided = invalid([{ path: "", message: `They are not JSON (${message}): ${shown}` }])
     return undefined
@@ -72,7 +74,7 @@ export const arrive = (
   }
   call.tool = tool
   call.rules = engine.rules.current().forTool(tool.name)
-  return admit(engine, process, call, params, now)
+  return admit(engine, process, call, malformed === undefined ? params : {}, now)
 }
 
 /**

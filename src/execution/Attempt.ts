@@ -19,8 +19,9 @@ import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
-import type { OutputPolicy } from "../output/OutputPolicy.ts"
+import type { OutputPolicy, Room } from "../output/OutputPolicy.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
+import * as ToolContent from "../ToolContent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
@@ -77,8 +78,8 @@ export interface Host {
   readonly owner: { readonly principal: string; readonly batch: string }
   /** Tells the model how to see more of a large output. */
   readonly readOn: string
-  /** Characters that the model's text may have, asked when the output is there. */
-  readonly outputLimit: () => number
+  /** What the model may be shown, asked when the output is there. */
+  readonly outputRoom: () => Room
   /** Takes the limit out of the batch's budget; gives how much that is. */
   readonly hold: () => number
   /** So many more handlers execute, and do not wait for people. */
@@ -137,7 +138,7 @@ export class Attempt {
   /** Ends the wait for commits. */
   declare private bound?: Fiber.Fiber<void>
   declare private controller?: AbortController
-  private modelText: string | undefined
+  private content: ToolContent.ToolContent | undefined
   /** Characters of the batch's budget that are held while a large output is stored. */
   heldChars = 0
   /** The encoded output, once there is one. */
@@ -220,7 +221,7 @@ export class Attempt {
       : Effect.retry(once, { schedule: tool.retry, while: (failure) => !this.isOver && this.isRetryable(failure) })
     const fiber = Effect.runForkWith(context)(Effect.flatMap(whole, (value) => {
       this.returned = true
-      if (tool.modelText !== undefined) this.modelText = tool.modelText(value)
+      if (tool.modelContent !== undefined) this.content = tool.modelContent(value)
       return tool.encode(value)
     }))
     this.fiber = fiber
@@ -315,11 +316,11 @@ export class Attempt {
     const { requestsContinuation, hasContinueRule } = this
     let text: string
     try {
-      text = this.modelText ?? textOf(value)
+      text = this.content === undefined ? textOf(value) : ToolContent.textOf(this.content)
     } catch {
       return this.settle(this.resultFailure(`its output is not JSON`))
     }
-    const applied = host.output.apply(value, text, host.outputLimit(), host, this.modelText ?? value)
+    const applied = host.output.apply(value, text, host.outputRoom(), host, this.content)
     if ("_tag" in applied) {
       return this.settle({ _tag: "Succeeded", output: applied, requestsContinuation, hasContinueRule })
     }
@@ -364,7 +365,7 @@ export class Attempt {
       error: value,
       origin: "handler",
       retryable: this.isRetryable(error.value),
-      modelText: cut(`"${tool.name}" failed: ${told}`, this.host.outputLimit(), " [cut]"),
+      modelText: cut(`"${tool.name}" failed: ${told}`, this.host.outputRoom().chars, " [cut]"),
       requestsContinuation,
       hasContinueRule
     }

@@ -169,8 +169,8 @@ export class Batches {
     // one of a sub-agent is never taken for one of its caller's that is begun later
     const key = JSON.stringify(parent === undefined ? [principal, id] : [principal, id, unique])
     const state: BatchState = base === undefined
-      ? { id, key, outputChars: 0, succeeded: new Set() }
-      : { ...base.state, outputChars: 0 }
+      ? { id, key, outputChars: 0, fileChars: 0, succeeded: new Set() }
+      : { ...base.state, outputChars: 0, fileChars: 0 }
     return { state, base, processes: new Set(), scopes: 0, closed: false }
   }
 }

@@ -12,12 +12,13 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import { clip } from "../internal/clip.ts"
 import * as Detached from "../internal/detached.ts"
-import type { OutputPolicy } from "../output/OutputPolicy.ts"
+import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
 import * as Dedupe from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
 import { ToolContext } from "../ToolContext.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
@@ -266,8 +267,8 @@ export class Calls implements Owner, Host {
     return Math.min(this.toolLimit(tool), this.settings.timeoutMillis)
   }
 
-  outputLimit(): number {
-    return this.settings.wholeOutputs ? Infinity : this.engine.output.limit(this.process.batch.outputChars)
+  outputRoom(): Room {
+    return this.settings.wholeOutputs ? unbounded : this.engine.output.room(this.process.batch)
   }
 
   executing(more: number, now: number): void {
@@ -275,7 +276,7 @@ export class Calls implements Owner, Host {
   }
 
   hold(): number {
-    const limit = this.outputLimit()
+    const limit = this.outputRoom().chars
     if (limit === Infinity) return 0
     this.process.batch.outputChars += limit
     return limit
@@ -350,7 +351,7 @@ export class Calls implements Owner, Host {
     const { attempt, gateCall } = call.joined instanceof CallState ? call.joined : call
     const isForeign = attempt !== undefined && gateCall !== undefined &&
       (!call.told || gateCall.batch !== this.process.batch.id)
-    return { ...end, output: SharedOutcome.fit(end.output, this.outputLimit(), isForeign ? attempt : undefined) }
+    return { ...end, output: SharedOutcome.fit(end.output, this.outputRoom(), isForeign ? attempt : undefined) }
   }
 
   private mark(call: CallState, outcome: ToolOutcome.ToolOutcome): void {
@@ -358,6 +359,7 @@ export class Calls implements Owner, Host {
     if (outcome._tag === "Succeeded") {
       if (!this.settings.wholeOutputs) {
         this.process.batch.outputChars += outcome.output.modelText.length - (call.attempt?.heldChars ?? 0)
+        this.process.batch.fileChars += ToolContent.fileChars(outcome.output.content)
       }
       this.remember(call, outcome.output)
     }

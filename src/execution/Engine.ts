@@ -90,6 +90,8 @@ export interface BatchState {
   readonly key: string
   /** Characters of model text that the batch's outputs have used. */
   outputChars: number
+  /** Characters of files, as base64, that a model was shown. */
+  fileChars: number
   /** Tools that succeeded in any of its processes. */
   readonly succeeded: Set<string>
 }

@@ -3,7 +3,8 @@
  *
  * @since 0.1.0
  */
-import { cut } from "../output/OutputPolicy.ts"
+import { cut, type Room, withFiles } from "../output/OutputPolicy.ts"
+import * as ToolContent from "../ToolContent.ts"
 import type { Output, ToolOutcome } from "../ToolOutcome.ts"
 import type { End } from "./Attempt.ts"
 
@@ -31,28 +32,34 @@ export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
 }
 
 /**
- * Fits a shared output to who gets it: within its own limit, and without an
+ * Fits a shared output to who gets it: within its own room, and without an
  * artifact that is not its batch's (then `value` is the whole).
  *
  * @category conversions
  * @since 0.1.0
  */
-export const fit = (output: Output, limit: number, whole: { readonly value: unknown } | undefined): Output => {
+export const fit = (output: Output, room: Room, whole: { readonly value: unknown } | undefined): Output => {
+  const content = output.content && ToolContent.within(output.content, room.fileChars)
   if (output._tag === "Artifact" && whole !== undefined) {
     const { chars: originalChars } = output.ref
-    return {
-      _tag: "Truncated",
-      value: whole.value,
-      originalChars,
-      modelText: shorten(output.preview, originalChars, limit)
-    }
+    const modelText = shorten(output.preview, originalChars, room.chars)
+    return { _tag: "Truncated", value: whole.value, originalChars, modelText, ...withFiles(content, () => modelText) }
   }
-  if (output.modelText.length <= limit) return output
-  const originalChars = output._tag === "Truncated" ? output.originalChars : output.modelText.length
-  const modelText = shorten(output.modelText, originalChars, limit)
-  return output._tag === "Artifact"
-    ? { ...output, modelText: cut(output.modelText, limit, "") }
-    : { _tag: "Truncated", value: output.value, originalChars, modelText }
+  if (output.modelText.length <= room.chars && content === output.content) return output
+  const { content: _, ...told } = output
+  if (told._tag === "Artifact") {
+    const cutOff = (text: string) => cut(text, room.chars, "")
+    return { ...told, modelText: cutOff(told.modelText), ...withFiles(content, cutOff) }
+  }
+  const originalChars = told._tag === "Truncated" ? told.originalChars : told.modelText.length
+  const cutOff = (text: string) => text.length <= room.chars ? text : shorten(text, originalChars, room.chars)
+  return {
+    _tag: "Truncated",
+    value: told.value,
+    originalChars,
+    modelText: cutOff(told.modelText),
+    ...withFiles(content, cutOff)
+  }
 }
 
 // Utilities

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import { makeRunGate } from "../internal/runGate.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
 import type { ToolCall } from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
@@ -45,6 +46,8 @@ export interface Answer {
   readonly value: unknown
   /** What the model is told, within the limits of the executor. */
   readonly text: string
+  /** The same for models that can be shown files, such as images: parts in their order. */
+  readonly content: ToolContent.ToolContent
 }
 
 /**
@@ -113,32 +116,33 @@ export const make = (engine: Engine, state: ProcessState, run: Run): Step => {
 }
 
 /**
- * What the model is shown instead of a large output, which the caller gets as it
- * is; `undefined` where the output's own text is short enough.
+ * Fits an output that the caller gets whole to what the model may be shown; the
+ * same output where it fits.
  *
  * @category conversions
  * @internal
  */
-export const shortened = (
+export const fitted = (
   { handlers, output: policy, principal }: Engine,
   { batch }: ProcessState,
   tool: string,
   output: ToolOutcome.Output
-): Effect.Effect<string | undefined> => {
-  const limit = policy.limit(batch.outputChars)
-  batch.outputChars += Math.min(limit, output.modelText.length)
-  if (output._tag !== "Inline" || output.modelText.length <= limit) return Effect.undefined
+): Effect.Effect<ToolOutcome.Output> => {
+  const room = policy.room(batch)
+  batch.outputChars += Math.min(room.chars, output.modelText.length)
+  batch.fileChars += Math.min(room.fileChars, ToolContent.fileChars(output.content))
+  if (output._tag !== "Inline") return Effect.succeed(output)
   const readOn = handlers.current().has("read_artifact")
     ? "Read on with read_artifact."
     : "Ask for a smaller part to see more."
   const registered = handlers.current().get(tool)
-  const shown = registered?.modelText === undefined ? output.value : output.modelText
+  const worded = registered?.modelContent === undefined ? undefined : [ToolContent.text(output.modelText)]
   const from = { owner: { principal, batch: batch.id }, readOn }
-  const applied = policy.apply(output.value, output.modelText, limit, from, shown)
-  if ("_tag" in applied) return Effect.succeed(applied.modelText)
+  const applied = policy.apply(output.value, output.modelText, room, from, output.content ?? worded)
+  if ("_tag" in applied) return Effect.succeed(applied._tag === "Inline" ? output : applied)
   const [truncated, store] = applied
-  if (registered?.bounded === true) return Effect.succeed(truncated.modelText)
-  return Effect.map(Effect.orElseSucceed(store, () => truncated), (kept) => kept.modelText)
+  if (registered?.bounded === true) return Effect.succeed(truncated)
+  return Effect.orElseSucceed(store, () => truncated)
 }
 
 /**
@@ -158,13 +162,13 @@ export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknow
 const answer = (engine: Engine, state: ProcessState, outcome: ToolOutcome.ToolOutcome): Effect.Effect<Answer> => {
   if (outcome._tag !== "Succeeded") {
     const text = cut(ToolOutcome.text(outcome), engine.output.limit(state.batch.outputChars), " [cut]")
-    return Effect.succeed({ outcome, value: undefined, text })
+    return Effect.succeed({ outcome, value: undefined, text, content: [ToolContent.text(text)] })
   }
   const { output } = outcome
   const value = output._tag === "Artifact" ? output.modelText : output.value
   return Effect.map(
-    shortened(engine, state, outcome.tool, output),
-    (text = output.modelText) => ({ outcome, value, text })
+    fitted(engine, state, outcome.tool, output),
+    ({ content, modelText: text }) => ({ outcome, value, text, content: content ?? [ToolContent.text(text)] })
   )
 }
 

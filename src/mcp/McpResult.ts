@@ -9,7 +9,8 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as PlainJson from "../wire/PlainJson.ts"
+import * as ToolContent from "../ToolContent.ts"
+import * as Mcp from "../wire/Mcp.ts"
 import type { Ended } from "./TurnCalls.ts"
 
 /**
@@ -64,15 +65,15 @@ export const from = ({ content, structuredContent }: CallToolResult, maxChars: n
 
 /**
  * Gives what the model is told: texts as they are, images and sounds as files,
- * links by their address; the value as JSON where there is nothing else.
+ * links by their address; the value as JSON where there is no text.
  *
  * @category conversions
  * @since 0.1.0
  */
 export const toModelOutput = ({ content, structuredContent }: McpResult): ReadonlyArray<Prompt.ToolModelOutputPart> =>
-  content.length === 0 && structuredContent !== undefined
-    ? [Prompt.textPart({ text: JSON.stringify(structuredContent) })]
-    : content.map(partOf)
+  structuredContent === undefined || content.some(({ type }) => type === "text")
+    ? content.map(partOf)
+    : [...content.map(partOf), text(JSON.stringify(structuredContent))]
 
 /**
  * Gives the text of a result alone.
@@ -80,38 +81,34 @@ export const toModelOutput = ({ content, structuredContent }: McpResult): Readon
  * @category conversions
  * @since 0.1.0
  */
-export const textOf = (result: McpResult): string => Prompt.toolModelOutputToText(toModelOutput(result))
+export const textOf = (result: McpResult): string =>
+  ToolContent.textOf(ToolContent.fromModelOutput(toModelOutput(result)))
 
 /**
  * Gives the answer to a call as MCP has it. What a tool of an MCP server gave is
  * handed on as it is; of any other the value is `structuredContent`, where it is
- * an object, and its text the content. An output that is too large is its preview
- * alone; whatever did not succeed is an error that the model reads.
+ * an object, and what the model is shown the content. Of an output that is too
+ * large there is its preview alone; whatever did not succeed is an error that the
+ * model reads.
  *
  * @category conversions
  * @since 0.1.0
  */
-export const fromEnded = ({ outcome, text }: Ended): McpSchema.CallToolResult => {
-  const content = [{ type: "text" as const, text }]
-  if (outcome._tag !== "Succeeded") return new McpSchema.CallToolResult({ content, isError: true })
+export const fromEnded = ({ content, outcome, text }: Ended): McpSchema.CallToolResult => {
+  const told = new McpSchema.CallToolResult({
+    content: [{ type: "text", text }],
+    ...outcome._tag === "Succeeded" ? {} : { isError: true }
+  })
+  if (outcome._tag !== "Succeeded") return told
   const { output } = outcome
-  if (output._tag !== "Inline" || output.modelText !== text) return new McpSchema.CallToolResult({ content })
-  const handedOn = isForeign(output.value) ? decodeForeign(output.value) : Option.none()
-  if (Option.isSome(handedOn)) return handedOn.value
-  const structuredContent = PlainJson.from(output.value)
-  return Predicate.isObject(structuredContent)
-    ? new McpSchema.CallToolResult({ content, structuredContent })
-    : new McpSchema.CallToolResult({ content })
+  const isWhole = output._tag === "Inline" && output.modelText === text
+  const shown = isWhole ? output : { _tag: "Truncated" as const, originalChars: text.length, modelText: text, content }
+  return Option.getOrElse(decodeResult(Mcp.resultOf({ ...outcome, output: shown })), () => told)
 }
 
 // Utilities
 
-/** Nothing but what such a result has: of a value that has more, that would be lost. */
-const isForeign = (value: unknown): boolean => Option.isSome(decodeStrict(value, { onExcessProperty: "error" }))
-
-const decodeStrict = Schema.decodeUnknownOption(McpResult)
-
-const decodeForeign = Schema.decodeUnknownOption(Schema.toCodecJson(McpSchema.CallToolResult))
+const decodeResult = Schema.decodeUnknownOption(Schema.toCodecJson(McpSchema.CallToolResult))
 
 const text = (text: string) => Prompt.textPart({ text })
 

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { ToolCall } from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
 import { text, type ToolOutcome } from "../ToolOutcome.ts"
 import type { Answer, ToolProcess } from "../ToolProcess.ts"
 
@@ -61,7 +62,7 @@ export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<En
  * @category models
  * @since 0.1.0
  */
-export type Ended = Pick<Answer, "outcome" | "text">
+export type Ended = Pick<Answer, "outcome" | "text" | "content">
 
 /**
  * Creates what runs the calls of a session. A turn that is not whole waits no
@@ -117,7 +118,9 @@ export const make = Effect.fnUntraced(function*(
     yield* beginIfWhole(id, turn)
     const outcomes = yield* Effect.onInterrupt(Deferred.await(turn.outcomes), () => cancel(call, place, turn))
     const outcome = outcomes.get(index)!
-    return { outcome, text: text(outcome) }
+    const told = text(outcome)
+    const shown = outcome._tag === "Succeeded" ? outcome.output.content : undefined
+    return { outcome, text: told, content: shown ?? [ToolContent.text(told)] }
   })
   return (call, place) => place === undefined ? step.execute(call) : ofTurn(call, place)
 })

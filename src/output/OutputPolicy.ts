@@ -3,12 +3,14 @@
  *
  * Within the limit an output is untouched. Over it the full payload goes to the
  * artifact store and the model sees a preview; without a store, or with a
- * failing one, it sees the beginning. Size never fails a call.
+ * failing one, it sees the beginning. Size never fails a call. Files, such as
+ * images, have limits of their own; one that is too large is named.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as ToolContent from "../ToolContent.ts"
 import type { Output } from "../ToolOutcome.ts"
 import type { ArtifactError, ArtifactStore, Owner } from "./ArtifactStore.ts"
 
@@ -23,6 +25,10 @@ export interface Options {
   readonly maxChars?: number | "unbounded" | undefined
   /** Characters of the model's texts of one batch; then every output is cut to 500. Default 1,000,000. */
   readonly batchChars?: number | "unbounded" | undefined
+  /** Characters of the files of one call, as base64; there are at most 20. Default 5,000,000. */
+  readonly maxFileChars?: number | "unbounded" | undefined
+  /** Characters of the files of one batch, as base64; then there are none any more. Default 50,000,000. */
+  readonly batchFileChars?: number | "unbounded" | undefined
   /** In a preview: characters of a string. Default 3,000. */
   readonly previewString?: number | undefined
   /** In a preview: entries of a list. Default 200. */
@@ -43,6 +49,27 @@ export const Limits = Context.Reference<Options>("effect-tool-executor/output/Ou
   defaultValue: () => ({})
 })
 
+/**
+ * What a model may still be shown of one output.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Room {
+  /** Characters of text. */
+  readonly chars: number
+  /** Characters of files, as base64. */
+  readonly fileChars: number
+}
+
+/**
+ * Room for anything.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const unbounded: Room = { chars: Infinity, fileChars: Infinity }
+
 /** Characters that every output has, even when the batch has used up its own. */
 const minimumChars = 500
 
@@ -53,40 +80,84 @@ const minimumChars = 500
  * @since 0.1.0
  */
 export const make = (options: Options, store: ArtifactStore["Service"] | undefined) => {
-  const maxChars = options.maxChars === "unbounded" ? Infinity : options.maxChars ?? 10_000
-  const batchChars = options.batchChars === "unbounded" ? Infinity : options.batchChars ?? 1_000_000
+  const maxChars = bound(options.maxChars, 10_000)
+  const batchChars = bound(options.batchChars, 1_000_000)
+  const maxFileChars = bound(options.maxFileChars, 5_000_000)
+  const batchFileChars = bound(options.batchFileChars, 50_000_000)
+  /** The limit of the next text, given what the batch has used. */
+  const limit = (used: number): number => Math.min(maxChars, Math.max(minimumChars, batchChars - used))
 
   return {
-    /** The limit of the next text, given what the batch has used. */
-    limit: (used: number): number => Math.min(maxChars, Math.max(minimumChars, batchChars - used)),
+    limit,
 
-    /** Gives the output of a value: whole within the limit, else cut, with the effect that would keep it. */
+    /** What the next output may have, given what the batch has used. */
+    room: (used: { readonly outputChars: number; readonly fileChars: number }): Room => ({
+      chars: limit(used.outputChars),
+      fileChars: Math.min(maxFileChars, Math.max(0, batchFileChars - used.fileChars))
+    }),
+
+    /** Gives the output of a value: whole within its room, else cut, with the effect that would keep it. */
     apply: (
       value: unknown,
       text: string,
-      limit: number,
+      room: Room,
       from: { readonly owner: Owner; readonly readOn: string },
-      /** What the preview shows the shape of: the value, or the words that the tool has for it. */
-      shown: unknown = value
+      /** What the tool itself shows; the preview shows the shape of the value where it is silent. */
+      content?: ToolContent.ToolContent
     ): Output | readonly [truncated: Output, store: Effect.Effect<Output, ArtifactError>] => {
-      if (text.length <= limit) return { _tag: "Inline", value, modelText: text }
+      const { chars } = room
+      const shown = content && ToolContent.within(content, room.fileChars)
+      if (text.length <= chars && shown === content) {
+        return { _tag: "Inline", value, modelText: text, ...withFiles(content, (text) => text) }
+      }
+      const payload = shown === content ? text : JSON.stringify(content)
+      const told = shown === undefined ? text : ToolContent.textOf(shown)
+      const cutOff = (text: string) => cut(text, chars, `\n[cut: ${payload.length} characters in all]`)
       const truncated: Output = {
         _tag: "Truncated",
         value,
-        originalChars: text.length,
-        modelText: cut(text, limit, `\n[cut: ${text.length} characters in all]`)
+        originalChars: payload.length,
+        modelText: cutOff(told),
+        ...withFiles(shown, cutOff)
       }
       if (store === undefined) return truncated
       return [
         truncated,
-        Effect.map(Effect.suspend(() => store.put(from.owner, text)), (ref): Output => {
-          const marker = `\n[preview: ${text.length} characters in all, kept as artifact ${ref.id}. ${from.readOn}]`
-          const preview = cut(previewText(shown, options), Math.max(0, limit - marker.length), "")
-          return { _tag: "Artifact", ref, preview, modelText: cut(preview + marker, limit, "") }
+        Effect.map(Effect.suspend(() => store.put(from.owner, payload)), (ref): Output => {
+          const marker = `\n[preview: ${payload.length} characters in all, kept as artifact ${ref.id}. ${from.readOn}]`
+          const previewOf = (text: string) => cut(text, Math.max(0, chars - marker.length), "")
+          const marked = (text: string) => cut(previewOf(text) + marker, chars, "")
+          const whole = shown === undefined ? previewText(value, options) : told
+          return {
+            _tag: "Artifact",
+            ref,
+            preview: previewOf(whole),
+            modelText: marked(whole),
+            ...withFiles(shown, marked)
+          }
         })
       ]
     }
   }
+}
+
+/**
+ * Gives what is shown beside a text that was changed: the files, behind the text
+ * that stood beside them; nothing where there are none. What was not changed
+ * keeps its order.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const withFiles = (
+  content: ToolContent.ToolContent | undefined,
+  change: (text: string) => string
+): { readonly content?: ToolContent.ToolContent } => {
+  if (content === undefined) return {}
+  const { files, text } = ToolContent.split(content)
+  if (files.length === 0) return {}
+  const changed = change(text)
+  return { content: changed === text ? content : [ToolContent.text(changed), ...files] }
 }
 
 /**
@@ -151,6 +222,9 @@ export const compact = (value: unknown, options: Options, depth = 0): unknown =>
 }
 
 // Utilities
+
+const bound = (limit: number | "unbounded" | undefined, otherwise: number): number =>
+  limit === "unbounded" ? Infinity : limit ?? otherwise
 
 const previewText = (value: unknown, options: Options): string =>
   // the whole of a long string is better cut once, at the limit

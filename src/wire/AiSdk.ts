@@ -1,14 +1,32 @@
 /**
- * The shape of the AI SDK (`ai`): its model messages and the parts of its results.
+ * The shape of the AI SDK (`ai`): its model messages, the messages of its UI, and
+ * the parts of its results.
  *
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
 import type * as ToolCall from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Parts from "./Parts.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
+import * as UiMessages from "./UiMessages.ts"
+
+/**
+ * A part of what a tool gave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ContentPart =
+  | { readonly type: "text"; readonly text: string }
+  | {
+    readonly type: "file"
+    readonly mediaType: string
+    readonly data: { readonly type: "data"; readonly data: string }
+    readonly filename?: string
+  }
 
 /**
  * What a tool gave, and whether that is an error.
@@ -19,6 +37,8 @@ import * as Shape from "./Shape.ts"
 export type ToolResultOutput =
   | { readonly type: "text" | "error-text"; readonly value: string }
   | { readonly type: "json"; readonly value: Schema.Json }
+  /** There are files to see. */
+  | { readonly type: "content"; readonly value: Array<ContentPart> }
   /** A person said no. */
   | { readonly type: "execution-denied"; readonly reason: string }
 
@@ -61,7 +81,7 @@ export const title = "AI SDK"
  * @category constants
  * @since 0.1.0
  */
-export const expected = "an assistant message, or an array of parts or tool calls"
+export const expected = "an assistant message, also one of the UI, or an array of messages, parts or tool calls"
 
 const keys: Parts.Keys = { id: "toolCallId", name: "toolName", params: "input" }
 
@@ -71,7 +91,7 @@ const keys: Parts.Keys = { id: "toolCallId", name: "toolName", params: "input" }
  * @category predicates
  * @since 0.1.0
  */
-export const looksLike = (input: unknown): boolean => Parts.someCall(input, keys)
+export const looksLike = (input: unknown): boolean => Parts.someCall(input, keys) || UiMessages.looksLike(input)
 
 /**
  * Reads the calls that have no result yet.
@@ -79,7 +99,8 @@ export const looksLike = (input: unknown): boolean => Parts.someCall(input, keys
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => Parts.read(input, keys, expected)
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  UiMessages.looksLike(input) ? UiMessages.read(input) : Parts.read(input, keys, expected)
 
 /**
  * Writes one `tool` message with one `tool-result` part per outcome.
@@ -97,11 +118,38 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ToolMes
   }))
 })
 
+/**
+ * Gives what a model is shown as the SDK has it: parts, where there are files to
+ * see, else the text.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const shown = (content: ToolContent.ToolContent): ToolResultOutput => {
+  const value = Shape.blocks(content, textPart, filePart)
+  return value === undefined ? { type: "text", value: ToolContent.textOf(content) } : { type: "content", value }
+}
+
 // Utilities
+
+const textPart = (text: string): ContentPart => ({ type: "text", text })
+
+const filePart = (file: ToolContent.FilePart): ContentPart | undefined => {
+  if (!ToolContent.isImage(file) && !ToolContent.isPdf(file)) return undefined
+  const { data, fileName, mediaType } = file
+  return {
+    type: "file",
+    mediaType,
+    data: { type: "data", data },
+    ...fileName === undefined ? {} : { filename: fileName }
+  }
+}
 
 const outputOf = (outcome: ToolOutcome.ToolOutcome): ToolResultOutput => {
   const text = Shape.answer(outcome)
   if (outcome._tag === "Succeeded") {
+    const parts = Shape.parts(outcome, textPart, filePart)
+    if (parts !== undefined) return { type: "content", value: parts }
     const value = PlainJson.inline(outcome)
     // the SDK tells the model the JSON text, which a tool may have put in other words
     return value !== undefined && JSON.stringify(value) === text

@@ -8,8 +8,30 @@
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
+
+/**
+ * A part of an answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ContentBlock =
+  | { readonly type: "text"; readonly text: string }
+  | {
+    readonly type: "image"
+    readonly source: {
+      readonly type: "base64"
+      readonly media_type: typeof ToolContent.imageTypes[number]
+      readonly data: string
+    }
+  }
+  | {
+    readonly type: "document"
+    readonly source: { readonly type: "base64"; readonly media_type: "application/pdf"; readonly data: string }
+  }
 
 /**
  * One answer of a tool.
@@ -20,7 +42,8 @@ import * as Shape from "./Shape.ts"
 export interface ToolResultBlock {
   readonly type: "tool_result"
   readonly tool_use_id: string
-  readonly content: string
+  /** Blocks, where there are images or documents to see. */
+  readonly content: string | Array<ContentBlock>
   /** Only there when it is an error. */
   readonly is_error?: true
 }
@@ -33,7 +56,7 @@ export interface ToolResultBlock {
  */
 export interface UserMessage {
   readonly role: "user"
-  readonly content: ReadonlyArray<ToolResultBlock>
+  readonly content: Array<ToolResultBlock>
 }
 
 /**
@@ -90,12 +113,25 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMessage => ({
   role: "user",
   content: outcomes.map((outcome): ToolResultBlock => {
-    const block = { type: "tool_result" as const, tool_use_id: outcome.callId, content: Shape.answer(outcome) }
+    const content = Shape.parts(outcome, textBlock, fileBlock) ?? Shape.answer(outcome)
+    const block = { type: "tool_result" as const, tool_use_id: outcome.callId, content }
     return ToolOutcome.isError(outcome) ? { ...block, is_error: true } : block
   })
 })
 
 // Utilities
+
+const textBlock = (text: string): ContentBlock => ({ type: "text", text })
+
+const fileBlock = (file: ToolContent.FilePart): ContentBlock | undefined => {
+  const { data } = file
+  if (ToolContent.isImage(file)) {
+    return { type: "image", source: { type: "base64", media_type: file.mediaType, data } }
+  }
+  return ToolContent.isPdf(file)
+    ? { type: "document", source: { type: "base64", media_type: file.mediaType, data } }
+    : undefined
+}
 
 const readBlock = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
   Result.gen(function*() {

@@ -53,7 +53,7 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
  *
  * `result` is the value itself, where the model is shown all of it, or the
  * failure of the handler; of a call that did not come to its own end it says
- * why, as `effect/ai` does. `modelOutput` has the text that the model is told.
+ * why, as `effect/ai` does. `modelOutput` has what the model is told.
  *
  * @category writing
  * @since 0.1.0
@@ -68,13 +68,25 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Prompt.
       name: outcome.tool,
       isFailure: ToolOutcome.isError(outcome),
       result: resultOf(outcome, text),
-      // providers refuse parts without text
-      ...(text === "" ? {} : { modelOutput: [{ type: "text", text }] })
+      ...modelOutputOf(outcome, text)
     }
   })
 })
 
 // Utilities
+
+const modelOutputOf = (
+  outcome: ToolOutcome.ToolOutcome,
+  text: string
+): Pick<Prompt.ToolResultPartEncoded, "modelOutput"> => {
+  const parts = Shape.parts<Prompt.TextPartEncoded | Prompt.FilePartEncoded>(
+    outcome,
+    (text) => ({ type: "text", text }),
+    (file) => file
+  )
+  // providers refuse parts without text
+  return parts !== undefined ? { modelOutput: parts } : text === "" ? {} : { modelOutput: [{ type: "text", text }] }
+}
 
 const resultOf = (outcome: ToolOutcome.ToolOutcome, text: string): unknown => {
   const value = PlainJson.inline(outcome)

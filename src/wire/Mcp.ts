@@ -7,9 +7,42 @@
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolContent from "../ToolContent.ts"
+import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
+
+/**
+ * A block of content: text, image, audio, resource, or whatever else a tool of an
+ * MCP server gave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ContentBlock =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image" | "audio"; readonly data: string; readonly mimeType: string }
+  | {
+    readonly type: "resource"
+    readonly resource:
+      | { readonly uri: string; readonly blob: string; readonly mimeType?: string }
+      | { readonly uri: string; readonly text: string; readonly mimeType?: string }
+  }
+  | { readonly type: "resource_link"; readonly uri: string; readonly name: string }
+
+/**
+ * What a call gave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolResult {
+  readonly content: Array<ContentBlock>
+  /** Only there when it is an error. */
+  readonly isError?: true
+  /** The output, where it is an object and the model is shown all of it. */
+  readonly structuredContent?: Record<string, unknown>
+}
 
 /**
  * One answer of a tool. A refusal is an answer too, so that the model reads it,
@@ -22,13 +55,7 @@ export interface ToolResponse {
   readonly jsonrpc: "2.0"
   /** The id of the request, of the type that it came in with. */
   readonly id: string | number
-  readonly result: {
-    readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string }>
-    /** Only there when it is an error. */
-    readonly isError?: true
-    /** The output, where it is an object and the model is shown all of it. */
-    readonly structuredContent?: Shape.JsonObject
-  }
+  readonly result: ToolResult
 }
 
 /**
@@ -80,21 +107,66 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
  * @category writing
  * @since 0.1.0
  */
-export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ReadonlyArray<ToolResponse> =>
-  outcomes.map((outcome) => {
-    const value = PlainJson.inline(outcome)
-    return {
-      jsonrpc: "2.0",
-      id: requestId(outcome.callId),
-      result: {
-        content: [{ type: "text", text: Shape.answer(outcome) }],
-        ...(ToolOutcome.isError(outcome) ? { isError: true } : {}),
-        ...(Shape.isObject(value) ? { structuredContent: value } : {})
-      }
-    }
-  })
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<ToolResponse> =>
+  outcomes.map((outcome) => ({ jsonrpc: "2.0", id: requestId(outcome.callId), result: resultOf(outcome) }))
+
+/**
+ * Gives the result of one call.
+ *
+ * **Details**
+ *
+ * What a tool of an MCP server gave is handed on as it is. Of any other the value
+ * is `structuredContent`, where it is an object, and what the model is told the
+ * content. Of an output that is too large there is only what the model is shown.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const resultOf = (outcome: ToolOutcome.ToolOutcome): ToolResult => {
+  const content = Shape.parts(outcome, textBlock, fileBlock) ?? [textBlock(Shape.answer(outcome))]
+  if (outcome._tag !== "Succeeded") return { content, isError: true }
+  const value = PlainJson.inline(outcome)
+  if (!Shape.isObject(value)) return { content }
+  return isResult(value) ? { ...value } : { content, structuredContent: { ...value } }
+}
 
 // Utilities
+
+const textBlock = (text: string): ContentBlock => ({ type: "text", text })
+
+const fileBlock = ({ data, fileName, mediaType }: ToolContent.FilePart): ContentBlock =>
+  mediaType.startsWith("image/")
+    ? { type: "image", data, mimeType: mediaType }
+    : mediaType.startsWith("audio/")
+    ? { type: "audio", data, mimeType: mediaType }
+    : { type: "resource", resource: { uri: fileName ?? "file:///file", blob: data, mimeType: mediaType } }
+
+/** Nothing but what MCP has for a result: of a value that has more, that would be lost. */
+const isResult = (value: Shape.JsonObject): value is Shape.JsonObject & ToolResult => {
+  const content = Shape.own(value, "content")
+  const structured = Shape.own(value, "structuredContent")
+  return Object.keys(value).every((key) => key === "content" || key === "structuredContent") &&
+    Shape.isArray(content) && content.every(isBlock) && (structured === undefined || Shape.isObject(structured))
+}
+
+const isBlock = (block: unknown): block is ContentBlock => {
+  const has = (parent: unknown, ...keys: ReadonlyArray<string>) =>
+    keys.every((key) => typeof Shape.own(parent, key) === "string")
+  const resource = Shape.own(block, "resource")
+  switch (Shape.own(block, "type")) {
+    case "text":
+      return has(block, "text")
+    case "image":
+    case "audio":
+      return has(block, "data", "mimeType")
+    case "resource":
+      return has(resource, "uri") && (has(resource, "blob") || has(resource, "text"))
+    case "resource_link":
+      return has(block, "uri", "name")
+    default:
+      return false
+  }
+}
 
 const readRequest = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
   Result.gen(function*() {

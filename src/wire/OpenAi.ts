@@ -54,7 +54,8 @@ export const looksLike = (input: unknown): boolean =>
     )
     : Shape.own(input, "type") !== "message" && (
       Shape.own(input, "choices") !== undefined || (Shape.own(input, "tool_calls") ?? null) !== null ||
-      (Shape.own(input, "role") === "assistant" && !Shape.isArray(Shape.own(input, "content")))
+      (Shape.own(input, "role") === "assistant" && !Shape.isArray(Shape.own(input, "content")) &&
+        !Shape.isArray(Shape.own(input, "parts")))
     )
 
 /**
@@ -71,12 +72,13 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
 }
 
 /**
- * Writes one `tool` message per outcome.
+ * Writes one `tool` message per outcome. It has no place for files: the model is
+ * told what they are.
  *
  * @category writing
  * @since 0.1.0
  */
-export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ReadonlyArray<ToolMessage> =>
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<ToolMessage> =>
   outcomes.map((outcome) => ({
     role: "tool",
     tool_call_id: outcome.callId,
@@ -117,6 +119,7 @@ const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<Readon
     if (role !== undefined && role !== "assistant") {
       return yield* Shape.wrong(Shape.at(path, "role"), Shape.is(role), `"assistant"`)
     }
+    yield* Shape.nothingElsewhere(message, path, [])
     if (Shape.isArray(content)) {
       yield* Shape.entries(content, Shape.at(path, "content"), (part, at) => Shape.passOver(part, at, "tool_calls"))
     }

@@ -65,7 +65,7 @@ export const read = (
         ? Shape.entries(content, `${at}.content`, readPart)
         : Shape.wrong(`${at}.content`, Shape.is(content), "text or an array of parts")
     })
-    return Shape.unanswered(found.flat().filter((it) => it !== undefined))
+    return yield* Shape.unanswered(found.flat().filter((it) => it !== undefined))
   })
 
 // Utilities

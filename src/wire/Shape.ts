@@ -1,11 +1,12 @@
 /**
  * What all formats share: looking into untrusted JSON, saying in a bounded text
- * what was found there, and the text that answers a call.
+ * what was found there, and what answers a call.
  *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 
 /**
@@ -175,12 +176,29 @@ export const found = <A>(
  */
 export const passOver = (entry: unknown, path: string, expected: string): Read<undefined> => {
   const type = own(entry, "type")
-  const whose = isObject(own(entry, "function")) || isObject(own(entry, "custom"))
-    ? "OpenAI"
-    : callTypes.find(([known]) => known === type)?.[1]
+  const whose = callKeys.find(([key]) => isObject(own(entry, key)))?.[1] ??
+    callTypes.find(([known]) => known === type)?.[1] ??
+    ([entry, own(entry, "data"), own(entry, "kwargs")].some(hasToolCalls) ? "LangChain or OpenAI" : undefined) ??
+    (own(entry, "state") !== undefined && own(entry, "toolCallId") !== undefined ? "the AI SDK" : undefined)
   return whose === undefined
     ? Result.succeed(undefined)
     : wrong(path, `is a tool call in the shape of ${whose}`, expected)
+}
+
+/**
+ * Refuses a message that has calls where only other formats have them.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const nothingElsewhere = (message: JsonObject, path: string, keys: ReadonlyArray<string>): Read<void> => {
+  const key = ["parts", "invalid_tool_calls"].find((it) => {
+    const found = own(message, it)
+    return !keys.includes(it) && isArray(found) && found.length > 0
+  })
+  return key === undefined
+    ? Result.succeed(undefined)
+    : wrong(at(path, key), "is another format's way to call tools", "a message of this format")
 }
 
 /**
@@ -209,6 +227,8 @@ export const content = (
   const parts = own(input, "content")
   if (role !== undefined && role !== "assistant") return wrong("role", is(role), `"assistant"`)
   if (isArray(own(input, "tool_calls"))) return wrong("tool_calls", openAiWay, call)
+  const elsewhere = nothingElsewhere(input, "", [])
+  if (Result.isFailure(elsewhere)) return Result.fail(elsewhere.failure)
   if (isArray(parts)) return Result.succeed({ parts, path: "content" })
   if (role === undefined) return wrong("", "is no message", expected)
   return typeof parts === "string"
@@ -227,6 +247,18 @@ export interface Answer {
 }
 
 /**
+ * A call that only its own kind of answer fits, which an outcome is not: a
+ * mistake, unless somebody has answered it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Foreign {
+  readonly id: string
+  readonly mistake: Mistake
+}
+
+/**
  * Gives the calls that no later entry answers, in their order. Where ids are
  * equal, an answer is for the first call that has none.
  *
@@ -234,11 +266,11 @@ export interface Answer {
  * @since 0.1.0
  */
 export const unanswered = (
-  conversation: ReadonlyArray<ToolCall.ToolCall | Answer>
-): ReadonlyArray<ToolCall.ToolCall> => {
-  const open = new Map<unknown, Array<ToolCall.ToolCall>>()
-  const answered = new Set<ToolCall.ToolCall>()
-  const calls: Array<ToolCall.ToolCall> = []
+  conversation: ReadonlyArray<ToolCall.ToolCall | Foreign | Answer>
+): Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  const open = new Map<unknown, Array<ToolCall.ToolCall | Foreign>>()
+  const answered = new Set<ToolCall.ToolCall | Foreign>()
+  const calls: Array<ToolCall.ToolCall | Foreign> = []
   for (const entry of conversation) {
     if ("answers" in entry) {
       const call = open.get(entry.answers)?.shift()
@@ -250,7 +282,11 @@ export const unanswered = (
       else equal.push(entry)
     }
   }
-  return calls.filter((call) => !answered.has(call))
+  return Result.all(
+    calls.filter((call) => !answered.has(call)).map((call) =>
+      "mistake" in call ? Result.fail(call.mistake) : Result.succeed(call)
+    )
+  )
 }
 
 /**
@@ -279,12 +315,67 @@ export const answer = (outcome: ToolOutcome.ToolOutcome): string => {
   return text === "" && ToolOutcome.isError(outcome) ? "The tool failed." : text
 }
 
+/**
+ * Gives the blocks that answer a call, where a format has a place for one of its
+ * files; else the text is all.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const parts = <Block>(
+  outcome: ToolOutcome.ToolOutcome,
+  text: (text: string) => Block,
+  file: (file: ToolContent.FilePart) => Block | undefined
+): Array<Block> | undefined =>
+  outcome._tag === "Succeeded" && outcome.output.content !== undefined
+    ? blocks(outcome.output.content, text, file)
+    : undefined
+
+/**
+ * Gives the blocks of what a model is shown, where a format has a place for one of
+ * its files: `file` gives none for a file that has none, and the model is told
+ * what it is.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const blocks = <Block>(
+  content: ToolContent.ToolContent,
+  text: (text: string) => Block,
+  file: (file: ToolContent.FilePart) => Block | undefined
+): Array<Block> | undefined => {
+  const files = new Map(content.filter(ToolContent.isFile).map((part) => [part, file(named(part))]))
+  if (!Array.from(files.values()).some((it) => it !== undefined)) return undefined
+  return content.flatMap((part) => {
+    if (ToolContent.isFile(part)) return [files.get(part) ?? text(wellFormed(ToolContent.note(part)))]
+    // providers refuse parts without text
+    return part.text === "" ? [] : [text(wellFormed(part.text))]
+  })
+}
+
 // Utilities
+
+const named = (file: ToolContent.FilePart): ToolContent.FilePart =>
+  file.fileName === undefined ? file : { ...file, fileName: wellFormed(file.fileName) }
+
+const hasToolCalls = (message: unknown): boolean => {
+  const calls = own(message, "tool_calls")
+  return isArray(calls) && calls.length > 0
+}
+
+const callKeys: ReadonlyArray<readonly [key: string, whose: string]> = [
+  ["function", "OpenAI"],
+  ["custom", "OpenAI"],
+  ["functionCall", "Gemini"],
+  ["toolUse", "Bedrock"]
+]
 
 const callTypes: ReadonlyArray<readonly [type: string, whose: string]> = [
   ["function", "OpenAI"],
   ["function_call", "the Responses API"],
   ["custom_tool_call", "the Responses API"],
   ["tool_use", "Anthropic"],
-  ["tool-call", "effect/ai and the AI SDK"]
+  ["tool-call", "effect/ai and the AI SDK"],
+  ["tool_call", "LangChain"],
+  ["invalid_tool_call", "LangChain"]
 ]

@@ -291,6 +291,37 @@ describe("a tool of the AI SDK", () => {
       }))
   }
 
+  it.effect("shows the model the files of its words", () =>
+    Effect.gen(function*() {
+      const png = { type: "file", mediaType: "image/png", data: "AQID" }
+      const values: ReadonlyArray<unknown> = [
+        { type: "file", mediaType: "image/png", data: { type: "data", data: "AQID" } },
+        { type: "file", mediaType: "image/png", data: { type: "data", data: new Uint8Array([1, 2, 3]) } },
+        { type: "file", mediaType: "image/png", data: { type: "data", data: new Uint8Array([1, 2, 3]).buffer } },
+        { type: "file-data", mediaType: "image/png", data: "AQID", filename: "a.png" },
+        { type: "file", mediaType: "image/png", data: { type: "url", url: new URL("https://a.b/c") } },
+        { type: "file", mediaType: "image/png", data: { type: "reference", reference: { openai: "f" } } },
+        "odd"
+      ]
+      const outcome = yield* outcomeOf(
+        tool({
+          inputSchema,
+          execute: () => 1,
+          toModelOutput: () => ({ type: "content", value: values }) as never
+        })
+      )
+      const content = outcome._tag === "Succeeded" ? outcome.output.content : undefined
+      assert.deepStrictEqual<unknown>(content, [
+        png,
+        png,
+        png,
+        { ...png, fileName: "a.png" },
+        { type: "text", text: "[image/png at https://a.b/c]" },
+        { type: "text", text: "[image/png omitted]" },
+        { type: "text", text: "" }
+      ])
+    }))
+
   it.effect("whose words cannot be had has run, and its outcome says so", () =>
     Effect.gen(function*() {
       for (

@@ -136,12 +136,45 @@ describe("Wave", () => {
       run({ t: () => Effect.succeed("ran") }, {}, ({ process }) =>
         Effect.map(
           process.executeBatch([
-            ToolCall.fromText("1", "t", ""),
+            ToolCall.fromText("1", "t", "nothing"),
             ToolCall.fromText("2", "t", "{"),
             call("3", "t", null)
           ]),
           (wave) => assert.deepStrictEqual(new Set(tags(wave)), new Set(["InvalidParameters"]))
         )))
+
+    it.effect("takes an empty text for {} where the tool requires nothing, and refuses it where it does", () => {
+      const seen: Array<unknown> = []
+      const handler = (params: unknown) => Effect.sync(() => void seen.push(params))
+      const tool = (name: string, parameters: Schema.Top) => ({
+        handler,
+        tool: Tool.make(name, { parameters }).annotate(Tool.Readonly, true)
+      })
+      return run(
+        {
+          free: tool("free", Schema.Struct({ n: Schema.optionalKey(Schema.Finite) })),
+          strict: tool("strict", Schema.Struct({ n: Schema.Finite })),
+          raw: {
+            handler,
+            tool: Tool.dynamic("raw", { parameters: { type: "object", required: ["n"] } }).annotate(Tool.Readonly, true)
+          }
+        },
+        {},
+        ({ process }) =>
+          Effect.map(
+            process.executeBatch(
+              ["free", "strict", "raw"].flatMap((name) =>
+                ["", " \n"].map((text, n) => ToolCall.fromText(`${name}${n}`, name, text))
+              )
+            ),
+            (wave) => {
+              const no = "InvalidParameters"
+              assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", no, no, no, no])
+              assert.deepStrictEqual(seen, [{}])
+            }
+          )
+      )
+    })
   })
 
   describe("order", () => {

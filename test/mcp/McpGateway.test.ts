@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpTest from "effect/ai/McpTest"
+import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -255,6 +256,23 @@ describe("the result of a call", () => {
       )
       assert.deepStrictEqual(content, blocks)
       assert.deepStrictEqual(structuredContent, { n: 1 })
+    }))
+
+  it.effect("has the images of any tool", () =>
+    Effect.gen(function*() {
+      const tool = Tool.make("shot", {
+        success: Schema.Struct({ png: Schema.String }),
+        toModelOutput: ({ png }) => [
+          Prompt.textPart({ text: "a picture" }),
+          Prompt.filePart({ mediaType: "image/png", data: png })
+        ]
+      }).annotate(Tool.Readonly, true)
+      const { content, structuredContent } = yield* of(
+        { shot: { tool, handler: () => Effect.succeed({ png: "aGk=" }) } },
+        "shot"
+      )
+      assert.deepStrictEqual(content, [{ type: "text", text: "a picture" }, image])
+      assert.deepStrictEqual(structuredContent, { png: "aGk=" })
     }))
 
   it.effect("that only looks like one of an MCP tool loses nothing", () =>
@@ -761,6 +779,7 @@ describe("an answer", () => {
   it("of a large output has no value beside its preview", () => {
     const result = McpResult.fromEnded({
       text: "cut",
+      content: [{ type: "text", text: "cut" }],
       outcome: {
         _tag: "Succeeded",
         callId: "1",

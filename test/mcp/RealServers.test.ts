@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as NodeFs from "node:fs"
 import { fileURLToPath } from "node:url"
-import { ToolCall } from "../../src/index.ts"
+import { ToolCall, WireFormat } from "../../src/index.ts"
 import { makeFolder, open, said } from "./fixture.ts"
 
 const node = (path: string, ...args: ReadonlyArray<string>) => ({
@@ -39,7 +39,14 @@ describe.concurrent("the servers of the protocol's authors", () => {
       const { call, process } = yield* open({ all: node("server-everything/dist/index.js") })
       assert.strictEqual(said(yield* call("all__echo", { message: "hello" })), "Echo: hello")
       assert.include(said(yield* call("all__get-sum", { a: 2, b: 40 })), "42")
-      assert.include(said(yield* call("all__get-tiny-image")), "[image/png omitted]")
+      const picture = yield* call("all__get-tiny-image")
+      assert.include(said(picture), "[image/png omitted]")
+      const types = WireFormat.write("anthropic", [picture]).content[0]?.content
+      assert.deepStrictEqual(Array.isArray(types) && types.map((it) => it.type), ["text", "image", "text"])
+      assert.deepStrictEqual(
+        WireFormat.write("mcp", [picture])[0]?.result.content.map((it) => it.type),
+        ["text", "image", "text"]
+      )
       const structured = yield* call("all__get-structured-content", { location: "Chicago" })
       assert.deepInclude(structured._tag === "Succeeded" ? structured.output : {}, { _tag: "Inline" })
       assert.strictEqual((yield* call("all__get-resource-links", { count: 2 }))._tag, "Succeeded")

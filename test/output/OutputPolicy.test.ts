@@ -12,7 +12,8 @@ import {
   OutputPolicy,
   ToolCall,
   ToolExecutor,
-  type ToolOutcome
+  type ToolOutcome,
+  type ToolProcess
 } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { calls, run, tags } from "../support/Harness.ts"
@@ -190,6 +191,121 @@ describe("OutputPolicy", () => {
           assert.isAtMost(output.modelText.length, 10_000)
         })
     ))
+
+  describe("files", () => {
+    const Pictures = Tool.make("t", {
+      parameters: Schema.Struct({ sizes: Schema.Array(Schema.Finite), text: Schema.optionalKey(Schema.String) }),
+      success: Schema.Struct({ pictures: Schema.Array(Schema.String), text: Schema.String }),
+      toModelOutput: ({ pictures, text }) => [
+        Prompt.textPart({ text }),
+        ...pictures.map((data) => Prompt.filePart({ mediaType: "image/png", data }))
+      ]
+    }).annotate(Tool.Readonly, true)
+    const tools = {
+      t: {
+        tool: Pictures,
+        handler: ({ sizes, text = "seen" }: { readonly sizes?: unknown; readonly text?: unknown }) =>
+          Effect.succeed({ pictures: (sizes as Array<number>).map((size) => "A".repeat(size)), text: text as string })
+      }
+    }
+    const picture = (size: number) => ({ type: "file", mediaType: "image/png", data: "A".repeat(size) })
+    const text = (text: string) => ({ type: "text", text })
+    const execute = (process: ToolProcess.ToolProcess, ...sizes: ReadonlyArray<number>) =>
+      Effect.map(process.executeBatch(calls(["t", { sizes }])), outputOf)
+
+    it.effect("stand in the content of an output, and are named in its text", () =>
+      run(tools, {}, ({ process }) =>
+        Effect.map(execute(process, 100, 20_000), (output) => {
+          assert.strictEqual(output._tag, "Inline")
+          assert.strictEqual(output.modelText, "seen\n[image/png omitted]\n[image/png omitted]")
+          assert.deepStrictEqual<unknown>(output.content, [text("seen"), picture(100), picture(20_000)])
+        })))
+
+    it.effect("are not there where text is all", () =>
+      run(
+        tools,
+        {},
+        ({ process }) =>
+          Effect.map(execute(process), (output) =>
+            assert.deepStrictEqual(output, {
+              _tag: "Inline",
+              value: { pictures: [], text: "seen" },
+              modelText: "seen"
+            }))
+      ))
+
+    it.effect("over the limit are kept with the whole output, and named", () => {
+      const kept: Array<string> = []
+      const artifacts = ArtifactStore.ArtifactStore.of({
+        put: (_, payload) => Effect.sync(() => ({ id: `art_${kept.push(payload)}`, chars: payload.length })),
+        read: () => Effect.never
+      })
+      return run(tools, { output: { maxFileChars: 1_000 }, artifacts }, ({ process }) =>
+        Effect.gen(function*() {
+          const output = yield* execute(process, 800, 400, 200)
+          assert.strictEqual(output._tag, "Artifact")
+          assert.include(output.modelText, "[image/png of 400 characters as base64 left out: too much to show]")
+          const [told, ...files] = output.content ?? []
+          assert.deepStrictEqual<unknown>(files, [picture(800), picture(200)])
+          assert.include(told?.type === "text" ? told.text : "", "kept as artifact")
+          assert.deepStrictEqual(kept.map((it) => JSON.parse(it) as unknown), [
+            [text("seen"), picture(800), picture(400), picture(200)]
+          ])
+        }))
+    })
+
+    it.effect("over the limit are named where there is no store", () =>
+      run(
+        tools,
+        { output: { maxFileChars: 1_000 }, artifacts: false },
+        ({ process }) =>
+          Effect.map(execute(process, 2_000), (output) => {
+            assert.strictEqual(output._tag, "Truncated")
+            assert.include(output.modelText, "[image/png of 2000 characters as base64 left out: too much to show]")
+            assert.notProperty(output, "content")
+          })
+      ))
+
+    it.effect("stay where the text beside them is cut", () =>
+      run(
+        tools,
+        { output: { maxChars: 600 }, artifacts: false },
+        ({ process }) =>
+          Effect.map(process.executeBatch(calls(["t", { sizes: [8], text: "x".repeat(5_000) }])), (wave) => {
+            const output = outputOf(wave)
+            assert.strictEqual(output._tag, "Truncated")
+            const [told, file] = output.content ?? []
+            assert.deepStrictEqual<unknown>(file, picture(8))
+            assert.isAtMost(told?.type === "text" ? told.text.length : 0, 600)
+            assert.match(told?.type === "text" ? told.text : "", /^x+\n\[cut: /)
+          })
+      ))
+
+    it.effect("use up what the batch has for them", () =>
+      run(
+        tools,
+        { output: { batchFileChars: 1_000 }, artifacts: false },
+        ({ batch, process }) =>
+          Effect.gen(function*() {
+            assert.lengthOf((yield* execute(process, 600)).content ?? [], 2)
+            assert.notProperty(yield* execute(yield* batch.process, 601), "content")
+            assert.lengthOf((yield* execute(process, 400)).content ?? [], 2)
+          })
+      ))
+
+    it.effect("fit whoever gets them again", () =>
+      run(
+        tools,
+        { output: { batchFileChars: 1_000 }, artifacts: false, dedupe: { onDuplicate: "replay" } },
+        ({ process }) =>
+          Effect.gen(function*() {
+            assert.lengthOf((yield* execute(process, 600)).content ?? [], 2)
+            const again = yield* execute(process, 600)
+            assert.deepInclude(again, { _tag: "Truncated" })
+            assert.notProperty(again, "content")
+          })
+      ))
+  })
 
   it.effect("shows the beginning of the words that a tool has for its output", () => {
     const Words = Tool.make("words", {

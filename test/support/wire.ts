@@ -1,6 +1,7 @@
 /** Outcomes to write, and messages of every format that ask for the same calls. */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as ToolContent from "../../src/ToolContent.ts"
 import type * as ToolOutcome from "../../src/ToolOutcome.ts"
 import type * as ToolRefusal from "../../src/ToolRefusal.ts"
 import * as WireFormat from "../../src/WireFormat.ts"
@@ -14,6 +15,15 @@ export const succeeded = (callId: string, value: unknown, modelText = "done"): T
   ...flags,
   callId,
   output: { _tag: "Inline", value, modelText }
+})
+
+/** An outcome whose model is shown more than text. */
+export const shown = (callId: string, ...content: ToolContent.ToolContent): ToolOutcome.ToolOutcome => ({
+  _tag: "Succeeded",
+  ...common,
+  ...flags,
+  callId,
+  output: { _tag: "Inline", value: { n: 1 }, modelText: ToolContent.textOf(content), content }
 })
 
 export const truncated = (callId: string, value: unknown): ToolOutcome.ToolOutcome => ({
@@ -79,6 +89,44 @@ export type Wanted = typeof Wanted.Type
 /** Ways to ask for the calls, as the providers do, with what they put beside. */
 export const asking: { readonly [F in WireFormat.Format]: (wanted: ReadonlyArray<Wanted>) => ReadonlyArray<unknown> } =
   {
+    langchain: (wanted) => {
+      const tool_calls = wanted.map(({ id, name, params }) => ({ name, args: params, id, type: "tool_call" }))
+      const fields = { content: "Let me see.", tool_calls, invalid_tool_calls: [] }
+      return [
+        { type: "ai", ...fields, additional_kwargs: { tool_calls: wanted.map(({ id }) => ({ id, function: {} })) } },
+        {
+          role: "assistant",
+          content: "",
+          tool_calls: wanted.map(({ id, name, params }) => ({ id, name, args: params }))
+        },
+        { lc: 1, type: "constructor", id: ["langchain_core", "messages", "AIMessage"], kwargs: fields },
+        { type: "ai", data: fields },
+        [{ type: "human", content: "Hi" }, { type: "ai", ...fields }],
+        tool_calls
+      ]
+    },
+    gemini: (wanted) => {
+      const calls = wanted.map(({ id, name, params }) => ({ functionCall: { id, name, args: params } }))
+      const parts = [{ text: "Let me see.", thought: true }, { executableCode: { code: "" } }, ...calls]
+      const content = { role: "model", parts }
+      return [
+        { candidates: [{ content, finishReason: "STOP", index: 0 }], usageMetadata: {} },
+        content,
+        { parts },
+        [{ role: "user", parts: [{ text: "Hi" }] }, content],
+        calls
+      ]
+    },
+    bedrock: (wanted) => {
+      const content = [
+        { text: "Let me see." },
+        { reasoningContent: { reasoningText: { text: "hm" } } },
+        { toolUse: { toolUseId: "s", name: "web_search", input: {}, type: "server_tool_use" } },
+        ...wanted.map(({ id, name, params }) => ({ toolUse: { toolUseId: id, name, input: params } }))
+      ]
+      const message = { role: "assistant", content }
+      return [{ output: { message }, stopReason: "tool_use", usage: {} }, message, content]
+    },
     openai: (wanted) => {
       const tool_calls = wanted.map(({ id, name, params }) => ({
         id,
@@ -136,7 +184,25 @@ export const asking: { readonly [F in WireFormat.Format]: (wanted: ReadonlyArray
         { type: "tool-call", toolCallId: "p", toolName: "web_search", input: {}, providerExecuted: true },
         ...toolCalls
       ]
-      return [{ role: "assistant", content }, content, toolCalls]
+      const parts = [
+        { type: "step-start" },
+        { type: "text", text: "Let me see." },
+        { type: "tool-web_search", toolCallId: "p", state: "input-available", input: {}, providerExecuted: true },
+        ...wanted.map(({ id, name, params }, index) => ({
+          ...index % 2 === 0 ? { type: `tool-${name}` } : { type: "dynamic-tool", toolName: name },
+          toolCallId: id,
+          state: "input-available",
+          input: params
+        }))
+      ]
+      const message = { id: "m", role: "assistant", parts }
+      return [
+        { role: "assistant", content },
+        content,
+        toolCalls,
+        message,
+        [{ id: "u", role: "user", parts: [{ type: "text", text: "Hi" }] }, message]
+      ]
     },
     "effect-ai": (wanted) => {
       const toolCalls = wanted.map(({ id, name, params }) => ({ type: "tool-call", id, name, params }))
@@ -180,8 +246,11 @@ export const answersIn: {
     written: WireFormat.Written[F]
   ) => ReadonlyArray<readonly [id: unknown, isError: boolean | "unknown"]>
 } = {
+  langchain: (written) => written.map((it) => [it.tool_call_id, it.status === "error"]),
+  gemini: ({ parts }) => parts.map(({ functionResponse: it }) => [it.id, "error" in it.response]),
+  bedrock: ({ content }) => content.map(({ toolResult: it }) => [it.toolUseId, it.status === "error"]),
   openai: (written) => written.map((it) => [it.tool_call_id, "unknown"]),
-  "openai-responses": (written) => written.map((it) => [it.call_id, "unknown"]),
+  "openai-responses": (written) => written.map((it) => ["call_id" in it ? it.call_id : it.id, "unknown"]),
   mcp: (written) => written.map((it) => [it.id, it.result.isError === true]),
   "ai-sdk": ({ content }) => content.map((it) => [it.toolCallId, !["text", "json"].includes(it.output.type)]),
   "effect-ai": ({ content }) =>

@@ -28,7 +28,6 @@ describe("the Responses API", () => {
       { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "…" },
       functionCall("1", "read", `{"path":"a"}`),
       { type: "web_search_call", id: "ws_1", status: "completed" },
-      { type: "computer_call", id: "cu_1", call_id: "9", action: { type: "screenshot" } },
       { type: "mcp_call", id: "mcp_1", name: "far", arguments: "{}", server_label: "s" },
       { type: "message", id: "msg_1", role: "assistant", content: [{ type: "output_text", text: "hi" }] },
       functionCall("2", "write", "{}")
@@ -66,10 +65,20 @@ describe("the Responses API", () => {
   })
 
   it.prop("gives each answer the type and the id of its call, whatever the id", [Schema.String], ([id]) => {
-    for (const it of [id, `custom_tool_call:${id}`, `function_call:${id}\n`, `function_call:custom_tool_call:${id}`]) {
+    for (
+      const it of [
+        id,
+        `shell_call:${id}`,
+        `custom_tool_call:${id}`,
+        `function_call:${id}\n`,
+        `function_call:custom_tool_call:${id}`
+      ]
+    ) {
       const wave = calls([functionCall(it, "a", "{}"), customCall(it, "b", "")])
       assert.deepStrictEqual(
-        WireFormat.write(format, wave.map((call) => succeeded(call.id, 1))).map(({ call_id, type }) => [type, call_id]),
+        WireFormat.write(format, wave.map((call) => succeeded(call.id, 1))).map((
+          item
+        ) => [item.type, "call_id" in item && item.call_id]),
         [["function_call_output", it], ["custom_tool_call_output", it]]
       )
     }
@@ -115,6 +124,64 @@ describe("the Responses API", () => {
       refusal([{ type: "message", role: "assistant", content: [{ type: "text", text: "" }, block] }]).path,
       "[0].content[1]"
     )
+  })
+
+  it("keeps the namespace of a function in its name, and refuses one that is none", () => {
+    const call = (namespace: unknown) => ({ ...functionCall("1", "delete", "{}"), namespace })
+    assert.deepStrictEqual(calls([call("files")]), [{ id: "1", name: "files.delete", params: {} }])
+    assert.deepStrictEqual(calls([{ ...customCall("1", "run", "x"), namespace: "sh" }]).map((it) => it.name), [
+      "sh.run"
+    ])
+    assert.deepStrictEqual(calls([call(null), call(undefined)]).map((it) => it.name), ["delete", "delete"])
+    assert.strictEqual(refusal([call("")]).path, "[0].namespace")
+    assert.strictEqual(refusal([call({ name: "files" })]).path, "[0].namespace")
+  })
+
+  const builtIn = [
+    { type: "shell_call", call_id: "1", action: { commands: ["ls"] }, environment: null },
+    { type: "local_shell_call", id: "ls_1", call_id: "2", action: { type: "exec", command: ["ls"], env: {} } },
+    { type: "apply_patch_call", call_id: "3", operation: { type: "delete_file", path: "a" } }
+  ]
+
+  it("reads calls of built-in tools that a client runs, and answers them with items of their own types", () => {
+    const wave = calls(builtIn)
+    assert.deepStrictEqual(wave.map(({ name, params }) => [name, params]), [
+      ["shell", { commands: ["ls"] }],
+      ["local_shell", { type: "exec", command: ["ls"], env: {} }],
+      ["apply_patch", { type: "delete_file", path: "a" }]
+    ])
+    const exit = (exit_code: 0 | 1) => ({ type: "exit", exit_code }) as const
+    assert.deepStrictEqual(WireFormat.write(format, wave.map((it) => succeeded(it.id, 1))), [
+      { type: "shell_call_output", call_id: "1", output: [{ stdout: "done", stderr: "", outcome: exit(0) }] },
+      { type: "local_shell_call_output", id: "2", output: "done" },
+      { type: "apply_patch_call_output", call_id: "3", status: "completed", output: "done" }
+    ])
+    assert.deepStrictEqual(WireFormat.write(format, wave.map((it) => failed(it.id, "no"))), [
+      { type: "shell_call_output", call_id: "1", output: [{ stdout: "", stderr: "disk full", outcome: exit(1) }] },
+      { type: "local_shell_call_output", id: "2", output: "disk full" },
+      { type: "apply_patch_call_output", call_id: "3", status: "failed", output: "disk full" }
+    ])
+    assert.deepStrictEqual(calls([...builtIn, ...WireFormat.write(format, wave.map((it) => succeeded(it.id, 1)))]), [])
+  })
+
+  it("passes over what the provider ran itself", () => {
+    const hosted = [
+      { ...builtIn[0], environment: { type: "container_reference", container_id: "c" } },
+      { type: "tool_search_call", call_id: null, execution: "server", arguments: {} },
+      { type: "mcp_approval_request", id: "a", name: "far", arguments: "{}", server_label: "s" }
+    ]
+    assert.deepStrictEqual(calls(hosted, format), [])
+  })
+
+  it("refuses a call that needs an answer of its own kind, until it has it", () => {
+    for (const type of ["computer_call", "tool_search_call", "telepathy_call"]) {
+      const call = { type, call_id: "1", execution: "client" }
+      const answer = { type: type === "tool_search_call" ? "tool_search_output" : `${type}_output`, call_id: "1" }
+      assert.include(refusal([call]).problem, "a call that needs an answer of its own kind")
+      assert.deepStrictEqual(calls([call, answer], format), [])
+    }
+    assert.strictEqual(refusal([{ type: "telepathy_call", id: "1" }]).path, "[0].call_id")
+    assert.strictEqual(refusal([{ type: "shell_call", call_id: "1" }]).path, "[0].action")
   })
 
   it("writes one item per call", () => {

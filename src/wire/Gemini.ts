@@ -1,0 +1,259 @@
+/**
+ * The shape of Gemini: `functionCall` parts of a content, and their responses.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import type * as ToolCall from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
+import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as PlainJson from "./PlainJson.ts"
+import * as Shape from "./Shape.ts"
+
+/**
+ * A file beside an answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface InlinePart {
+  readonly inlineData: { readonly mimeType: string; readonly data: string }
+}
+
+/**
+ * One answer of a tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface FunctionResponsePart {
+  readonly functionResponse: {
+    /** Only there where the call had one; else its place and its name say which call it answers. */
+    readonly id?: string
+    readonly name: string
+    readonly response: { readonly output: Schema.Json } | { readonly error: string }
+    /** Images and documents. */
+    readonly parts?: Array<InlinePart>
+  }
+}
+
+/**
+ * The one content that carries every answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface UserContent {
+  readonly role: "user"
+  readonly parts: Array<FunctionResponsePart>
+}
+
+/**
+ * Name of the shape, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const title = "Gemini"
+
+/**
+ * What the reader takes, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const expected = "a response, a content, or an array of contents or parts"
+
+/**
+ * Tells whether the input can only be meant to be of this shape.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const looksLike = (input: unknown): boolean =>
+  Shape.isArray(input)
+    ? input.some((entry) => isContent(entry) || Shape.own(entry, "functionCall") !== undefined)
+    : isContent(input) || Shape.own(input, "candidates") !== undefined
+
+/**
+ * Reads the calls that have no response yet.
+ *
+ * **Details**
+ *
+ * Calls without an id get `#1`, `#2`, … by their place, which `write` leaves out
+ * again: they are answered in their order.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  Result.gen(function*() {
+    if (!Shape.isArray(input) && !Shape.isObject(input)) return yield* Shape.wrong("", Shape.is(input), expected)
+    const readPart = partReader()
+    const entries = Shape.isArray(input)
+      ? yield* Shape.entries(input, "", (entry, path) =>
+        Shape.own(entry, "parts") !== undefined || Shape.own(entry, "role") !== undefined
+          ? readContent(entry, path, readPart)
+          : Result.map(readPart(entry, path), (it) => [it]))
+      : Shape.own(input, "candidates") === undefined
+      ? [yield* readMessage(input, readPart)]
+      : [yield* readCandidates(Shape.own(input, "candidates"), readPart)]
+    return yield* Shape.unanswered(
+      entries.flat().filter((it) =>
+        it !== undefined
+      )
+    )
+  })
+
+/**
+ * Writes one `user` content with one `functionResponse` part per outcome.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserContent => ({
+  role: "user",
+  parts: outcomes.map((outcome): FunctionResponsePart => {
+    const { callId, tool: name } = outcome
+    const shown = Shape.parts<string | InlinePart>(outcome, (text) => text, filePart)
+    const files = shown?.filter((it) => typeof it !== "string")
+    return {
+      functionResponse: {
+        ...made.test(callId) ? {} : { id: marked.test(callId) ? callId.slice(1) : callId },
+        name,
+        response: shown === undefined ? responseOf(outcome) : { output: shown.map(textOf).join("\n") },
+        ...files === undefined ? {} : { parts: files }
+      }
+    }
+  })
+})
+
+// Utilities
+
+type Entry = ToolCall.ToolCall | Shape.Answer | undefined
+
+type ReadPart = (entry: unknown, path: string) => Shape.Read<Entry>
+
+const wanted = "parts with functionCall"
+
+/** What else a part may have. */
+const partKeys = [
+  "text",
+  "thought",
+  "thoughtSignature",
+  "inlineData",
+  "fileData",
+  "executableCode",
+  "codeExecutionResult",
+  "toolCall",
+  "toolResponse"
+]
+
+/** An id that was made here, and one that would be taken for it. */
+const made = /^#\d+$/
+const marked = /^##+\d+$/
+
+const idOf = (id: string): string => made.test(id) || marked.test(id) ? `#${id}` : id
+
+/** The AI SDK's messages have parts, too, whose types are named. */
+const isContent = (entry: unknown): boolean => {
+  const parts = Shape.own(entry, "parts")
+  return Shape.isArray(parts) && Shape.own(entry, "role") !== "assistant" &&
+    (Shape.own(entry, "role") === "model" || parts.every((part) => Shape.own(part, "type") === undefined))
+}
+
+const readMessage = (content: Shape.JsonObject, readPart: ReadPart): Shape.Read<ReadonlyArray<Entry>> => {
+  const role = Shape.own(content, "role")
+  if (role !== undefined && role !== "model") return Shape.wrong("role", Shape.is(role), `"model"`)
+  return Shape.own(content, "parts") === undefined && role === undefined
+    ? Shape.wrong("", "is no content", expected)
+    : readContent(content, "", readPart)
+}
+
+const readContent = (entry: unknown, path: string, readPart: ReadPart): Shape.Read<ReadonlyArray<Entry>> => {
+  const role = Shape.own(entry, "role")
+  if (role !== undefined && role !== "model" && role !== "user" && role !== "function") {
+    return Shape.wrong(Shape.at(path, "role"), Shape.is(role), `"model" or "user"`)
+  }
+  const parts = Shape.own(entry, "parts") ?? []
+  return Shape.isArray(parts)
+    ? Shape.entries(parts, Shape.at(path, "parts"), readPart)
+    : Shape.wrong(Shape.at(path, "parts"), Shape.is(parts), "an array of parts")
+}
+
+const readCandidates = (candidates: unknown, readPart: ReadPart): Shape.Read<ReadonlyArray<Entry>> => {
+  if (!Shape.isArray(candidates)) return Shape.wrong("candidates", Shape.is(candidates), "an array of candidates")
+  const withCalls = candidates.flatMap((candidate, index) => {
+    const parts = Shape.own(Shape.own(candidate, "content"), "parts")
+    return Shape.isArray(parts) && parts.some((it) => Shape.own(it, "functionCall") !== undefined) ? [index] : []
+  })
+  if (withCalls.length > 1) {
+    return Shape.wrong("candidates", `has ${withCalls.length} candidates with calls`, "one: ask for candidateCount = 1")
+  }
+  return Result.map(
+    Shape.entries(candidates, "candidates", (candidate, path) => {
+      // one that was blocked has none
+      const content = Shape.own(candidate, "content") ?? {}
+      return Shape.isObject(content)
+        ? readContent(content, `${path}.content`, readPart)
+        : Shape.wrong(`${path}.content`, Shape.is(content), "a content with parts")
+    }),
+    (all) => all.flat()
+  )
+}
+
+/** Reads the parts of one conversation, in their order. */
+const partReader = (): ReadPart => {
+  const nameless = new Map<unknown, Array<string>>()
+  let place = 0
+  return (entry, path) =>
+    Result.gen(function*() {
+      const part = yield* Shape.object(entry, path, "a part")
+      const answer = Shape.own(part, "functionResponse")
+      if (answer !== undefined) {
+        const id = Shape.own(answer, "id")
+        return { answers: typeof id === "string" ? idOf(id) : nameless.get(Shape.own(answer, "name"))?.shift() }
+      }
+      if (Shape.own(part, "function_call") !== undefined) {
+        return yield* Shape.wrong(`${path}.function_call`, "is not as the API writes it", "functionCall")
+      }
+      const found = Shape.own(part, "functionCall")
+      if (found === undefined) {
+        return partKeys.some((key) => Shape.own(part, key) !== undefined)
+          ? yield* Shape.passOver(part, path, wanted)
+          : yield* Shape.wrong(path, "is no part of Gemini", wanted)
+      }
+      const at = `${path}.functionCall`
+      const call = yield* Shape.object(found, at, "an object with name and args")
+      const name = yield* Shape.string(call, "name", at)
+      if (Shape.own(call, "willContinue") === true || Shape.own(call, "partialArgs") !== undefined) {
+        return yield* Shape.wrong(at, "is a chunk of a stream", "the whole call, put together from its chunks")
+      }
+      place++
+      const params = Shape.own(call, "args") ?? {}
+      if ((Shape.own(call, "id") ?? null) !== null) {
+        return Shape.call(idOf(yield* Shape.string(call, "id", at)), name, params)
+      }
+      const id = `#${place}`
+      nameless.set(name, [...nameless.get(name) ?? [], id])
+      return Shape.call(id, name, params)
+    })
+}
+
+/** The value itself, where that is what the model is told. */
+const responseOf = (outcome: ToolOutcome.ToolOutcome): FunctionResponsePart["functionResponse"]["response"] => {
+  const text = Shape.answer(outcome)
+  if (outcome._tag !== "Succeeded") return { error: text }
+  const value = PlainJson.inline(outcome)
+  return { output: value !== undefined && JSON.stringify(value) === text ? value : text }
+}
+
+/** What stands in the text where a file is shown beside it. */
+const textOf = (part: string | InlinePart): string =>
+  typeof part === "string" ? part : `[${part.inlineData.mimeType} attached]`
+
+const filePart = (file: ToolContent.FilePart): InlinePart | undefined =>
+  ToolContent.isImage(file) || ToolContent.isPdf(file)
+    ? { inlineData: { mimeType: file.mediaType, data: file.data } }
+    : undefined

@@ -1,0 +1,210 @@
+/**
+ * The shape of LangChain: messages with `tool_calls`, as its classes have them,
+ * as they are serialized, and as plain objects.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import type * as ToolCall from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Shape from "./Shape.ts"
+
+/**
+ * A part of an answer: one of LangChain's standard content blocks.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ContentBlock =
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "image" | "file"; readonly mimeType: string; readonly data: string }
+
+/**
+ * One answer of a tool: what `new ToolMessage` takes, and any list of messages.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolMessage {
+  readonly type: "tool"
+  readonly tool_call_id: string
+  readonly name: string
+  readonly status: "success" | "error"
+  /** Blocks, where there are images or documents to see. */
+  readonly content: string | Array<ContentBlock>
+}
+
+/**
+ * Name of the shape, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const title = "LangChain"
+
+/**
+ * What the reader takes, for people.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const expected = "an AIMessage, or an array of messages or of tool calls"
+
+/**
+ * Tells whether the input can only be meant to be of this shape.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const looksLike = (input: unknown): boolean =>
+  Shape.isArray(input)
+    ? input.some((entry) => isCall(Shape.own(entry, "type")) || isMessage(entry))
+    : isMessage(input)
+
+/**
+ * Reads the calls that no later message answers.
+ *
+ * **Details**
+ *
+ * A call whose arguments were no JSON, one of `invalid_tool_calls`, keeps their
+ * text. A call without an id is a mistake: there is no answer to it.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  if (!Shape.isArray(input)) return Result.flatMap(readMessage(input, "", true), Shape.unanswered)
+  return Result.flatMap(
+    Shape.entries(input, "", (entry, path) =>
+      isCall(Shape.own(entry, "type"))
+        ? Result.map(readCall(entry, path), (call): Entries => [call])
+        : readMessage(entry, path, false)),
+    (entries) => Shape.unanswered(entries.flat())
+  )
+}
+
+/**
+ * Writes one `tool` message per outcome.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<ToolMessage> =>
+  outcomes.map((outcome) => ({
+    type: "tool",
+    tool_call_id: outcome.callId,
+    name: outcome.tool,
+    status: ToolOutcome.isError(outcome) ? "error" : "success",
+    content: Shape.parts(outcome, textBlock, fileBlock) ?? Shape.answer(outcome)
+  }))
+
+// Utilities
+
+type Entries = ReadonlyArray<ToolCall.ToolCall | Shape.Answer>
+
+const isCall = (type: unknown): boolean => type === "tool_call" || type === "invalid_tool_call"
+
+/** Types of messages; those of roles are other formats', too. */
+const types: ReadonlyArray<unknown> = ["ai", "human", "tool", "system", "AIMessageChunk"]
+
+/** The fields of a message: its own, or those of its serialized form. */
+const fieldsOf = (
+  message: Shape.JsonObject
+): { readonly fields: unknown; readonly at: string; readonly type: unknown } => {
+  const id = Shape.own(message, "id")
+  if (Shape.own(message, "lc") !== undefined && Shape.isArray(id)) {
+    return { fields: Shape.own(message, "kwargs"), at: "kwargs", type: classes.get(id.at(-1)) ?? id.at(-1) }
+  }
+  const type = Shape.own(message, "type")
+  const data = Shape.own(message, "data")
+  return Shape.isObject(data) && types.includes(type)
+    ? { fields: data, at: "data", type }
+    : { fields: message, at: "", type: type ?? Shape.own(message, "role") }
+}
+
+const classes: ReadonlyMap<unknown, string> = new Map([
+  ["AIMessage", "ai"],
+  ["AIMessageChunk", "ai"],
+  ["HumanMessage", "human"],
+  ["SystemMessage", "system"],
+  ["ToolMessage", "tool"]
+])
+
+const isMessage = (entry: unknown): boolean => {
+  if (!Shape.isObject(entry)) return false
+  const { fields } = fieldsOf(entry)
+  if (Shape.own(entry, "lc") !== undefined || types.includes(Shape.own(entry, "type"))) return true
+  const calls = Shape.own(fields, "tool_calls")
+  return Shape.own(fields, "invalid_tool_calls") !== undefined ||
+    (Shape.isArray(calls) && calls.some((call) => Shape.own(call, "args") !== undefined))
+}
+
+const readMessage = (entry: unknown, path: string, alone: boolean): Shape.Read<Entries> =>
+  Result.gen(function*() {
+    const message = yield* Shape.object(entry, path, "a message")
+    const { at, fields, type } = fieldsOf(message)
+    const where = at === "" ? path : Shape.at(path, at)
+    const own = yield* Shape.object(fields, where, "the fields of a message")
+    if (type === "tool" && !alone) return [{ answers: yield* Shape.string(own, "tool_call_id", where) }]
+    if (type !== undefined && type !== "ai" && type !== "AIMessageChunk" && type !== "assistant") {
+      if (alone || !types.includes(type) && type !== "user") {
+        return yield* Shape.wrong(Shape.at(path, "type"), Shape.is(type), `"ai"`)
+      }
+      return []
+    }
+    return yield* readCalls(own, where, type === undefined)
+  })
+
+const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean): Shape.Read<Entries> =>
+  Result.gen(function*() {
+    const list = (key: string) => {
+      const found = Shape.own(message, key) ?? []
+      return Shape.isArray(found)
+        ? Shape.entries(found, Shape.at(path, key), readCall)
+        : Shape.wrong(Shape.at(path, key), Shape.is(found), "an array of tool calls")
+    }
+    if (isBare && !isMessage(message)) return yield* Shape.wrong(path, "is no message", expected)
+    yield* Shape.nothingElsewhere(message, path, ["invalid_tool_calls"])
+    const calls = [...(yield* list("tool_calls")), ...(yield* list("invalid_tool_calls"))]
+    const content = Shape.own(message, "content")
+    if (Shape.isArray(content)) {
+      // the provider's own blocks come beside the calls that were made of them
+      yield* Shape.entries(
+        content,
+        Shape.at(path, "content"),
+        (part, at) =>
+          calls.some(({ id }) => id === idOf(part)) ? Result.succeed(undefined) : Shape.passOver(part, at, "tool_calls")
+      )
+    }
+    const raw = Shape.own(Shape.own(message, "additional_kwargs"), "tool_calls")
+    const chunks = Shape.own(message, "tool_call_chunks")
+    for (const [key, lost] of [["additional_kwargs.tool_calls", raw], ["tool_call_chunks", chunks]] as const) {
+      if (calls.length === 0 && Shape.isArray(lost) && lost.length > 0) {
+        return yield* Shape.wrong(Shape.at(path, key), "has calls that are not in tool_calls", "them in tool_calls")
+      }
+    }
+    return calls
+  })
+
+/** The id that a provider gave a call in its own block. */
+const idOf = (part: unknown): unknown => Shape.own(part, "id") ?? Shape.own(part, "call_id")
+
+const readCall = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
+  Result.gen(function*() {
+    const call = yield* Shape.object(entry, path, "an object with name, args and id")
+    const id = yield* Shape.string(call, "id", path)
+    const name = yield* Shape.string(call, "name", path)
+    const params = Shape.own(call, "args")
+    return params === undefined
+      ? yield* Shape.wrong(`${path}.args`, "is missing", "an object, {} for none")
+      : Shape.call(id, name, params)
+  })
+
+const textBlock = (text: string): ContentBlock => ({ type: "text", text })
+
+const fileBlock = (file: ToolContent.FilePart): ContentBlock | undefined => {
+  const { data, mediaType: mimeType } = file
+  if (ToolContent.isImage(file)) return { type: "image", mimeType, data }
+  return ToolContent.isPdf(file) ? { type: "file", mimeType, data } : undefined
+}

@@ -1,0 +1,91 @@
+/**
+ * Messages of the AI SDK's UI: parts of type `tool-NAME` and `dynamic-tool`, whose
+ * state says what has become of a call.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import type * as ToolCall from "../ToolCall.ts"
+import * as Shape from "./Shape.ts"
+
+/**
+ * Tells whether the input can only be meant to be of this shape. Gemini has parts,
+ * too, but no types of them.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const looksLike = (input: unknown): boolean => Shape.isArray(input) ? input.some(isMessage) : isMessage(input)
+
+/**
+ * Reads the calls that have no output yet, of a message or of an array of them.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  if (!Shape.isArray(input)) {
+    const role = Shape.own(input, "role")
+    return role === "assistant" ? readMessage(input, "") : Shape.wrong("role", Shape.is(role), `"assistant"`)
+  }
+  return Result.map(Shape.entries(input, "", readMessage), (all) => all.flat())
+}
+
+// Utilities
+
+const isMessage = (entry: unknown): boolean => {
+  const parts = Shape.own(entry, "parts")
+  return Shape.isArray(parts) &&
+    (Shape.own(entry, "role") === "assistant" || parts.some((part) => typeof Shape.own(part, "type") === "string"))
+}
+
+const readMessage = (entry: unknown, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  Result.gen(function*() {
+    const message = yield* Shape.object(entry, path, "a message with parts")
+    const parts = Shape.own(message, "parts")
+    const at = Shape.at(path, "parts")
+    return Shape.isArray(parts)
+      ? yield* Shape.found(parts, at, readPart)
+      : yield* Shape.wrong(at, Shape.is(parts), "an array of parts")
+  })
+
+const readPart = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
+  Result.gen(function*() {
+    const part = yield* Shape.object(entry, path, "a part")
+    const type = yield* Shape.string(part, "type", path, "the type of the part")
+    if (type === "tool-invocation" || (type !== "dynamic-tool" && !type.startsWith("tool-"))) {
+      return type === "tool-invocation"
+        ? yield* Shape.wrong(path, "is a tool call of an older AI SDK", "a part of type tool-NAME")
+        : yield* Shape.passOver(part, path, "parts of type tool-NAME or dynamic-tool")
+    }
+    if (Shape.own(part, "providerExecuted") === true || (yield* isOver(part, path))) return undefined
+    const id = yield* Shape.string(part, "toolCallId", path)
+    const name = type === "dynamic-tool" ? yield* Shape.string(part, "toolName", path) : type.slice("tool-".length)
+    const params = Shape.own(part, "input")
+    return params === undefined
+      ? yield* Shape.wrong(`${path}.input`, "is missing", "an object, {} for none")
+      : Shape.call(id, name, params)
+  })
+
+/** Whether the call has its answer, or a person has denied it: the SDK answers that. */
+const isOver = (part: Shape.JsonObject, path: string): Shape.Read<boolean> => {
+  const state = Shape.own(part, "state")
+  switch (state) {
+    case "input-available":
+    case "approval-requested":
+      return Result.succeed(false)
+    case "approval-responded":
+      return Result.succeed(Shape.own(Shape.own(part, "approval"), "approved") === false)
+    case "output-available":
+      return Result.succeed(Shape.own(part, "preliminary") !== true)
+    case "output-error":
+    case "output-denied":
+      return Result.succeed(true)
+    default:
+      return Shape.wrong(
+        `${path}.state`,
+        state === "input-streaming" ? "says that the call is still being written" : Shape.is(state),
+        "a state of a call that is whole, such as \"input-available\""
+      )
+  }
+}
