@@ -1,7 +1,7 @@
 /**
  * The command line `tool-executor`.
  *
- * `run` turns arguments into an exit code and is all that `bin.ts` needs; it
+ * `run` turns arguments into an exit code and is all that `main.ts` needs; it
  * reaches files, streams and signals through services only.
  *
  * @since 0.1.0
@@ -82,7 +82,10 @@ const usage = CliOutput.Presenter.of({
     return Effect.gen(function*() {
       const formatter = CliOutput.defaultFormatter({ colors: false })
       const errors = event._tag === "Help" ? "A command is missing." : formatter.formatErrors(event.errors)
-      yield* Console.error(`${formatter.formatHelpDoc(event.helpDoc)}\n\n${escapeLines(errors.trim())}`)
+      // how the command is meant comes first and in one line: what is wrong is the last that is read
+      yield* Console.error(
+        `Usage: ${event.helpDoc.usage}   (--help says more)\n${escapeLines(errors.trim())}`
+      )
     })
   }
 })

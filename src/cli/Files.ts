@@ -6,6 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import type { PlatformError } from "effect/PlatformError"
+import * as Predicate from "effect/Predicate"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import { escape, escapeJson } from "../internal/escape.ts"
@@ -58,7 +59,8 @@ export const parseJson = (text: string, name: string): Effect.Effect<unknown, Cl
   })
 
 /**
- * Writes a text to standard output and a line break after it.
+ * Writes a text to standard output and a line break after it. A reader who has
+ * gone, such as `head`, wants no more: that ends the command without a word.
  *
  * @category writing
  * @since 0.1.0
@@ -67,7 +69,11 @@ export const print = Effect.fnUntraced(function*(text: string) {
   const stdio = yield* Stdio.Stdio
   yield* Effect.mapError(
     Stream.run(Stream.make(`${text}\n`), stdio.stdout()),
-    (error) => new CliFailure({ code: 1, explanation: `standard output: it cannot be written to (${reasonOf(error)})` })
+    (error) =>
+      new CliFailure({
+        code: 1,
+        explanation: isGone(error) ? "" : `standard output: it cannot be written to (${reasonOf(error)})`
+      })
   )
 })
 
@@ -94,5 +100,9 @@ export const tell = Effect.fnUntraced(function*(text: string) {
 // Utilities
 
 const withoutMark = (text: string): string => text.startsWith("\ufeff") ? text.slice(1) : text
+
+const isGone = ({ reason: { cause } }: PlatformError): boolean =>
+  Predicate.hasProperty(cause, "code") &&
+  (cause.code === "EPIPE" || cause.code === "ERR_STREAM_DESTROYED" || cause.code === "ERR_STREAM_PREMATURE_CLOSE")
 
 const reasonOf = (error: PlatformError): string => escape(error.reason._tag)

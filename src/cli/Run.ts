@@ -27,6 +27,7 @@ import * as WireFormat from "../WireFormat.ts"
 import * as Approver from "./Approver.ts"
 import * as Checkpoints from "./Checkpoints.ts"
 import { describe, incomplete, wrong } from "./CliFailure.ts"
+import { clip } from "./clip.ts"
 import * as Config from "./Config.ts"
 import * as EventLines from "./EventLines.ts"
 import * as Files from "./Files.ts"
@@ -106,6 +107,7 @@ export const command = Command.make(
       onFailure: (error) => Effect.fail(wrong(escape(`${file === "-" ? "standard input" : file}: ${error.message}`)))
     })
     if (wave.calls.length === 0) yield* Files.tell("The message has no tool calls.\n")
+    yield* tellOfEqualIds(wave)
     const approvals = approve === "deny" || (approve === "ask" && !(yield* Keyboard.isThere))
       ? Layer.empty
       : Approvals.layer()
@@ -196,6 +198,18 @@ const execute = Effect.fnUntraced(
   },
   Effect.scoped
 )
+
+/** Each is run and answered; whoever reads the answers has to tell them apart by their order. */
+const tellOfEqualIds = ({ calls }: WireFormat.Wave) => {
+  const counts = new Map<string, number>()
+  for (const { id } of calls) counts.set(id, (counts.get(id) ?? 0) + 1)
+  return Effect.forEach(
+    Array.from(counts).filter(([, count]) => count > 1),
+    ([id, count]) =>
+      Files.tell(`${count} calls have the id ${clip(id, 100)}: each is answered, in the order of the message.\n`),
+    { discard: true }
+  )
+}
 
 const hadNobody = (outcome: ToolOutcome.ToolOutcome): boolean =>
   outcome._tag === "Denied" && "by" in outcome.reason && outcome.reason.by === "noApprover"

@@ -84,6 +84,20 @@ describe("tool-executor run", () => {
       assert.include(stderr, "no tool calls")
     }))
 
+  it.live("says which calls have an id in common, and answers each", () =>
+    Effect.gen(function*() {
+      const { root } = yield* folder({ "a.txt": "alpha", "b.txt": "beta" })
+      const stdin = JSON.stringify(
+        openai(["x\u001b", "read_file", { path: "a.txt" }], ["x\u001b", "read_file", { path: "b.txt" }])
+      )
+      const { code, stderr, stdout } = yield* run(["run", "--root", root], { stdin })
+      assert.strictEqual(code, 0)
+      assert.include(stderr, "2 calls have the id x\\u001b: each is answered, in the order of the message.\n")
+      const contents = (JSON.parse(stdout) as ReadonlyArray<{ readonly content: string }>).map((it) => it.content)
+      assert.include(contents[0], "alpha")
+      assert.include(contents[1], "beta")
+    }))
+
   it.live("writes what a message writes twice in the order of the message, whoever allows it", () =>
     Effect.gen(function*() {
       for (const how of [["--allow", "write_file"], ["--approve", "auto"], ["--mode", "acceptEdits"]]) {

@@ -12,6 +12,8 @@ const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
 
 interface Options {
   readonly stdin?: string
+  /** Flags of Node's own. */
+  readonly node?: ReadonlyArray<string>
   /** Called with all of each output whenever there is more of it. */
   readonly onOutput?: (so: { readonly stdout: string; readonly stderr: string }, child: Child) => void
 }
@@ -23,7 +25,7 @@ interface Child {
 
 const run = (args: ReadonlyArray<string>, options: Options = {}) =>
   Effect.callback<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>((resume) => {
-    const child = spawn(process.execPath, [bin, ...args], {
+    const child = spawn(process.execPath, [...options.node ?? [], bin, ...args], {
       stdio: "pipe",
       env: { ...process.env, NO_COLOR: undefined }
     })
@@ -154,7 +156,7 @@ describe("the executable", () => {
       assert.include(stderr, "read\\u001b[2J\\u202e\\n✓ fake")
     }))
 
-  it.live("says so when nobody takes its results", () =>
+  it.live("ends without a word when nobody takes its results any more", () =>
     Effect.gen(function*() {
       const { root } = yield* folder({})
       const { code, stderr } = yield* run(["run", "--root", root, "--allow", "run_command"], {
@@ -162,6 +164,25 @@ describe("the executable", () => {
         onOutput: once(({ stderr }) => stderr.includes("ready\n"), (child) => child.closeStdout())
       })
       assert.strictEqual(code, 1)
-      assert.include(stderr, "standard output: it cannot be written to")
+      assert.include(stderr, "run_command")
+      assert.notInclude(stderr, "standard output")
+      const list = yield* run(["schema", "gateway"], { onOutput: (_, child) => child.closeStdout() })
+      assert.strictEqual(list.stderr, "")
     }))
+
+  for (const name of ["@effect/platform-node", "effect"]) {
+    it.live(`says what to install where there is no ${name}`, () =>
+      Effect.gen(function*() {
+        // as if it had been asked for from where there is none
+        const hook = `import { registerHooks } from "node:module"
+          registerHooks({ resolve: (specifier, context, next) =>
+            specifier.startsWith("${name}/") ? next(specifier, { ...context, parentURL: "file:///nowhere/x.js" }) : next(specifier, context) })`
+        const { code, stderr, stdout } = yield* run(["--version"], {
+          node: ["--import", `data:text/javascript,${encodeURIComponent(hook)}`]
+        })
+        assert.strictEqual(code, 2)
+        assert.strictEqual(stderr, `tool-executor needs ${name}: npm install ${name}\n`)
+        assert.strictEqual(stdout, "")
+      }))
+  }
 })

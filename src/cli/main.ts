@@ -1,0 +1,82 @@
+/**
+ * Platform, signals and the end of the process around `Cli`.
+ *
+ * @since 0.1.0
+ */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Runtime from "effect/Runtime"
+import * as Stdio from "effect/Stdio"
+import { createServer } from "node:http"
+import process, { exit } from "node:process"
+import { version } from "../internal/version.ts"
+import * as Cli from "./Cli.ts"
+import { HttpPort } from "./HttpPort.ts"
+import { Interruption } from "./Interruption.ts"
+import { Terminal } from "./Keyboard.ts"
+import * as TtyKeyboard from "./TtyKeyboard.ts"
+
+/** Signals that ask to stop, with the reason that models and users read. */
+const signals = {
+  SIGINT: "the user stopped it",
+  SIGTERM: "the program was asked to end",
+  SIGHUP: "the terminal is gone"
+} as const
+
+/** Hands a signal to the first who waits for one. */
+const makeInterruption = () => {
+  const waiting = new Set<(reason: string) => void>()
+  return {
+    next: Effect.callback<string>((resume) => {
+      const take = (reason: string) => resume(Effect.succeed(reason))
+      waiting.add(take)
+      return Effect.sync(() => waiting.delete(take))
+    }),
+    /** False if nobody waits. */
+    hand: (reason: string): boolean => {
+      const [first] = waiting
+      if (first === undefined) return false
+      waiting.delete(first)
+      first(reason)
+      return true
+    }
+  }
+}
+
+const interruption = makeInterruption()
+
+const main = Effect.gen(function*() {
+  const stdio = yield* Stdio.Stdio
+  return yield* Cli.run(yield* stdio.args, { version })
+}).pipe(
+  Effect.provideService(Interruption, interruption.next),
+  Effect.provideService(Terminal, TtyKeyboard.take),
+  Effect.provideService(
+    HttpPort,
+    (at) => NodeHttpServer.layerServer(createServer, { ...at, gracefulShutdownTimeout: "1 second" })
+  ),
+  Effect.provide(NodeServices.layer)
+)
+
+/** Ends the process once all output is with its reader. A handler that cannot be stopped must not keep it alive. */
+const end = (code: number): void => {
+  process.stdout.write("", () => process.stderr.write("", () => exit(code)))
+}
+
+const runMain = Runtime.makeRunMain(({ fiber }) => {
+  const onSignal = (signal: keyof typeof signals) => {
+    if (!interruption.hand(signals[signal])) fiber.interruptUnsafe(fiber.id)
+  }
+  const names = Object.keys(signals) as ReadonlyArray<keyof typeof signals>
+  for (const name of names) process.on(name, onSignal)
+  // a reader that went away is found by whoever writes
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
+  fiber.addObserver((ended) => {
+    for (const name of names) process.off(name, onSignal)
+    end(Exit.isSuccess(ended) ? Number(ended.value) : 130)
+  })
+})
+
+runMain(main, { disableErrorReporting: true })
