@@ -34,6 +34,37 @@ export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-e
 })
 
 /**
+ * Gives a toolkit as a request names it: its tools, without handlers. The executor
+ * has those and runs the calls, so whoever asks the model does not need them.
+ *
+ * **Example** (Asking without handlers)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { LanguageModel, Tool, Toolkit } from "effect/ai"
+ * import { ExecutedModel } from "effect-tool-executor"
+ *
+ * const Search = Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
+ * const toolkit = ExecutedModel.toolkit(Toolkit.make(Search))
+ *
+ * // it needs a language model and nothing else
+ * export const answer = (prompt: string) => LanguageModel.generateText({ prompt, toolkit })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toolkit = <Tools extends Record<string, Tool.Any>>(
+  { tools }: { readonly tools: Tools }
+): Toolkit.WithHandler<Tools> => ({
+  tools,
+  handle: (name) =>
+    Effect.die(
+      new TypeError(`"${String(name)}" has no handler here: provide ExecutedModel.layer, whose executor runs it`)
+    )
+})
+
+/**
  * Layer that puts the executor behind the language model in the context.
  *
  * @category layers
@@ -56,7 +87,7 @@ export const layer: Layer.Layer<
     const begin = (options: Options) =>
       Effect.gen(function*() {
         const running = yield* process
-        const { tools } = Effect.isEffect(options.toolkit) ? yield* options.toolkit : options.toolkit!
+        const tools = yield* toolsOf(options.toolkit!)
         // what was approved in the prompt is executed by the model's own code, before it asks
         const approved: Array<Response.AnyPart> = []
         const toolkit = Effect.map(yield* Effect.orDie(running.guard({ tools })), (it) => noting(it, approved))
@@ -104,13 +135,18 @@ export const layer: Layer.Layer<
 
 // Utilities
 
+type Tools = Record<string, Tool.Any>
+
 interface Options {
-  readonly toolkit?:
-    | Toolkit.WithHandler<Record<string, Tool.Any>>
-    | Effect.Effect<Toolkit.WithHandler<Record<string, Tool.Any>>>
-    | undefined
+  readonly toolkit?: Toolkit.WithHandler<Tools> | Effect.Effect<Toolkit.WithHandler<Tools>> | undefined
   readonly disableToolCallResolution?: boolean | undefined
 }
+
+/** A toolkit tells its tools without its handlers, which nobody needs here. */
+const toolsOf = (toolkit: NonNullable<Options["toolkit"]>): Effect.Effect<Tools> =>
+  "tools" in toolkit
+    ? Effect.succeed(toolkit.tools as Tools)
+    : Effect.map(toolkit, (it) => it.tools)
 
 /** Notes the results of calls as parts of a response. */
 const noting = <Tools extends Record<string, Tool.Any>>(

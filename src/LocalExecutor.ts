@@ -1,13 +1,20 @@
 /**
  * The one-line start: everything in memory, safe defaults.
  *
- * For a part of one's own, compose `ToolExecutor.layer` from the layers of its
- * gates instead.
+ * What is provided around it is used: stores (`StateStore`, `ArtifactStore`,
+ * `Checkpoints`), people (`Approvals`), gates (`Permissions`, `Dedupe`, `Pools`)
+ * and settings. An option wins over what is provided, field by field, and that
+ * wins over the default. Rules are an option alone, since they are checked
+ * against the tools; for rules of one's own kind compose `ToolExecutor.layer` from
+ * the layers of its gates instead.
  *
  * @since 0.1.0
  */
 import type * as Toolkit from "effect/ai/Toolkit"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import * as Attempt from "./execution/Attempt.ts"
 import * as EventHub from "./execution/EventHub.ts"
@@ -104,7 +111,7 @@ export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Options = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  layerWith(Permissions.layer(options.policy ?? {}), toolkits, options)
+  layerWith(policyOf(options), toolkits, options)
 
 /**
  * Layer of an executor in memory that lets only ReadOnly, closed-world tools run.
@@ -116,7 +123,7 @@ export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options, "policy"> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  layerWith(Permissions.layerReadOnly, toolkits, options)
+  layerWith(readOnly, toolkits, options)
 
 /**
  * Layer of all gates, stores in memory and settings, for a registry of one's own:
@@ -127,8 +134,7 @@ export const layerReadOnly = <T extends Toolkit.Any>(
  */
 export const layerGates = (
   options: Omit<Options, "tools"> = {}
-): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
-  gatesWith(Permissions.layer(options.policy ?? {}), options)
+): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> => gatesWith(policyOf(options), options)
 
 /**
  * What the gates of an executor are.
@@ -163,24 +169,66 @@ const gatesWith = (
   Layer.mergeAll(
     Rules.layer(options.rules ?? []),
     permissions,
-    options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
-    Pools.layer(options.pools),
-    StateStore.layerMemory(),
-    ArtifactStore.layerMemory(),
+    options.dedupe === undefined
+      ? foundOr(Dedupe.Dedupe, Dedupe.layer())
+      : options.dedupe === false
+      ? Dedupe.layerNoop
+      : Dedupe.layer(options.dedupe),
+    options.pools === undefined ? foundOr(Pools.Pools, Pools.layer()) : Pools.layer(options.pools),
+    foundOr(StateStore.StateStore, StateStore.layerMemory()),
+    foundOr(ArtifactStore.ArtifactStore, ArtifactStore.layerMemory()),
     settings(options)
   )
 
-const settings = (options: Options) =>
-  Layer.mergeAll(
-    Layer.succeed(Attempt.Limits, options),
-    Layer.succeed(OutputPolicy.Limits, options.output ?? {}),
-    Layer.succeed(TurnBudget.Turn, options.turn ?? {}),
-    Layer.succeed(Guards.Guards, options.guards ?? []),
-    Layer.succeed(Waves.Mode, options.mode ?? "classes"),
-    Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
-    Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
-    Layer.succeed(Approvals.Mode, options.approval ?? "perCall"),
-    Layer.succeed(Rules.ExitAttempts, options.exitAttempts ?? 5),
-    Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
-    Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
+/** What the host has provided, or the default. */
+const foundOr = <I, S, E, R>(key: Context.Key<I, S>, fallback: Layer.Layer<I, E, R>): Layer.Layer<I, E, R> =>
+  Layer.unwrap(Effect.map(
+    Effect.serviceOption(key),
+    Option.match({ onNone: () => fallback, onSome: (found) => Layer.succeed(key, found) })
+  ))
+
+const policyOf = ({ policy }: Options): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
+  policy === undefined ? foundOr(Permissions.Permissions, Permissions.layer({})) : Permissions.layer(policy)
+
+/** What the host has provided is narrowed. */
+const readOnly: Layer.Layer<Permissions.Permissions> = Layer.effect(
+  Permissions.Permissions,
+  Effect.map(
+    Effect.serviceOption(Permissions.Permissions),
+    Option.match({
+      onNone: () => Permissions.readOnly,
+      onSome: (found) => Permissions.both(Permissions.readOnly, found)
+    })
+  )
+)
+
+const settings = (options: Options) => {
+  const { cleanupGrace, commitTimeout, executionTimeout } = options
+  return Layer.mergeAll(
+    fields(Attempt.Limits, { cleanupGrace, commitTimeout, executionTimeout }),
+    fields(OutputPolicy.Limits, options.output),
+    fields(TurnBudget.Turn, options.turn),
+    setting(Guards.Guards, options.guards),
+    setting(Waves.Mode, options.mode),
+    setting(Waves.OnExecutionError, options.onExecutionError),
+    setting(EventHub.ToolEvents, options.toolEvents),
+    setting(Approvals.Mode, options.approval),
+    setting(Rules.ExitAttempts, options.exitAttempts),
+    setting(ToolExecutor.Heartbeats, options.heartbeats),
+    setting(ToolExecutor.Principal, options.principal)
+  )
+}
+
+/** A setting that the options leave open is as the host has provided it. */
+const setting = <A>(reference: Context.Reference<A>, given: A | undefined): Layer.Layer<never> =>
+  given === undefined ? Layer.empty : Layer.succeed(reference, given)
+
+/** The same field by field. */
+const fields = <A extends object>(reference: Context.Reference<A>, given: A = {} as A): Layer.Layer<never> =>
+  Layer.effect(
+    reference,
+    Effect.map(reference, (around) => ({
+      ...around,
+      ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
+    }))
   )

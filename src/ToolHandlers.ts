@@ -154,6 +154,20 @@ export interface Options {
 }
 
 /**
+ * Options of a layer of tools.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface LayerOptions extends Options {
+  /**
+   * Tells whether a tool of that name may come later (`replace`): rules and
+   * policies may be about it though it is not there. Default: none.
+   */
+  readonly expects?: ((name: string) => boolean) | undefined
+}
+
+/**
  * Name of the control argument with which a model asks to be called again. It
  * is taken out before decoding; a tool that declares it cannot be registered.
  *
@@ -163,7 +177,7 @@ export interface Options {
 export const heartbeatArgument = "request_heartbeat"
 
 /**
- * Creates a registry from toolkits whose handlers are in the context.
+ * Creates a registry from toolkits, whose handlers it requires.
  *
  * **Details**
  *
@@ -176,10 +190,10 @@ export const heartbeatArgument = "request_heartbeat"
  * @category constructors
  * @since 0.1.0
  */
-export const makeRegistry = Effect.fnUntraced(function*(
-  toolkits: ReadonlyArray<Toolkit.Any>,
+export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
+  toolkits: ReadonlyArray<T>,
   options?: Options
-): Effect.fn.Return<Registry, ConfigurationError> {
+): Effect.fn.Return<Registry, ConfigurationError, HandlersOf<T>> {
   const context = yield* Effect.context<never>()
   const registry = new Map<string, RegisteredTool>()
   const problems: Array<Problem> = []
@@ -242,14 +256,14 @@ export const makeRegistry = Effect.fnUntraced(function*(
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options?: Options
+  options?: LayerOptions
 ): Layer.Layer<ToolHandlers, ConfigurationError, HandlersOf<T>> =>
   Layer.effect(
     ToolHandlers,
     Effect.map(
-      makeRegistry(Array.isArray(toolkits) ? toolkits : [toolkits as T], options),
-      fromRegistry
-    ) as Effect.Effect<ToolHandlers["Service"], ConfigurationError, HandlersOf<T>>
+      makeRegistry<T>(Array.isArray(toolkits) ? toolkits : [toolkits as T], options),
+      (registry) => fromRegistry(registry, options?.expects)
+    )
   )
 
 /**

@@ -90,7 +90,7 @@ export interface Starting {
 export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   servers: McpServers.McpServers,
   options: Options<T> = {}
-): Effect.fn.Return<Starting, ConfigurationError, Scope.Scope> {
+): Effect.fn.Return<Starting, ConfigurationError, Scope.Scope | ToolHandlers.HandlersOf<T>> {
   const problems = McpServers.problemsOf(servers, "servers")
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems })
   const remotes = Object.entries(servers).flatMap(([name, server]) =>
@@ -176,7 +176,7 @@ export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
 ): Effect.fn.Return<
   ToolHandlers.ToolHandlers["Service"],
   ConfigurationError | McpServers.McpServerError,
-  Scope.Scope
+  Scope.Scope | ToolHandlers.HandlersOf<T>
 > {
   const { handlers, ready } = yield* start(servers, options)
   yield* ready
