@@ -147,7 +147,11 @@ export interface Service {
     id: string,
     range: { readonly offset: number; readonly length: number }
   ) => Effect.Effect<{ readonly text: string; readonly chars: number }, ArtifactError>
-  /** The executor that runs the call; `undefined` outside an executor. */
+  /**
+   * The executor that runs the call, as a handle that acts for the call and ends
+   * with it: after that nothing made with it does anything. `undefined` outside an
+   * executor.
+   */
   readonly executor: ToolExecutor["Service"] | undefined
 }
 

@@ -245,7 +245,7 @@ export const make: Effect.Effect<
     leaders: new Map(),
     context,
     batches: () => batches,
-    self: () => executor
+    service: (caller) => caller === undefined ? executor : Facade.fromEngine(engine, batches, buffer, caller)
   }
   yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
   const batches = new Batches.Batches(engine, turn, buffer, unique)

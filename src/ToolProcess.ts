@@ -16,7 +16,9 @@ import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import type { Engine, ProcessState } from "./execution/Engine.ts"
 import { EventHub } from "./execution/EventHub.ts"
+import * as Forks from "./execution/Forks.ts"
 import * as HostCalls from "./execution/HostCalls.ts"
+import type { LiveContext } from "./execution/LiveContext.ts"
 import * as NextTools from "./execution/NextTools.ts"
 import * as Steps from "./execution/Steps.ts"
 import { Wave } from "./execution/Wave.ts"
@@ -164,27 +166,29 @@ export interface ToolProcess {
 }
 
 /**
- * Creates a process on an engine.
+ * Creates a process on an engine; `handle` is the call whose handler made it, which
+ * it ends with.
  *
  * @category constructors
  * @internal
  */
-export const make = (engine: Engine, state: ProcessState): ToolProcess => {
+export const make = (engine: Engine, state: ProcessState, handle?: LiveContext): ToolProcess => {
+  const caller = Forks.callingWith(handle)
   const runWave = (
     calls: ReadonlyArray<ToolCall>,
     options?: ExecuteOptions,
     wave?: { readonly hub?: EventHub; readonly wholeOutputs?: boolean; readonly told?: boolean }
   ) =>
-    Effect.suspend(() =>
+    Effect.flatMap(caller, (caller) =>
       new Wave(engine, state, calls, {
         timeoutMillis: options?.timeout === undefined
           ? Infinity
           : Duration.toMillis(Duration.fromInputUnsafe(options.timeout)),
         wholeOutputs: wave?.wholeOutputs ?? false,
         told: wave?.told ?? state.fires === undefined,
-        hub: wave?.hub ?? state.hub
-      }).run
-    )
+        hub: wave?.hub ?? state.hub,
+        caller
+      }).run)
   const runWhole: Steps.Run = (call, hub) =>
     Effect.map(runWave([call], undefined, { hub, wholeOutputs: true }), (wave) => wave.outcomes[0]!)
 
@@ -227,7 +231,7 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
       ),
     step: Effect.sync(() => Steps.make(engine, state, runWhole)),
     shown: (value) => Steps.shown(engine, state, value),
-    tools: Effect.suspend(() => engine.self().tools),
+    tools: Effect.suspend(() => engine.service().tools),
     startConstraints: (args, options) =>
       Effect.suspend(() => hostRun(startTools(engine.rules.current(), state.history, args), args, options)),
     exitRequirements: (args, options) =>
@@ -242,11 +246,13 @@ export const make = (engine: Engine, state: ProcessState): ToolProcess => {
     events: state.hub.stream,
     cancel: (reason) =>
       Effect.sync(() => {
+        if (handle?.isOver) return
         state.cancelled ??= reason
         for (const wave of Array.from(state.waves)) wave.cancel(reason)
       }),
     cancelCall: (id, reason = "it was cancelled") =>
       Effect.sync(() => {
+        if (handle?.isOver) return
         // who waits for one of them may begin the next at once
         for (const wave of Array.from(state.waves)) wave.cancelId(id, reason)
       })

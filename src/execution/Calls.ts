@@ -19,7 +19,7 @@ import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
-import { ToolContext } from "../ToolContext.ts"
+import * as ToolContext from "../ToolContext.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
@@ -58,6 +58,8 @@ export interface Settings {
   readonly told: boolean
   /** Who is told: the process's observers, and the wave's own reader if it has one. */
   readonly hub: EventHub
+  /** The handler that makes the calls, or nobody's. */
+  readonly caller: ToolContext.Service
 }
 
 /**
@@ -74,6 +76,14 @@ export interface Watcher {
   /** Permits were given back, or a handler that outlived its outcome has ended. */
   readonly freed: () => void
 }
+
+/**
+ * Why calls end that a handler made whose own call is over.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const tooLate = "the call that made it has its outcome"
 
 /**
  * The calls of one wave.
@@ -102,6 +112,8 @@ export class Calls implements Owner, Host {
   readonly waits: Waits
   readonly questions: Questions
   readonly dispatching: Dispatching
+  /** The handler that makes the calls. */
+  readonly caller: LiveContext | undefined
   /** In stop mode: where the wave ends. */
   readonly stop: StopPlace
 
@@ -125,8 +137,7 @@ export class Calls implements Owner, Host {
     this.dispatching = new Dispatching(engine, process, this)
     this.stop = new StopPlace(engine.onExecutionError)
     this.clock = Context.get(context, Clock.Clock)
-    const caller = Context.get(context, ToolContext)
-    const live = caller instanceof LiveContext ? caller : undefined
+    const live = settings.caller instanceof LiveContext ? settings.caller : undefined
     const agent = this.agent = Forks.agentOf(engine, live?.engine)
     this.events = new WaveEvents(settings.hub, {
       agentPath: agent.agentPath,
@@ -134,10 +145,11 @@ export class Calls implements Owner, Host {
       process: process.id,
       wave: ++process.lastWave
     })
+    this.caller = live
     // what a handler does after its call has its outcome comes too late
-    const late: End | undefined = live?.call.outcome === undefined
-      ? undefined
-      : { _tag: "Cancelled", started: false, reason: "the call that made it has its outcome" }
+    const late: End | undefined = live?.isOver === true
+      ? { _tag: "Cancelled", started: false, reason: tooLate }
+      : undefined
     const now = this.now()
     this.history = process.history.begin()
     this.all = wave.map((call, index) =>
@@ -256,7 +268,7 @@ export class Calls implements Owner, Host {
       events.publish({ _tag: "ToolCallStart", ...of, attempt: 1, limitMillis: limit.millis })
     }
     const context = new LiveContext(call, attempt, engine, this.process, this)
-    attempt.start(call.gateCall!.params, context, Context.add(this.contextOf(tool), ToolContext, context))
+    attempt.start(call.gateCall!.params, context, Context.add(this.contextOf(tool), ToolContext.ToolContext, context))
   }
 
   ended(call: AttemptedCall, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {

@@ -22,6 +22,7 @@ import type { Batches, OpenBatch } from "./Batches.ts"
 import type { CallState } from "./CallState.ts"
 import type { EventHub } from "./EventHub.ts"
 import type { Parent } from "./Forks.ts"
+import type { LiveContext } from "./LiveContext.ts"
 import type { Orphans } from "./Orphans.ts"
 import type { PatientStore } from "./PatientStore.ts"
 import type { Wave } from "./Wave.ts"
@@ -74,8 +75,8 @@ export interface Engine {
   readonly context: Context.Context<never>
   /** The open batches. */
   readonly batches: () => Batches
-  /** The service itself, for handlers. */
-  readonly self: () => ToolExecutor["Service"]
+  /** The service itself; for the handler of a call, a handle that ends with the call. */
+  readonly service: (caller?: LiveContext) => ToolExecutor["Service"]
 }
 
 /**

@@ -9,31 +9,41 @@ import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Grant from "../store/Grant.ts"
-import { ToolContext } from "../ToolContext.ts"
 import type { Batch, ForkOptions, ProcessOptions, Service } from "../ToolExecutor.ts"
 import * as ToolProcess from "../ToolProcess.ts"
 import * as Batches from "./Batches.ts"
 import type { Engine } from "./Engine.ts"
 import * as Forks from "./Forks.ts"
+import { LiveContext } from "./LiveContext.ts"
 import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
 
 /**
- * Creates the executor of an engine.
+ * Creates the executor of an engine. As the handle of a call (`handle`) it acts for
+ * that call, and ends with it.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: number): Service => {
+export const fromEngine = (
+  engine: Engine,
+  batches: Batches.Batches,
+  buffer: number,
+  handle?: LiveContext
+): Service => {
+  const caller = Forks.callingWith(handle)
+  /** What is done with the handle of a call that is over is not done. */
+  const unlessOver = <A, E, R>(effect: Effect.Effect<A, E, R>, instead: A): Effect.Effect<A, E, R> =>
+    handle === undefined ? effect : Effect.suspend(() => handle.isOver ? Effect.succeed(instead) : effect)
   const enter = (id?: string) =>
     Effect.map(
-      Effect.flatMap(ToolContext, (caller) => batches.enter(id, Forks.batchFor(engine, caller))),
+      Effect.flatMap(caller, (caller) => batches.enter(id, Forks.batchFor(engine, caller))),
       (open): Batch => {
         const processWith = (options: ProcessOptions) =>
-          Effect.flatMap(ToolContext, (caller) =>
+          Effect.flatMap(caller, (caller) =>
             Effect.map(
               batches.begins(open, options, { above: Forks.aboveOf(engine, caller) }),
-              (state) => ToolProcess.make(engine, state)
+              (state) => ToolProcess.make(engine, state, handle)
             ))
         return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
       }
@@ -50,32 +60,34 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
     options: Omit<ForkOptions, "policy">,
     policy: Permissions.Permissions["Service"] | undefined
   ) {
-    const parent = Forks.parentOf(engine, yield* ToolContext)
+    const above = yield* caller
+    const parent = Forks.parentOf(engine, above)
     const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
     const forked: Engine = yield* Forks.engineOf(parent, options.name ?? "agent", policy, {
       unique,
       batches: () => own,
-      self: () => self
+      service: (caller) => caller === undefined ? self : fromEngine(forked, own, buffer, caller)
     })
     const own = new Batches.Batches(forked, options.turn ?? {}, buffer, unique)
-    const self = fromEngine(forked, own, buffer)
+    // whoever makes a sub-agent is the one that waits for it
+    const self = fromEngine(forked, own, buffer, above instanceof LiveContext ? above : undefined)
     const close = own.close("the sub-agent is over")
-    const above = parent.engine.batches()
+    const siblings = parent.engine.batches().below
     const leave = parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))
     yield* Effect.addFinalizer(() => {
-      above.below.delete(own)
+      siblings.delete(own)
       leave?.()
       return close
     })
-    above.below.add(own)
+    siblings.add(own)
     // made by a handler whose call has its outcome, or by an executor that is over, it is over from the start
-    if (parent.call?.outcome !== undefined || above.isOver) yield* close
+    if ((above instanceof LiveContext && above.isOver) || parent.engine.batches().isOver) yield* close
     return self
   })
 
   return {
     batch: enter,
-    completeBatch: (id) => batches.complete(id),
+    completeBatch: (id) => unlessOver(batches.complete(id), undefined),
     requiresHeartbeat,
     tools: Effect.sync(() =>
       Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it)).map((
@@ -95,7 +107,7 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
         if (Effect.isEffect(revoked)) yield* revoked
       }
       return known.filter((it) => Grant.isOpen(it, now)).length
-    }),
+    }, (revoking) => unlessOver(revoking, 0)),
     fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
       if (options.policy === undefined) return yield* forkWith(options, undefined)
       const policy = yield* Permissions.make(options.policy)
@@ -103,10 +115,13 @@ export const fromEngine = (engine: Engine, batches: Batches.Batches, buffer: num
       return yield* forkWith(options, policy)
     }),
     readOnly: (options = {}) => forkWith(options, Permissions.readOnly),
-    pruneExpired: Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const pruned = engine.store.pruneExpired(now)
-      return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
-    }),
+    pruneExpired: unlessOver(
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const pruned = engine.store.pruneExpired(now)
+        return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
+      }),
+      0
+    ),
     orphans: Effect.sync(() => ({
       running: engine.orphans.current,
       total: engine.orphans.counts.orphans,

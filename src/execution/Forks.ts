@@ -7,6 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Permissions from "../policy/Permissions.ts"
+import * as ToolContext from "../ToolContext.ts"
 import type { OpenBatch } from "./Batches.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
@@ -136,6 +137,22 @@ export const parentOf = (engine: Engine, caller: unknown): Parent => {
 }
 
 /**
+ * Finds for which call something is done: for that of the handler whose fiber does
+ * it, else for that whose handle it is done with, wherever that has got to. Once
+ * that call is over nothing is done with its handle, by nobody.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const callingWith = (handle: LiveContext | undefined): Effect.Effect<ToolContext.Service> =>
+  handle === undefined
+    ? ToolContext.ToolContext
+    : Effect.map(
+      ToolContext.ToolContext,
+      (caller) => handle.isOver || !(caller instanceof LiveContext) ? handle : caller
+    )
+
+/**
  * Gives the batch that whatever a handler begins belongs to: that of its call,
  * with every executor of the same tree.
  *
@@ -166,7 +183,7 @@ export const engineOf = (
   parent: Parent,
   name: string,
   policy: Permissions.Permissions["Service"] | undefined,
-  own: Pick<Engine, "self" | "batches" | "unique">
+  own: Pick<Engine, "service" | "batches" | "unique">
 ): Effect.Effect<Engine, DepthExceeded> => {
   const { engine } = parent
   const agentPath = [...engine.agentPath, name]

@@ -43,6 +43,7 @@ export class LiveContext implements Service, HandlerContext {
   readonly state: ProcessState
   readonly calls: Calls
   private made: Writes | undefined
+  private handle: ToolExecutor["Service"] | undefined
   private standing: ReadonlyArray<Grant> | StateStoreError | undefined
 
   constructor(
@@ -57,6 +58,16 @@ export class LiveContext implements Service, HandlerContext {
     this.engine = engine
     this.state = state
     this.calls = calls
+  }
+
+  /** What is done for the call comes too late. */
+  get isOver(): boolean {
+    return this.attempt.isOver
+  }
+
+  /** Calls back when the call has its outcome, at once if it has; gives how to be left out again. */
+  atEnd(run: () => void): () => void {
+    return this.attempt.atEnd(run)
   }
 
   get callId(): string {
@@ -113,7 +124,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   get executor(): ToolExecutor["Service"] {
-    return this.engine.self()
+    return this.handle ??= this.engine.service(this)
   }
 
   get progress(): Service["progress"] {

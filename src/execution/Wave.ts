@@ -11,7 +11,7 @@ import type * as Fiber from "effect/Fiber"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as Arrival from "./Arrival.ts"
-import { Calls, type Settings, type Watcher } from "./Calls.ts"
+import { Calls, type Settings, tooLate, type Watcher } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import * as Stages from "./Stages.ts"
@@ -42,6 +42,7 @@ export class Wave implements Watcher {
   private runDone: (() => void) | undefined
   private quiet: (() => void) | undefined
   private deadlineFiber: Fiber.Fiber<void> | undefined
+  private leave: (() => void) | undefined
   /** The batch is in use, as far as rules count in it. */
   private letGo: (() => void) | undefined
 
@@ -66,6 +67,8 @@ export class Wave implements Watcher {
           this
         )
         this.process.waves.add(this)
+        // what a handler began and did not wait for ends with its call
+        this.leave = calls.caller?.atEnd(() => this.cancel(tooLate))
         this.letGo = this.engine.rules.current().countsInBatches ? calls.ledger.hold(this.process.batch.key) : undefined
         return Effect.matchCauseEffect(this.body(calls, restore), {
           onSuccess: () => Effect.sync(() => this.end(calls)),
@@ -192,6 +195,7 @@ export class Wave implements Watcher {
 
   private end(calls: Calls): ToolOutcome.WaveResult {
     this.process.waves.delete(this)
+    this.leave?.()
     this.letGo?.()
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.all.map((call) => call.outcome!)
