@@ -1,15 +1,16 @@
 /**
  * JSON Schemas of others, such as MCP servers, made harmless before they are
- * compiled: a pattern that only an engine without bounds can match is left out.
+ * compiled: a pattern that cannot be matched in linear time is left out.
  * Who sent the schema checks its own arguments anyway.
  */
-import * as JsonPointer from "effect/JsonPointer"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import { linearPattern } from "./linearPattern.ts"
+import { at } from "./schemaDocument.ts"
+import { heldBy, isKeys, type Keys, references } from "./schemaPositions.ts"
 
 /**
- * Copies a schema without the patterns that RE2 cannot run. The copy may accept
+ * Copies a schema without the patterns that cannot be matched in linear time. The copy may accept
  * more than the schema, never less: what would turn around, such as `not` or
  * `unevaluatedProperties` over such a pattern, is left out with it. Fails if the
  * schema is deeper or larger than any that is meant.
@@ -28,7 +29,7 @@ export const linear = (schema: JsonSchema.JsonSchema): Result.Result<JsonSchema.
 // Utilities
 
 const maxDepth = 100
-const maxNodes = 50_000
+const maxNodes = 10_000
 
 interface Context {
   /** What is referred to, and so is a schema wherever it stands. */
@@ -47,36 +48,7 @@ interface Copied {
   readonly loose: boolean
 }
 
-type Keys = Readonly<Record<string, unknown>>
-
-const isObject = (value: unknown): value is Keys => typeof value === "object" && value !== null && !Array.isArray(value)
-
-const references = ["$ref", "$dynamicRef", "$recursiveRef"]
 const names = ["$id", "$anchor", "$dynamicAnchor"]
-const holdsSchema = new Set([
-  "additionalItems",
-  "additionalProperties",
-  "contains",
-  "contentSchema",
-  "else",
-  "if",
-  "items",
-  "not",
-  "propertyNames",
-  "then",
-  "unevaluatedItems",
-  "unevaluatedProperties"
-])
-const holdsList = new Set(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
-const holdsMap = new Set([
-  "$defs",
-  "definitions",
-  "dependencies",
-  "dependentSchemas",
-  "patternProperties",
-  "properties"
-])
-const holdsValue = new Set(["const", "default", "enum", "examples"])
 
 /** Gives what the references of a schema lead to; throws if it is too deep or too large. */
 const referencedIn = (root: unknown): ReadonlySet<unknown> => {
@@ -86,7 +58,7 @@ const referencedIn = (root: unknown): ReadonlySet<unknown> => {
   const walk = (value: unknown, depth: number): void => {
     if (depth > maxDepth) throw new Error(`it is nested more than ${maxDepth} deep`)
     if (++nodes > maxNodes) throw new Error(`it has more than ${maxNodes} parts`)
-    if (isObject(value)) {
+    if (isKeys(value)) {
       if (typeof value.$id === "string") resources.add(value)
       for (const key of references) {
         const reference = value[key]
@@ -102,14 +74,8 @@ const referencedIn = (root: unknown): ReadonlySet<unknown> => {
   walk(root, 0)
   if (resources.size * pointers.size > maxNodes) throw new Error(`it has more than ${maxNodes} references and ids`)
   const all = [...resources]
-  return new Set([...pointers].flatMap((pointer) => all.map((resource) => target(pointer, resource))).filter(isObject))
+  return new Set([...pointers].flatMap((pointer) => all.map((resource) => at(`/${pointer}`, resource))).filter(isKeys))
 }
-
-const target = (pointer: string, resource: unknown): unknown =>
-  pointer.split("/").reduce<unknown>((at, token) => {
-    const key = JsonPointer.unescapeToken(Result.getOrElse(Result.try(() => decodeURIComponent(token)), () => token))
-    return Object.hasOwn(Object(at), key) ? (at as Keys)[key] : undefined
-  }, resource)
 
 const isLinear = (source: string, context: Context): boolean => {
   const known = context.linear.get(source)
@@ -122,7 +88,7 @@ const isLinear = (source: string, context: Context): boolean => {
 }
 
 const copySchema = (schema: unknown, context: Context): Copied => {
-  if (!isObject(schema)) return { copy: schema, loose: false }
+  if (!isKeys(schema)) return { copy: schema, loose: false }
   const loose = new Set<string>()
   const entries = Object.entries(schema).flatMap(([key, value]) => {
     const copied = copyKeyword(key, value, context)
@@ -149,7 +115,7 @@ const loosened = (
     ? context.dropped
     : key === "additionalProperties"
     // names that a pattern stood for would be additional now
-    ? isObject(schema.patternProperties) &&
+    ? isKeys(schema.patternProperties) &&
       Object.keys(schema.patternProperties).some((source) => !isLinear(source, context))
     : key === "if" || key === "then" || key === "else"
     ? loose.has("if")
@@ -165,7 +131,8 @@ const copyKeyword = (key: string, value: unknown, context: Context): Copied | un
   if (key === "pattern" && typeof value === "string") {
     return isLinear(value, context) ? { copy: value, loose: false } : undefined
   }
-  if (holdsMap.has(key) && isObject(value)) {
+  const held = heldBy(key, value)
+  if (held === "map" && isKeys(value)) {
     const kept = Object.entries(value).filter(([name]) => key !== "patternProperties" || isLinear(name, context))
     const copied = kept.map(([name, inner]) => [name, copySchema(inner, context)] as const)
     return {
@@ -173,18 +140,18 @@ const copyKeyword = (key: string, value: unknown, context: Context): Copied | un
       loose: kept.length < Object.keys(value).length || copied.some(([, { loose }]) => loose)
     }
   }
-  if (holdsList.has(key) && Array.isArray(value)) {
+  if (held === "list" && Array.isArray(value)) {
     const copied = value.map((inner) => copySchema(inner, context))
     return { copy: copied.map(({ copy }) => copy), loose: copied.some(({ loose }) => loose) }
   }
-  if (holdsSchema.has(key)) return copySchema(value, context)
-  return { copy: copyData(value, holdsValue.has(key), context), loose: false }
+  if (held === "schema") return copySchema(value, context)
+  return { copy: copyData(value, held === "value", context), loose: false }
 }
 
 /** Copies what is no schema, unless something leads to it or it has a name to be led to by. */
 const copyData = (data: unknown, isValue: boolean, context: Context): unknown => {
   if (Array.isArray(data)) return data.map((inner) => copyData(inner, isValue, context))
-  if (!isObject(data)) return data
+  if (!isKeys(data)) return data
   const referenced = context.referenced.has(data)
   if (referenced && isValue) throw new Error("a reference in it leads to a value that is no schema")
   if (referenced || !isValue && names.some((key) => typeof data[key] === "string")) {

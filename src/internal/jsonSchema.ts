@@ -1,21 +1,22 @@
 /**
  * Arguments of dynamic tools checked against their raw JSON Schema, which
- * `Toolkit` itself does not do. The validator is ajv.
+ * `Toolkit` itself does not do.
  *
- * Patterns run in linear time where RE2 knows them, nothing is fetched, and what
- * ajv throws is an issue. ajv does not bound its work, so this does not either:
- * references that double again and again, or very many errors and unique items,
- * take as long as they take.
+ * A schema is read, not turned into a program: that takes as long as it is large,
+ * makes no code, and works where code must not be made. What a check may take is
+ * bounded, whatever the schema and the value; nothing is fetched.
  */
-import { Ajv, type Options } from "ajv"
-import { Ajv2019 } from "ajv/dist/2019.js"
-import { Ajv2020 } from "ajv/dist/2020.js"
 import { memoize } from "effect/Function"
+import * as JsonPointer from "effect/JsonPointer"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import { clip } from "./clip.ts"
-import { findingsOf } from "./jsonSchemaFindings.ts"
-import { linearPattern, nativePattern } from "./linearPattern.ts"
+import { nativePattern } from "./linearPattern.ts"
+import { type Failure, maxFailures, maxSteps, nodesOf, Run, TooMuch } from "./schemaCheck.ts"
+import { type Dialect, dialectOf } from "./schemaDialects.ts"
+import * as SchemaDocument from "./schemaDocument.ts"
+import { keywords } from "./schemaKeywords.ts"
+import { isKeys } from "./schemaPositions.ts"
 
 /** One thing that is wrong with a value, and its path inside it. */
 export interface Issue {
@@ -34,107 +35,81 @@ export type Compile = (schema: JsonSchema.JsonSchema) => Result.Result<Validator
  * `$schema`. Schemas know nothing of each other, and none is fetched.
  */
 export const compile: Compile = (schema) =>
-  Result.try({
-    try: (): Validator => {
-      const draft = draftOf(schema)
-      refuseWrong(draft, schema)
-      // an instance of its own, so that no other schema has its names; what costs is the metaschema, which is shared
-      const validate = draft.make({ ...options, meta: false, validateSchema: false }).compile(schema)
-      if ("$async" in validate) throw new Error("it says $async, which is no keyword of JSON Schema")
-      return (value) =>
-        Result.getOrElse(
-          Result.try(() => validate(value) ? [] : findingsOf(validate.errors ?? [], schema).map(issueOf)),
-          (error) => [{ path: "", message: unchecked(error) }]
-        )
-    },
-    catch: (error) => clip(problemOf(error), 500)
+  Result.map(read(schema), (checker) => {
+    const check = checker(schema)
+    return (value) => check(value).map(issueOf)
   })
+
+/** Tells whether a value fits a schema inside another; what cannot be told, fits. */
+export const fits = (root: JsonSchema.JsonSchema, part: JsonSchema.JsonSchema, value: unknown): boolean => {
+  const checker = readOnce(root)
+  return Result.isFailure(checker) || checker.success(part)(value).length === 0
+}
 
 // Utilities
 
-/** Patterns, each known to ajv by its source. */
-const regExp = Object.assign((source: string) => {
-  const pattern = linearPattern(source) ?? nativePattern(source)
-  return { test: (text: string) => pattern.test(text), toString: () => source }
-}, { code: "linearPattern" })
+/** Gives what is wrong with a value, as far as that can be told, in the eyes of a schema of a document. */
+type Checker = (schema: unknown) => (value: unknown) => ReadonlyArray<Failure>
 
-const options: Options = {
-  allErrors: true,
-  // every part of an error that a message may need
-  verbose: true,
-  strict: false,
-  validateFormats: false,
-  ownProperties: true,
-  // 19.99 is a multiple of 0.01, though not to a computer
-  multipleOfPrecision: 8,
-  // a schema that many refer to would be copied as often
-  inlineRefs: false,
-  logger: false,
-  code: { regExp }
+const read = (schema: JsonSchema.JsonSchema): Result.Result<Checker, string> =>
+  Result.try({
+    try: () => {
+      const dialect = dialectOf(schema)
+      return checkerOf(SchemaDocument.read(schema, dialect.refAlone, refuseWrong(dialect)), dialect)
+    },
+    catch: (error) => clip(messageOf(error), 500)
+  })
+
+const readOnce = memoize(read)
+
+const checkerOf = (document: SchemaDocument.Document, dialect: Dialect): Checker => {
+  const nodeOf = nodesOf(document, dialect, keywords)
+  return (schema) => (value) => {
+    const run = new Run(document)
+    const failures: Array<Failure> = []
+    const checked = Result.try(() => {
+      const { apply } = nodeOf(schema)
+      if (apply(value, run, undefined, undefined, undefined)) return
+      run.again()
+      apply(value, run, undefined, failures, undefined)
+    })
+    if (Result.isSuccess(checked) || failures.length > 0) return failures.slice(0, maxFailures)
+    return [{ at: undefined, message: unchecked(checked.failure) }]
+  }
 }
 
-interface Draft {
-  readonly uri: string
-  readonly make: (options: Options) => Ajv
-}
-
-const draft2020: Draft = {
-  uri: "https://json-schema.org/draft/2020-12/schema",
-  make: (options) => new Ajv2020(options)
-}
-
-// draft 7 has all that draft 6 has
-const draft7: Draft = { uri: "http://json-schema.org/draft-07/schema", make: (options) => new Ajv(options) }
-
-const drafts: Readonly<Record<string, Draft>> = {
-  "draft-06": draft7,
-  "draft-07": draft7,
-  "draft/2019-09": {
-    uri: "https://json-schema.org/draft/2019-09/schema",
-    make: (options) => new Ajv2019(options)
-  },
-  "draft/2020-12": draft2020
-}
-
-const draftOf = (schema: JsonSchema.JsonSchema): Draft => {
-  const named: unknown = Object(schema).$schema ?? draft2020.uri
-  const match = /^https?:\/\/json-schema\.org\/([a-z0-9/-]+)\/schema#?$/.exec(String(named).trim())
-  const draft = match !== null && Object.hasOwn(drafts, match[1]!) ? drafts[match[1]!] : undefined
-  if (draft !== undefined) return draft
-  throw new Error(
-    `$schema is ${clip(JSON.stringify(named), 200)}; known are drafts 6, 7, 2019-09 and 2020-12 of json-schema.org`
-  )
-}
-
-/** The schema of schemas, compiled when the first of its draft is checked. */
-const metaschema = memoize(({ make, uri }: Draft) => make(options).getSchema(uri)!)
-
-const refuseWrong = (draft: Draft, schema: unknown): void => {
-  const validate = metaschema(draft)
-  if (validate(schema)) return
-  const [first] = findingsOf(validate.errors ?? [], validate.schema)
-  throw new Error(`#${first?.pointer} ${first?.message}`)
-}
-
-const problemOf = (error: unknown): string =>
-  error instanceof Ajv.MissingRefError
-    ? `${
-      JSON.stringify(clip(error.missingRef, 200))
-    } is not in this schema; nothing is fetched, so write it under $defs`
-    : error instanceof RangeError
-    ? "it is nested too deeply, or a reference in it leads back to itself"
-    : messageOf(error)
-
-// the only thing that ends a stack is a value as deep, or a schema that asks itself without end
-const unchecked = (error: unknown): string =>
-  error instanceof RangeError
-    ? "is nested too deeply to be checked"
-    : `cannot be checked: ${clip(messageOf(error), 200)}`
+/** Refuses what is no schema of a draft; looks at one schema at a time. */
+const refuseWrong = memoize(({ shape }: Dialect) => {
+  const check = checkerOf(SchemaDocument.read(shape, false, () => undefined), dialectOf(shape))(shape)
+  return (schema: unknown, pointer: string): void => {
+    const [failure] = check(schema)
+    if (failure !== undefined) {
+      const inside = keysOf(failure).map((key) => `/${JsonPointer.escapeToken(key)}`).join("")
+      throw new Error(`#${pointer}${inside} ${failure.message}`)
+    }
+    if (!isKeys(schema)) return
+    const patterns = Object.keys(Object(schema.patternProperties))
+    if (typeof schema.pattern === "string") patterns.push(schema.pattern)
+    for (const source of patterns) nativePattern(source)
+  }
+})
 
 const messageOf = (error: unknown): string => error instanceof Error ? error.message : String(error)
 
-const issueOf = ({ message, pointer }: { readonly pointer: string; readonly message: string }): Issue => ({
-  path: pointer.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~")).join(".")
-    .slice(0, 200),
-  message
+const unchecked = (error: unknown): string =>
+  error instanceof RangeError
+    ? "is nested too deeply to be checked"
+    : error instanceof TooMuch
+    ? `cannot be checked: that takes more than ${maxSteps} steps; fewer and shorter values take less`
+    : `cannot be checked: ${clip(messageOf(error), 200)}`
+
+const keysOf = ({ at }: Failure): ReadonlyArray<string> => {
+  const keys: Array<string> = []
+  for (let it = at; it !== undefined; it = it.above) keys.push(String(it.key))
+  return keys.reverse()
+}
+
+const issueOf = (failure: Failure): Issue => ({
+  path: keysOf(failure).join(".").slice(0, 200),
+  message: clip(failure.message, 500)
 })

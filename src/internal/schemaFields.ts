@@ -1,6 +1,6 @@
 /** The top-level fields of an object's JSON Schema: looked up, narrowed, taken out. */
 import type * as JsonSchema from "effect/JsonSchema"
-import { compile } from "./jsonSchema.ts"
+import { fits } from "./jsonSchema.ts"
 
 type Fields = { readonly [name: string]: JsonSchema.JsonSchema }
 
@@ -42,20 +42,6 @@ export const field = (
   const objects = [root, ...alternatives(root).flatMap(([, branches]) => branches)]
   const found = objects.flatMap((it) => Object.hasOwn(fieldsOf(it), name) ? [fieldsOf(it)[name]!] : [])
   return found.length === 0 && objects.some((it) => it.additionalProperties === false) ? undefined : found
-}
-
-/** Tells whether a value fits a part of a schema; what cannot be told, fits. */
-export const fits = (
-  root: JsonSchema.JsonSchema,
-  part: JsonSchema.JsonSchema,
-  value: unknown
-): boolean => {
-  const { $defs, $schema, definitions } = root
-  const whole = Object.fromEntries(
-    Object.entries({ $schema, $defs, definitions, ...part }).filter(([, it]) => it !== undefined)
-  )
-  const validator = compile(whole as JsonSchema.JsonSchema)
-  return validator._tag === "Failure" || validator.success(value).length === 0
 }
 
 /** Limits a field to some values, and requires it. */

@@ -9,6 +9,7 @@
 import {
   type CallToolResult,
   Client,
+  type ListToolsResult,
   type Progress,
   ProtocolError,
   SdkError,
@@ -35,8 +36,8 @@ import * as StdioTransport from "./StdioTransport.ts"
  * @since 0.1.0
  */
 export interface McpConnection {
-  /** All its tools, as it describes them. */
-  readonly listTools: Effect.Effect<ReadonlyArray<Tool>, McpServerError>
+  /** Its tools, as it describes them. */
+  readonly listTools: Effect.Effect<Listed, McpServerError>
   /** Calls a tool; interrupting it cancels the call. A failure that the tool itself reports is a result. */
   readonly callTool: (
     tool: Tool,
@@ -46,6 +47,25 @@ export interface McpConnection {
   /** Ends when the connection is gone, with the reason. */
   readonly closed: Effect.Effect<McpServerError>
 }
+
+/**
+ * The tools of a server, and why others are not among them.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Listed {
+  readonly tools: ReadonlyArray<Tool>
+  readonly leftOut: ReadonlyArray<string>
+}
+
+/**
+ * Bounds of a list of tools: characters of one, and of all that is read, pages, tools.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const listBounds = { toolChars: 128_000, chars: 32_000_000, pages: 1_000, tools: 20_000 }
 
 /**
  * Connects to a server; the scope ends the connection, and the process of a
@@ -66,7 +86,6 @@ export const make = Effect.fnUntraced(function*(
   const client = new Client({ name: "effect-tool-executor", version }, {
     // a process of its own cannot be asked which revision it speaks: an older one may end
     versionNegotiation: { mode: isHttp ? "auto" : "legacy" },
-    listMaxPages: 1_000,
     listChanged: { tools: { autoRefresh: false, onChanged: onToolsChanged } }
   })
   const gone = Deferred.makeUnsafe<McpServerError>()
@@ -103,13 +122,11 @@ export const make = Effect.fnUntraced(function*(
   return {
     // the client asks a server without tools nothing, and says so on the standard output
     listTools: client.getServerCapabilities()?.tools === undefined
-      ? Effect.succeed([])
-      : Effect.map(
-        within(
-          "list its tools",
-          (signal) => client.listTools(undefined, { signal, timeout: longest, cacheMode: "bypass" })
-        ),
-        ({ tools }) => tools
+      ? Effect.succeed({ tools: [], leftOut: [] })
+      : within(
+        "list its tools",
+        (signal) =>
+          boundedList((params) => client.request({ method: "tools/list", ...params }, { signal, timeout: longest }))
       ),
     callTool: ({ inputSchema, name }, args, onprogress) =>
       request((signal) =>
@@ -132,6 +149,41 @@ const longest = 2 ** 31 - 1
 
 /** Milliseconds that a server has to say that it is there. */
 const timeout = 5_000
+
+/** Reads page by page: what is too large is let go of before the next one comes. */
+const boundedList = async (
+  read: (params: { readonly params?: { readonly cursor: string } }) => Promise<ListToolsResult>
+): Promise<Listed> => {
+  const tools: Array<Tool> = []
+  const leftOut: Array<string> = []
+  const { chars: maxChars, pages: maxPages, toolChars, tools: maxTools } = listBounds
+  let chars = 0
+  let cursor: string | undefined
+  let isOver = false
+  for (let pages = 1;; pages++) {
+    const page = await read(cursor === undefined ? {} : { params: { cursor } })
+    for (const tool of page.tools) {
+      const size = JSON.stringify(tool).length
+      chars += size
+      isOver = tools.length >= maxTools || chars > maxChars
+      if (isOver) break
+      if (size <= toolChars) tools.push(tool)
+      else {leftOut.push(
+          `"${clip(tool.name, 100)}" has ${size} characters, more than ${toolChars}; the tool is left out`
+        )}
+    }
+    // a server that gives the same place again has no more
+    const isEnd = page.nextCursor === undefined || page.nextCursor === cursor
+    cursor = page.nextCursor
+    isOver ||= pages >= maxPages && !isEnd
+    if (isOver) {
+      leftOut.push(
+        `it lists more than ${maxTools} tools, ${maxChars} characters or ${maxPages} pages; the rest is left out`
+      )
+    }
+    if (isEnd || isOver) return { tools, leftOut: leftOut.slice(-100) }
+  }
+}
 
 const isModern = (client: Client): boolean => client.getProtocolEra() === "modern"
 

@@ -158,14 +158,17 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
 
 /**
  * Gives every mistake in servers that a person wrote, each with its path below
- * `at`. A server is judged by what it seems to be: a program or an address.
+ * `at`. A server is judged by what it seems to be: a program or an address. Two
+ * servers whose prefixes overlap could have tools of one name, so that what is
+ * allowed to one is taken by the other: they are refused, be they up or not.
  *
  * @category getters
  * @since 0.1.0
  */
 export const problemsOf = (servers: unknown, at: string): ReadonlyArray<Problem> => {
   const all = validateStrict(McpServers, servers, at)
-  if (all.length === 0 || !Predicate.isObject(servers)) return all
+  if (all.length === 0) return overlaps(servers as McpServers, at)
+  if (!Predicate.isObject(servers)) return all
   return Object.entries(servers).flatMap(([key, server]) => [
     ...name.test(key)
       ? []
@@ -192,3 +195,39 @@ const problemsOfOne = (server: unknown, path: string): ReadonlyArray<Problem> =>
  * @since 0.1.0
  */
 export const prefixOf = (name: string, server: McpServer): string => server.prefix ?? `${name}__`
+
+/**
+ * Gives the server that a name belongs to, of those whose prefix it begins with:
+ * the one with the longest.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const ownerOf = <S extends { readonly prefix: string }>(
+  servers: ReadonlyArray<S>,
+  name: string
+): S | undefined =>
+  servers.reduce<S | undefined>(
+    (best, it) => name.startsWith(it.prefix) && it.prefix.length > (best?.prefix.length ?? -1) ? it : best,
+    undefined
+  )
+
+// Utilities
+
+/** What has no prefix at all may stand beside others: its tools with names of theirs are left out. */
+const isOverlapping = (a: string, b: string): boolean =>
+  a === b || (a !== "" && b !== "" && (a.startsWith(b) || b.startsWith(a)))
+
+const overlaps = (servers: McpServers, at: string): ReadonlyArray<Problem> => {
+  const all = Object.entries(servers).flatMap(([name, it]) =>
+    it.disabled === true ? [] : [{ name, prefix: prefixOf(name, it) }]
+  )
+  return all.flatMap(({ name, prefix }, index) => {
+    const other = all.slice(0, index).find((it) => isOverlapping(it.prefix, prefix))
+    if (other === undefined) return []
+    const problem = `its tools begin with ${JSON.stringify(prefix)} and those of "${other.name}" with ${
+      JSON.stringify(other.prefix)
+    }: one could take the names of the other`
+    return [{ path: `${at}.${name}.prefix`, problem, expected: "prefixes of which none begins with another" }]
+  })
+}

@@ -29,7 +29,6 @@
  *
  * @since 0.1.0
  */
-import type { Tool as ForeignTool } from "@modelcontextprotocol/client"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -123,11 +122,13 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   }
   const expected = "a prefix of its own"
   const oneByOne = yield* Semaphore.make(1)
-  const take = Effect.fnUntraced(function*(remote: Remote, listed: ReadonlyArray<ForeignTool>) {
-    const json = JSON.stringify(listed)
+  const take = Effect.fnUntraced(function*(remote: Remote, { leftOut, tools: listed }: McpConnection.Listed) {
+    const json = JSON.stringify([listed, leftOut])
     if (json === remote.listed) return
+    for (const problem of leftOut) yield* warn(`${remote.path}: ${problem}`)
     const maxFileChars = options.maxFileChars ?? 5_000_000
-    const { problems, tools } = yield* RemoteTools.make(remote, listed, remote.tools, settings, maxFileChars)
+    const isTheirs = (name: string) => McpServers.ownerOf(remotes, name) !== remote
+    const { problems, tools } = yield* RemoteTools.make(remote, listed, remote.tools, settings, maxFileChars, isTheirs)
     const taken = yield* oneByOne.withPermits(1)(Effect.suspend(() => {
       Object.assign(remote, { listed: json, tools, problems })
       const { registry, taken } = merge()
@@ -163,7 +164,8 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
  * Fails with `McpServerError` where a server that is not `optional` cannot be
  * reached, and with `ConfigurationError` where servers, names or settings are
  * wrong. A tool whose schema does not compile is left out, with a warning in the
- * log, and so is one that comes later and has the name of another. A call while
+ * log, and so is one that comes later and has the name of another, or one that
+ * begins as those of another server do. A call while
  * its server is gone fails, and may be tried again. The scope ends the
  * connections, and every process.
  *
@@ -238,7 +240,7 @@ const warn = (text: string) => Effect.logWarning(escape(text))
 /** Stays connected to a server, and follows its list of tools. */
 const keep = (
   remote: Remote,
-  take: (listed: ReadonlyArray<ForeignTool>) => Effect.Effect<void>
+  take: (listed: McpConnection.Listed) => Effect.Effect<void>
 ): Effect.Effect<never> => {
   const session = Effect.gen(function*() {
     const changes = yield* Queue.sliding<void>(1)

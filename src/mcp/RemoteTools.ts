@@ -2,7 +2,6 @@
 import type { Tool as ForeignTool } from "@modelcontextprotocol/client"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
-import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
@@ -37,8 +36,9 @@ interface Known {
 /** The tools of a server by the names under which they are registered. */
 export type Tools = ReadonlyMap<string, Known>
 
-/** How many tools are registered before others have a turn: to compile their schemas takes a while. */
+/** How many tools, and characters of them, are registered before others have a turn. */
 const atOnce = 50
+const charsAtOnce = 100_000
 
 /**
  * Registers what a server listed; what is as it was before stays. A tool that
@@ -50,7 +50,8 @@ export const make = Effect.fnUntraced(function*(
   listed: ReadonlyArray<ForeignTool>,
   before: Tools,
   settings: Settings,
-  maxFileChars: number
+  maxFileChars: number,
+  isTheirs: (name: string) => boolean
 ): Effect.fn.Return<{ readonly tools: Tools; readonly problems: ReadonlyArray<Problem> }> {
   const { except = [], only = ["*"], readOnly = [] } = remote.server
   const isOne = (patterns: ReadonlyArray<string>, name: string) => patterns.some((it) => matches(it, name))
@@ -60,14 +61,16 @@ export const make = Effect.fnUntraced(function*(
     else yield* warn(remote, `it lists "${tool.name}" more than once; the first counts`)
   }
   const names = toolNames(remote.prefix, foreign.keys())
-  const taken = Array.from(
-    foreign.values(),
-    (tool) => ({ tool, name: names.get(tool.name)!, json: JSON.stringify(tool) })
-  )
-    .filter(({ tool: { name } }) => isOne(only, name) && !isOne(except, name))
+  const wanted = Array.from(foreign.values()).filter(({ name }) => isOne(only, name) && !isOne(except, name))
+  const taken: Array<{ readonly tool: ForeignTool; readonly name: string; readonly json: string }> = []
+  for (const tool of wanted) {
+    const name = names.get(tool.name)!
+    if (!isTheirs(name)) taken.push({ tool, name, json: JSON.stringify(tool) })
+    else yield* warn(remote, `tools.${name}: it begins as the tools of another server do; the tool is left out`)
+  }
   const problems: Array<Problem> = []
   const registered = new Map<string, ToolHandlers.RegisteredTool>()
-  for (const part of Arr.chunksOf(taken.filter(({ json, name }) => before.get(name)?.json !== json), atOnce)) {
+  for (const part of slicesOf(taken.filter(({ json, name }) => before.get(name)?.json !== json))) {
     const declared: Array<Tool.Any> = []
     for (const { name, tool } of part) {
       const schema = linear(tool.inputSchema)
@@ -91,6 +94,20 @@ export const make = Effect.fnUntraced(function*(
 })
 
 // Utilities
+
+const slicesOf = <A extends { readonly json: string }>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> => {
+  const slices: Array<Array<A>> = []
+  let chars = Infinity
+  for (const it of all) {
+    chars += it.json.length
+    if (chars > charsAtOnce || slices.at(-1)?.length === atOnce) {
+      slices.push([])
+      chars = it.json.length
+    }
+    slices.at(-1)!.push(it)
+  }
+  return slices
+}
 
 /** Registers those that can be. */
 const register = Effect.fnUntraced(function*(

@@ -9,6 +9,7 @@ import * as Equal from "effect/Equal"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
 import { type Problem, unknownKey, validateStrict } from "../ConfigurationError.ts"
+import { fits } from "../internal/jsonSchema.ts"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as ToolRule from "../ToolRule.ts"
 import { unreachable } from "./RuleReach.ts"
@@ -237,7 +238,7 @@ const ownProblems = (
       })
     case "Periodic": {
       const schema = schemaOf(rule.tool)
-      if (schema === undefined || SchemaFields.fits(schema, schema, rule.params ?? {})) return []
+      if (schema === undefined || fits(schema, schema, rule.params ?? {})) return []
       return [problem("params", `they do not fit the parameters of "${rule.tool}"`, "the arguments it is called with")]
     }
     default:
@@ -261,7 +262,7 @@ const valueProblems = (
     }]
   }
   return values.flatMap((value, index) =>
-    parts.length === 0 || parts.some((part) => SchemaFields.fits(schema, part, value)) ? [] : [{
+    parts.length === 0 || parts.some((part) => fits(schema, part, value)) ? [] : [{
       path: pathOf(index),
       problem: `${JSON.stringify(value)} is no value of "${name}" of "${tool}"`,
       expected: "a value that its parameters allow"

@@ -14,7 +14,7 @@ const problemOf = (schema: unknown): string | undefined =>
 const takes = (schema: unknown, value: unknown): boolean =>
   Result.getOrThrowWith(compile(schema as JsonSchema.JsonSchema), (it) => new Error(it))(value).length === 0
 
-/** A pattern that RE2 has not. */
+/** A pattern that is not linear. */
 const p = "^(?=a)(a+)+$"
 
 describe("a foreign schema", () => {
@@ -132,8 +132,8 @@ describe("a foreign schema", () => {
     const circle: Record<string, unknown> = {}
     circle.items = circle
     assert.strictEqual(problemOf(circle), "it is nested more than 100 deep")
-    assert.isUndefined(problemOf({ enum: Array.from({ length: 49_990 }, (_, i) => i) }))
-    assert.strictEqual(problemOf({ enum: Array.from({ length: 50_000 }, (_, i) => i) }), "it has more than 50000 parts")
+    assert.isUndefined(problemOf({ enum: Array.from({ length: 9_990 }, (_, i) => i) }))
+    assert.strictEqual(problemOf({ enum: Array.from({ length: 10_000 }, (_, i) => i) }), "it has more than 10000 parts")
     const doubling = Array.from({ length: 60 }).reduce<unknown>((a) => ({ allOf: [a, a] }), {})
     assert.isString(problemOf(doubling))
     assert.strictEqual(
@@ -142,7 +142,7 @@ describe("a foreign schema", () => {
     )
     assert.strictEqual(
       problemOf({ allOf: Array.from({ length: 300 }, (_, i) => ({ $id: `i${i}`, $ref: `#/a/${i}` })) }),
-      "it has more than 50000 references and ids"
+      "it has more than 10000 references and ids"
     )
   })
 

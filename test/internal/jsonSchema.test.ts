@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { spawnSync } from "node:child_process"
 import { compile } from "../../src/internal/jsonSchema.ts"
 
 const validatorOf = (schema: unknown) =>
@@ -463,7 +464,11 @@ describe("a schema that is none", () => {
     [{ $ref: "other.json" }, `"other.json" ${elsewhere}`],
     [{ items: { $ref: "https://example.com/a" } }, `"https://example.com/a" ${elsewhere}`],
     [{ $ref: draft[2020] }, `"${draft[2020]}" ${elsewhere}`],
-    [{ $async: true }, "it says $async, which is no keyword of JSON Schema"],
+    [{ $ref: "#" }, "a reference in it leads back to itself without end"],
+    [
+      { $defs: { a: { anyOf: [{ $ref: "#/$defs/b" }] }, b: { not: { $ref: "#/$defs/a" } } } },
+      "a reference in it leads back to itself without end"
+    ],
     [{ pattern: "(" }, "Invalid regular expression: /(/: Unterminated group"],
     ...[
       "http://json-schema.org/draft-04/schema#",
@@ -512,14 +517,98 @@ describe("a hostile JSON Schema", () => {
     const deep = nested(50_000, 1, (a) => ({ a }))
     const issue = { path: "", message: "is nested too deeply to be checked" }
     assert.deepStrictEqual(issuesOf({ properties: { a: { $ref: "#" } } }, deep), [issue])
-    assert.deepStrictEqual(issuesOf({ $ref: "#" }, 1), [issue])
+    assert.deepStrictEqual(issuesOf({ uniqueItems: true }, [nested(50_000, 1, (a) => [a])]), [issue])
   })
 
   it("makes nothing throw by the names in a value", () => {
-    const issues = issuesOf({ uniqueItems: true }, [{ valueOf: 1 }, { valueOf: 2 }])
-    assert.deepStrictEqual(issues, [{ path: "", message: "cannot be checked: a.valueOf is not a function" }])
+    assert.isTrue(takes({ uniqueItems: true }, [{ valueOf: 1 }, { valueOf: 2 }]))
+    assert.isFalse(takes({ uniqueItems: true }, [{ toJSON: 1 }, { toJSON: 1 }]))
     assert.isFalse(takes({ required: ["constructor", "a"] }, { a: 1 }))
-    assert.isString(problemOf({ properties: { "\ud800": { type: "string" } } }))
+    assert.isFalse(takes({ properties: { "\ud800": { type: "string" } } }, { "\ud800": 1 }))
+  })
+
+  /** A schema in which each part refers twice to the next, forty times. */
+  const doubling = (wrap: (next: unknown) => unknown, last: unknown = {}) => ({
+    $ref: "#/$defs/a0",
+    $defs: Object.fromEntries([
+      ...repeat(40, (n) => [`a${n}`, wrap({ $ref: `#/$defs/a${n + 1}` })]),
+      ["a40", last]
+    ])
+  })
+
+  it("is refused unexpanded where its references double, whatever stands around them", () => {
+    const wraps: ReadonlyArray<(next: unknown) => unknown> = [
+      (next) => ({ allOf: [next, next] }),
+      (next) => ({ anyOf: [next, next] }),
+      (next) => ({ oneOf: [{ not: next }, { not: next }] }),
+      (next) => ({ if: next, then: next, else: next }),
+      (next) => ({ dependentSchemas: { a: next, b: next } }),
+      (next) => ({ properties: { a: next, b: next } }),
+      (next) => ({ items: next, contains: next }),
+      (next) => ({ additionalProperties: { patternProperties: { a: next, b: next } } })
+    ]
+    for (const wrap of wraps) assert.match(problemOf(doubling(wrap))!, /are too many$/, JSON.stringify(wrap("next")))
+    // also where the end leads back to the beginning
+    const ring = doubling((next) => ({ allOf: [next, next] }), { properties: { again: { $ref: "#/$defs/a0" } } })
+    assert.match(problemOf(ring)!, /are too many$/)
+    const dynamic = {
+      $dynamicRef: "#a0",
+      $defs: Object.fromEntries(repeat(41, (n) => {
+        const next = { $dynamicRef: `#a${n + 1}` }
+        return [`a${n}`, { $dynamicAnchor: `a${n}`, ...n < 40 ? { allOf: [next, next] } : {} }]
+      }))
+    }
+    assert.match(problemOf(dynamic)!, /are too many$/)
+    // of a tree that leads to itself there is no end, and none is needed
+    assert.isUndefined(problemOf({ properties: { left: { $ref: "#" }, right: { $ref: "#" } } }))
+  })
+
+  const tree = (depth: number, leaf: unknown) => nested(depth, leaf, (child) => ({ kind: "node", child }))
+
+  it("looks at a value once, by how many ways it may be come to", () => {
+    const both = { properties: { child: { allOf: [{ $ref: "#" }, { $ref: "#" }] } }, required: ["kind"] }
+    assert.isTrue(takes(both, tree(100, { kind: "leaf" })))
+    assert.lengthOf(issuesOf(both, tree(100, {})), 10)
+    const any = {
+      anyOf: repeat(5, (n) => ({ properties: { kind: { const: n === 4 ? "node" : `k${n}` }, child: { $ref: "#" } } }))
+    }
+    assert.isTrue(takes(any, tree(100, { kind: "node" })))
+    assert.match(issuesOf(any, tree(100, { kind: "other" }))[0]!.message, /^must fit one of 5 alternatives/)
+  })
+
+  it("is given up where a check takes too many steps: an issue that says so", () => {
+    const left = { properties: { child: { allOf: [{ $ref: "#" }, { $ref: "#" }] } }, unevaluatedProperties: true }
+    const objects = repeat(100_000, (n) => ({ n }))
+    const cases: ReadonlyArray<readonly [schema: unknown, value: unknown]> = [
+      [left, tree(100, {})],
+      [{ uniqueItems: true }, objects],
+      [{ items: { enum: objects } }, objects],
+      [{ items: { pattern: "(.*a){50}[bc]" } }, repeat(100, () => "a".repeat(10_000))],
+      [
+        { patternProperties: Object.fromEntries(repeat(1_000, (n) => [`^(a+)+${n}$`, {}])) },
+        Object.fromEntries(repeat(1_000, (n) => [`${"a".repeat(50)}${n}`, 1]))
+      ],
+      [{ items: { allOf: repeat(1_000, () => ({ type: "number" })) } }, repeat(10_000, () => 1)]
+    ]
+    for (const [schema, value] of cases) {
+      const [issue, ...others] = issuesOf(schema, value)
+      assert.deepStrictEqual(others, [])
+      assert.match(issue!.message, /^cannot be checked: that takes more than \d+ steps/)
+    }
+    // what is large and plain is no trouble
+    const rows = { items: { properties: { id: { type: "integer" }, name: { type: "string", maxLength: 99 } } } }
+    assert.isTrue(takes(rows, repeat(10_000, (id) => ({ id, name: "x".repeat(90) }))))
+    assert.isTrue(takes({ type: "string", minLength: 1, pattern: "x$" }, "x".repeat(50_000)))
+  })
+
+  it("is checked where no code may be made of texts", () => {
+    const [schema, value] = [JSON.stringify({ items: { type: "string", pattern: "^a" } }), JSON.stringify(["a", "b"])]
+    const module = JSON.stringify(new URL("../../src/internal/jsonSchema.ts", import.meta.url))
+    const program =
+      `import { compile } from ${module}; console.log(JSON.stringify(compile(${schema}).success(${value})))`
+    const flags = ["--disallow-code-generation-from-strings", "--input-type=module", "--eval", program]
+    const { stderr, stdout } = spawnSync(process.execPath, flags, { encoding: "utf8" })
+    assert.strictEqual(stdout.trim(), `[{"path":"1","message":"must match the pattern \\"^a\\", got \\"b\\""}]`, stderr)
   })
 
   it("knows nothing of other schemas with its $id, be it that of a draft", () => {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import { compile } from "../../src/internal/jsonSchema.ts"
-import { field, fits, narrow, without } from "../../src/internal/schemaFields.ts"
+import { compile, fits } from "../../src/internal/jsonSchema.ts"
+import { field, narrow, without } from "../../src/internal/schemaFields.ts"
 
 const plain = {
   type: "object",
@@ -34,6 +34,7 @@ describe("a field of a schema", () => {
     const [op] = field(plain, "op") ?? []
     assert.isTrue(fits(plain, op!, "read"))
     assert.isFalse(fits(plain, op!, "other"))
+    assert.isTrue(fits({ type: "wrong" }, op!, "other"))
   })
 })
 

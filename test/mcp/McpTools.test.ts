@@ -154,6 +154,49 @@ describe.concurrent("McpTools", () => {
         assert.strictEqual((yield* call("s__around", { a: text }))._tag, "Succeeded")
       }).pipe(Effect.scoped))
 
+    it.live("hold nobody up with a schema: one that grows without bound is left out, the others are there", () =>
+      Effect.gen(function*() {
+        const defs = Object.fromEntries(Array.from({ length: 41 }, (_, n) => {
+          const next = { $ref: `#/$defs/a${n + 1}` }
+          return [`a${n}`, n === 40 ? {} : { allOf: [next, next] }]
+        }))
+        const bomb = { type: "object", $ref: "#/$defs/a0", $defs: defs } as never
+        const properties = Object.fromEntries(Array.from({ length: 11_000 }, (_, n) => [`p${n}`, {}])) as never
+        const { url } = yield* http({
+          tools: [
+            act,
+            tool("bomb", { inputSchema: bomb }),
+            tool("wide", { inputSchema: { type: "object", properties } }),
+            tool("long", { description: "x".repeat(200_000) }),
+            tool("fine")
+          ]
+        })
+        const other = yield* scripted()
+        const { act: run, call, log, names } = yield* open({ a: { url }, b: other.server })
+        assert.deepStrictEqual(names(), ["a__act", "a__fine", "b__act"])
+        assert.isTrue(log.some((it) => /a__bomb: its JSON Schema does not compile: .* are too many/.test(it)))
+        assert.isTrue(log.some((it) => it.includes("a__wide: its JSON Schema cannot be used: it has more than")))
+        assert.isTrue(log.some((it) => /servers\.a: "long" has \d+ characters, more than 128000/.test(it)))
+        assert.strictEqual((yield* call("a__fine"))._tag, "Succeeded")
+        assert.strictEqual(said(yield* run("b", ["text", "unaffected"])), "unaffected")
+      }).pipe(Effect.scoped))
+
+    it.live("are no more than a list may have: the first count", () =>
+      Effect.gen(function*() {
+        const many = yield* http({ count: 20_005, pageSize: 5_000 })
+        const long = yield* http({
+          tools: Array.from({ length: 300 }, (_, n) => tool(`t${n}`, { description: "x".repeat(120_000) })),
+          pageSize: 50
+        })
+        const { log, names } = yield* open({ many: { url: many.url, only: ["tool_199*"] }, long: { url: long.url } })
+        assert.strictEqual(names().filter((it) => it.startsWith("long__")).length, 266)
+        assert.isTrue(names().includes("many__tool_19998"))
+        assert.isFalse(names().includes("many__tool_19999"))
+        for (const server of ["many", "long"]) {
+          assert.isTrue(log.some((it) => it.includes(`servers.${server}: it lists more than 20000 tools`)), server)
+        }
+      }).pipe(Effect.scoped))
+
     it.live("may be ten thousand, in a hundred pages", () =>
       Effect.gen(function*() {
         const { server } = yield* scripted({ count: 10_000, pageSize: 100 })
@@ -174,7 +217,7 @@ describe.concurrent("McpTools", () => {
           ),
           Effect.yieldNow
         )))
-        const { tools } = yield* RemoteTools.make(remote, listed, new Map(), [], 0)
+        const { tools } = yield* RemoteTools.make(remote, listed, new Map(), [], 0, () => false)
         assert.strictEqual(tools.size, 400)
         assert.isAtLeast(turns, 3)
       }))
@@ -317,26 +360,27 @@ describe.concurrent("McpTools", () => {
         yield* until(() => hasNew() !== undefined && hasNew()?.jsonSchema.required === undefined)
       }).pipe(Effect.scoped))
 
-    it.live("never takes a name from another server, or from the host", () =>
+    it.live("never takes a name from another server, whichever is there", () =>
       Effect.gen(function*() {
-        const one = yield* scripted()
+        const bare = yield* scripted()
         const two = yield* scripted({ tools: [act, tool("read")] })
         const { act: run, call, handlers, log, names } = yield* open({
-          a: one.server,
-          a__b: two.server
+          bare: { ...bare.server, prefix: "" },
+          b: two.server
         })
-        const before = handlers.current().get("a__b__read")
-        yield* run("a", ["tools", [act, tool("b__read"), tool("more")]])
-        yield* until(() => names().includes("a__more"))
-        assert.strictEqual(handlers.current().get("a__b__read"), before)
-        assert.isTrue(log.some((it) => it.includes(`servers.a: its tool "a__b__read" has the name of another`)))
-        yield* call("a__b__read")
-        assert.lengthOf(one.noted("called"), 1)
-        // it is free once nobody has it
-        yield* run("a__b", ["tools", [act]])
-        yield* until(() => handlers.current().get("a__b__read") !== before)
-        yield* call("a__b__read")
-        assert.lengthOf(one.noted("called"), 2)
+        const before = handlers.current().get("b__read")
+        const offers = [act, tool("b__read"), tool("b__.x"), tool("more")]
+        yield* call("act", { steps: [["tools", offers]] })
+        yield* until(() => names().includes("more"))
+        assert.sameMembers(names(), ["act", "more", "b__act", "b__read"])
+        assert.strictEqual(handlers.current().get("b__read"), before)
+        assert.isTrue(log.some((it) => it.includes("b__read: it begins as the tools of another server do")))
+        // nor once nobody has it
+        yield* run("b", ["tools", [act]])
+        yield* until(() => !names().includes("b__read"))
+        yield* call("act", { steps: [["tools", [...offers, tool("last")]]] })
+        yield* until(() => names().includes("last"))
+        assert.sameMembers(names(), ["act", "more", "last", "b__act"])
       }).pipe(Effect.scoped))
 
     it.live("that cannot be listed leaves the tools as they were", () =>
@@ -413,17 +457,32 @@ describe.concurrent("McpTools", () => {
         ])
       }).pipe(Effect.scoped))
 
-    it.live("with names: two servers with a tool of one name are refused", () =>
+    it.live("with names: two servers whose prefixes overlap are refused before one is started", () =>
       Effect.gen(function*() {
-        const { server } = yield* scripted()
-        const bare = { ...server, prefix: "" }
-        assert.deepStrictEqual(
-          yield* problemsOf({ a: bare, b: { ...bare, except: ["act"] }, c: bare }).pipe(
-            Effect.map((problems) => problems.length)
-          ),
-          1
+        const { noted, server } = yield* scripted()
+        const problems = yield* problemsOf({
+          git: server,
+          git__hub: server,
+          git_: server,
+          one: { ...server, prefix: "" },
+          two: { ...server, prefix: "" },
+          three: { ...server, prefix: "g" },
+          four: { ...server, prefix: "git_x" },
+          off: { ...server, prefix: "g", disabled: true }
+        }, {})
+        assert.deepStrictEqual(problems.map((it) => it.split(": ")[0]), [
+          "servers.git__hub.prefix",
+          "servers.git_.prefix",
+          "servers.two.prefix",
+          "servers.three.prefix",
+          "servers.four.prefix"
+        ])
+        assert.include(
+          problems[0],
+          `its tools begin with "git__hub__" and those of "git" with "git__": one could take the names of the other`
         )
-      }))
+        assert.deepStrictEqual(noted("started"), [])
+      }).pipe(Effect.scoped))
 
     it.live("with names: a tool of the host's own is the host's", () =>
       Effect.gen(function*() {

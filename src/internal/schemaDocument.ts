@@ -1,0 +1,263 @@
+/**
+ * One JSON Schema as a document: the schemas in it, their names, and what its
+ * references lead to. Nothing outside of it is known, and nothing is fetched.
+ *
+ * What it takes to read one grows with its size alone. References make it larger
+ * than it looks: how large, is counted, not tried.
+ */
+import * as JsonPointer from "effect/JsonPointer"
+import * as Result from "effect/Result"
+import { clip } from "./clip.ts"
+import { heldBy, inPlace, isKeys, type Keys, references, schemasIn, unused } from "./schemaPositions.ts"
+
+/** Where a schema stands. */
+export interface Place {
+  /** The address that its references are relative to. */
+  readonly resource: string
+  readonly pointer: string
+}
+
+/** A reference of a schema, and what it leads to. */
+export interface Reference {
+  readonly said: string
+  readonly target: unknown
+  /** The name under which it leads elsewhere, where a schema on the way has it, too. */
+  readonly dynamic: string | undefined
+}
+
+/** A JSON Schema and all that is in it. */
+export interface Document {
+  readonly root: unknown
+  /** Every schema in it that is an object, also where only a reference says that it is one. */
+  readonly schemas: ReadonlyMap<Keys, Place>
+  /** What the references of a schema lead to. */
+  readonly references: ReadonlyMap<Keys, ReadonlyArray<Reference>>
+  /** Gives the schema that has a dynamic name in a resource. */
+  readonly named: (resource: string, name: string) => unknown
+  readonly isDynamic: boolean
+  readonly hasUnevaluated: boolean
+}
+
+/**
+ * Reads a schema, each schema in it by `check`; throws if a reference in it leads
+ * nowhere or without end, or if it is too large.
+ *
+ * In older drafts nothing counts beside a `$ref` (`refAlone`).
+ */
+export const read = (root: unknown, refAlone: boolean, check: (schema: unknown, pointer: string) => void): Document => {
+  const reader = new Reader(root, refAlone, check)
+  const { document } = reader
+  const inOne = countOf(document, (key) => inPlace.has(key))
+  if (inOne === Infinity) throw new Error("a reference in it leads back to itself without end")
+  if (inOne > maxInPlace) throw new Error(`it asks ${said(inOne)} things of one value, and ${maxInPlace} are too many`)
+  const inAll = countOf(document, () => true)
+  if (inAll > maxExpanded) {
+    throw new Error(`with its references written out it has ${said(inAll)} parts, and ${maxExpanded} are too many`)
+  }
+  return document
+}
+
+/** What a pointer leads to. */
+export const at = (pointer: string, root: unknown): unknown =>
+  pointer.split("/").slice(1).reduce<unknown>((it, token) => {
+    const key = JsonPointer.unescapeToken(decoded(token))
+    return Object.hasOwn(Object(it), key) ? (it as Keys)[key] : undefined
+  }, root)
+
+// Utilities
+
+const said = (count: number): string => count < 1e9 ? String(count) : `about ${count.toExponential(0)}`
+
+/** So deep may a schema be nested. */
+const maxDepth = 500
+
+/** So many parts may it have. */
+const maxParts = 200_000
+
+/** So many schemas may it be with its references written out, and so many of them about one value. */
+const maxExpanded = 1_000_000
+const maxInPlace = 10_000
+
+/** The address of a schema that has none. */
+const nowhere = "schema://root/"
+
+const decoded = (token: string): string => Result.getOrElse(Result.try(() => decodeURIComponent(token)), () => token)
+
+const resolved = (address: string, base: string): string =>
+  Result.getOrElse(Result.try(() => new URL(address, base).href), () => address)
+
+class Reader {
+  private readonly places = new Map<object, Place>()
+  private readonly schemas = new Map<Keys, Place>()
+  private readonly resources = new Map<string, unknown>()
+  private readonly names = new Map<string, unknown>()
+  private readonly dynamic = new Map<string, unknown>()
+  private hasUnevaluated = false
+  private parts = 0
+  private readonly refAlone: boolean
+  private readonly check: (schema: unknown, pointer: string) => void
+  readonly document: Document
+
+  constructor(root: unknown, refAlone: boolean, check: (schema: unknown, pointer: string) => void) {
+    this.refAlone = refAlone
+    this.check = check
+    this.resources.set(nowhere, root)
+    this.walk(root, { resource: nowhere, pointer: "" })
+    const found = new Map<Keys, ReadonlyArray<Reference>>()
+    // what is led to may be a schema that was none before, with references of its own
+    for (const [schema, place] of this.schemas) {
+      const own = references.flatMap((key) =>
+        typeof schema[key] === "string" ? [this.follow(key, schema[key], place)] : []
+      )
+      if (own.length > 0) found.set(schema, own)
+    }
+    this.document = {
+      root,
+      schemas: this.schemas,
+      references: found,
+      named: (resource, name) => this.dynamic.get(`${resource}#${name}`),
+      isDynamic: this.dynamic.size > 0,
+      hasUnevaluated: this.hasUnevaluated
+    }
+  }
+
+  /** Notes a schema and all that is in it, one after the other: it may be deeper than a stack. */
+  private walk(start: unknown, from: Place): void {
+    const open: Array<
+      { readonly value: unknown; readonly isSchema: boolean; readonly depth: number; readonly place: Place }
+    > = [
+      { value: start, isSchema: true, depth: 0, place: from }
+    ]
+    for (let it = open.pop(); it !== undefined; it = open.pop()) {
+      const { depth, isSchema, value } = it
+      if (isSchema) this.check(value, it.place.pointer)
+      if (typeof value !== "object" || value === null) continue
+      if (depth > maxDepth) throw new Error("it is nested too deeply")
+      if (++this.parts > maxParts) throw new Error(`it has more than ${maxParts} parts`)
+      const isNew = isSchema && isKeys(value) && !this.schemas.has(value)
+      const place = isNew ? this.name(value, it.place) : it.place
+      if (!this.places.has(value)) this.places.set(value, place)
+      const inner = (rest: string) => ({ resource: place.resource, pointer: `${place.pointer}/${rest}` })
+      if (isNew) {
+        for (const [key, rest, schema] of schemasIn(value)) {
+          const path = rest === undefined ? key : `${JsonPointer.escapeToken(key)}/${JsonPointer.escapeToken(rest)}`
+          open.push({ value: schema, isSchema: true, depth: depth + 1, place: inner(path) })
+        }
+      }
+      for (const [key, data] of Object.entries(value)) {
+        if (isSchema && heldBy(key, data) !== "data") continue
+        if (typeof data !== "object" || data === null) continue
+        open.push({ value: data, isSchema: false, depth: depth + 1, place: inner(JsonPointer.escapeToken(key)) })
+      }
+    }
+  }
+
+  /** Notes what a schema is called. */
+  private name(schema: Keys, { pointer, resource }: Place): Place {
+    const id = this.refAlone && Object.hasOwn(schema, "$ref") ? undefined : schema.$id
+    const [address = "", fragment = ""] = typeof id === "string" ? id.split("#", 2) : []
+    const place = { pointer, resource: address === "" ? resource : resolved(address, resource) }
+    const note = (names: Map<string, unknown>, name: string) => {
+      const key = `${place.resource}#${name}`
+      if (!names.has(key)) names.set(key, schema)
+    }
+    if (address !== "" && !this.resources.has(place.resource)) this.resources.set(place.resource, schema)
+    if (fragment !== "") note(this.names, fragment)
+    if (typeof schema.$anchor === "string") note(this.names, schema.$anchor)
+    if (typeof schema.$dynamicAnchor === "string") {
+      note(this.names, schema.$dynamicAnchor)
+      note(this.dynamic, schema.$dynamicAnchor)
+    }
+    // the name of a whole resource is empty
+    if (schema.$recursiveAnchor === true) note(this.dynamic, "")
+    if ("unevaluatedItems" in schema || "unevaluatedProperties" in schema) this.hasUnevaluated = true
+    this.schemas.set(schema, place)
+    return place
+  }
+
+  private follow(key: typeof references[number], reference: string, { resource }: Place): Reference {
+    const [address = "", ...rest] = reference.split("#")
+    const fragment = rest.join("#")
+    const uri = address === "" ? resource : resolved(address, resource)
+    const whole = this.resources.get(uri)
+    const isPointer = fragment === "" || fragment.startsWith("/")
+    const target = isPointer ? at(fragment, whole) : this.names.get(`${uri}#${decoded(fragment)}`)
+    if (target === undefined) {
+      const missing = JSON.stringify(clip(reference, 200))
+      throw new Error(`${missing} is not in this schema; nothing is fetched, so write it under $defs`)
+    }
+    const isSchema = typeof target === "object" && target !== null && this.schemas.has(target as Keys)
+    if (!isSchema) {
+      const place = this.places.get(Object(target)) ?? { resource: uri, pointer: fragment }
+      this.walk(target, place)
+    }
+    const name = key === "$dynamicRef" && !isPointer ? decoded(fragment) : key === "$recursiveRef" ? "" : undefined
+    const isNamed = name !== undefined && this.dynamic.get(`${uri}#${name}`) === target
+    return { said: reference, target, dynamic: isNamed ? name : undefined }
+  }
+}
+
+/**
+ * Counts the schemas that a document is with its references written out, of those
+ * that stand under some keywords: one that leads back to where it came from is
+ * counted once. `Infinity` where only such keywords lead back.
+ */
+const countOf = (document: Document, isCounted: (key: string) => boolean): number => {
+  const frames: Array<Frame> = []
+  const frameOf = new Map<Keys, Frame>()
+  const open: Array<Frame> = []
+  const enter = (schema: Keys) => {
+    const inside = schemasIn(schema).flatMap(([key, , inner]) =>
+      !unused.has(key) && isCounted(key) && isKeys(inner) ? [inner] : []
+    )
+    const led = (document.references.get(schema) ?? []).flatMap(({ target }) => isKeys(target) ? [target] : [])
+    const frame = {
+      schema,
+      steps: [...inside, ...led],
+      next: 0,
+      number: frameOf.size,
+      low: frameOf.size,
+      count: undefined
+    }
+    frameOf.set(schema, frame)
+    frames.push(frame)
+    open.push(frame)
+  }
+  let most = 0
+  for (const schema of document.schemas.keys()) {
+    if (!frameOf.has(schema)) enter(schema)
+    for (let frame = frames.at(-1); frame !== undefined; frame = frames.at(-1)) {
+      const step = frame.steps[frame.next++]
+      const known = step === undefined ? undefined : frameOf.get(step)
+      if (step !== undefined) {
+        if (known === undefined) enter(step)
+        else if (known.count === undefined) frame.low = Math.min(frame.low, known.number)
+        continue
+      }
+      frames.pop()
+      const above = frames.at(-1)
+      if (above !== undefined) above.low = Math.min(above.low, frame.low)
+      if (frame.low < frame.number) continue
+      // a ring of schemas that lead to each other, mostly of one
+      const ring = open.splice(open.lastIndexOf(frame))
+      const isEndless = !isCounted("properties") && (ring.length > 1 || frame.steps.includes(frame.schema))
+      const count = isEndless ? Infinity : ring.reduce(
+        (sum, { steps }) => steps.reduce((sum, it) => sum + (frameOf.get(it)!.count ?? 0), sum + 1),
+        0
+      )
+      for (const it of ring) it.count = count
+      most = Math.max(most, count)
+    }
+  }
+  return most
+}
+
+/** A schema on the way of a depth-first search for rings (Tarjan's). */
+interface Frame {
+  readonly schema: Keys
+  readonly steps: ReadonlyArray<Keys>
+  next: number
+  readonly number: number
+  low: number
+  count: number | undefined
+}
