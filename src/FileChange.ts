@@ -52,6 +52,18 @@ export const isChanges = (value: unknown): value is ReadonlyArray<FileChange> =>
   })
 
 /**
+ * Tells whether a change leaves the file as it is.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isNothing = ({ after, before }: FileChange): boolean => {
+  if (after === undefined || before === undefined) return after === before
+  const [one, other] = [bytesOf(after), bytesOf(before)]
+  return one.length === other.length && one.every((byte, index) => byte === other[index])
+}
+
+/**
  * Shows changes as a unified diff, file by file.
  *
  * **Details**

@@ -15,6 +15,7 @@ import * as FileChange from "../FileChange.ts"
 import { clip } from "../internal/clip.ts"
 import * as Detached from "../internal/detached.ts"
 import type { Preview } from "../policy/Approvals.ts"
+import type { GateCall } from "../policy/Gate.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import { type Attempt, InCommit } from "./Attempt.ts"
 import type { Calls } from "./Calls.ts"
@@ -49,6 +50,8 @@ export interface Shown {
 export interface Previewed {
   readonly preview: Preview
   readonly shown: Shown | undefined
+  /** The call would leave everything as it is: nobody needs to be asked about that. */
+  readonly isNothing: boolean
 }
 
 /** Milliseconds that a preview may take. */
@@ -70,7 +73,12 @@ export const preview = (
   return Effect.map(Detached.within(made(again), Math.min(previewMillis, millis)), (exit) => {
     if (exit === undefined) return without("it could not be found out in time")
     return Exit.isSuccess(exit)
-      ? { preview: seen(exit.value.changes), shown: exit.value.shown }
+      ? {
+        preview: seen(exit.value.changes),
+        shown: exit.value.shown,
+        // what else a tool does than to edit nobody can tell
+        isNothing: call.tool!.edits && isNothing(call, call.gateCall!, exit.value.changes)
+      }
       : without(reasonOf(exit.cause))
   })
 }
@@ -229,7 +237,7 @@ export class Writes {
       return Effect.interrupt
     }
     const question = Permissions.asks(permissions, gateCall, call.rules!.consent)
-    if (question === undefined) return Effect.void
+    if (question === undefined || isNothing(call, gateCall, changes)) return Effect.void
     // a write of nothing would be remembered as one of everything
     const asks: Permissions.Asks = targets.length === 0 ? { ...question, remember: "call" } : question
     const known = calls.questions.grantFor(call, asks, targets)
@@ -250,7 +258,23 @@ export class Writes {
 
 const insideCommit = "ToolContext.confirmWrite was called inside ToolContext.commit: confirm first, then commit"
 
-const without = (because: string) => ({ preview: { _tag: "None", because } as const, shown: undefined })
+const without = (because: string): Previewed => ({
+  preview: { _tag: "None", because },
+  shown: undefined,
+  isNothing: false
+})
+
+/**
+ * Whether a write changes nothing. What the policy asks about for its own sake
+ * is asked about even so: the answer tells what is there.
+ */
+const isNothing = (
+  { agent, rules }: CallState,
+  gateCall: GateCall,
+  changes: ReadonlyArray<FileChange.FileChange>
+): boolean =>
+  changes.length > 0 && changes.every(FileChange.isNothing) && rules!.consent === undefined &&
+  !Permissions.mindsTargets(agent.permissions, gateCall)
 
 /** What a tool says of a write that it cannot preview; of a defect nothing. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
@@ -290,8 +314,13 @@ const prepare = Effect.fnUntraced(function*(
     }
     looks.push(own.value)
   }
-  const files = looks.flatMap(({ changes }) => changes)
-  if (files.length === 0) return { undo: Effect.void }
+  const all = looks.flatMap(({ changes }) => changes)
+  const files = all.filter((it) => !FileChange.isNothing(it))
+  if (files.length === 0) {
+    // that nothing changes is all there is to tell
+    if (all.length > 0) call.isCheckpointed = true
+    return { undo: Effect.void }
+  }
   const saving = checkpoints.save({
     principal: call.gateCall!.principal,
     batch: process.batch.id,
@@ -302,13 +331,13 @@ const prepare = Effect.fnUntraced(function*(
   const saved = yield* Effect.exit(saving)
   if (Exit.isFailure(saved)) return { error: "NotKept", message: "what is there now could not be kept for undoing it" }
   const forget = Effect.ignore(Effect.suspend(() => checkpoints.forget(saved.value)))
-  const all = looks.map((it) => it.shown)
+  const looked = looks.map((it) => it.shown)
   // keeping it took its time
-  const last = yield* lookAgain(all)
+  const last = yield* lookAgain(looked)
   if ("paths" in last) return yield* Effect.as(forget, changed(last.paths))
   call.isCheckpointed = true
   // a write that fails may have written a part
-  const undo = Effect.flatMap(lookAgain(all), (now) => "paths" in now ? Effect.void : forget)
+  const undo = Effect.flatMap(lookAgain(looked), (now) => "paths" in now ? Effect.void : forget)
   return { undo }
 })
 

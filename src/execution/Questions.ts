@@ -172,6 +172,10 @@ export class Questions {
         return this.wave.approved(call, undefined)
       }
       call.shown = found?.shown
+      if (found?.isNothing === true) {
+        call.approved = true
+        return this.wave.approved(call, undefined)
+      }
       this.askNow(call, { ...question, preview: found?.preview })
     })
   }

@@ -36,6 +36,10 @@ export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessS
     if (call.outcome !== undefined || call.decided !== undefined) continue
     const found = previews.get(call)
     call.shown = found?.shown
+    if (found?.isNothing === true) {
+      call.approved = true
+      continue
+    }
     calls.questions.ask(call, { ...question, preview: found?.preview }, (resolution) => {
       if (resolution._tag === "Denied") call.refused = refusalOf(resolution)
       else {
@@ -66,7 +70,8 @@ const previewsOf = Effect.fnUntraced(function*(calls: Calls, asked: ReadonlyArra
     if (writerBefore(calls.all, call) === undefined) telling.push(call)
     else {found.set(call, {
         preview: { _tag: "None", because: "an earlier call writes to the same first" },
-        shown: undefined
+        shown: undefined,
+        isNothing: false
       })}
   }
   if (telling.length > 0) {

@@ -228,6 +228,16 @@ export const asks = (
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
 
 /**
+ * Tells whether the policy has something against what the call is about, and
+ * would not ask about any call of the tool all the same.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean =>
+  reasonsOf(decide(self, call)).length > 0
+
+/**
  * What the policy says of one thing that a running call touches.
  *
  * @category gates

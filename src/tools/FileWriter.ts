@@ -140,6 +140,12 @@ export const replace = Effect.fnUntraced(
       (folder) => judge.check(NodePath.join(folder, name), path)
     )
     if (options.throughLinks === false && folder.real !== NodePath.dirname(target.real)) return yield* changed(path)
+    const written = { path: Workspace.display(workspace, NodePath.join(folder.real, name)) }
+    // a write of what is there already is none: it touches neither the file nor what is kept for undoing
+    if (options.expected === undefined && target.stats?.size === bytes.length && bytes.length <= maxBytes) {
+      const there = yield* read(workspace, path)
+      if (there !== undefined && Buffer.compare(there, bytes) === 0) return { ...written, created: false }
+    }
     const temporary = yield* prepare(folder, path, bytes, target.stats)
     const { expected } = options
     const isAsExpected = expected === undefined || expected === "absent"
@@ -159,10 +165,7 @@ export const replace = Effect.fnUntraced(
     yield* context.commit(Effect.uninterruptible(Effect.all([isAsExpected, isStillPermitted, put], { discard: true })))
     // The name itself reaches the disk with its folder; the content already did.
     yield* Effect.ignore(WorkspaceFailure.attempt(path, () => folder.handle.sync()))
-    return {
-      path: Workspace.display(workspace, NodePath.join(folder.real, name)),
-      created: target.stats === undefined
-    }
+    return { ...written, created: target.stats === undefined }
   },
   Effect.scoped
 )

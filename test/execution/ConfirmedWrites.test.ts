@@ -42,6 +42,15 @@ const world = (more: Harness.Options = {}) =>
         handler: () => commit(write),
         annotate: (tool) => tool.annotate(ToolAnnotations.Preview, () => change)
       },
+      // it does nothing but edit the files that it names
+      upper: {
+        class: "ConcurrentMut",
+        handler: () => commit(write),
+        annotate: (tool) =>
+          tool.annotate(ToolAnnotations.Targets, () => [{ text: "a" }])
+            .annotate(ToolAnnotations.Edits, true)
+            .annotate(ToolAnnotations.Preview, () => change)
+      },
       append: {
         class: "ConcurrentMut",
         handler: ({ n }) =>
@@ -97,6 +106,60 @@ const no = { _tag: "Deny", reason: "not this way" } as const
 
 const tell = ({ tag, outcome }: { readonly tag: "reason" | "error"; readonly outcome: ToolOutcome.ToolOutcome }) =>
   tag === "reason" && outcome._tag === "Denied" ? outcome.reason : outcome._tag === "Failed" ? outcome.error : outcome
+
+describe("a write that changes nothing", () => {
+  for (const approval of ["perCall", "upfront"] as const) {
+    it.effect(`asks nobody and keeps nothing (${approval})`, () =>
+      run(({ checkpoints, files, process }) =>
+        Effect.gen(function*() {
+          files.a = "ONE"
+          const { outcomes } = yield* process.executeBatch(Harness.calls("upper"))
+          assert.strictEqual(outcomes[0]!._tag, "Succeeded")
+          assert.deepStrictEqual(yield* checkpoints.list("default"), [])
+        }), { approval }))
+  }
+
+  it.effect("asks nobody from inside a handler either, and keeps nothing", () =>
+    run(({ approvals, checkpoints, files, process }) =>
+      Effect.gen(function*() {
+        files.a = "ONE"
+        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("patch")))
+        // about the call itself; not about its write
+        yield* approvals.answer((yield* asked(approvals)).id, yes)
+        assert.strictEqual((yield* Fiber.join(fiber)).outcomes[0]!._tag, "Succeeded")
+        assert.deepStrictEqual(yield* checkpoints.list("default"), [])
+      })
+    ))
+
+  it.effect("is refused where the file came to be another, for nobody was asked about that", () =>
+    run(({ files, process }) =>
+      Effect.gen(function*() {
+        files.a = "ONE"
+        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("other", "upper")))
+        yield* Effect.sleep("1 second")
+        files.a = "two"
+        const [, upper] = (yield* Fiber.join(fiber)).outcomes
+        assert.strictEqual(upper!._tag, "Failed")
+        assert.strictEqual(files.a, "two")
+      }), { mode: "parallel", pools: { serial: 1, concurrent: 1 }, tools: { upper: { promoted: false } } }))
+
+  it.effect("is asked about where a rule or a pattern about the file says so, or where the tool may do more than edit", () =>
+    Effect.gen(function*() {
+      const asks = (tool: string, more: Harness.Options) =>
+        run(({ approvals, files, process }) =>
+          Effect.gen(function*() {
+            files.a = "ONE"
+            yield* Effect.forkScoped(process.executeBatch(Harness.calls(tool)))
+            return (yield* asked(approvals)).why
+          }), more)
+      assert.include(yield* asks("upper", { policy: { ask: ["upper(a)"] } }), "ask upper(a)")
+      assert.include(
+        yield* asks("upper", { rules: [{ _tag: "RequiresConsent", tool: "upper" }] }),
+        "a rule requires consent"
+      )
+      assert.include(yield* asks("edit", {}), "default ask")
+    }))
+})
 
 describe("a call that previews its write", () => {
   it.effect("is asked about once, with the diff, and writes after a yes", () =>
