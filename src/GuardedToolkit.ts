@@ -84,8 +84,9 @@ export const make = <Tools extends Record<string, Tool.Any>>(
     let lastId = 0
     const newId = () => `call_${++lastId}`
     // evaluated once per request: that is where its runs begin anew
-    const request = Effect.sync(() => handling(tools, results, Steps.begin(engine, state, run), newId))
-    return Effect.succeed(Object.assign(request, { tools }) as GuardedToolkit<Tools>)
+    const request = Effect.map(Effect.orDie(Steps.begin(engine, state, run)), (arrive) =>
+      handling(tools, results, arrive, newId))
+    return Effect.as(Steps.checked(engine), Object.assign(request, { tools }) as GuardedToolkit<Tools>)
   })
 
 /**
@@ -181,12 +182,12 @@ const cutOff = (reason: string): Result =>
 const handling = <Tools extends Record<string, Tool.Any>>(
   tools: Tools,
   results: ReadonlyMap<string, (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<Result>>,
-  arrive: (name: string) => Steps.Turn,
+  arrive: () => Steps.Turn,
   newId: () => string
 ): Toolkit.WithHandler<Tools> => {
   const handle = (name: string, params: unknown, id: string = newId()) =>
     Effect.sync(() => {
-      const turn = arrive(name)
+      const turn = arrive()
       return Stream.callback<Result>((queue) => {
         const onPartial = (value: unknown) =>
           Queue.offerUnsafe(queue, {

@@ -20,6 +20,7 @@ import * as Forks from "./execution/Forks.ts"
 import * as HostCalls from "./execution/HostCalls.ts"
 import type { LiveContext } from "./execution/LiveContext.ts"
 import * as NextTools from "./execution/NextTools.ts"
+import type { Settings } from "./execution/Settings.ts"
 import * as Steps from "./execution/Steps.ts"
 import { Wave } from "./execution/Wave.ts"
 import * as GuardedToolkit from "./GuardedToolkit.ts"
@@ -121,7 +122,9 @@ export interface ToolProcess {
   readonly exitRequirements: (args?: HostCalls.Arguments, options?: HostOptions) => Effect.Effect<WaveResult>
   /**
    * Puts a toolkit behind this process, for `LanguageModel`, `Chat` and
-   * `McpServer`: every call the model makes goes through the gates.
+   * `McpServer`: every call the model makes goes through the gates. Fails where the
+   * executor does not have one of its tools, and, like `step`, where people are to
+   * be asked up front.
    */
   readonly guard: <Tools extends Record<string, Tool.Any>>(
     toolkit: { readonly tools: Tools }
@@ -137,9 +140,11 @@ export interface ToolProcess {
   ) => Effect.Effect<ReadonlyArray<GuardedToolkit.ResultPart>>
   /**
    * Begins a model step for a loop that hands its calls over one by one, all at
-   * once: reads go side by side, a write alone, in order of arrival.
+   * once: reads go side by side, a write alone, in order of arrival. In stop mode
+   * what comes behind a refused or timed out call is skipped. Fails where people
+   * are to be asked up front: nobody knows a whole step before its last call.
    */
-  readonly step: Effect.Effect<Step>
+  readonly step: Effect.Effect<Step, ConfigurationError>
   /** The text that a model is shown of a value from elsewhere, such as an earlier conversation: as it is, or cut. */
   readonly shown: (value: unknown) => string
   /** The tools that the executor shows: see `ToolExecutor.tools`. */
@@ -177,7 +182,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
   const runWave = (
     calls: ReadonlyArray<ToolCall>,
     options?: ExecuteOptions,
-    wave?: { readonly hub?: EventHub; readonly wholeOutputs?: boolean; readonly told?: boolean }
+    wave?: Partial<Pick<Settings, "hub" | "wholeOutputs" | "told" | "step">>
   ) =>
     Effect.flatMap(caller, (caller) =>
       new Wave(engine, state, calls, {
@@ -187,10 +192,11 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
         wholeOutputs: wave?.wholeOutputs ?? false,
         told: wave?.told ?? state.fires === undefined,
         hub: wave?.hub ?? state.hub,
-        caller
+        caller,
+        step: wave?.step
       }).run)
-  const runWhole: Steps.Run = (call, hub) =>
-    Effect.map(runWave([call], undefined, { hub, wholeOutputs: true }), (wave) => wave.outcomes[0]!)
+  const runWhole: Steps.Run = (call, hub, step) =>
+    Effect.map(runWave([call], undefined, { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
@@ -229,7 +235,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
         content,
         (calls) => Effect.map(runWave(calls, undefined, { wholeOutputs: true }), (wave) => wave.outcomes)
       ),
-    step: Effect.sync(() => Steps.make(engine, state, runWhole)),
+    step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
     shown: (value) => Steps.shown(engine, state, value),
     tools: Effect.suspend(() => engine.service().tools),
     startConstraints: (args, options) =>

@@ -192,7 +192,8 @@ const ways: ReadonlyArray<Way> = [
     "McpGateway.layer",
     Effect.map(
       ToolExecutor.ToolExecutor,
-      (executor) => McpGateway.layer().pipe(Layer.provide(Layer.succeed(ToolExecutor.ToolExecutor, executor)))
+      (executor) =>
+        Layer.orDie(McpGateway.layer()).pipe(Layer.provide(Layer.succeed(ToolExecutor.ToolExecutor, executor)))
     )
   ),
   served(

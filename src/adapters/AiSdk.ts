@@ -178,6 +178,8 @@ export const toTools: {
   process: ToolProcess,
   toolkit?: { readonly tools: Record<string, Tool.Any> }
 ) {
+  // the SDK hands calls over one by one
+  yield* process.step
   // it knows which tools the executor does not have
   if (toolkit !== undefined) yield* Effect.asVoid(process.guard(toolkit))
   const runner = new Runner(process, yield* Effect.context<never>())

@@ -28,7 +28,6 @@ import * as ConfirmedWrites from "./ConfirmedWrites.ts"
 import { Dispatching } from "./Dispatching.ts"
 import { denied } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
-import type { EventHub } from "./EventHub.ts"
 import * as Forks from "./Forks.ts"
 import { Ledger } from "./Ledger.ts"
 import { LiveContext } from "./LiveContext.ts"
@@ -36,31 +35,13 @@ import { linger } from "./Orphans.ts"
 import * as Ports from "./Ports.ts"
 import { Principal } from "./Principal.ts"
 import { Questions } from "./Questions.ts"
+import type { Settings } from "./Settings.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
-import { StopPlace } from "./StopPlace.ts"
+import { type Stoppable, StopPlace } from "./StopPlace.ts"
 import * as Targets from "./Targets.ts"
 import { type Restore, Waits } from "./Waits.ts"
 import { WaveEvents } from "./WaveEvents.ts"
-
-/**
- * What a caller may say of one wave.
- *
- * @category options
- * @since 0.1.0
- */
-export interface Settings {
-  /** Milliseconds that each call may run at most; the tool's own limit still holds. */
-  readonly timeoutMillis: number
-  /** The host needs whole outputs: nothing is cut or stored. */
-  readonly wholeOutputs: boolean
-  /** A model is told of the outcomes; what a host calls for itself none knows of. */
-  readonly told: boolean
-  /** Who is told: the process's observers, and the wave's own reader if it has one. */
-  readonly hub: EventHub
-  /** The handler that makes the calls, or nobody's. */
-  readonly caller: ToolContext.Service
-}
 
 /**
  * Who is told that a call has come to its end.
@@ -91,7 +72,7 @@ export const tooLate = "the call that made it has its outcome"
  * @category models
  * @since 0.1.0
  */
-export class Calls implements Owner, Host {
+export class Calls implements Owner, Host, Stoppable {
   readonly all: ReadonlyArray<CallState>
   /** The agent that makes them. */
   readonly agent: CallState["agent"]
@@ -114,7 +95,7 @@ export class Calls implements Owner, Host {
   readonly dispatching: Dispatching
   /** The handler that makes the calls. */
   readonly caller: LiveContext | undefined
-  /** In stop mode: where the wave ends. */
+  /** In stop mode: where the wave ends, or the step that it belongs to. */
   readonly stop: StopPlace
 
   constructor(
@@ -135,7 +116,8 @@ export class Calls implements Owner, Host {
     this.waits = new Waits(this.context, restore)
     this.questions = new Questions(engine, process, this.ledger, this.waits, this)
     this.dispatching = new Dispatching(engine, process, this)
-    this.stop = new StopPlace(engine.onExecutionError)
+    this.stop = settings.step?.stop ?? new StopPlace(engine.onExecutionError)
+    this.stop.waves.add(this)
     this.clock = Context.get(context, Clock.Clock)
     const live = settings.caller instanceof LiveContext ? settings.caller : undefined
     const agent = this.agent = Forks.agentOf(engine, live?.engine)
@@ -335,25 +317,36 @@ export class Calls implements Owner, Host {
       const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, batch)
       this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
     }
-    if (behind.length > 0) this.skip(behind)
+    for (const [wave, calls] of behind) wave.skipBehind(calls)
   }
 
   /**
    * Where an outcome ends the wave, what is behind its place and has not started
    * is decided, whatever it waits for: what is freed now starts none of it.
    */
-  private stopAt(outcome: ToolOutcome.ToolOutcome): ReadonlyArray<CallState> {
+  private stopAt(
+    outcome: ToolOutcome.ToolOutcome
+  ): ReadonlyArray<readonly [wave: Stoppable, behind: ReadonlyArray<CallState>]> {
     const { index: before } = this.stop
-    if (!this.stop.note(outcome)) return none
-    const behind = this.all.slice(outcome.index + 1, before).filter((call) =>
+    if (!this.stop.note(outcome, this.offset + outcome.index)) return none
+    return Array.from(this.stop.waves, (wave) => [wave, wave.decideBehind(this.stop.index + 1, before)] as const)
+  }
+
+  /** Its place in the step, or that of the first call of the wave. */
+  private get offset(): number {
+    return this.settings.step?.index ?? 0
+  }
+
+  decideBehind(from: number, to: number): ReadonlyArray<CallState> {
+    const behind = this.all.slice(Math.max(0, from - this.offset), Math.max(0, to - this.offset)).filter((call) =>
       call.outcome === undefined && call.attempt === undefined
     )
     for (const call of behind) call.decided = this.stop.skipped
     return behind
   }
 
-  private skip(behind: ReadonlyArray<CallState>): void {
-    for (const call of behind) this.settle(call, call.decided!)
+  skipBehind(calls: ReadonlyArray<CallState>): void {
+    for (const call of calls) this.settle(call, call.decided!)
     this.waits.endDecided()
   }
 

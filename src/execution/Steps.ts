@@ -1,13 +1,16 @@
 /**
  * The calls of one model step that a loop hands over one by one, all at once.
  *
- * They go in runs as the calls of a wave do: reads side by side, a write alone,
- * in order of arrival. Nothing of one step waits for another step.
+ * They are cut into runs where those of a wave are: reads side by side, a write
+ * alone, in order of arrival. In stop mode the first refused or timed out one ends
+ * the step at its place: what has not started behind it, or is handed over later,
+ * is skipped. Nothing of one step waits for another step.
  *
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import { makeRunGate } from "../internal/runGate.ts"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import { type Item, makeRunGate } from "../internal/runGate.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
@@ -16,6 +19,9 @@ import * as ToolOutcome from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
+import type { Settings } from "./Settings.ts"
+import { StopPlace } from "./StopPlace.ts"
+import type * as Waves from "./Waves.ts"
 
 /**
  * One model step.
@@ -51,12 +57,16 @@ export interface Answer {
 }
 
 /**
- * Runs one call, and passes on what is reported meanwhile.
+ * Runs one call at its place in a step, and passes on what is reported meanwhile.
  *
  * @category models
  * @since 0.1.0
  */
-export type Run = (call: ToolCall, hub: EventHub) => Effect.Effect<ToolOutcome.ToolOutcome>
+export type Run = (
+  call: ToolCall,
+  hub: EventHub,
+  step: NonNullable<Settings["step"]>
+) => Effect.Effect<ToolOutcome.ToolOutcome>
 
 /**
  * Runs the call of a place that was taken, and gives its outcome on before the
@@ -72,35 +82,53 @@ export type Turn = <A>(
 ) => Effect.Effect<A>
 
 /**
- * Begins a step; gives the function that takes the next place in it, for a tool.
+ * Begins a step; gives the function that takes the next place in it. Fails where
+ * people are to be asked up front: that takes all calls of a step at once.
  *
  * @category constructors
  * @internal
  */
-export const begin = (engine: Engine, state: ProcessState, run: Run): (name: string) => Turn => {
-  const gate = makeRunGate()
-  return (name) => {
-    const tool = engine.handlers.current().get(name)
-    const mayOverlap = engine.mode === "parallel" ||
-      (engine.mode === "classes" && tool !== undefined && tool.class !== "SerialMut" &&
-        !engine.rules.current().forTool(name).closesRun)
-    const turn: { go?: () => void; isThere: boolean } = { isThere: false }
-    const arrival = gate.arrive(engine.mode === "parallel" ? "" : tool?.class ?? "", mayOverlap, () => {
-      turn.isThere = true
-      turn.go?.()
-    })
-    const waited = Effect.callback<void>((resume) => {
-      turn.go = () => resume(Effect.void)
-      if (turn.isThere) turn.go()
-    })
-    return (call, then, onPartial) =>
-      waited.pipe(
-        Effect.flatMap(() => run(call, onPartial === undefined ? state.hub : new Reports(state, onPartial))),
-        Effect.flatMap(then),
-        Effect.ensuring(Effect.sync(arrival.leave))
-      )
-  }
-}
+export const begin = (
+  engine: Engine,
+  state: ProcessState,
+  run: Run
+): Effect.Effect<() => Turn, ConfigurationError> =>
+  Effect.as(
+    checked(engine),
+    (() => {
+      const gate = makeRunGate()
+      const stop = new StopPlace(engine.onExecutionError)
+      let last = -1
+      return () => {
+        const arrival = gate.arrive()
+        const index = ++last
+        const turn = (item: Waves.Item) =>
+          Effect.callback<void>((resume) => arrival.ready(gateItem(engine.mode, item), () => resume(Effect.void)))
+        return (call, then, onPartial) =>
+          run(call, onPartial === undefined ? state.hub : new Reports(state, onPartial), { stop, index, turn })
+            .pipe(
+              Effect.flatMap(then),
+              Effect.ensuring(Effect.sync(arrival.leave))
+            )
+      }
+    })()
+  )
+
+/**
+ * Fails where calls cannot be handed over one by one.
+ *
+ * @category checking
+ * @internal
+ */
+export const checked = ({ approvalMode }: Engine): Effect.Effect<void, ConfigurationError> =>
+  approvalMode === "perCall" ? Effect.void : new ConfigurationError({
+    subject: "ToolProcess",
+    problems: [{
+      path: "approval",
+      problem: "people cannot be asked up front about calls that a loop hands over one by one",
+      expected: "\"perCall\"; or calls that are handed over together, to executeBatch, stream or answer"
+    }]
+  })
 
 /**
  * Makes the step that hosts see.
@@ -108,12 +136,10 @@ export const begin = (engine: Engine, state: ProcessState, run: Run): (name: str
  * @category constructors
  * @internal
  */
-export const make = (engine: Engine, state: ProcessState, run: Run): Step => {
-  const arrive = begin(engine, state, run)
-  return {
-    execute: (call) => Effect.suspend(() => arrive(call.name)(call, (outcome) => answer(engine, state, outcome)))
-  }
-}
+export const make = (engine: Engine, state: ProcessState, run: Run): Effect.Effect<Step, ConfigurationError> =>
+  Effect.map(begin(engine, state, run), (arrive) => ({
+    execute: (call) => Effect.suspend(() => arrive()(call, (outcome) => answer(engine, state, outcome)))
+  }))
 
 /**
  * Fits an output that the caller gets whole to what the model may be shown; the
@@ -158,6 +184,16 @@ export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknow
 }
 
 // Utilities
+
+/** What a call is to those that wait for it, as `Waves.cut` has it. */
+const gateItem = (mode: Engine["mode"], item: Waves.Item): Item =>
+  mode === "sequential"
+    ? { lane: "", closes: true }
+    : mode === "parallel"
+    ? { lane: "", closes: false }
+    : item.class === "ShortCircuit"
+    ? { lane: undefined, closes: false }
+    : { lane: item.class, closes: item.closesRun || item.class === "SerialMut" }
 
 const answer = (engine: Engine, state: ProcessState, outcome: ToolOutcome.ToolOutcome): Effect.Effect<Answer> => {
   if (outcome._tag !== "Succeeded") {

@@ -6,6 +6,20 @@
 import { clip } from "../internal/clip.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { End } from "./Attempt.ts"
+import type { CallState } from "./CallState.ts"
+
+/**
+ * A wave whose calls may be behind the place.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Stoppable {
+  /** Decides its calls that have not started, from one place of the step to another; gives them. */
+  readonly decideBehind: (from: number, to: number) => ReadonlyArray<CallState>
+  /** Gives those that are decided their outcomes. */
+  readonly skipBehind: (calls: ReadonlyArray<CallState>) => void
+}
 
 /**
  * The place in a wave behind which calls do not start.
@@ -15,8 +29,10 @@ import type { End } from "./Attempt.ts"
  */
 export class StopPlace {
   private readonly isOn: boolean
-  /** Place in the wave; `Infinity` while it is not known. */
+  /** Place in the wave, or in the step that waves are handed over in; `Infinity` while it is not known. */
   index = Infinity
+  /** The waves that it is the place of, while they are under way. */
+  readonly waves = new Set<Stoppable>()
   private because = ""
 
   constructor(onExecutionError: "continue" | "stop") {
@@ -34,7 +50,7 @@ export class StopPlace {
   }
 
   /** An outcome may be the first error in input order; true if it is. */
-  note({ _tag, callId, index, tool }: ToolOutcome): boolean {
+  note({ _tag, callId, tool }: ToolOutcome, index: number): boolean {
     if (!this.isOn || index >= this.index || (_tag !== "Denied" && _tag !== "TimedOut")) return false
     this.index = index
     this.because = `call ${clip(callId, 100)} (${clip(tool, 100)}) ${_tag === "Denied" ? "was refused" : "timed out"}`

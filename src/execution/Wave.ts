@@ -11,9 +11,10 @@ import type * as Fiber from "effect/Fiber"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as Arrival from "./Arrival.ts"
-import { Calls, type Settings, tooLate, type Watcher } from "./Calls.ts"
+import { Calls, tooLate, type Watcher } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
+import type { Settings } from "./Settings.ts"
 import * as Stages from "./Stages.ts"
 import * as Upfront from "./Upfront.ts"
 import type { Restore } from "./Waits.ts"
@@ -110,6 +111,9 @@ export class Wave implements Watcher {
 
   // not interruptible but where it waits for others, so that what is reserved is never lost
   private readonly body = Effect.fnUntraced(function*(this: Wave, calls: Calls, restore: Restore) {
+    // handed over behind the place where its step has ended
+    calls.skipBehind(calls.decideBehind(calls.stop.index + 1, Infinity))
+    if (calls.unsettled === 0) return
     const registry = this.engine.handlers.current()
     const available = Arrival.namesSeen(registry, calls.agent)
     const now = calls.now()
@@ -124,6 +128,8 @@ export class Wave implements Watcher {
       class: call.decided === undefined ? call.tool!.class : "ShortCircuit",
       closesRun: call.rules?.closesRun ?? false
     }))
+    const { step } = this.settings
+    if (step !== undefined) yield* calls.waits.wait(calls.all, step.turn(items[0]!))
     for (const run of Waves.cut(items, this.engine.mode)) {
       yield* this.execute(calls, run.map((index) => calls.all[index]!), restore)
     }
@@ -197,6 +203,7 @@ export class Wave implements Watcher {
     this.process.waves.delete(this)
     this.leave?.()
     this.letGo?.()
+    calls.stop.waves.delete(calls)
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.all.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)

@@ -3,16 +3,25 @@
  * everything else one after the other, in order of arrival.
  */
 
-/** One that has arrived. */
+/** What an arrival is, as far as others wait for it. */
+export interface Item {
+  /** Neighbours of one lane go together; without one it goes with whatever goes. */
+  readonly lane: string | undefined
+  /** Nobody that comes after it goes with it. */
+  readonly closes: boolean
+}
+
+/** One that has arrived: nobody passes it until it is known what it is. */
 export interface Arrival {
+  /** It is known what it is; `go` is called once it may go. */
+  readonly ready: (item: Item, go: () => void) => void
   /** It is over, or will not go at all. Again does nothing. */
   readonly leave: () => void
 }
 
 interface Entry {
-  readonly lane: string
-  readonly mayOverlap: boolean
-  readonly go: () => void
+  item: Item | undefined
+  go: () => void
   state: "waiting" | "going" | "gone"
 }
 
@@ -20,15 +29,16 @@ interface Entry {
 export const makeRunGate = () => {
   const waiting: Array<Entry> = []
   let going = 0
+  /** Lane of the run that goes; undefined: nobody joins it. */
   let lane: string | undefined
+  const mayGo = ({ lane: own }: Item): boolean => going === 0 || (lane !== undefined && (own ?? lane) === lane)
   const advance = (): void => {
     while (waiting.length > 0) {
       const next = waiting[0]!
       if (next.state === "gone") waiting.shift()
-      else if (going === 0 || (next.mayOverlap && next.lane === lane)) {
+      else if (next.item !== undefined && mayGo(next.item)) {
         waiting.shift()
-        // nobody joins one that is to be alone
-        lane = next.mayOverlap ? next.lane : undefined
+        if (next.item.lane !== undefined) lane = next.item.closes ? undefined : next.item.lane
         going++
         next.state = "going"
         next.go()
@@ -36,11 +46,15 @@ export const makeRunGate = () => {
     }
   }
   return {
-    arrive: (lane: string, mayOverlap: boolean, go: () => void): Arrival => {
-      const entry: Entry = { lane, mayOverlap, go, state: "waiting" }
+    arrive: (): Arrival => {
+      const entry: Entry = { item: undefined, go: () => {}, state: "waiting" }
       waiting.push(entry)
-      advance()
       return {
+        ready: (item, go) => {
+          entry.item = item
+          entry.go = go
+          advance()
+        },
         leave: () => {
           const { state } = entry
           entry.state = "gone"

@@ -60,6 +60,7 @@ import * as McpDoor from "./McpDoor.ts"
 import * as McpResult from "./McpResult.ts"
 import { previewed } from "./previewed.ts"
 import * as Progress from "./Progress.ts"
+import { renewed } from "./renewed.ts"
 import * as TurnCalls from "./TurnCalls.ts"
 
 /**
@@ -102,7 +103,9 @@ export interface Options {
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options: Options = {}): Layer.Layer<never, never, ToolExecutor | McpServer.McpServer> =>
+export const layer = (
+  options: Options = {}
+): Layer.Layer<never, ConfigurationError, ToolExecutor | McpServer.McpServer> =>
   Layer.effectDiscard(
     Effect.flatMap(ToolExecutor, (executor) => make(executor, () => Effect.succeed(executor), options))
   )
@@ -137,12 +140,24 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
 ): Layer.Layer<never, never, McpServer.McpServer> =>
   // it has no handlers of its own, and takes them from nobody
   McpServer.toolkit(
-    Object.assign(Effect.map(toolkit, previewed), { tools: toolkit.tools }) as unknown as Toolkit.Toolkit<
+    Object.assign(Effect.sync(() => previewed(inSteps(toolkit))), {
+      tools: toolkit.tools
+    }) as unknown as Toolkit.Toolkit<
       Record<never, never>
     >
   )
 
 // Utilities
+
+/** A guarded toolkit that is there for good, while its steps end. */
+const inSteps = <Tools extends Record<string, Tool.Any>>(
+  toolkit: GuardedToolkit<Tools>
+): Toolkit.WithHandler<Tools> => {
+  const step = renewed(toolkit)
+  const handle: Toolkit.WithHandler<Tools>["handle"] = (...call) =>
+    Effect.succeed(Stream.unwrap(Effect.flatMap(step, (it) => it.handle(...call))) as never)
+  return { tools: toolkit.tools, handle }
+}
 
 type Client = McpSchema.McpServerClient["Service"]
 
@@ -160,6 +175,8 @@ const make = Effect.fnUntraced(function*(
   options: Options
 ) {
   const server = yield* McpServer.McpServer
+  // an executor whose calls cannot come one by one is told at once
+  yield* Effect.scoped(Effect.flatMap(Effect.flatMap(catalogue.batch(), (it) => it.process), (it) => it.step))
   const door = options.door ?? (yield* McpDoor.make())
   const open = new Map<string, Session>()
   const sessions = yield* RcMap.make({

@@ -10,10 +10,12 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type { ConfigurationError } from "../ConfigurationError.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import { text, type ToolOutcome } from "../ToolOutcome.ts"
 import type { Answer, ToolProcess } from "../ToolProcess.ts"
+import { renewed } from "./renewed.ts"
 
 /**
  * Key in the `_meta` of a call that says which turn it belongs to.
@@ -74,9 +76,11 @@ export type Ended = Pick<Answer, "outcome" | "text" | "content">
 export const make = Effect.fnUntraced(function*(
   process: ToolProcess,
   hurry: Effect.Effect<unknown> = Effect.never
-): Effect.fn.Return<Run, never, Scope.Scope> {
+): Effect.fn.Return<Run, ConfigurationError, Scope.Scope> {
   const scope = yield* Effect.scope
-  const step = yield* process.step
+  yield* process.step
+  // what comes alone is of one step with what is under way
+  const step = renewed(Effect.orDie(process.step))
   const turns = new Map<string, Turn>()
 
   const begin = (id: string, turn: Turn): Effect.Effect<void> =>
@@ -122,7 +126,8 @@ export const make = Effect.fnUntraced(function*(
     const shown = outcome._tag === "Succeeded" ? outcome.output.content : undefined
     return { outcome, text: told, content: shown ?? [ToolContent.text(told)] }
   })
-  return (call, place) => place === undefined ? step.execute(call) : ofTurn(call, place)
+  const alone = (call: ToolCall) => Effect.scoped(Effect.flatMap(step, (it) => it.execute(call)))
+  return (call, place) => place === undefined ? alone(call) : ofTurn(call, place)
 })
 
 // Utilities

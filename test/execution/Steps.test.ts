@@ -1,7 +1,9 @@
 /** Calls that a loop hands over one by one. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import type { ToolProcess } from "../../src/index.ts"
+import * as AiSdk from "../../src/adapters/AiSdk.ts"
+import { ConfigurationError, type ToolProcess } from "../../src/index.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import * as Harness from "../support/Harness.ts"
 
 const log: Array<string> = []
@@ -101,5 +103,65 @@ describe("a step", () => {
         assert.include(answer.text, "kept as artifact")
         assert.strictEqual(answer.text, wave.toolMessages[0]?.text)
         assert.strictEqual(answer.value, answer.text)
+      })))
+
+  for (const mode of ["classes", "parallel", "sequential"] as const) {
+    it.effect(`is cut where a wave is, whatever it holds (${mode})`, () => {
+      const rules = [{ _tag: "RequiresPrecedingTools", tool: "broken", tools: ["first"] }] as const
+      const kit = { ...tools, first: traced, both: { handler: traced, class: "ConcurrentMut" } } as const
+      const names = ["read", "first", "both", "write", "unknown"]
+      const waves = names.flatMap((a) =>
+        names.flatMap((b) => names.flatMap((c) => [[a, b, c, "read"], [a, b, c, "both"]]))
+      )
+      return Harness.run(
+        kit,
+        { mode, rules, dedupe: false },
+        ({ batch }) =>
+          Effect.forEach(waves, (names) =>
+            Effect.gen(function*() {
+              log.length = 0
+              yield* (yield* batch.process).executeBatch(names.map((name, n) => Harness.call(`${n}`, name, { n })))
+              const wave = log.join(" ")
+              log.length = 0
+              yield* together(yield* (yield* batch.process).step, ...names)
+              assert.strictEqual(log.join(" "), wave, names.join())
+            }), { discard: true })
+      )
+    })
+  }
+
+  const stop = { onExecutionError: "stop", tools: { hang: { timeout: 500 } } } as const
+  const stopping = { ...tools, hang: () => Effect.never } as const
+  const tagsOf = (answers: ReadonlyArray<ToolProcess.Answer>) => answers.map((it) => it.outcome._tag)
+
+  it.effect("ends in stop mode at its first refused or timed out call, for what comes later, too", () =>
+    Harness.run(stopping, stop, ({ process }) =>
+      Effect.gen(function*() {
+        const step = yield* process.step
+        const [times, ...rest] = yield* together(step, "hang", "write", "write", "nothing")
+        assert.deepStrictEqual(tagsOf([times!, ...rest]), ["TimedOut", "Skipped", "Skipped", "Skipped"])
+        assert.strictEqual(yield* VirtualTime.now, 500)
+        assert.deepStrictEqual(tagsOf([yield* step.execute(Harness.call("9", "read", { n: 9 }))]), ["Skipped"])
+        const next = yield* together(yield* process.step, "read", "nothing", "read")
+        assert.deepStrictEqual(tagsOf(next), ["Succeeded", "Denied", "Skipped"])
+      })))
+
+  it.effect("lets in stop mode what came before the place run on", () =>
+    Harness.run(stopping, stop, ({ process }) =>
+      Effect.gen(function*() {
+        const answers = yield* together(yield* process.step, "read", "hang", "read", "write")
+        assert.deepStrictEqual(tagsOf(answers), ["Succeeded", "TimedOut", "Succeeded", "Skipped"])
+        assert.strictEqual(yield* VirtualTime.now, 1_000)
+      })))
+
+  it.effect("cannot be where people are asked up front", () =>
+    Harness.run(tools, { approval: "upfront" }, ({ process }) =>
+      Effect.gen(function*() {
+        const guarded = Effect.asVoid(process.guard({ tools: {} }))
+        for (const begun of [Effect.asVoid(process.step), guarded, Effect.asVoid(AiSdk.toTools(process))]) {
+          const error = yield* Effect.flip(begun)
+          assert.instanceOf(error, ConfigurationError.ConfigurationError)
+          assert.include(error.message, "executeBatch")
+        }
       })))
 })

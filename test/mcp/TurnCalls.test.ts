@@ -20,6 +20,27 @@ const tools = () => {
   }
 }
 
+describe("calls that come alone", () => {
+  it.effect("are refused in stop mode beside a refused one, and not for the rest of the session", () => {
+    const { log, tools: kit } = tools()
+    return run(
+      kit,
+      { onExecutionError: "stop", executionTimeout: 500 },
+      ({ connect }) =>
+        Effect.gen(function*() {
+          const { call } = yield* connect()
+          const first = yield* fork(call("write", { n: 0 }))
+          const beside = yield* fork(call("read", { n: 1 }))
+          yield* Fiber.join(first)
+          assert.include((yield* Fiber.join(beside)).text, "was not run")
+          yield* call("read", { n: 2 })
+          assert.include(log, "+r2")
+          assert.notInclude(log, "+r1")
+        })
+    )
+  })
+})
+
 describe("the calls of one turn", () => {
   it.effect("run in the order of their places, whichever comes first", () => {
     const { log, tools: kit } = tools()

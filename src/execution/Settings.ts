@@ -1,0 +1,36 @@
+/**
+ * What a caller says of one wave.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import type * as ToolContext from "../ToolContext.ts"
+import type { EventHub } from "./EventHub.ts"
+import type { StopPlace } from "./StopPlace.ts"
+import type * as Waves from "./Waves.ts"
+
+/**
+ * What a caller may say of one wave.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Settings {
+  /** Milliseconds that each call may run at most; the tool's own limit still holds. */
+  readonly timeoutMillis: number
+  /** The host needs whole outputs: nothing is cut or stored. */
+  readonly wholeOutputs: boolean
+  /** A model is told of the outcomes; what a host calls for itself none knows of. */
+  readonly told: boolean
+  /** Who is told: the process's observers, and the wave's own reader if it has one. */
+  readonly hub: EventHub
+  /** The handler that makes the calls, or nobody's. */
+  readonly caller: ToolContext.Service
+  /** The model step that its calls are handed over in, one by one, and where they stand in it. */
+  readonly step?: {
+    readonly stop: StopPlace
+    readonly index: number
+    /** Ends once those that arrived before it let a call go. */
+    readonly turn: (item: Waves.Item) => Effect.Effect<void>
+  } | undefined
+}
