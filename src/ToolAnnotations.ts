@@ -239,3 +239,15 @@ export const IsRetryable = Context.Reference<(failure: unknown) => boolean>(
   "effect-tool-executor/ToolAnnotations/IsRetryable",
   { defaultValue: () => () => true }
 )
+
+/**
+ * What a model is told of an expected failure, by its encoded value. Default: a text
+ * as it is, of anything else its JSON.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const FailureText = Context.Reference<((failure: unknown) => string) | undefined>(
+  "effect-tool-executor/ToolAnnotations/FailureText",
+  { defaultValue: () => undefined }
+)

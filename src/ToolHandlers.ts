@@ -83,6 +83,7 @@ export interface RegisteredTool {
   readonly retryOnTimeout: boolean
   readonly retry: Schedule.Schedule<unknown> | undefined
   readonly isRetryable: (failure: unknown) => boolean
+  readonly failureText: ((failure: unknown) => string) | undefined
   readonly resources: (params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>
   /** What a call is about, for policies. */
   readonly targets: (params: unknown) => ToolAnnotations.TargetsOf | Effect.Effect<ToolAnnotations.TargetsOf>
@@ -395,6 +396,7 @@ const register = (
     retryOnTimeout: settings.retryOnTimeout ?? annotation(ToolAnnotations.RetryOnTimeout),
     retry,
     isRetryable: annotation(ToolAnnotations.IsRetryable),
+    failureText: annotation(ToolAnnotations.FailureText),
     resources,
     targets: targets ?? ((params) => {
       const keys = resources(params)

@@ -359,7 +359,7 @@ export class Attempt {
     if (this.returned) return this.resultFailure(String(error.value))
     const encoded = this.now(tool.encodeFailure(error.value))
     const value = PlainJson.from(encoded === undefined ? this.text(error.value) : encoded)
-    const told = this.text(PlainJson.withoutCauses(value))
+    const told = this.text(PlainJson.withoutCauses(value), tool.failureText)
     return {
       _tag: "Failed",
       error: value,
@@ -399,9 +399,9 @@ export class Attempt {
     return this.call.rules?.continues ?? false
   }
 
-  private text(value: unknown): string {
+  private text(value: unknown, render: ((value: unknown) => string) | undefined = textOf): string {
     try {
-      return textOf(value)
+      return render(value)
     } catch {
       return "it gave a value that has no text"
     }

@@ -55,6 +55,7 @@ import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import * as Native from "../wire/Native.ts"
+import { Described } from "./Described.ts"
 import * as Elicitation from "./Elicitation.ts"
 import * as McpDoor from "./McpDoor.ts"
 import * as McpResult from "./McpResult.ts"
@@ -220,7 +221,10 @@ const make = Effect.fnUntraced(function*(
     yield* told
     const result = McpResult.fromEnded(ended)
     return asked.wantsOutcome
-      ? new McpSchema.CallToolResult({ ...result, _meta: { [outcomeKey]: Native.write([shown(ended.outcome)])[0] } })
+      ? new McpSchema.CallToolResult({
+        ...result,
+        _meta: { ...result._meta, [outcomeKey]: Native.write([shown(ended.outcome)])[0] }
+      })
       : result
   }, Effect.scoped)
 
@@ -313,20 +317,24 @@ const none = new McpSchema.Tool({ name: "none", inputSchema: { type: "object" } 
 const isSame = (a: RegisteredTool, b: RegisteredTool): boolean =>
   JSON.stringify(describe(a)) === JSON.stringify(describe(b))
 
-const describe = ({ annotations, description, jsonSchema, name, readOnly }: RegisteredTool): McpSchema.Tool =>
-  new McpSchema.Tool({
+const describe = ({ annotations, description, jsonSchema, name, readOnly }: RegisteredTool): McpSchema.Tool => {
+  const { hintedTitle, meta, title } = Context.get(annotations, Described)
+  return new McpSchema.Tool({
     name,
-    title: Option.getOrUndefined(Context.getOption(annotations, Tool.Title)),
+    title: title ?? Option.getOrUndefined(Context.getOption(annotations, Tool.Title)),
     description,
+    ...meta === undefined ? {} : { _meta: meta },
     // the root is an object, whatever else the schema says
     inputSchema: { ...jsonSchema, type: "object" } as McpSchema.Tool["inputSchema"],
     annotations: {
+      ...hintedTitle === undefined ? {} : { title: hintedTitle },
       readOnlyHint: readOnly,
       destructiveHint: !readOnly && Context.get(annotations, Tool.Destructive),
       idempotentHint: readOnly || Context.get(annotations, Tool.Idempotent),
       openWorldHint: Context.get(annotations, Tool.OpenWorld)
     }
   })
+}
 
 /** The client whose call it is; of a call that a tool makes, one of the same session. */
 const callerOf = (

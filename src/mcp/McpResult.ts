@@ -40,7 +40,8 @@ export type Block = typeof Block.Type
  */
 export const McpResult = Schema.Struct({
   content: Schema.Array(Block),
-  structuredContent: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown))
+  structuredContent: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown)),
+  _meta: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown))
 })
 
 /**
@@ -52,16 +53,33 @@ export const McpResult = Schema.Struct({
 export type McpResult = typeof McpResult.Type
 
 /**
- * Takes what a server sent: the blocks and the value. Images, sounds and files of
- * more than `maxChars` characters (as base64) are named and left out.
+ * Takes what a server sent: the blocks, the value and what it says beside them
+ * (`_meta`), where that is short. Images, sounds and files of more than `maxChars`
+ * characters (as base64) are named and left out.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const from = ({ content, structuredContent }: CallToolResult, maxChars: number): McpResult => ({
-  content: content.map((block) => bounded({ ...block }, maxChars)),
-  ...structuredContent === undefined ? {} : { structuredContent: structuredContent as Record<string, unknown> }
-})
+export const from = ({ _meta, content, structuredContent }: CallToolResult, maxChars: number): McpResult => {
+  const meta = metaOf(_meta)
+  return {
+    content: content.map((block) => bounded({ ...block }, maxChars)),
+    ...structuredContent === undefined ? {} : { structuredContent: structuredContent as Record<string, unknown> },
+    ...meta === undefined ? {} : { _meta: meta }
+  }
+}
+
+/**
+ * What a server says beside a tool or a result, for clients alone: nothing under our
+ * own names, and nothing long.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const metaOf = (meta: Readonly<Record<string, unknown>> | undefined): Record<string, unknown> | undefined => {
+  const entries = Object.entries(meta ?? {}).filter(([key]) => !key.startsWith("effect-tool-executor/"))
+  return entries.length === 0 || JSON.stringify(entries).length > maxMetaChars ? undefined : Object.fromEntries(entries)
+}
 
 /**
  * Gives what the model is told: texts as they are, images and sounds as files,
@@ -89,7 +107,7 @@ export const textOf = (result: McpResult): string =>
  * handed on as it is; of any other the value is `structuredContent`, where it is
  * an object, and what the model is shown the content. Of an output that is too
  * large there is its preview alone; whatever did not succeed is an error that the
- * model reads.
+ * model reads, and what a tool of an MCP server gave with it stays.
  *
  * @category conversions
  * @since 0.1.0
@@ -99,7 +117,11 @@ export const fromEnded = ({ content, outcome, text }: Ended): McpSchema.CallTool
     content: [{ type: "text", text }],
     ...outcome._tag === "Succeeded" ? {} : { isError: true }
   })
-  if (outcome._tag !== "Succeeded") return told
+  if (outcome._tag !== "Succeeded") {
+    return outcome._tag === "Failed" && outcome.modelText === text
+      ? Option.getOrElse(decodeResult(Mcp.resultOf(outcome)), () => told)
+      : told
+  }
   const { output } = outcome
   const isWhole = output._tag === "Inline" && output.modelText === text
   const shown = isWhole ? output : { _tag: "Truncated" as const, originalChars: text.length, modelText: text, content }
@@ -136,6 +158,8 @@ const fileOf = ({ data, mimeType, resource, type }: Block) => {
     ...typeof known.uri === "string" ? { fileName: known.uri } : {}
   }
 }
+
+const maxMetaChars = 10_000
 
 const unknownType = "application/octet-stream"
 

@@ -10,8 +10,10 @@ import type { Problem } from "../ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import { linear } from "../internal/foreignSchema.ts"
 import { matches } from "../internal/wildcard.ts"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
 import { ToolContext } from "../ToolContext.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
+import { Described } from "./Described.ts"
 import type { McpConnection } from "./McpConnection.ts"
 import * as McpResult from "./McpResult.ts"
 import type { McpServer } from "./McpServers.ts"
@@ -150,9 +152,14 @@ const declare = (
     description: tool.description ?? tool.title ?? hints.title,
     parameters,
     success: McpResult.McpResult,
-    failure: Schema.String,
+    failure: Schema.Union([Schema.String, McpResult.McpResult]),
     toModelOutput: McpResult.toModelOutput
   })
+    .annotate(Described, { title: tool.title, hintedTitle: hints.title, meta: McpResult.metaOf(tool._meta) })
+    .annotate(
+      ToolAnnotations.FailureText,
+      (failure) => typeof failure === "string" ? failure : McpResult.textOf(failure as McpResult.McpResult)
+    )
     .annotate(Tool.Strict, false)
     .annotate(Tool.Readonly, isReadOnly || trusted.readOnlyHint === true)
     .annotate(Tool.Idempotent, trusted.idempotentHint === true)
@@ -177,5 +184,7 @@ const handlerOf = (remote: Remote, tool: ForeignTool, maxFileChars: number) => (
     const taken = McpResult.from(result, maxFileChars)
     if (result.isError !== true) return taken
     const text = McpResult.textOf(taken)
-    return yield* Effect.fail(text === "" ? "The tool failed and did not say why." : text)
+    const isTextAlone = Object.keys(taken).length === 1 && taken.content.every(({ type }) => type === "text")
+    if (text === "") return yield* Effect.fail("The tool failed and did not say why.")
+    return yield* Effect.fail(isTextAlone ? text : taken)
   })

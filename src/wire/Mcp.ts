@@ -124,7 +124,12 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
  */
 export const resultOf = (outcome: ToolOutcome.ToolOutcome): ToolResult => {
   const content = Shape.parts(outcome, textBlock, fileBlock) ?? [textBlock(Shape.answer(outcome))]
-  if (outcome._tag !== "Succeeded") return { content, isError: true }
+  if (outcome._tag !== "Succeeded") {
+    return outcome._tag === "Failed" && Shape.isObject(outcome.error) && isResult(outcome.error) &&
+        isTold(outcome.error.content, outcome.modelText)
+      ? { ...outcome.error, isError: true }
+      : { content, isError: true }
+  }
   const value = PlainJson.inline(outcome)
   if (!Shape.isObject(value)) return { content }
   return isResult(value) ? { ...value } : { content, structuredContent: { ...value } }
@@ -145,9 +150,15 @@ const fileBlock = ({ data, fileName, mediaType }: ToolContent.FilePart): Content
 const isResult = (value: Shape.JsonObject): value is Shape.JsonObject & ToolResult => {
   const content = Shape.own(value, "content")
   const structured = Shape.own(value, "structuredContent")
-  return Object.keys(value).every((key) => key === "content" || key === "structuredContent") &&
-    Shape.isArray(content) && content.every(isBlock) && (structured === undefined || Shape.isObject(structured))
+  const meta = Shape.own(value, "_meta")
+  return Object.keys(value).every((key) => key === "content" || key === "structuredContent" || key === "_meta") &&
+    Shape.isArray(content) && content.every(isBlock) && (structured === undefined || Shape.isObject(structured)) &&
+    (meta === undefined || Shape.isObject(meta))
 }
+
+/** Whether the model was shown all texts: of what was cut there is no more. */
+const isTold = (content: ReadonlyArray<ContentBlock>, text: string): boolean =>
+  content.every((block) => block.type !== "text" || text.includes(String(block.text)))
 
 const isBlock = (block: unknown): block is ContentBlock => {
   const has = (parent: unknown, ...keys: ReadonlyArray<string>) =>

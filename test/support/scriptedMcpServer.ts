@@ -44,6 +44,7 @@ export type Step =
   | readonly ["length", chars: number]
   | readonly ["content", content: ReadonlyArray<unknown>]
   | readonly ["structured", value: unknown]
+  | readonly ["meta", value: unknown]
   | readonly ["fail", text: string]
   | readonly ["reject", message: string]
   | readonly ["hang"]
@@ -72,7 +73,9 @@ export const make = (script: Script, note: (...note: Note) => void): Server => {
   })
   server.setRequestHandler("tools/call", async ({ params }, context) => {
     note("called", params)
-    const result: { content: Array<unknown>; structuredContent?: unknown; isError?: boolean } = { content: [] }
+    const result: { content: Array<unknown>; structuredContent?: unknown; isError?: boolean; _meta?: unknown } = {
+      content: []
+    }
     const { signal } = context.mcpReq
     for (const step of (params.arguments?.steps ?? []) as ReadonlyArray<Step>) {
       switch (step[0]) {
@@ -87,6 +90,9 @@ export const make = (script: Script, note: (...note: Note) => void): Server => {
           break
         case "structured":
           result.structuredContent = step[1]
+          break
+        case "meta":
+          result._meta = step[1]
           break
         case "fail":
           result.isError = true
