@@ -197,17 +197,32 @@ export const Heartbeats = Context.Reference<boolean>("effect-tool-executor/ToolE
 })
 
 /**
- * Creates an executor from its gates and the settings in the context. The tools
- * of `Periodic` rules are fired as long as the scope is open.
+ * What an executor is made of.
  *
- * @category constructors
+ * @category models
  * @since 0.1.0
  */
-export const make: Effect.Effect<
-  Service,
-  ConfigurationError,
-  ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools | Scope.Scope
-> = Effect.gen(function*() {
+export type Gates = ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
+
+/**
+ * An executor, and its end before its scope closes.
+ *
+ * @category models
+ * @internal
+ */
+export interface Open {
+  readonly executor: Service
+  /** Cancels what it does and whatever is asked of it later; waves come to their ends with outcomes. */
+  readonly end: (reason: string) => Effect.Effect<void>
+}
+
+/**
+ * Creates an executor that can be ended.
+ *
+ * @category constructors
+ * @internal
+ */
+export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> = Effect.gen(function*() {
   const context = yield* Effect.context<never>()
   const { turn, ...limits } = yield* Limits.checked
   const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
@@ -254,9 +269,24 @@ export const make: Effect.Effect<
     const state = yield* batches.begins(yield* batches.enter(), {}, { fires: tool })
     return yield* ToolProcess.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)
+  const end = (reason: string) => batches.close(reason)
+  yield* Effect.addFinalizer(() => end("the executor is over"))
   yield* Periodic.start(engine.rules.current().periodic, fire, engine.orphans)
-  return executor
+  return { executor, end }
 })
+
+/**
+ * Creates an executor from its gates and the settings in the context. The tools
+ * of `Periodic` rules are fired as long as the scope is open; its end cancels what
+ * runs.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scope> = Effect.map(
+  open,
+  ({ executor }) => executor
+)
 
 /**
  * Layer of an executor.
@@ -272,11 +302,7 @@ export const make: Effect.Effect<
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<
-  ToolExecutor,
-  ConfigurationError,
-  ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
-> = Layer.effect(ToolExecutor, make)
+export const layer: Layer.Layer<ToolExecutor, ConfigurationError, Gates> = Layer.effect(ToolExecutor, make)
 
 /**
  * Makes an executor for a sub-agent: of the executor that runs the call, inside a

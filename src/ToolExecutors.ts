@@ -30,14 +30,11 @@ import * as LayerMap from "effect/LayerMap"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { ConfigurationError } from "./ConfigurationError.ts"
-import type { Dedupe } from "./policy/Dedupe.ts"
 import * as Permissions from "./policy/Permissions.ts"
 import type * as Policy from "./policy/Policy.ts"
 import { Pools } from "./policy/Pools.ts"
-import type { Rules } from "./policy/Rules.ts"
 import * as StateStore from "./store/StateStore.ts"
 import * as ToolExecutor from "./ToolExecutor.ts"
-import type { ToolHandlers } from "./ToolHandlers.ts"
 
 /**
  * The executors of all sessions.
@@ -50,8 +47,18 @@ export class ToolExecutors extends Context.Service<ToolExecutors, {
   readonly get: (session: string) => Effect.Effect<ToolExecutor.Service, ConfigurationError, Scope.Scope>
   /** The same as a layer, for a program that is of one session. */
   readonly layer: (session: string) => Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError>
+  /** The sessions that have an executor now: somebody holds it, or its time to live is not over. */
+  readonly active: Effect.Effect<ReadonlyArray<string>>
   /** Ends the executor of a session once nobody holds it, and makes a new one for whoever comes. */
   readonly invalidate: (session: string) => Effect.Effect<void>
+  /**
+   * Ends the executor of a session now, whoever holds it: what waits never starts,
+   * handlers that run are told to stop, and waves and their streams come to their
+   * ends with an outcome for each call. Whoever comes gets a new one.
+   */
+  readonly end: (session: string, reason?: string) => Effect.Effect<void>
+  /** Ends the executors of all sessions, and of whoever comes later: for a program that is told to stop. */
+  readonly close: (reason?: string) => Effect.Effect<void>
 }>()("effect-tool-executor/ToolExecutors") {}
 
 /**
@@ -80,17 +87,26 @@ export interface Options {
 export const layer = (options: Options = {}): Layer.Layer<
   ToolExecutors,
   never,
-  ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
+  ToolExecutor.Gates
 > =>
   Layer.effect(
     ToolExecutors,
     Effect.gen(function*() {
       const found = yield* Effect.serviceOption(StateStore.StateStore)
       const store = Option.getOrElse(found, () => StateStore.makeMemory())
+      const live = new Map<ToolExecutor.Open, string>()
+      let over: string | undefined
+      const open = (session: string) =>
+        Effect.gen(function*() {
+          const opened = yield* ToolExecutor.open
+          live.set(opened, session)
+          yield* Effect.addFinalizer(() => Effect.sync(() => live.delete(opened)))
+          return opened
+        })
       // each is built anew: layers are values, and one value is built once
       const executors = yield* LayerMap.make(
         (session: string) =>
-          Layer.fresh(ToolExecutor.layer).pipe(
+          Layer.fresh(Layer.effect(Opened, open(session))).pipe(
             Layer.provide(Layer.mergeAll(
               Layer.succeed(ToolExecutor.Principal, session),
               Layer.succeed(StateStore.StateStore, store),
@@ -100,16 +116,39 @@ export const layer = (options: Options = {}): Layer.Layer<
           ),
         { idleTimeToLive: options.idleTimeToLive ?? "1 hour" }
       )
+      const get = Effect.fnUntraced(function*(session: string) {
+        const { end, executor } = Context.get(yield* executors.contextEffect(session), Opened)
+        if (over !== undefined) yield* end(over)
+        return executor
+      })
+      const endAll = (ends: (session: string) => boolean, reason: string) =>
+        Effect.suspend(() =>
+          Effect.forEach(
+            Array.from(live).filter(([, session]) => ends(session)),
+            // whoever comes meanwhile gets another one
+            ([{ end }, session]) => Effect.andThen(executors.invalidate(session), end(reason)),
+            { concurrency: "unbounded", discard: true }
+          )
+        )
       return ToolExecutors.of({
-        get: (session) =>
-          Effect.map(executors.contextEffect(session), (context) => Context.get(context, ToolExecutor.ToolExecutor)),
-        layer: (session) => executors.get(session),
-        invalidate: (session) => executors.invalidate(session)
+        get,
+        layer: (session) => Layer.effect(ToolExecutor.ToolExecutor, get(session)),
+        active: Effect.sync(() => Array.from(new Set(live.values()))),
+        invalidate: (session) => executors.invalidate(session),
+        end: (session, reason = "the session is over") => endAll((it) => it === session, reason),
+        close: (reason = "the executors are closed") =>
+          Effect.suspend(() => {
+            over ??= reason
+            return endAll(() => true, reason)
+          })
       })
     })
   )
 
 // Utilities
+
+/** The executor of a session, and how it is ended. */
+class Opened extends Context.Service<Opened, ToolExecutor.Open>()("effect-tool-executor/ToolExecutors/Opened") {}
 
 const permissionsOf = Effect.fnUntraced(function*(session: string, { policy }: Options) {
   const all = yield* Permissions.Permissions

@@ -1,9 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
 import { LocalExecutor, ToolExecutor } from "../src/index.ts"
 import * as VirtualTime from "../src/testing/VirtualTime.ts"
 import { call, calls, layer, run, tags } from "./support/Harness.ts"
@@ -28,6 +32,17 @@ describe("ToolExecutor", () => {
           assert.deepStrictEqual(tags(yield* Effect.scoped(once(3))), ["Succeeded"])
         })
     ))
+
+  it.effect("ends its batches with its layer, whoever holds them", () =>
+    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const context = yield* Scope.provide(Layer.build(layer({ t: () => Effect.never })), scope)
+      // the batch's own scope outlives the executor's
+      const process = yield* (yield* Context.get(context, ToolExecutor.ToolExecutor).batch()).process
+      const wave = yield* Effect.forkScoped(process.executeBatch(calls("t")), { startImmediately: true })
+      yield* Scope.close(scope, Exit.void)
+      assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
+    }))))
 
   it.effect("gives batches ids of their own", () =>
     run(

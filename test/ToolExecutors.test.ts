@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import {
   Approvals,
   ArtifactStore,
@@ -166,6 +167,65 @@ describe("a session", () => {
         Effect.provide(executors.layer("ada"))
       )
       assert.include(names.map((it) => it.name), "deploy")
+    })))
+
+  it.effect("says that it lives, and is ended whoever holds it", () =>
+    run(Effect.gen(function*() {
+      const executors = yield* ToolExecutors.ToolExecutors
+      assert.deepStrictEqual(yield* executors.active, [])
+      const ada = yield* processOf("ada")
+      const bob = yield* processOf("bob")
+      assert.deepStrictEqual(yield* executors.active, ["ada", "bob"])
+      const [mine, theirs] = [
+        yield* Effect.forkScoped(ada.process.executeBatch(calls("write", "write"))),
+        yield* Effect.forkScoped(bob.process.executeBatch(calls("write")))
+      ]
+      yield* Effect.sleep("1 second")
+      yield* executors.end("ada", "you were logged out")
+      const ended = yield* Fiber.join(mine)
+      assert.deepStrictEqual(tags(ended), ["Cancelled", "Cancelled"])
+      assert.deepInclude(ended.outcomes[0], { started: true, reason: "you were logged out" })
+      assert.strictEqual(yield* VirtualTime.now, 1_000)
+      // what it is asked later it does not do, and neither does anything of it
+      assert.deepStrictEqual(tags(yield* ada.process.executeBatch(calls("read"))), ["Cancelled"])
+      const late = yield* (yield* ada.executor.batch()).process
+      assert.deepStrictEqual(tags(yield* late.executeBatch(calls("read"))), ["Cancelled"])
+      // whoever comes has a new one, and nobody else was touched
+      const again = yield* processOf("ada")
+      assert.notStrictEqual(again.executor, ada.executor)
+      assert.deepStrictEqual(tags(yield* again.process.executeBatch(calls("read"))), ["Succeeded"])
+      assert.deepStrictEqual(tags(yield* Fiber.join(theirs)), ["Succeeded"])
+      yield* executors.end("nobody")
+    })))
+
+  it.effect("begins nothing once all are closed, held, invalidated and new ones alike", () =>
+    run(Effect.gen(function*() {
+      const executors = yield* ToolExecutors.ToolExecutors
+      const ada = yield* processOf("ada")
+      yield* executors.invalidate("ada")
+      const bob = yield* processOf("bob")
+      const waves = yield* Effect.forEach(
+        [ada, bob],
+        ({ process }) => Effect.forkScoped(Stream.runCollect(process.stream(calls("write"))))
+      )
+      yield* Effect.sleep("1 second")
+      yield* executors.close("the server stops")
+      for (const wave of waves) {
+        const last = (yield* Fiber.join(wave)).at(-1)
+        assert.strictEqual(last?._tag, "ToolsEnd")
+        assert.deepInclude(last?._tag === "ToolsEnd" ? last.executionResults[0] : {}, { reason: "the server stops" })
+      }
+      for (const session of ["ada", "bob", "eve"]) {
+        const { process } = yield* processOf(session)
+        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["Cancelled"])
+        const inLayer = Effect.flatMap(
+          ToolExecutor.ToolExecutor,
+          (it) =>
+            Effect.flatMap(Effect.flatMap(it.batch(), (batch) => batch.process), (it) => it.executeBatch(calls("read")))
+        )
+        const wave = yield* Effect.provide(Effect.scoped(inLayer), executors.layer(session))
+        assert.deepStrictEqual(tags(wave), ["Cancelled"])
+      }
     })))
 
   it.effect("with a policy that is none fails with what is wrong", () =>

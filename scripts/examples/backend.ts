@@ -20,7 +20,7 @@ import { Sse } from "effect/encoding"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createServer } from "node:http"
 
-// Tools. Their handlers are shared by all users: whose call it is stands in the meta of its process
+// Tools. Their handlers are shared by all users: whose call it is they are told
 
 const ListNotes = Tool.make("list_notes", { success: Schema.Array(Schema.String) }).annotate(Tool.Readonly, true)
 const SaveNote = Tool.make("save_note", { parameters: Schema.Struct({ text: Schema.String }), success: Schema.String })
@@ -29,8 +29,8 @@ export const toolkit = Toolkit.make(ListNotes, SaveNote)
 
 const userOfCall = Effect.flatMap(
   ToolContext.ToolContext,
-  ({ meta: { user } }) =>
-    typeof user === "string" ? Effect.succeed(user) : Effect.die(new Error("The process was begun without a user"))
+  ({ principal }) =>
+    principal === undefined ? Effect.die(new Error("No executor runs this")) : Effect.succeed(principal)
 )
 
 export const Notes = toolkit.toLayer(Effect.sync(() => {
@@ -101,7 +101,7 @@ const Messages = HttpRouter.add(
     const { calls } = yield* Effect.fromResult(WireFormat.read(message))
     // the scope is the request's: it ends when the response has been sent, or nobody is there to read it
     const batch = yield* (yield* get(user)).batch()
-    const process = yield* batch.processWith({ meta: { user } })
+    const process = yield* batch.process
     const events = process.stream(calls).pipe(
       Stream.map(toSse),
       Stream.merge(stillHere, { haltStrategy: "left" }),
@@ -199,6 +199,12 @@ export const Routes = Layer.mergeAll(Messages, PendingApprovals, AnswerApproval,
   Layer.provide(Authenticated)
 )
 
+/** Told to stop, before the server goes: no call starts any more, and every stream comes to its `tools_end`. */
+export const Draining = Layer.effectDiscard(Effect.gen(function*() {
+  const { close } = yield* ToolExecutors.ToolExecutors
+  yield* Effect.addFinalizer(() => close("the server stops"))
+}))
+
 if (import.meta.main) {
   // USERS='{"a secret":"ada"}'
   const Tokens = Layer.effect(
@@ -209,7 +215,9 @@ if (import.meta.main) {
       return Users.of({ byToken: (token) => Option.fromUndefinedOr(byToken.get(token)) })
     })
   )
-  HttpRouter.serve(Routes).pipe(
+  // what is built last ends first
+  Draining.pipe(
+    Layer.provide(HttpRouter.serve(Routes)),
     Layer.provide(
       NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 3000, gracefulShutdownTimeout: "5 seconds" })
     ),
