@@ -11,7 +11,7 @@ import * as Result from "effect/Result"
 export interface Linear {
   /** Tells whether it is anywhere in a text; `spend` is told of the work, step by step, and may throw. */
   readonly test: (text: string, spend?: (steps: number) => void) => boolean
-  /** How many states it has: so many steps a character takes at most. */
+  /** About how many states it has: what it takes to make it, and how many steps a character takes at most. */
   readonly size: number
 }
 
@@ -30,7 +30,10 @@ export const linearPattern = (source: string): Linear | undefined => {
   const program: Array<Instruction> = []
   write(parsed.success, program)
   program.push({ _tag: "Match" })
-  return { test: (text, spend) => matches(program, text, isUnicode, spend ?? (() => undefined)), size: program.length }
+  return {
+    test: (text, spend) => matches(program, text, isUnicode, spend ?? (() => undefined)),
+    size: sizeOf(parsed.success)
+  }
 }
 
 /** Compiles a pattern for JavaScript; the older syntax, which takes `[\w-.]`, will do. Throws if it is none. */
@@ -46,10 +49,13 @@ const maxSize = 5_000
 const maxRepeats = 1_000
 const maxDepth = 100
 
+/** What it takes to make a set of characters, as large as some are, in states. */
+const classSize = 10
+
 type Place = "start" | "end" | "edge" | "inside"
 
 type Part =
-  | { readonly _tag: "Char"; readonly is: (code: number) => boolean }
+  | { readonly _tag: "Char"; readonly is: (code: number) => boolean; readonly size: number }
   | { readonly _tag: "Place"; readonly place: Place }
   | { readonly _tag: "Sequence"; readonly parts: ReadonlyArray<Part> }
   | { readonly _tag: "Either"; readonly parts: ReadonlyArray<Part> }
@@ -72,6 +78,8 @@ const character = {
 class Parser {
   private at = 0
   private depth = 0
+  private chars = 0
+  private readonly known = new Map<string, Extract<Part, { readonly _tag: "Char" }>>()
   private readonly source: string
   private readonly isUnicode: boolean
 
@@ -127,6 +135,16 @@ class Parser {
     return { _tag: "Repeat", part, least, most }
   }
 
+  private char(token: string): Part {
+    // a longer one is given up before it is read to its end
+    if (++this.chars > maxSize) throw new NotLinear()
+    const known = this.known.get(token)
+    if (known !== undefined) return { ...known, size: 1 }
+    const char = { _tag: "Char", is: charOf(token, this.isUnicode), size: token.length === 1 ? 1 : classSize } as const
+    this.known.set(token, char)
+    return char
+  }
+
   private one(): Part {
     if (this.match(/\((?:\?:|\?<(?![=!])[^>]*>|(?!\?))/y) !== null) {
       if (++this.depth > maxDepth) throw new NotLinear()
@@ -143,7 +161,7 @@ class Parser {
     if (this.match(/\(|\\[1-9k]|\\0\d|\\c(?![a-zA-Z])/y) !== null) throw new NotLinear()
     const found = this.match(this.isUnicode ? character.unicode : character.legacy)
     if (found === null) throw new NotLinear()
-    return { _tag: "Char", is: charOf(found[0], this.isUnicode) }
+    return this.char(found[0])
   }
 }
 
@@ -164,6 +182,7 @@ const charOf = (token: string, isUnicode: boolean): (code: number) => boolean =>
 const sizeOf = (part: Part): number => {
   switch (part._tag) {
     case "Char":
+      return part.size
     case "Place":
       return 1
     case "Sequence":
@@ -238,6 +257,7 @@ const matches = (
   spend: (steps: number) => void
 ): boolean => {
   const [first] = program
+  spend(program.length >> 4)
   const isAnchored = first?._tag === "Place" && first.place === "start"
   const codeAt = (at: number): number =>
     at >= text.length ? -1 : isUnicode ? text.codePointAt(at)! : text.charCodeAt(at)

@@ -143,6 +143,7 @@ export class Node {
       if (sink === undefined) break
     }
     if (fits && seen !== undefined && outer !== undefined) {
+      run.spend(seen.properties.size + seen.indexes.size)
       for (const it of seen.properties) outer.properties.add(it)
       for (const it of seen.indexes) outer.indexes.add(it)
       outer.items = Math.max(outer.items, seen.items)

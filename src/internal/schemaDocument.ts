@@ -78,13 +78,21 @@ const maxParts = 200_000
 const maxExpanded = 1_000_000
 const maxInPlace = 10_000
 
+/** So long may an address be. */
+const maxAddress = 4_000
+
 /** The address of a schema that has none. */
 const nowhere = "schema://root/"
 
 const decoded = (token: string): string => Result.getOrElse(Result.try(() => decodeURIComponent(token)), () => token)
 
-const resolved = (address: string, base: string): string =>
-  Result.getOrElse(Result.try(() => new URL(address, base).href), () => address)
+const resolved = (address: string, base: string): string => {
+  // each is read anew with all that is before it
+  if (address.length + base.length > maxAddress) {
+    throw new Error(`an address in it has more than ${maxAddress} characters`)
+  }
+  return Result.getOrElse(Result.try(() => new URL(address, base).href), () => address)
+}
 
 class Reader {
   private readonly places = new Map<object, Place>()

@@ -4,7 +4,7 @@ import { clip } from "./clip.ts"
 import { linearPattern, nativePattern } from "./linearPattern.ts"
 import type { Check, Failure, Keyword, Keywords, Path, Run, Sink } from "./schemaCheck.ts"
 import { isKeys, type Keys } from "./schemaPositions.ts"
-import { literals, noneOf, notAllowed, orElse, shown } from "./schemaWords.ts"
+import { knownIn, literals, noneOf, notAllowed, orElse, shown } from "./schemaWords.ts"
 
 // Utilities
 
@@ -27,6 +27,13 @@ const fail = (
 
 const under = (at: Path | undefined, key: string | number, sink: Sink): Path | undefined =>
   sink === undefined ? undefined : { above: at, key }
+
+/** The names in an object, paid for by their number: they are listed anew each time. */
+const namesIn = (value: Keys, run: Run): ReadonlyArray<string> => {
+  const names = Object.keys(value)
+  run.spend(names.length << 1)
+  return names
+}
 
 /** A keyword about values of one kind, which tells what is wrong with them. */
 const about =
@@ -79,14 +86,16 @@ const oneOfValues = (values: ReadonlyArray<unknown>): Check => {
   const plain = new Set(values.filter((it) => !isObject(it)))
   const objects = values.filter(isObject)
   let texts: ReadonlySet<string> | undefined
+  let expected: ReadonlyArray<string> | undefined
   return (value, run, at, sink) => {
     if (plain.has(value)) return true
     if (objects.length > 0 && isObject(value)) {
       texts ??= new Set(objects.map((it) => textOf(it, run)))
       if (texts.has(textOf(value, run))) return true
     }
-    const expected = sink === undefined ? [] : literals(values)
-    return fail(run, at, sink, () => orElse(expected, value), expected)
+    if (sink === undefined) return false
+    const listed = expected ??= literals(values)
+    return fail(run, at, sink, () => orElse(listed, value), listed)
   }
 }
 
@@ -302,7 +311,7 @@ const each = <A>(list: Iterable<A>, sink: Sink, check: (it: A) => boolean): bool
 const propertyNames: Keyword = (said, _, { nodeOf }) => {
   const node = nodeOf(said)
   return (value, run, at, sink) =>
-    !isKeys(value) || each(Object.keys(value), sink, (name) => {
+    !isKeys(value) || each(namesIn(value, run), sink, (name) => {
       const failures: Sink = sink === undefined ? undefined : []
       if (node.apply(name, run, undefined, failures, undefined)) return true
       for (const { message } of failures ?? []) {
@@ -321,9 +330,10 @@ const leftOver = (said: unknown, schema: Keys, nodeOf: (schema: unknown) => { re
   sink: Sink
 ) => boolean => {
   const node = nodeOf(said)
+  let known: string | undefined
   return (value, name, run, at, sink) =>
     said === false
-      ? fail(run, at, sink, () => notAllowed(name, schema.properties))
+      ? fail(run, at, sink, () => notAllowed(name, known ??= knownIn(schema.properties)))
       : node.apply(value[name], run, under(at, name, sink), sink, undefined)
 }
 
@@ -332,7 +342,7 @@ const additionalProperties: Keyword = (said, schema, { nodeOf }) => {
   const patterns = Object.keys(isKeys(schema.patternProperties) ? schema.patternProperties : {}).map(matcher)
   const check = leftOver(said, schema, nodeOf)
   return (value, run, at, sink, seen) =>
-    !isKeys(value) || each(Object.keys(value), sink, (name) => {
+    !isKeys(value) || each(namesIn(value, run), sink, (name) => {
       run.spend(1)
       if (Object.hasOwn(properties, name) || patterns.some((it) => it(name, run))) return true
       seen?.properties.add(name)
@@ -344,7 +354,7 @@ const properties: Keyword = (said, _, { nodeOf }) => {
   const nodes = new Map(Object.entries(said as Keys).map(([name, it]) => [name, nodeOf(it)] as const))
   return (value, run, at, sink, seen) => {
     if (!isKeys(value)) return true
-    const own = Object.keys(value)
+    const own = namesIn(value, run)
     // what is told is told in the order of the schema
     return each(sink === undefined && own.length < nodes.size ? own : nodes.keys(), sink, (name) => {
       run.spend(1)
@@ -359,7 +369,7 @@ const properties: Keyword = (said, _, { nodeOf }) => {
 const patternProperties: Keyword = (said, _, { nodeOf }) => {
   const nodes = Object.entries(said as Keys).map(([source, it]) => [matcher(source), nodeOf(it)] as const)
   return (value, run, at, sink, seen) =>
-    !isKeys(value) || each(Object.keys(value), sink, (name) =>
+    !isKeys(value) || each(namesIn(value, run), sink, (name) =>
       each(nodes, sink, ([matches, node]) => {
         run.spend(1)
         if (!matches(name, run)) return true
@@ -374,6 +384,7 @@ const unevaluatedItems: Keyword = (said, _, { nodeOf }) => {
     if (!isList(value) || seen === undefined) return true
     const first = seen.items
     seen.items = value.length
+    run.spend(value.length >> 3)
     return each(value.slice(first).keys(), sink, (offset) => {
       const index = first + offset
       run.spend(1)
@@ -385,7 +396,7 @@ const unevaluatedItems: Keyword = (said, _, { nodeOf }) => {
 const unevaluatedProperties: Keyword = (said, schema, { nodeOf }) => {
   const check = leftOver(said, schema, nodeOf)
   return (value, run, at, sink, seen) =>
-    !isKeys(value) || seen === undefined || each(Object.keys(value), sink, (name) => {
+    !isKeys(value) || seen === undefined || each(namesIn(value, run), sink, (name) => {
       run.spend(1)
       if (seen.properties.has(name)) return true
       seen.properties.add(name)
@@ -413,7 +424,7 @@ const sized = <A>(
   })
 
 const itemsIn = (value: ReadonlyArray<unknown>) => value.length
-const propertiesIn = (value: Keys) => Object.keys(value).length
+const propertiesIn = (value: Keys, run: Run) => namesIn(value, run).length
 
 /** All keywords that say something about a value. */
 export const keywords: Keywords = [

@@ -19,12 +19,13 @@ export const literals = (values: ReadonlyArray<unknown>): ReadonlyArray<string> 
 export const orElse = (expected: ReadonlyArray<string>, value: unknown): string =>
   `must be ${clip(Array.from(new Set(expected)).join(" or "), 300)}, got ${shown(value)}`
 
+/** The names of properties that may be there. */
+export const knownIn = (properties: unknown): string =>
+  clip(Object.keys(Object(properties)).slice(0, 100).map((it) => shown(it)).join(", "), 300)
+
 /** Says that a property may not be there, and which may. */
-export const notAllowed = (name: string, properties: unknown): string => {
-  const known = Object.keys(Object(properties))
-  const names = clip(known.slice(0, 100).map((it) => shown(it)).join(", "), 300)
-  return `property ${shown(name)} is not allowed${known.length === 0 ? "" : `; known are ${names}`}`
-}
+export const notAllowed = (name: string, known: string): string =>
+  `property ${shown(name)} is not allowed${known === "" ? "" : `; known are ${known}`}`
 
 /** Says why no alternative fits: in short where that is short, else what is wrong with the closest. */
 export const noneOf = (

@@ -65,7 +65,7 @@ export interface Listed {
  * @category constants
  * @since 0.1.0
  */
-export const listBounds = { toolChars: 128_000, chars: 32_000_000, pages: 1_000, tools: 20_000 }
+export const listBounds = { toolChars: 128_000, chars: 16_000_000, pages: 1_000, tools: 20_000 }
 
 /**
  * Connects to a server; the scope ends the connection, and the process of a

@@ -579,6 +579,7 @@ describe("a hostile JSON Schema", () => {
   it("is given up where a check takes too many steps: an issue that says so", () => {
     const left = { properties: { child: { allOf: [{ $ref: "#" }, { $ref: "#" }] } }, unevaluatedProperties: true }
     const objects = repeat(100_000, (n) => ({ n }))
+    const wide = Object.fromEntries(repeat(10_000, (n) => [`p${n}`, {}]))
     const cases: ReadonlyArray<readonly [schema: unknown, value: unknown]> = [
       [left, tree(100, {})],
       [{ uniqueItems: true }, objects],
@@ -588,7 +589,20 @@ describe("a hostile JSON Schema", () => {
         { patternProperties: Object.fromEntries(repeat(1_000, (n) => [`^(a+)+${n}$`, {}])) },
         Object.fromEntries(repeat(1_000, (n) => [`${"a".repeat(50)}${n}`, 1]))
       ],
-      [{ items: { allOf: repeat(1_000, () => ({ type: "number" })) } }, repeat(10_000, () => 1)]
+      [{ items: { allOf: repeat(1_000, () => ({ type: "number" })) } }, repeat(10_000, () => 1)],
+      // what looks small is asked again and again of what is large
+      ...["maxProperties", "minProperties"].map((key) =>
+        [{ allOf: repeat(9_000, () => ({ [key]: key === "maxProperties" ? 1e9 : 0 })) }, wide] as const
+      ),
+      [{ allOf: repeat(9_000, () => ({ properties: {} })) }, wide],
+      [{ items: { pattern: `^(${"ab".repeat(2_000)})?x$` } }, repeat(100_000, () => "x")],
+      [
+        {
+          allOf: [repeat(300, () => 0).reduce<unknown>((it) => ({ allOf: [it] }), { properties: wide })],
+          unevaluatedProperties: true
+        },
+        wide
+      ]
     ]
     for (const [schema, value] of cases) {
       const [issue, ...others] = issuesOf(schema, value)
@@ -599,6 +613,22 @@ describe("a hostile JSON Schema", () => {
     const rows = { items: { properties: { id: { type: "integer" }, name: { type: "string", maxLength: 99 } } } }
     assert.isTrue(takes(rows, repeat(10_000, (id) => ({ id, name: "x".repeat(90) }))))
     assert.isTrue(takes({ type: "string", minLength: 1, pattern: "x$" }, "x".repeat(50_000)))
+  })
+
+  it("says what is wrong with many values in no more time than with one", () => {
+    const long = { a: "x".repeat(100_000) }
+    assert.lengthOf(issuesOf({ items: { const: long } }, repeat(5_000, (n) => n)), 10)
+    const properties = Object.fromEntries(repeat(9_000, (n) => [`p${n}`, {}]))
+    const others = Object.fromEntries(repeat(9_000, (n) => [`q${n}`, 1]))
+    assert.lengthOf(issuesOf({ properties, additionalProperties: false }, others), 10)
+  })
+
+  it("has no addresses that each reference would have to be read with", () => {
+    const items = repeat(100, () => ({ $ref: "a" }))
+    assert.match(
+      problemOf({ $id: `https://example.com/${"x".repeat(5_000)}`, allOf: items })!,
+      /^an address in it has more/
+    )
   })
 
   it("is checked where no code may be made of texts", () => {
