@@ -231,6 +231,10 @@ export class Calls implements Owner, Host, Stoppable {
     if (unneeded !== undefined) this.detach(unneeded)
   }
 
+  answered(): void {
+    this.dispatching.answered()
+  }
+
   asked(): void {
     this.watcher.asked()
   }

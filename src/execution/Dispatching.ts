@@ -25,6 +25,8 @@ export class Dispatching {
   private readonly engine: Engine
   private readonly process: ProcessState
   private readonly calls: Calls
+  /** Admitted, while people are asked about others of the wave. */
+  private readonly held: Array<CallState> = []
 
   constructor(engine: Engine, process: ProcessState, calls: Calls) {
     this.engine = engine
@@ -208,6 +210,12 @@ export class Dispatching {
    * order: at once, or when that is found; the effect waits for the last of them.
    */
   enter(admitted: ReadonlyArray<CallState>): Effect.Effect<void> | undefined {
+    // where people are asked before anything runs, nothing starts while they think
+    if (this.engine.approvalMode === "upfront" && (this.calls.questions.isOpen || this.held.length > 0)) {
+      for (const call of admitted) call.isDeferred = true
+      this.held.push(...admitted)
+      return undefined
+    }
     const ready: Array<CallState> = []
     const slow: Array<Effect.Effect<void>> = []
     // those from the first whose keys are not known yet
@@ -235,6 +243,15 @@ export class Dispatching {
     }
     if (ready.length > 0) this.engine.pools.enter(ready)
     return slow.length === 0 ? undefined : Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
+  }
+
+  /** Nobody is asked any more: what was held up goes on. */
+  answered(): void {
+    if (this.held.length === 0) return
+    const held = this.held.splice(0).filter((call) => call.outcome === undefined).sort((a, b) => a.index - b.index)
+    for (const call of held) call.isDeferred = false
+    const entered = this.enter(held)
+    if (entered !== undefined) this.calls.detach(Effect.uninterruptible(entered))
   }
 
   private find(call: CallState, resources: Effect.Effect<ReadonlyArray<string>>): Effect.Effect<void> {

@@ -60,6 +60,8 @@ export interface Asker {
   readonly detach: (effect: Effect.Effect<void>) => void
   /** A question is open: it ends with the turn. */
   readonly asked: () => void
+  /** No question is open any more. */
+  readonly answered: () => void
   /** A person has allowed the call, perhaps with other arguments. */
   readonly approved: (call: CallState, edited: { readonly params: unknown } | undefined) => void
 }
@@ -333,7 +335,14 @@ export class Questions {
     this.wave.events.publish({ _tag: "ToolApprovalResolved", ...of, requestId, answer })
   }
 
+  /** People are asked at this moment. */
+  get isOpen(): boolean {
+    return this.open > 0
+  }
+
   private tell(): void {
-    if (this.open === 0) this.onAnswered?.()
+    if (this.open > 0) return
+    this.onAnswered?.()
+    this.wave.answered()
   }
 }

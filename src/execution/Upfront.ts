@@ -2,8 +2,11 @@
  * Asking up front: one round of questions for a wave, before anything of it runs.
  *
  * Who is asked about is found by a rehearsal: each call reserves what it would
- * at its dispatch, as if those before it were admitted, and all of it is given
- * back before anybody is asked. Nothing is reserved while people think.
+ * at its dispatch, as if those before it were admitted and the runs before its own
+ * had succeeded, and all of it is given back before anybody is asked. Nothing is
+ * reserved while people think.
+ *
+ * What becomes askable later is asked then, and holds up what has not started.
  *
  * @since 0.1.0
  */
@@ -26,10 +29,15 @@ import * as Stages from "./Stages.ts"
  * @category stages
  * @since 0.1.0
  */
-export const ask = Effect.fnUntraced(function*(engine: Engine, process: ProcessState, calls: Calls) {
+export const ask = Effect.fnUntraced(function*(
+  engine: Engine,
+  process: ProcessState,
+  calls: Calls,
+  runs: ReadonlyArray<ReadonlyArray<CallState>>
+) {
   const live = calls.all.filter((call) => call.decided === undefined)
   if (engine.guards.length > 0) yield* calls.waits.wait(live, Stages.guard(engine, process, live, calls.now()))
-  const asked = yield* rehearse(engine, process, calls, live)
+  const asked = yield* rehearse(engine, process, calls, runs)
   const edited: Array<readonly [call: CallState, params: unknown]> = []
   const previews = yield* previewsOf(calls, asked)
   for (const [call, question] of asked) {
@@ -99,16 +107,26 @@ const rehearse = Effect.fnUntraced(function*(
   engine: Engine,
   process: ProcessState,
   calls: Calls,
-  live: ReadonlyArray<CallState>
+  runs: ReadonlyArray<ReadonlyArray<CallState>>
 ) {
   const set = engine.rules.current()
   const { exitWanted, inBatch, last, succeeded } = process.history
   const assumed = new Set(succeeded)
   let before = last
+  // calls of one run are dispatched together: what they do is there for the next one's
+  let ran: Array<string> = []
+  let present: ReadonlyArray<CallState> | undefined
   const held: Array<Reservation> = []
   const counted: Array<CallState> = []
   const asked: Array<readonly [call: CallState, question: Asks]> = []
-  for (const call of live) {
+  for (const [run, call] of runs.flatMap((run) => run.map((call) => [run, call] as const))) {
+    if (call.decided !== undefined) continue
+    if (run !== present) {
+      for (const tool of ran) assumed.add(tool)
+      before = ran.length === 0 ? before : { tool: ran.at(-1)!, routes: [] }
+      ran = []
+      present = run
+    }
     const claims = Stages.claims(engine, process, call, calls.now())
     if ("_tag" in claims) continue
     const { args, tool: { name: tool } } = call.gateCall!
@@ -124,8 +142,7 @@ const rehearse = Effect.fnUntraced(function*(
     }
     Stages.count(process, call)
     counted.push(call)
-    assumed.add(tool)
-    before = { tool, routes: [] }
+    ran.push(tool)
     const question = Stages.asks(call)
     if (question === undefined) continue
     const known = calls.questions.grantFor(call, question)

@@ -123,17 +123,17 @@ export class Wave implements Watcher {
       if (waits !== undefined) slow.push([call, waits])
     }
     if (slow.length > 0) yield* calls.waits.waitAll(slow)
-    if (this.engine.approvalMode === "upfront") yield* Upfront.ask(this.engine, this.process, calls)
-    const items = calls.all.map((call): Waves.Item => ({
-      class: call.decided === undefined ? call.tool!.class : "ShortCircuit",
-      closesRun: call.rules?.closesRun ?? false
-    }))
-    const { step } = this.settings
-    if (step !== undefined) yield* calls.waits.wait(calls.all, step.turn(items[0]!))
-    for (const run of Waves.cut(items, this.engine.mode)) {
-      yield* this.execute(calls, run.map((index) => calls.all[index]!), restore)
+    if (this.engine.approvalMode === "upfront") {
+      yield* Upfront.ask(this.engine, this.process, calls, this.cut(calls))
     }
+    const { step } = this.settings
+    if (step !== undefined) yield* calls.waits.wait(calls.all, step.turn(itemOf(calls.all[0]!)))
+    for (const run of this.cut(calls)) yield* this.execute(calls, run, restore)
   })
+
+  private cut({ all }: Calls): ReadonlyArray<ReadonlyArray<CallState>> {
+    return Waves.cut(all.map(itemOf), this.engine.mode).map((run) => run.map((index) => all[index]!))
+  }
 
   private readonly execute = Effect.fnUntraced(function*(
     this: Wave,
@@ -259,3 +259,10 @@ export class Wave implements Watcher {
     ))
   }
 }
+
+// Utilities
+
+const itemOf = ({ decided, rules, tool }: CallState): Waves.Item => ({
+  class: decided === undefined ? tool!.class : "ShortCircuit",
+  closesRun: rules?.closesRun ?? false
+})

@@ -476,6 +476,59 @@ describe("asking up front", () => {
         assert.deepStrictEqual(value(result.outcomes[2]), { edited: true })
       })))
 
+  for (const mode of ["classes", "parallel", "sequential"] as const) {
+    it.effect(`asks about what its dispatch would let through, and nothing that it would not (${mode})`, () =>
+      asking(
+        { a: mut(() => Effect.sleep(10)), w: mut(), x: mut() },
+        {
+          approval: "upfront",
+          mode,
+          rules: [
+            consent("w"),
+            consent("x"),
+            { _tag: "RequiresPrecedingTools", tool: "w", tools: ["a"] },
+            { _tag: "RequiresFollowingTools", tool: "x", tools: ["a"] }
+          ]
+        },
+        ({ people, process }) =>
+          Effect.gen(function*() {
+            const wave = yield* later(process.executeBatch(calls("a", "w", "x")))
+            const isTogether = mode === "parallel"
+            assert.deepStrictEqual(yield* pending(people), [isTogether ? "3" : "2"])
+            yield* Effect.sleep(50)
+            yield* approve(people, isTogether ? "3" : "2")
+            const { outcomes } = yield* Fiber.join(wave)
+            assert.isTrue(outcomes.every(({ startedAt = 50 }) => startedAt >= 50))
+            assert.deepStrictEqual(
+              tags({ outcomes } as never),
+              isTogether ? ["Succeeded", "RuleViolation", "Succeeded"] : ["Succeeded", "Succeeded", "RuleViolation"]
+            )
+          })
+      ))
+  }
+
+  it.effect("starts nothing while a question is open that came up later", () =>
+    asking(
+      { a: mut(() => Effect.fail("no")), w: mut(), r: mut() },
+      {
+        approval: "upfront",
+        mode: "classes",
+        rules: [consent("w"), { _tag: "RequiresFollowingTools", tool: "w", tools: ["a"] }]
+      },
+      ({ people, process }) =>
+        Effect.gen(function*() {
+          // nobody could know that `a` fails, after which `w` may run
+          const wave = yield* later(process.executeBatch(calls("a", "r", "r", "w", "w", "r")))
+          assert.deepStrictEqual(yield* pending(people), ["4"])
+          yield* Effect.sleep(50)
+          yield* approve(people, "4")
+          yield* Effect.sleep(50)
+          yield* approve(people, "5")
+          const { outcomes } = yield* Fiber.join(wave)
+          assert.deepStrictEqual(outcomes.map((it) => it.startedAt), [0, 50, 50, 50, 100, 100])
+        })
+    ))
+
   it.effect("reserves nothing while people think", () =>
     asking(
       { w: mut() },
