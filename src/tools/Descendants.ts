@@ -12,7 +12,6 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as NodeFs from "node:fs"
-import * as NodeFsPromises from "node:fs/promises"
 import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
 // The default import: the methods of the namespace have lost their process.
@@ -78,13 +77,17 @@ export interface Descendants {
  */
 export const make = (leader: number, mark: Mark | undefined): Descendants => {
   // by id, with when it started: an id may come to mean another process
-  const seen = new Map<number, string>()
-  const look = Effect.gen(function*() {
-    const names = yield* Effect.option(Effect.tryPromise(() => NodeFsPromises.readdir("/proc")))
-    const ids = names._tag === "None" ? [] : names.value.filter((name) => /^\d+$/.test(name))
+  const seen = new Map<number, number>()
+  const since = read(NodeProcess.pid)?.startedAt ?? 0
+  // at once: a thousand small files are read sooner than waited for
+  const look = Effect.sync(() => {
+    const names = Result.getOrElse(Result.try(() => NodeFs.readdirSync("/proc")), () => [])
+    const ids = names.filter((name) => /^\d+$/.test(name)).map(Number)
     if (ids.length === 0) return undefined
-    const found = yield* Effect.forEach(ids, (id) => Effect.option(read(Number(id), mark)), { concurrency: 16 })
-    const processes = new Map(found.flatMap((it) => it._tag === "Some" ? [[it.value.id, it.value] as const] : []))
+    const processes = new Map(ids.flatMap((id) => {
+      const it = read(id)
+      return it === undefined || it.startedAt < since || id === NodeProcess.pid ? [] : [[id, it] as const]
+    }))
     const answers = new Map<number, boolean>()
     const belongs = (it: Process): boolean => {
       const answer = answers.get(it.id)
@@ -92,23 +95,19 @@ export const make = (leader: number, mark: Mark | undefined): Descendants => {
       // against a round of parents, which ids that changed hands may make
       answers.set(it.id, false)
       const parent = processes.get(it.parent)
-      const isOwn = it.group === leader || it.session === leader || it.isMarked || seen.get(it.id) === it.startedAt ||
-        (parent !== undefined && belongs(parent))
+      const isOwn = it.group === leader || it.session === leader || seen.get(it.id) === it.startedAt ||
+        (parent !== undefined && belongs(parent)) || (mark !== undefined && isMarked(it.id, mark))
       answers.set(it.id, isOwn)
       return isOwn
     }
-    const own = Array.from(processes.values()).filter((it) => it.id !== NodeProcess.pid && belongs(it))
+    const own = Array.from(processes.values()).filter(belongs)
     seen.clear()
     for (const { id, startedAt } of own) seen.set(id, startedAt)
     return own.filter(({ hasEnded }) => !hasEnded)
   })
   return {
     look,
-    known: () =>
-      Array.from(seen).flatMap(([id, startedAt]) => {
-        const text = Result.try(() => NodeFs.readFileSync(`/proc/${id}/stat`, "latin1"))
-        return Result.isSuccess(text) && parse(id, text.success).startedAt === startedAt ? [id] : []
-      })
+    known: () => Array.from(seen).flatMap(([id, startedAt]) => read(id)?.startedAt === startedAt ? [id] : [])
   }
 }
 
@@ -123,22 +122,14 @@ interface Process {
   readonly parent: number
   readonly group: number
   readonly session: number
-  readonly startedAt: string
-  readonly isMarked: boolean
+  /** In ticks since the system came up. */
+  readonly startedAt: number
 }
 
-const read = (id: number, mark: Mark | undefined) =>
-  Effect.tryPromise(async (): Promise<Process> => {
-    const stat = parse(id, await NodeFsPromises.readFile(`/proc/${id}/stat`, "latin1"))
-    return { ...stat, isMarked: mark !== undefined && await isMarked(id, mark) }
-  })
-
-/** Of processes of others nobody can tell. */
-const isMarked = (id: number, mark: Mark): Promise<boolean> =>
-  NodeFsPromises.readlink(`/proc/${id}/fd/${markedAs}`).then((name) => name === mark.name, () => false)
-
-/** "pid (name) state parent group session …", where the name may hold anything. */
-const parse = (id: number, stat: string): Omit<Process, "isMarked"> => {
+const read = (id: number): Process | undefined => {
+  const stat = Result.getOrUndefined(Result.try(() => NodeFs.readFileSync(`/proc/${id}/stat`, "latin1")))
+  if (stat === undefined) return undefined
+  // "pid (name) state parent group session …", where the name may hold anything
   const [state = "", parent, group, session, ...rest] = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
   return {
     id,
@@ -146,6 +137,10 @@ const parse = (id: number, stat: string): Omit<Process, "isMarked"> => {
     parent: Number(parent),
     group: Number(group),
     session: Number(session),
-    startedAt: rest[15] ?? ""
+    startedAt: Number(rest[15])
   }
 }
+
+/** Of processes of others nobody can tell. */
+const isMarked = (id: number, mark: Mark): boolean =>
+  Result.getOrUndefined(Result.try(() => NodeFs.readlinkSync(`/proc/${id}/fd/${markedAs}`))) === mark.name

@@ -6,6 +6,7 @@
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as FileWriter from "./FileWriter.ts"
 import type * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -46,6 +47,8 @@ export const tool = Tool.make("edit_file", {
   .annotate(Tool.Destructive, true)
   .annotate(Tool.Idempotent, false)
   .annotate(Tool.OpenWorld, false)
+  // whether an edit fits tells what is in the file
+  .annotate(ToolAnnotations.ActsAs, ["read_file"])
 
 /**
  * Makes the handler of `edit_file` for a workspace.

@@ -160,7 +160,7 @@ const endAll = () => {
 
 /** Looks who is there while the command runs: whoever loses their parent later is known then. */
 const watch = Effect.fnUntraced(function*(running: Running) {
-  for (let wait = 20;; wait = Math.min(wait * 2, 1_000)) {
+  for (let wait = 20;; wait = Math.min(wait * 2, 30_000)) {
     yield* Effect.sleep(wait)
     yield* running.descendants.look
   }

@@ -59,6 +59,19 @@ describe("what the policy does not allow", () => {
       assert.include(found, ".env")
     }))
 
+  it.live("is not guessed by editing where it is reading that is denied", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, files)
+      const policy = { deny: ["read_file(*.env*)"], mode: "acceptEdits" } as const
+      const [edited, written] = yield* throughPolicy({ root }, policy, [
+        ["edit_file", { path: ".env", oldText: "K", newText: "k" }],
+        ["write_file", { path: "new.env", content: "" }]
+      ])
+      assert.include(edited, "deny read_file(*.env*)")
+      assert.include(written, "\"created\":true")
+    }))
+
   it.live("is shown where a person has allowed the very thing", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders
