@@ -46,14 +46,27 @@ const Tools = Schema.NonEmptyArray(Schema.NonEmptyString)
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0, { expected: "a whole number of 0 or more" }))
 
 const isSpan = (text: string): boolean =>
-  Option.exists(Duration.fromInput(text as Duration.Input), (it) => Duration.toMillis(it) > 0)
+  Option.exists(Duration.fromInput(text as Duration.Input), (it) => Duration.isFinite(it) && Duration.toMillis(it) > 0)
+
+/** A cron expression that comes some time; 30 February never does. */
+const isCron = (text: string): boolean =>
+  Result.match(Cron.parse(text, "UTC"), {
+    onFailure: () => false,
+    onSuccess: (cron) => {
+      try {
+        return Cron.next(cron, 0).getTime() > 0
+      } catch {
+        return false
+      }
+    }
+  })
 
 const Span = Schema.String.check(
   Schema.makeFilter(isSpan, { expected: "a duration above zero, such as \"30 seconds\" or \"5 minutes\"" })
 ).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
 
 const Recurrence = Schema.String.check(
-  Schema.makeFilter((text) => isSpan(text) || Result.isSuccess(Cron.parse(text, "UTC")), {
+  Schema.makeFilter((text) => isSpan(text) || isCron(text), {
     expected: "a duration such as \"5 minutes\", or a cron expression such as \"0 6 * * *\" (UTC)"
   })
 ).annotate({ description: "A duration such as \"5 minutes\", or a cron expression in UTC such as \"0 6 * * *\"" })

@@ -12,6 +12,7 @@ import { type Problem, unknownKey, validateStrict } from "../ConfigurationError.
 import { fits } from "../internal/jsonSchema.ts"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as ToolRule from "../ToolRule.ts"
+import { mentions, namesIn, subjectsOf } from "./RuleNames.ts"
 import { unreachable } from "./RuleReach.ts"
 
 /**
@@ -87,24 +88,11 @@ export const problems = (
   })
   for (const it of named) found.push(...ownProblems(it, tools))
   found.push(...pairProblems(named))
-  found.push(...unreachable(named, names ?? namesIn(named.map((it) => it.rule))))
+  const isComplete = known !== undefined && tools?.size === known.size
+  found.push(...unreachable(named, names ?? namesIn(named.map((it) => it.rule)), isComplete))
   const place = ({ path }: Problem) => all.findIndex((it) => path.startsWith(it.path))
   return found.toSorted((a, b) => place(a) - place(b))
 }
-
-/**
- * Gives the names of the tools that rules use, in order.
- *
- * @category getters
- * @since 0.1.0
- */
-export const namesIn = (rules: ReadonlyArray<ToolRule.ToolRule>): ReadonlyArray<string> =>
-  Array.from(
-    new Set(rules.flatMap((rule) => [
-      ...subjectsOf(rule),
-      ...mentions(rule).map(([, name]) => name)
-    ]))
-  ).filter((name) => name !== "*")
 
 // Utilities
 
@@ -129,35 +117,6 @@ const formProblems = ({ path, rule }: Placed<unknown>): ReadonlyArray<Problem> =
 }
 
 const oneOf = (names: ReadonlyArray<string>): string => `one of ${names.join(", ")}`
-
-/** The tools that a rule names besides its subject, each with its place in the rule. */
-const mentions = (rule: ToolRule.ToolRule): ReadonlyArray<readonly [place: string, name: string]> => {
-  const listed = (key: string, names: ReadonlyArray<string>) => names.map((name, i) => [`${key}[${i}]`, name] as const)
-  switch (rule._tag) {
-    case "RequiresPrecedingTools":
-    case "RequiresFollowingTools":
-    case "ExclusiveGroup":
-      return listed("tools", rule.tools)
-    case "ChildTools":
-      return [
-        ...listed("children", rule.children),
-        ...Object.keys(rule.prefilled ?? {}).map((name) => [`prefilled.${name}`, name] as const)
-      ]
-    case "ParentTools":
-      return listed("children", rule.children)
-    case "Conditional":
-      return [
-        ...rule.cases.map((it, i) => [`cases[${i}].tool`, it.tool] as const),
-        ...rule.default === undefined ? [] : [["default", rule.default] as const]
-      ]
-    case "RequiredBeforeExit":
-      return listed("when", rule.when ?? [])
-    default:
-      return []
-  }
-}
-
-const subjectsOf = (rule: ToolRule.ToolRule): ReadonlyArray<string> => rule._tag === "ExclusiveGroup" ? [] : [rule.tool]
 
 const nameProblems = (
   { path, rule }: Placed,
@@ -270,7 +229,10 @@ const valueProblems = (
   )
 }
 
-/** Two rules that cannot both be meant. */
+const allows = ({ allowed }: ToolRule.Of<"AllowedOperations">, value: unknown): boolean =>
+  allowed.some((it) => Equal.equals(it, value))
+
+/** Rules that cannot all be meant. */
 const pairProblems = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
   const found: Array<Problem> = []
   const seen = new Map<string, Placed>()
@@ -283,6 +245,25 @@ const pairProblems = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
     const problem = clash(other.rule)
     if (problem !== undefined) found.push({ path: it.path, problem: `${problem} (${other.path})`, expected })
   }
+  const operations = rules.flatMap(({ path, rule }) => rule._tag === "AllowedOperations" ? [{ path, rule }] : [])
+  for (const [index, { path, rule }] of operations.entries()) {
+    // one about every tool is about this one, too; two about the same have to agree on some value
+    const others = operations.slice(0, index).filter(({ rule: other }) =>
+      other.field === rule.field && (other.tool === rule.tool || other.tool === "*" || rule.tool === "*")
+    )
+    for (const tool of new Set([rule, ...others.map((it) => it.rule)].map((it) => it.tool))) {
+      const same = others.filter(({ rule: other }) => ToolRule.concerns(other, tool))
+      const before = rule.allowed.filter((value) => same.every((it) => allows(it.rule, value)))
+      if (!ToolRule.concerns(rule, tool) || same.length === 0 || before.length > 0) continue
+      const clash = same.find((it) => !rule.allowed.some((value) => allows(it.rule, value))) ?? same[0]!
+      found.push({
+        path,
+        problem: `it leaves no value that the other rule allows, too (${clash.path})`,
+        expected: "values in common"
+      })
+      break
+    }
+  }
   for (const it of rules) {
     const { rule } = it
     if (rule._tag === "NeverDedupe" || rule._tag === "AlwaysDedupe") {
@@ -292,13 +273,6 @@ const pairProblems = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
         (other) => other._tag === rule._tag ? undefined : `it contradicts ${other._tag} of the same tool`,
         "one of the two"
       )
-    }
-    if (rule._tag === "AllowedOperations") {
-      meet(`operation ${rule.tool} ${rule.field}`, it, (other) => {
-        const values = other._tag === "AllowedOperations" ? other.allowed : []
-        const common = rule.allowed.some((value) => values.some((that) => Equal.equals(value, that)))
-        return common ? undefined : "it leaves no value that the other rule allows, too"
-      }, "values in common")
     }
     if (rule._tag !== "ChildTools") continue
     for (const [child, values] of Object.entries(rule.prefilled ?? {})) {

@@ -2,15 +2,18 @@
  * Which tools can ever run under a rule set, and which rules count on one that
  * cannot. Pure.
  *
- * A tool can run if some order of successes leads to it. The order is looked
- * for as a least fixpoint, so cycles of prerequisites need no search of their
- * own; they are only named.
+ * A tool can run if some order of successes leads to it. Of a small set every
+ * order is looked at (`RuleWalk`). Of others it is looked for as a least
+ * fixpoint, which finds most; cycles of prerequisites need no search of their
+ * own, they are only named.
  *
  * @since 0.1.0
  */
 import type { Problem } from "../ConfigurationError.ts"
 import type { ToolRule } from "../ToolRule.ts"
 import * as RuleIndex from "./RuleIndex.ts"
+import { namesIn } from "./RuleNames.ts"
+import * as RuleWalk from "./RuleWalk.ts"
 
 interface Placed {
   readonly path: string
@@ -19,38 +22,57 @@ interface Placed {
 
 /**
  * Gives the problems of rules that count on a tool which can never run, and of
- * tools after which nothing may follow.
+ * tools after which nothing may follow. Where the names are not all there are,
+ * others may come before and after.
  *
  * @category checking
  * @since 0.1.0
  */
-export const unreachable = (rules: ReadonlyArray<Placed>, names: ReadonlyArray<string>): ReadonlyArray<Problem> => {
-  const reach = new Reach(RuleIndex.make(rules.map(({ rule }) => rule), names))
+export const unreachable = (
+  rules: ReadonlyArray<Placed>,
+  names: ReadonlyArray<string>,
+  isComplete: boolean
+): ReadonlyArray<Problem> => {
+  const reach = new Reach(RuleIndex.make(rules.map(({ rule }) => rule), names), isComplete)
   const pathTo = (rule: ToolRule): string => rules.find((it) => it.rule === rule)!.path
-  return [
+  const exclusive = exclusions(rules)
+  const found = [
     ...contradictions(reach, pathTo),
     ...rules.flatMap((it) => demands(it).flatMap(([place, tool]) => counted(reach, it.path, place, tool))),
     ...deadEnds(reach, pathTo),
     ...rules.flatMap((it) => alone(reach, it)),
-    ...exclusions(rules)
+    ...exclusive.length > 0 ? exclusive : together(reach, pathTo)
   ]
+  return [...found, ...stuck(reach, rules, found.length > 0)]
 }
 
 // Utilities
+
+/** No tool has this name. */
+const anotherTool = ""
 
 const quote = (name: string): string => `"${name}"`
 
 class Reach {
   readonly set: RuleIndex.RuleSet
-  readonly runnable = new Set<string>()
+  readonly runnable: ReadonlySet<string>
+  /** Every order there is, where the set is small enough for that. */
+  readonly walk: RuleWalk.Walk | undefined
   private readonly prerequisites = new Map<string, ReadonlySet<string>>()
 
-  constructor(set: RuleIndex.RuleSet) {
+  constructor(set: RuleIndex.RuleSet, isComplete: boolean) {
     this.set = set
-    for (let before = -1; before < this.runnable.size;) {
-      before = this.runnable.size
-      for (const tool of set.tools) if (this.isNext(tool)) this.runnable.add(tool)
+    this.walk = RuleWalk.walk(isComplete ? set : RuleIndex.make(set.rules, [...set.tools, anotherTool]), set.required)
+    this.runnable = this.walk?.runnable ?? this.fixpoint()
+  }
+
+  private fixpoint(): ReadonlySet<string> {
+    const found = new Set<string>()
+    for (let before = -1; before < found.size;) {
+      before = found.size
+      for (const tool of this.set.tools) if (this.isNext(tool, found)) found.add(tool)
     }
+    return found
   }
 
   /** What has to succeed right before anything else can lead to the tool. */
@@ -114,16 +136,16 @@ class Reach {
       (parents.length === 0 || parents.some((rule) => rule.tool === "*" || rule.tool === last))
   }
 
-  private isNext(tool: string): boolean {
-    if (this.runnable.has(tool)) return false
+  private isNext(tool: string, runnable: ReadonlySet<string>): boolean {
+    if (runnable.has(tool)) return false
     const rules = this.set.forTool(tool)
     if (rules.maxCalls?.max === 0 || this.contradiction(tool) !== undefined) return false
-    if (!this.direct(tool).every((it) => this.runnable.has(it))) return false
+    if (!this.direct(tool).every((it) => runnable.has(it))) return false
     const any = this.set.starts.filter((it) => it.mode === "any")
-    if (rules.start === undefined && any.length > 0 && !any.some((it) => this.runnable.has(it.tool))) return false
+    if (rules.start === undefined && any.length > 0 && !any.some((it) => runnable.has(it.tool))) return false
     return rules.parents.length === 0 ||
       rules.parents.some((rule) =>
-        this.parentsOf(rule).some((parent) => this.runnable.has(parent) && this.lets(parent, tool))
+        this.parentsOf(rule).some((parent) => runnable.has(parent) && this.lets(parent, tool))
       )
   }
 
@@ -135,7 +157,7 @@ class Reach {
     if (contradiction !== undefined) return contradiction.why
     const dead = Array.from(this.before(tool)).find((it) => !this.runnable.has(it))
     return dead === undefined
-      ? "what has to come before it can never run"
+      ? "no order of calls leads to it"
       : `${quote(dead)}, which it needs, can never run`
   }
 }
@@ -214,15 +236,17 @@ const counted = (reach: Reach, path: string, place: string, tool: string): Reado
 /** Tools after which the rules of neighbours let nothing follow. */
 const deadEnds = (reach: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> =>
   reach.set.tools.flatMap((tool) => {
-    const { children } = reach.set.forTool(tool)
-    if (children.length === 0 || !reach.runnable.has(tool)) return []
+    const { children, conditionals } = reach.set.forTool(tool)
+    const rule = [...conditionals, ...children].at(-1)
+    if (rule === undefined || !reach.runnable.has(tool)) return []
     const done = new Set([tool, ...reach.before(tool)])
-    const follows = reach.set.tools.some((next) =>
-      reach.runnable.has(next) && reach.lets(tool, next) &&
-      !reach.set.forTool(next).following.some((rule) => rule.tools.some((it) => done.has(it)))
-    )
+    const follows = reach.walk?.followed.has(tool) ??
+      reach.set.tools.some((next) =>
+        reach.runnable.has(next) && reach.lets(tool, next) &&
+        !reach.set.forTool(next).following.some((rule) => rule.tools.some((it) => done.has(it)))
+      )
     return follows ? [] : [{
-      path: pathTo(children.at(-1)!),
+      path: pathTo(rule),
       problem: `a contradiction: right after ${quote(tool)} nothing may be called`,
       expected: "a child that may come next"
     }]
@@ -242,6 +266,48 @@ const alone = (reach: Reach, { path, rule }: Placed): ReadonlyArray<Problem> => 
     problem: `${quote(rule.tool)} needs ${quote(needs[0]!)} first, and a periodic call is alone in its process`,
     expected: "a tool without prerequisites"
   }]
+}
+
+/** What has to succeed in one process, and cannot together, though each of it can. */
+const together = ({ set, walk }: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> => {
+  if (walk === undefined) return []
+  const isPossible = (tool: string) => walk.runnable.has(tool)
+  if (!walk.starts && set.starts.every((it) => isPossible(it.tool))) {
+    return [{
+      path: pathTo(set.starts.at(-1)!),
+      problem: "a contradiction: the start tools cannot all succeed in one process",
+      expected: "start tools that let each other run"
+    }]
+  }
+  const last = set.required.at(-1)
+  const isTold = set.required.some(({ rule, tool }) => rule.tool !== "*" && !isPossible(tool))
+  return walk.ends || last === undefined || isTold ? [] : [{
+    path: pathTo(last.rule),
+    problem: "a contradiction: the work can never end, for what is required before cannot all succeed",
+    expected: "required tools that can all succeed before the end"
+  }]
+}
+
+/**
+ * Tools that no order leads to, where nothing else says so already. One that no
+ * rule names is cut off by what is wrong with others, if anything is.
+ */
+const stuck = (reach: Reach, rules: ReadonlyArray<Placed>, isExplained: boolean): ReadonlyArray<Problem> => {
+  const { set, walk } = reach
+  if (walk?.starts === false) return []
+  const told = new Set(rules.flatMap((it) => demands(it).map(([, tool]) => tool)))
+  return set.tools.flatMap((tool) => {
+    if (
+      reach.runnable.has(tool) || told.has(tool) || set.forTool(tool).maxCalls?.max === 0 ||
+      reach.before(tool).has(tool) || reach.contradiction(tool) !== undefined
+    ) return []
+    const named = rules.find(({ rule }) => namesIn([rule]).includes(tool))
+    return named === undefined && isExplained ? [] : [{
+      path: (named ?? rules[0]!).path,
+      problem: `${quote(tool)} can never run: ${reach.why(tool)}`,
+      expected: "an order of calls that leads to it"
+    }]
+  })
 }
 
 /** Two tools that are both needed in a request in which only one may be used. */

@@ -31,7 +31,8 @@ import { valueAt } from "../internal/valuePath.ts"
 import type * as ToolRule from "../ToolRule.ts"
 import { graph } from "./RuleGraph.ts"
 import { make, type Required, type RuleSet, type ToolRules } from "./RuleIndex.ts"
-import { namesIn, problems, type RuleTool } from "./RuleProblems.ts"
+import { namesIn } from "./RuleNames.ts"
+import { problems, type RuleTool } from "./RuleProblems.ts"
 import { describe, explain, sentence, type Violation } from "./RuleText.ts"
 
 export {

@@ -127,7 +127,7 @@ describe("tool-executor rules graph", () => {
             { _tag: "RequiresFollowingTools", tool: "request", tools: ["logout"] },
             { _tag: "ParentTools", tool: "search", children: ["open"] },
             { _tag: "Conditional", tool: "open", path: "kind", cases: [{ equals: "a|b", tool: "say \"hi\"" }] },
-            { _tag: "ExclusiveGroup", tools: ["request", "open"] },
+            { _tag: "ExclusiveGroup", tools: ["request", "say \"hi\""] },
             { _tag: "ExitLoop", tool: "logout" }
           ]
         }
@@ -153,7 +153,7 @@ describe("tool-executor rules graph", () => {
         "t2 -.->|\"no more\"| t1",
         "t3 ==>|\"next, and only so\"| t4",
         "t4 ==>|\"kind = #34;a#124;b#34;\"| t5",
-        "t1 -.-|\"only one\"| t4",
+        "t1 -.-|\"only one\"| t5",
         "t2 ==>|\"ends\"| exit"
       ])
     }))

@@ -112,6 +112,60 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
       [rule("NeverDedupe", { tool: "a" }), rule("AlwaysDedupe", { tool: "a" })],
       "rules[1]: it contradicts"
     ],
+    [
+      "an exit tool that waits for what waits for it",
+      [start("a"), parent("a", "c"), before("c", "b"), exit("b")],
+      "rules[1]: a contradiction: right after \"a\"",
+      "rules[1]: \"c\" can never run",
+      "rules[2].tools[0]: \"b\" can never run",
+      "rules[3].tool: \"b\" can never run"
+    ],
+    [
+      "two prerequisites of which one may be used",
+      [before("a", "b", "c"), group("b", "c")],
+      "rules[0]: \"a\" can never"
+    ],
+    [
+      "a parent and its child of which one may be used",
+      [parent("a", "b"), group("a", "b")],
+      "rules[1]: a contradiction"
+    ],
+    [
+      "a child that needs what comes only after its parent",
+      [parent("a", "b"), before("b", "c"), before("c", "a"), max("a", 1)],
+      "\"b\" can never run",
+      "\"c\" can never run"
+    ],
+    ["conditions of one tool that lead apart", [
+      route({ cases: [], default: "b" }),
+      route({ cases: [], default: "c" })
+    ], "rules[1]: a contradiction: right after \"a\""],
+    [
+      "start tools that forbid each other",
+      [start("a"), start("b"), never("a", "b"), never("b", "a")],
+      "rules[1]: a contradiction: the start tools"
+    ],
+    ["all required and one not allowed", [required("*"), max("a", 0)], "rules[0]: a contradiction: the work can never"],
+    ["all required and a group", [required("*"), group("a", "b")], "rules[0]: a contradiction: the work can never"],
+    [
+      "three lists of values without one in common",
+      [operations("a", "op", "x", "y"), operations("a", "op", "y", "z"), operations("a", "op", "x", "z")],
+      "rules[2]: it leaves no value"
+    ],
+    [
+      "values of one tool against those of all",
+      [operations("*", "op", "x"), operations("a", "op", "y")],
+      "rules[1]: it"
+    ],
+    ["values of all against those of one", [operations("a", "op", "y"), operations("*", "op", "x")], "rules[1]: it"],
+    ["a rest without end", [rule("Cooldown", { tool: "a", duration: "Infinity" })], "rules[0].duration: it is"],
+    ["a schedule that never comes", [periodic("a", "0 0 30 2 *")], "rules[0].schedule: it is"],
+    [
+      "a path with a hole at its beginning",
+      [route({ path: "$..a" }), route({ path: ".a" })],
+      "rules[0].path",
+      "rules[1].path"
+    ],
     ["a group of one", [group("a", "a")], "rules[0].tools: it has one tool only"],
     ["a condition on itself", [required("a", "a")], "rules[0].when: it waits for \"a\" itself"],
     ["a case that is never reached", [
