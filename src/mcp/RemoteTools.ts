@@ -39,8 +39,8 @@ interface Known {
 export type Tools = ReadonlyMap<string, Known>
 
 /** How many tools, and characters of them, are registered before others have a turn. */
-const atOnce = 50
-const charsAtOnce = 100_000
+const atOnce = 10
+const charsAtOnce = 20_000
 
 /**
  * Registers what a server listed; what is as it was before stays. A tool that
