@@ -3,10 +3,10 @@
  *
  * @since 0.1.0
  */
-import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
 import * as Runtime from "effect/Runtime"
 import * as Stdio from "effect/Stdio"
 import { createServer } from "node:http"
@@ -47,16 +47,22 @@ const makeInterruption = () => {
 
 const interruption = makeInterruption()
 
+/** Loaded only where it is used: an editor waits for the first answer of a gateway. */
+const listen = (at: { readonly host: string; readonly port: number }) =>
+  Layer.unwrap(
+    Effect.map(
+      Effect.promise(() => import("@effect/platform-node/NodeHttpServer")),
+      ({ layerServer }) => layerServer(createServer, { ...at, gracefulShutdownTimeout: "1 second" })
+    )
+  )
+
 const main = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
   return yield* Cli.run(yield* stdio.args, { version })
 }).pipe(
   Effect.provideService(Interruption, interruption.next),
   Effect.provideService(Terminal, TtyKeyboard.take),
-  Effect.provideService(
-    HttpPort,
-    (at) => NodeHttpServer.layerServer(createServer, { ...at, gracefulShutdownTimeout: "1 second" })
-  ),
+  Effect.provideService(HttpPort, listen),
   Effect.provide(NodeServices.layer)
 )
 
