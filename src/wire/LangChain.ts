@@ -26,7 +26,7 @@ export type ContentBlock =
  * @category models
  * @since 0.1.0
  */
-export interface ToolMessage {
+export type ToolMessage = {
   readonly type: "tool"
   readonly tool_call_id: string
   readonly name: string

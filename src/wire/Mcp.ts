@@ -36,7 +36,7 @@ export type ContentBlock =
  * @category models
  * @since 0.1.0
  */
-export interface ToolResult {
+export type ToolResult = {
   readonly content: Array<ContentBlock>
   /** Only there when it is an error. */
   readonly isError?: true
