@@ -203,6 +203,18 @@ export const Bounded = Context.Reference<boolean>("effect-tool-executor/ToolAnno
 })
 
 /**
+ * Whether arguments that the tool does not declare are refused, at every depth:
+ * its JSON Schema says `additionalProperties: false`. Default false: they are left
+ * out before the handler. A tool with a JSON Schema of its own says it there.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Closed = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Closed", {
+  defaultValue: () => false
+})
+
+/**
  * Whether the answer to an equal call changes by itself, as the state of a job
  * or the time does. Such a tool has no dedupe key: an equal call runs, however
  * early it comes. Default: what a ReadOnly tool that is annotated

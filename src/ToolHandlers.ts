@@ -300,6 +300,17 @@ export const fromRegistry = (
 }
 
 /**
+ * Gives the JSON Schema of a tool's parameters, as a model sees it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const jsonSchemaOf = (tool: Tool.Any): JsonSchema.JsonSchema =>
+  Tool.isDynamic(tool) && tool.jsonSchema !== undefined
+    ? tool.jsonSchema
+    : Schemas.toJsonSchema(tool.parametersSchema, excessOf(tool))
+
+/**
  * The handlers that a toolkit requires.
  *
  * @category models
@@ -308,6 +319,10 @@ export const fromRegistry = (
 export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.HandlersFor<T["tools"]> : never
 
 // Utilities
+
+const excessOf = (tool: Tool.Any): Schemas.Excess => ({
+  onExcessProperty: Context.get(tool.annotations, ToolAnnotations.Closed) ? "error" : "ignore"
+})
 
 const toTargets = (keys: ReadonlyArray<string>): ToolAnnotations.TargetsOf => keys.map((text) => ({ text }))
 
@@ -358,12 +373,12 @@ const register = (
   }
   const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
     ? Schemas.fromJsonSchema(tool.jsonSchema)
-    : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>))
+    : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>, excessOf(tool)))
   if (Result.isFailure(schemas)) {
     report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 6, 7, 2019-09 or 2020-12")
     return undefined
   }
-  const jsonSchema = Tool.getJsonSchema(tool)
+  const jsonSchema = jsonSchemaOf(tool)
   const properties: unknown = jsonSchema.properties
   if (typeof properties === "object" && properties !== null && Object.hasOwn(properties, heartbeatArgument)) {
     report(

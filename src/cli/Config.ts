@@ -6,7 +6,6 @@
  *
  * @since 0.1.0
  */
-import * as AiTool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -17,6 +16,7 @@ import { AtLeastOne, fields, Span, Tool } from "../policy/ConfigFields.ts"
 import * as Policy from "../policy/Policy.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
+import * as ToolHandlers from "../ToolHandlers.ts"
 import * as FetchTools from "../tools/FetchTools.ts"
 import * as PublicAddress from "../tools/PublicAddress.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
@@ -52,7 +52,7 @@ const Private = Schema.String.check(
  * @since 0.1.0
  */
 export const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
-  Object.values(toolkit.tools).map((tool) => [tool.name, { jsonSchema: AiTool.getJsonSchema(tool) }])
+  Object.values(toolkit.tools).map((tool) => [tool.name, { jsonSchema: ToolHandlers.jsonSchemaOf(tool) }])
 )
 
 /**

@@ -9,6 +9,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Schema from "effect/Schema"
 import { Scenario } from "../testing/Scenario.ts"
+import * as ToolHandlers from "../ToolHandlers.ts"
 import { ToolRule } from "../ToolRule.ts"
 import { Config, toolkit } from "./Config.ts"
 import * as Files from "./Files.ts"
@@ -20,7 +21,7 @@ const formats = { config: Config, gateway: GatewayConfig, scenario: Scenario, ru
 const tools = Object.values(toolkit.tools).map((tool) => ({
   name: tool.name,
   description: AiTool.getDescription(tool),
-  parameters: AiTool.getJsonSchema(tool)
+  parameters: ToolHandlers.jsonSchemaOf(tool)
 }))
 
 /**

@@ -45,9 +45,20 @@ const encodedOr = (args: unknown, encode: () => Result.Result<unknown, unknown>)
   }
 }
 
+/** What becomes of properties that a schema does not declare. */
+export interface Excess {
+  readonly onExcessProperty: "ignore" | "error"
+}
+
+/** The JSON Schema of a `Schema`, as one document. */
+export const toJsonSchema = (schema: Schema.Top, excess: Excess): JsonSchema.JsonSchema => {
+  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, excess)
+  return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
+}
+
 /** Of a `Schema`: parameters are decoded. */
-export const fromCodec = (schema: Schema.Codec<unknown, unknown>): Schemas => {
-  const decode = Schema.decodeUnknownEffect(schema, { errors: "all" })
+export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess): Schemas => {
+  const decode = Schema.decodeUnknownEffect(schema, { errors: "all", ...excess })
   // without transformations the decoded value is its own encoding
   const isPlain = SchemaAST.toEncoded(schema.ast) === schema.ast
   const encode = Schema.encodeUnknownResult(schema)

@@ -20,7 +20,6 @@
  *
  * @since 0.1.0
  */
-import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
@@ -69,18 +68,9 @@ export const read = Tool.make("read_artifact", {
       })
     )
   }),
-  success: Schema.Struct({
-    text: Schema.String,
-    offset: Schema.Int,
-    /** Characters of the whole artifact. */
-    chars: Schema.Int
-  }),
-  failure: Failure,
-  toModelOutput: ({ chars, offset, text }) => {
-    const end = offset + text.length
-    const more = end < chars ? `; go on with offset ${end}` : ", the end"
-    return [Prompt.textPart({ text: `[characters ${offset} to ${end} of ${chars}${more}]\n${text}` })]
-  }
+  /** A line that says which part it is, and the part. */
+  success: Schema.String,
+  failure: Failure
 })
 
 /**
@@ -123,7 +113,11 @@ export const toolkit = Toolkit.make(bounded(read), bounded(search))
  */
 export const layer: Layer.Layer<Tool.HandlersFor<typeof toolkit.tools>> = toolkit.toLayer({
   read_artifact: ({ id, length = 4_000, offset = 0 }) =>
-    Effect.map(part(id, offset, length), ({ chars, text }) => ({ text, offset, chars })),
+    Effect.map(part(id, offset, length), ({ chars, text }) => {
+      const end = offset + text.length
+      const more = end < chars ? `; go on with offset ${end}` : ", the end"
+      return `[characters ${offset} to ${end} of ${chars}${more}]\n${text}`
+    }),
   search_artifact: Effect.fnUntraced(function*({ id, query }) {
     const wanted = query.toLowerCase()
     const matches: Array<{ readonly offset: number; readonly text: string }> = []
@@ -152,6 +146,7 @@ function bounded<T extends Tool.Any & { readonly annotate: Tool.Any["annotate"] 
     .annotate(Tool.Destructive, false)
     .annotate(Tool.Idempotent, true)
     .annotate(Tool.OpenWorld, false)
+    .annotate(ToolAnnotations.Closed, true)
     .annotate(ToolAnnotations.Bounded, true)
     .annotate(ToolAnnotations.Rules, [{ _tag: "NeverDedupe" }]) as unknown as T
 }

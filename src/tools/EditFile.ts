@@ -49,6 +49,7 @@ export const tool = Tool.make("edit_file", {
   .annotate(Tool.OpenWorld, false)
   // whether an edit fits tells what is in the file
   .annotate(ToolAnnotations.ActsAs, ["read_file"])
+  .annotate(ToolAnnotations.Closed, true)
 
 /**
  * Makes the handler of `edit_file` for a workspace.

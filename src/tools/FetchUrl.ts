@@ -75,6 +75,7 @@ export const tool = Tool.make("fetch_url", {
   .annotate(Tool.Destructive, false)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, true)
+  .annotate(ToolAnnotations.Closed, true)
   .annotate(ToolAnnotations.Timeout, "60 seconds")
   .annotate(ToolAnnotations.Targets, FetchTarget.targets)
 

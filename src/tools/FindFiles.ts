@@ -75,6 +75,7 @@ export const tool = Tool.make("find_files", {
   .annotate(Tool.Destructive, false)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.Closed, true)
   .annotate(ToolAnnotations.ActsAs, ["list_directory"])
   .annotate(ToolAnnotations.Timeout, "30 seconds")
 

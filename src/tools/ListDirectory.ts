@@ -12,6 +12,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
@@ -103,6 +104,7 @@ export const tool = Tool.make("list_directory", {
   .annotate(Tool.Destructive, false)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.Closed, true)
 
 /**
  * Makes the handler of `list_directory` for a workspace.

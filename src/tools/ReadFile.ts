@@ -9,6 +9,7 @@
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as LineWindow from "./LineWindow.ts"
 import * as PathTarget from "./PathTarget.ts"
@@ -83,6 +84,7 @@ export const tool = Tool.make("read_file", {
   .annotate(Tool.Destructive, false)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.Closed, true)
 
 /**
  * Makes the handler of `read_file` for a workspace.

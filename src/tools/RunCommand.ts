@@ -14,7 +14,7 @@ import * as Latch from "effect/Latch"
 import * as Schema from "effect/Schema"
 import * as NodePath from "node:path"
 import { plainWords } from "../internal/plainWords.ts"
-import type * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as ToolContext from "../ToolContext.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as OutputCapture from "./OutputCapture.ts"
@@ -72,6 +72,7 @@ export const tool = Tool.make("run_command", {
   .annotate(Tool.Destructive, true)
   .annotate(Tool.Idempotent, false)
   .annotate(Tool.OpenWorld, true)
+  .annotate(ToolAnnotations.Closed, true)
 
 /**
  * Gives what a call is about, for policies: its words, if they mean the same to

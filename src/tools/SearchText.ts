@@ -109,6 +109,7 @@ export const tool = Tool.make("search_text", {
   .annotate(Tool.Destructive, false)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.Closed, true)
   .annotate(ToolAnnotations.ActsAs, ["read_file"])
   .annotate(ToolAnnotations.Timeout, "30 seconds")
 

@@ -6,6 +6,7 @@
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as FileWriter from "./FileWriter.ts"
 import type * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -45,6 +46,7 @@ export const tool = Tool.make("write_file", {
   .annotate(Tool.Destructive, true)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  .annotate(ToolAnnotations.Closed, true)
 
 /**
  * Makes the handler of `write_file` for a workspace; see `FileWriter.replace`.
