@@ -1,0 +1,157 @@
+/** Runs the loops of others that `docs/adapters.md` shows, with models that say what a test says. */
+import { assert, describe, it } from "@effect/vitest"
+import { BaseChatModel } from "@langchain/core/language_models/chat_models"
+import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages"
+import { Agent, type Model, type ModelRequest, Runner } from "@openai/agents"
+import * as Prompt from "effect/ai/Prompt"
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { readFileSync } from "node:fs"
+import { makeGraph } from "../../scripts/examples/langgraph.ts"
+import { toolsOf } from "../../scripts/examples/openai-agents.ts"
+import { LocalExecutor, ToolExecutor, type ToolProcess } from "../../src/index.ts"
+
+const N = Schema.Struct({ n: Schema.Finite })
+const kit = Toolkit.make(
+  Tool.make("read", { parameters: N, success: Schema.String }).annotate(Tool.Readonly, true),
+  Tool.make("write", { parameters: N, success: Schema.String }),
+  Tool.make("picture", {
+    parameters: N,
+    success: Schema.String,
+    toModelOutput: (data) => [Prompt.textPart({ text: "a cat" }), Prompt.filePart({ mediaType: "image/png", data })]
+  }).annotate(Tool.Readonly, true)
+)
+
+const run = <A, E>(
+  program: (process: ToolProcess.ToolProcess, log: ReadonlyArray<string>) => Effect.Effect<A, E>
+) => {
+  const log: Array<string> = []
+  const did = (what: string) => Effect.andThen(Effect.yieldNow, Effect.sync(() => (log.push(what), what)))
+  const executor = LocalExecutor.layer(kit, { policy: { allow: ["write"] } }).pipe(
+    Layer.provide(kit.toLayer({
+      read: ({ n }) => did(`read ${n}`),
+      write: ({ n }) => did(`wrote ${n}`),
+      picture: () => Effect.succeed("AQID")
+    }))
+  )
+  return Effect.gen(function*() {
+    const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
+    return yield* program(process, log)
+  }).pipe(Effect.scoped, Effect.provide(executor))
+}
+
+type Call = readonly [id: string, name: string, args: object]
+
+const turns: ReadonlyArray<ReadonlyArray<Call>> = [
+  [["1", "read", { n: 1 }], ["2", "write", { n: 2 }], ["3", "read", { n: "three" }], ["4", "picture", { n: 4 }]],
+  [["5", "read", { n: 5 }]]
+]
+
+/** A model of LangChain that makes the calls of a turn, then says that it is done. */
+class ScriptedChat extends BaseChatModel {
+  readonly seen: Array<ReadonlyArray<BaseMessage>> = []
+  readonly bound: Array<unknown> = []
+  override _llmType() {
+    return "scripted"
+  }
+  override bindTools(tools: ReadonlyArray<unknown>) {
+    this.bound.push(...tools)
+    return this as never
+  }
+  override _generate(messages: Array<BaseMessage>) {
+    const turn = turns[this.seen.length] ?? []
+    this.seen.push([...messages])
+    const tool_calls = turn.map(([id, name, args]) => ({ id, name, args, type: "tool_call" as const }))
+    const text = turn.length === 0 ? "done" : ""
+    return Promise.resolve({ generations: [{ text, message: new AIMessage({ content: text, tool_calls }) }] })
+  }
+}
+
+/** A model of the OpenAI Agents SDK that makes the calls of a turn, then says that it is done. */
+const scriptedModel = (): Model & { readonly seen: Array<ModelRequest> } => {
+  const seen: Array<ModelRequest> = []
+  return {
+    seen,
+    getResponse: (request) => {
+      const turn = turns[seen.length] ?? []
+      seen.push(request)
+      return Promise.resolve({
+        usage: {} as never,
+        output: turn.length === 0
+          ? [{
+            type: "message",
+            role: "assistant",
+            status: "completed",
+            content: [{ type: "output_text", text: "done" }]
+          }]
+          : turn.map(([callId, name, args]) => ({
+            type: "function_call" as const,
+            callId,
+            name,
+            arguments: JSON.stringify(args),
+            status: "completed" as const
+          }))
+      })
+    },
+    getStreamedResponse: () => {
+      throw new Error("not streamed")
+    }
+  }
+}
+
+const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
+
+describe("the guide about loops of others", () => {
+  it("shows them as they are", () => {
+    for (const name of ["langgraph", "openai-agents"]) {
+      assert.include(read("docs/adapters.md"), read(`scripts/examples/${name}.ts`).replace(/^\/\*\*[^]*?\*\/\n/, ""))
+    }
+  })
+
+  it.live("has a wave for the tool node of a graph of LangGraph", () =>
+    run((process, log) =>
+      Effect.gen(function*() {
+        const model = new ScriptedChat({})
+        const graph = yield* makeGraph(model, process)
+        const { messages } = yield* Effect.promise(() => graph.invoke({ messages: [new HumanMessage("go")] }))
+        assert.strictEqual(messages.at(-1)?.text, "done")
+        assert.lengthOf(model.bound, 3)
+        assert.deepStrictEqual(log, ["read 1", "wrote 2", "read 5"])
+        const results = messages.filter(ToolMessage.isInstance)
+        assert.deepStrictEqual(results.map((it) => [it.tool_call_id, it.status]), [
+          ["1", "success"],
+          ["2", "success"],
+          ["3", "error"],
+          ["4", "success"],
+          ["5", "success"]
+        ])
+        assert.strictEqual(results[0]?.text, "read 1")
+        assert.include(results[2]?.text, "Correct the arguments")
+        assert.deepInclude(results[3]?.contentBlocks[1], { type: "image", mimeType: "image/png", data: "AQID" })
+      })
+    ))
+
+  it.live("has the calls of the OpenAI Agents SDK go through the executor", () =>
+    run((process, log) =>
+      Effect.gen(function*() {
+        const model = scriptedModel()
+        const agent = new Agent({ name: "scripted", model, tools: yield* toolsOf(process) })
+        const result = yield* Effect.promise(() => new Runner({ tracingDisabled: true }).run(agent, "go"))
+        assert.strictEqual(result.finalOutput, "done")
+        assert.deepStrictEqual(log, ["read 1", "wrote 2", "read 5"])
+        assert.deepStrictEqual(model.seen[0]?.tools.map((it) => it.name), ["read", "write", "picture"])
+        const told = (model.seen.at(-1)?.input ?? []) as ReadonlyArray<unknown>
+        const results = told.flatMap((it) => {
+          const item = it as { readonly type?: string; readonly callId?: string; readonly output?: unknown }
+          return item.type === "function_call_result" ? [[item.callId, JSON.stringify(item.output)] as const] : []
+        })
+        assert.deepStrictEqual(results.map(([id]) => id), ["1", "2", "3", "4", "5"])
+        assert.include(results[0]?.[1], `"read 1"`)
+        assert.include(results[2]?.[1], "Correct the arguments")
+        assert.match(results[3]?.[1] ?? "", /a cat.*image.*AQID/)
+      })
+    ))
+})
