@@ -1,0 +1,101 @@
+/** The table of defaults in the documents, row by row beside the code that has them. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import { readFileSync } from "node:fs"
+import { Approvals, EventHub, Guards, Rules, ToolExecutor, Waves } from "../src/index.ts"
+
+const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
+
+const rows = new Map(
+  read("docs/defaults.md").split("\n").flatMap((line) => {
+    const [, option, value] = line.split("|").map((it) => it.trim())
+    return option?.startsWith("`") === true && value !== undefined
+      ? [[option.replaceAll("`", ""), value.replaceAll("`", "")] as const]
+      : []
+  })
+)
+
+/** Settings that are read from the context, as they are there without a layer. */
+const settings: Readonly<Record<string, Context.Reference<never>>> = {
+  principal: ToolExecutor.Principal as never,
+  approval: Approvals.Mode as never,
+  mode: Waves.Mode as never,
+  onExecutionError: Waves.OnExecutionError as never,
+  heartbeats: ToolExecutor.Heartbeats as never,
+  exitAttempts: Rules.ExitAttempts as never,
+  toolEvents: EventHub.ToolEvents as never,
+  "EventHub.Buffer": EventHub.Buffer as never,
+  guards: Guards.Guards as never,
+  "Guards.TimeoutMillis": Guards.TimeoutMillis as never
+}
+
+/** Where the code has each of the others: a file, and what stands before and after the value. */
+const places: Readonly<Record<string, readonly [file: string, before: string, after: string]>> = {
+  "policy.default": ["src/policy/Policy.ts", "policy.default ?? ", ","],
+  "policy.mode": ["src/policy/Policy.ts", "policy.mode ?? ", ","],
+  "Approvals.layer timeout": ["src/policy/Approvals.ts", "options?.timeout ?? ", ")"],
+  executionTimeout: ["src/execution/Limits.ts", "limits.executionTimeout, ", ")"],
+  commitTimeout: ["src/execution/Limits.ts", "limits.commitTimeout, ", ")"],
+  cleanupGrace: ["src/execution/Limits.ts", "limits.cleanupGrace, ", ")"],
+  "turn.timeout": ["src/policy/TurnBudget.ts", "options.timeout === undefined\n      ? ", "\n"],
+  "turn.maxCalls": ["src/policy/TurnBudget.ts", "options.maxCalls ?? ", "\n"],
+  "turn.minimumSlice": ["src/policy/TurnBudget.ts", "options.minimumSlice ?? ", ")"],
+  "pools.read": ["src/policy/Pools.ts", "pool(\"read\", ", ")"],
+  "pools.concurrent": ["src/policy/Pools.ts", "pool(\"concurrent\", ", ","],
+  "pools.serial": ["src/policy/Pools.ts", "pool(\"serial\", ", ")"],
+  "dedupe.reach": ["src/policy/Dedupe.ts", "options?.reach ?? ", ","],
+  "dedupe.window": ["src/policy/Dedupe.ts", "options?.window ?? ", ")"],
+  "dedupe.outcomes": ["src/policy/Dedupe.ts", "options?.outcomes ?? ", ")"],
+  "dedupe.onDuplicate": ["src/policy/Dedupe.ts", "options?.onDuplicate ?? ", ","],
+  "dedupe.inFlight": ["src/policy/Dedupe.ts", "options?.inFlight ?? ", "\n"],
+  "output.maxChars": ["src/output/OutputPolicy.ts", "options.maxChars, ", ")"],
+  "output.batchChars": ["src/output/OutputPolicy.ts", "options.batchChars, ", ")"],
+  "output.maxFileChars": ["src/output/OutputPolicy.ts", "options.maxFileChars, ", ")"],
+  "output.batchFileChars": ["src/output/OutputPolicy.ts", "options.batchFileChars, ", ")"],
+  "StateStore.layerMemory maxKeys": ["src/store/MemoryStore.ts", "options?.maxKeys ?? ", ","],
+  "StateStore.layerMemory maxKeyChars": ["src/store/MemoryStore.ts", "options?.maxKeyChars ?? ", "\n"],
+  "StateStore.layerMemory batchTtlMillis": ["src/store/MemoryStore.ts", "options?.batchTtlMillis ?? ", "\n"],
+  "ArtifactStore.layerMemory timeToLive": ["src/output/ArtifactStore.ts", "options?.timeToLive ?? ", ")"],
+  "ArtifactStore.layerMemory maxChars": ["src/output/ArtifactStore.ts", "{ maxChars = ", ","],
+  "ArtifactStore.layerMemory maxCount": ["src/output/ArtifactStore.ts", "maxCount = ", ","],
+  "ArtifactStore.layerMemory maxTotalChars": ["src/output/ArtifactStore.ts", "maxTotalChars = ", " "]
+}
+
+/** Both as people write them: `5 minutes` of a text, 10 seconds of a number that means milliseconds. */
+const spoken = (option: string, code: string): string => {
+  if (code === "Infinity" || code === "[]") return "none"
+  if (/^[\d_]+$/.test(code)) {
+    const number = Number(code.replaceAll("_", ""))
+    if (!option.endsWith("Millis")) return number.toLocaleString("en-US")
+    return number === 3_600_000 ? "1 hour" : `${number / 1_000} seconds`
+  }
+  return /^"\d+ \w+"$/.test(code) ? code.slice(1, -1) : code
+}
+
+describe("the table of defaults", () => {
+  for (const [option, [file, before, after]] of Object.entries(places)) {
+    it(`has ${option} as the code has it`, () => {
+      const source = read(file)
+      const start = source.indexOf(before)
+      assert.isAbove(start, -1, `${file} has ${JSON.stringify(before)}`)
+      const begin = start + before.length
+      assert.strictEqual(rows.get(option), spoken(option, source.slice(begin, source.indexOf(after, begin))))
+    })
+  }
+
+  for (const [option, reference] of Object.entries(settings)) {
+    it(`has ${option} as it is where nobody sets it`, () => {
+      const value: unknown = Context.get(Context.empty(), reference)
+      assert.strictEqual(rows.get(option), spoken(option, JSON.stringify(value)))
+    })
+  }
+
+  it("has no row that nobody looks at, and every option of the one-line executor", () => {
+    assert.sameMembers(Array.from(rows.keys()), [...Object.keys(settings), ...Object.keys(places)])
+    const options = read("src/LocalExecutor.ts").split("export interface Options")[1]!.split("\n}")[0]!
+    for (const [, name] of options.matchAll(/readonly (\w+)\?/g)) {
+      const isThere = Array.from(rows.keys()).some((it) => it === name || it.startsWith(`${name}.`))
+      assert.isTrue(isThere || ["rules", "tools"].includes(name!), name)
+    }
+  })
+})
