@@ -9,6 +9,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import * as Predicate from "effect/Predicate"
 import type { Grant } from "../store/Grant.ts"
 import {
   type Answer,
@@ -72,7 +73,7 @@ export class PatientStore {
     return Ports.ask("reserve", () => {
       const answer = this.driver.reserve(owner, claims, now, replaces)
       return Effect.isEffect(answer) ? this.awaited(answer) : answer
-    })
+    }, isReserved)
   }
 
   /** Tells which claim could not be had now; takes nothing. */
@@ -89,7 +90,7 @@ export class PatientStore {
         let isAwaited = true
         Effect.runForkWith(context)(answer).addObserver((exit) => {
           if (isAwaited) resume(exit)
-          else if (Exit.isSuccess(exit) && !("_tag" in exit.value)) {
+          else if (Exit.isSuccess(exit) && isReserved(exit.value) && !("_tag" in exit.value)) {
             Effect.runForkWith(this.context)(this.givenBack(exit.value))
           }
         })
@@ -138,7 +139,7 @@ export class PatientStore {
 
   /** Gives the standing permissions of a principal that have not expired at a time. */
   grants(principal: string, at: number): Answer<ReadonlyArray<Grant>> {
-    return Ports.ask("grants", () => this.driver.grants(principal, at))
+    return Ports.ask("grants", () => this.driver.grants(principal, at), Array.isArray)
   }
 
   /** Takes a standing permission back; false if there is none of that id. */
@@ -231,6 +232,10 @@ export class PatientStore {
 }
 
 // Utilities
+
+const isReserved = (answer: unknown): boolean =>
+  Predicate.hasProperty(answer, "_tag") ||
+  (Predicate.hasProperty(answer, "id") && Predicate.hasProperty(answer, "claims"))
 
 const aboutReservation = (id: number): string => `reservation ${id}`
 

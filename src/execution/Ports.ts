@@ -33,17 +33,23 @@ export const patienceOf = ({ budget }: ProcessState, now: number): number =>
   Math.min(patience, Math.max(0, budget.left(now)))
 
 /**
- * What a driver of the state store answers, at once or in time.
+ * What a driver of the state store answers, at once or in time. It may come from
+ * code that no compiler has seen: what is no answer is a failure, too.
  *
  * @category asking
  * @since 0.1.0
  */
-export const ask = <A>(operation: string, question: () => Answer<A>): Answer<A> => {
+export const ask = <A>(
+  operation: string,
+  question: () => Answer<A>,
+  isAnswer: (answer: unknown) => boolean = () => true
+): Answer<A> => {
+  const nonsense = () => new StateStoreError({ operation, cause: "it is no answer" })
   try {
     const answer = question()
-    return Effect.isEffect(answer)
-      ? inTime(answer, (cause) => isOwn(cause) ? cause : new StateStoreError({ operation, cause }))
-      : answer
+    if (!Effect.isEffect(answer)) return isAnswer(answer) ? answer : Effect.fail(nonsense())
+    const asked = inTime(answer, (cause) => isOwn(cause) ? cause : new StateStoreError({ operation, cause }))
+    return Effect.flatMap(asked, (it) => isAnswer(it) ? Effect.succeed(it) : Effect.fail(nonsense()))
   } catch (cause) {
     return Effect.fail(new StateStoreError({ operation, cause }))
   }

@@ -20,6 +20,8 @@ const ways: Readonly<Record<string, () => Effect.Effect<never, never>>> = {
   fails: () => Effect.fail("the driver failed") as unknown as Effect.Effect<never>,
   "interrupts itself": () => Effect.interrupt,
   "never answers": () => Effect.never,
+  "answers nonsense": () => undefined as never,
+  "answers nonsense late": () => Effect.delay(Effect.succeed(7 as never), 10),
   "is deaf": () => Effect.uninterruptible(Effect.never)
 }
 

@@ -154,6 +154,15 @@ describe("a step", () => {
         assert.strictEqual(yield* VirtualTime.now, 1_000)
       })))
 
+  it.effect("lets a call be cancelled that waits for its turn", () =>
+    run({}, ({ process }) =>
+      Effect.gen(function*() {
+        const all = together(yield* process.step, "write", "write", "write")
+        const [answers] = yield* Effect.all([all, Effect.delay(process.cancelCall("1"), 10)], { concurrency: 2 })
+        assert.deepStrictEqual(tagsOf(answers), ["Succeeded", "Cancelled", "Succeeded"])
+        assert.deepStrictEqual(log, "+0 -0 +2 -2".split(" "))
+      })))
+
   it.effect("cannot be where people are asked up front", () =>
     Harness.run(tools, { approval: "upfront" }, ({ process }) =>
       Effect.gen(function*() {

@@ -1,8 +1,16 @@
 /** In stop mode the first refusal or timeout in input order ends the wave at its place. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import { Approvals, type Guards, StateStore, ToolAnnotations } from "../../src/index.ts"
+import {
+  Approvals,
+  type Guards,
+  StateStore,
+  ToolAnnotations,
+  type ToolCall,
+  type ToolProcess
+} from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { call, calls, type Handler, open, type Options, run, tags, type ToolSpec } from "../support/Harness.ts"
 
@@ -69,6 +77,28 @@ describe("behind the place where a wave stops", () => {
         process.executeBatch([...calls("t", "nope", "nope"), call("4", "t", null)]),
         (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound", "Skipped", "Skipped"])
       )))
+
+  it.effect("a call that another one waits for is skipped, and the other one runs", () =>
+    run(
+      { stops: () => Effect.never, t: { class: "ConcurrentMut", handler: sleeper } },
+      {
+        dedupe: { inFlight: "join" },
+        mode: "parallel",
+        onExecutionError: "stop",
+        pools: { concurrent: 1 },
+        tools: { stops: { timeout: 1_000 } }
+      },
+      ({ batch, process }) =>
+        Effect.gen(function*() {
+          const wave = (it: ToolProcess.ToolProcess, all: ReadonlyArray<ToolCall.ToolCall>) =>
+            Effect.forkChild(it.executeBatch(all), { startImmediately: true })
+          yield* wave(yield* batch.process, calls(["t", { sleep: 5_000 }]))
+          const first = yield* wave(process, calls("stops", ["t", { a: 1 }]))
+          const follower = yield* wave(yield* batch.process, calls(["t", { a: 1 }]))
+          assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["TimedOut", "Skipped"])
+          assert.deepStrictEqual(tags(yield* Fiber.join(follower)), ["Succeeded"])
+        })
+    ))
 
   const late: ToolSpec = {
     handler: sleeper,
