@@ -39,9 +39,9 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import type { Engine, ProcessState } from "./execution/Engine.ts"
+import * as Received from "./execution/Received.ts"
 import * as Steps from "./execution/Steps.ts"
 import { cut } from "./output/OutputPolicy.ts"
-import type { ToolCall } from "./ToolCall.ts"
 import * as ToolContent from "./ToolContent.ts"
 import * as ToolOutcome from "./ToolOutcome.ts"
 
@@ -101,13 +101,9 @@ export const answer = (
   state: ProcessState,
   tools: Record<string, Tool.Any>,
   content: ReadonlyArray<Response.AnyPart>,
-  runAll: (calls: ReadonlyArray<ToolCall>) => Effect.Effect<ReadonlyArray<ToolOutcome.ToolOutcome>>
+  runAll: (calls: ReadonlyArray<Received.Received>) => Effect.Effect<ReadonlyArray<ToolOutcome.ToolOutcome>>
 ): Effect.Effect<ReadonlyArray<ResultPart>> => {
-  const calls = content.flatMap((part) =>
-    part.type === "tool-call" && !part.providerExecuted
-      ? [{ id: part.id, name: part.name, params: part.params as unknown }]
-      : []
-  )
+  const calls = Received.wave(content.filter((part) => part.type === "tool-call" && !part.providerExecuted))
   if (calls.length === 0) return Effect.succeed([])
   const finish = content.find((part) => part.type === "finish")?.reason
   const isCutOff = finish !== undefined && finish !== "stop" && finish !== "tool-calls" && finish !== "pause"
@@ -187,6 +183,7 @@ const handling = <Tools extends Record<string, Tool.Any>>(
 ): Toolkit.WithHandler<Tools> => {
   const handle = (name: string, params: unknown, id: string = newId()) =>
     Effect.sync(() => {
+      const call = Received.one({ id, name, params })
       const turn = arrive()
       return Stream.callback<Result>((queue) => {
         const onPartial = (value: unknown) =>
@@ -197,8 +194,11 @@ const handling = <Tools extends Record<string, Tool.Any>>(
             preliminary: true
           })
         const give = (outcome: ToolOutcome.ToolOutcome) =>
-          Effect.flatMap(results.get(name)!(outcome), (result) => Queue.offer(queue, result))
-        return Effect.andThen(turn({ id, name, params }, give, onPartial), Queue.end(queue))
+          Effect.flatMap(
+            results.get(call.name)?.(outcome) ?? Effect.succeed(refused(outcome)),
+            (result) => Queue.offer(queue, result)
+          )
+        return Effect.andThen(turn(call, give, onPartial), Queue.end(queue))
       })
     })
   return { tools, handle: handle as unknown as Toolkit.WithHandler<Tools>["handle"] }

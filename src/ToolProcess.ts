@@ -20,6 +20,7 @@ import * as Forks from "./execution/Forks.ts"
 import * as HostCalls from "./execution/HostCalls.ts"
 import type { LiveContext } from "./execution/LiveContext.ts"
 import * as NextTools from "./execution/NextTools.ts"
+import * as Received from "./execution/Received.ts"
 import type { Settings } from "./execution/Settings.ts"
 import * as Steps from "./execution/Steps.ts"
 import { Wave } from "./execution/Wave.ts"
@@ -180,7 +181,7 @@ export interface ToolProcess {
 export const make = (engine: Engine, state: ProcessState, handle?: LiveContext): ToolProcess => {
   const caller = Forks.callingWith(handle)
   const runWave = (
-    calls: ReadonlyArray<ToolCall>,
+    calls: ReadonlyArray<Received.Received>,
     options?: ExecuteOptions,
     wave?: Partial<Pick<Settings, "hub" | "wholeOutputs" | "told" | "step">>
   ) =>
@@ -207,16 +208,21 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
   return {
     id: state.id,
     batch: state.batch.id,
-    executeBatch: (calls, options) => runWave(calls, options),
-    execute: (call, options) => Effect.map(runWave([call], options), (wave) => wave.outcomes[0]!),
-    stream: (calls, options) => streamOf(state.hub, (hub) => runWave(calls, options, { hub })),
+    executeBatch: (calls, options) => Effect.suspend(() => runWave(Received.wave(calls), options)),
+    execute: (call, options) =>
+      Effect.suspend(() => Effect.map(runWave([Received.one(call)], options), (wave) => wave.outcomes[0]!)),
+    stream: (calls, options) =>
+      streamOf(state.hub, (hub) => Effect.suspend(() => runWave(Received.wave(calls), options, { hub }))),
     call: Effect.fnUntraced(function*<T extends Tool.Any>(
       tool: T,
       params: Tool.Parameters<T>,
       options?: ExecuteOptions
     ): Effect.fn.Return<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError> {
       const schemas = codecs(tool)
-      const call = { id: hostId(), name: tool.name, params: yield* schemas.encode(params) }
+      const id = hostId()
+      // what dies of its own getters is no less refused than what fails to be encoded
+      const encoded = yield* Effect.catchDefect(schemas.encode(params), () => Effect.succeed(unreadable))
+      const call = Received.one({ id, name: tool.name, params: encoded })
       const wave = yield* runWave([call], options, { wholeOutputs: true, told: false })
       const outcome = yield* orFail(wave.outcomes[0]!)
       if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
@@ -253,19 +259,25 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
     cancel: (reason) =>
       Effect.sync(() => {
         if (handle?.isOver) return
-        state.cancelled ??= reason
-        for (const wave of Array.from(state.waves)) wave.cancel(reason)
+        state.cancelled ??= said(reason)
+        for (const wave of Array.from(state.waves)) wave.cancel(said(reason))
       }),
-    cancelCall: (id, reason = "it was cancelled") =>
+    cancelCall: (id, reason) =>
       Effect.sync(() => {
         if (handle?.isOver) return
         // who waits for one of them may begin the next at once
-        for (const wave of Array.from(state.waves)) wave.cancelId(id, reason)
+        for (const wave of Array.from(state.waves)) wave.cancelId(id, said(reason))
       })
   }
 }
 
 // Utilities
+
+/** No JSON: whoever reads it says so. */
+const unreadable = Symbol("unreadable")
+
+/** Why a call was cancelled. */
+const said = (reason: unknown): string => typeof reason === "string" ? reason : "it was cancelled"
 
 const phaseOf = (set: RuleSet.RuleSet, history: RuleHistory): Phase =>
   history.shouldExit(set)
@@ -284,7 +296,7 @@ const startTools = (
 ): ReadonlyArray<string> => {
   const pending = RuleSet.startPending(set, history)
   const any = pending.filter((tool) => set.forTool(tool).start?.mode === "any")
-  const given = any.filter((tool) => Object.hasOwn(args, tool))
+  const given = any.filter((tool) => HostCalls.has(args, tool))
   const chosen = given.length > 0 ? given : any.slice(0, 1)
   return pending.filter((tool) => !any.includes(tool) || chosen.includes(tool))
 }

@@ -55,6 +55,10 @@ export const arrive = (
   // it may be cancelled already, while an earlier one was decoded
   call.decided ??= turn(process, call, now)
   if (call.decided !== undefined) return undefined
+  if (call.call.problem !== undefined) {
+    call.decided = invalid([call.call.problem])
+    return undefined
+  }
   const tool = registry.get(call.call.name)
   if (tool === undefined) {
     call.decided = denied({ _tag: "ToolNotFound", available: available() })

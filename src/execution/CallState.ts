@@ -14,7 +14,6 @@ import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { ToolRules } from "../policy/RuleSet.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { Reservation } from "../store/StateStore.ts"
-import type { ToolCall } from "../ToolCall.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
@@ -22,6 +21,7 @@ import type { Attempt, End } from "./Attempt.ts"
 import type { Shown } from "./ConfirmedWrites.ts"
 import type { Engine } from "./Engine.ts"
 import type { NestedClock } from "./Forks.ts"
+import type { Received } from "./Received.ts"
 import type { Moved } from "./Targets.ts"
 
 /**
@@ -50,7 +50,7 @@ export interface Owner {
 export class CallState implements Ticket {
   readonly owner: Owner
   readonly index: number
-  readonly call: ToolCall
+  readonly call: Received
   readonly queuedAt: number
   readonly parent: CallState | undefined
   /** The agent that makes it. */
@@ -126,7 +126,7 @@ export class CallState implements Ticket {
   constructor(
     owner: Owner,
     index: number,
-    call: ToolCall,
+    call: Received,
     queuedAt: number,
     parent: CallState | undefined,
     agent: CallState["agent"],

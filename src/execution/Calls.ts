@@ -17,7 +17,6 @@ import * as Dedupe from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
-import type { ToolCall } from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolContext from "../ToolContext.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
@@ -35,6 +34,7 @@ import { linger } from "./Orphans.ts"
 import * as Ports from "./Ports.ts"
 import { Principal } from "./Principal.ts"
 import { Questions } from "./Questions.ts"
+import type { Received } from "./Received.ts"
 import type { Settings } from "./Settings.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
@@ -101,7 +101,7 @@ export class Calls implements Owner, Host, Stoppable {
   constructor(
     engine: Engine,
     process: ProcessState,
-    wave: ReadonlyArray<ToolCall>,
+    wave: ReadonlyArray<Received>,
     settings: Settings,
     context: Context.Context<never>,
     restore: Restore,

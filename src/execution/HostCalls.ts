@@ -5,8 +5,8 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as ToolCall from "../ToolCall.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Received from "./Received.ts"
 
 /**
  * The arguments of host calls by tool, in their encoded form; a tool without any
@@ -17,6 +17,20 @@ import * as ToolOutcome from "../ToolOutcome.ts"
  */
 export interface Arguments {
   readonly [tool: string]: Readonly<Record<string, unknown>>
+}
+
+/**
+ * Tells whether there are arguments for a tool; of what cannot be read there are none.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const has = (args: Arguments, tool: string): boolean => {
+  try {
+    return Object.hasOwn(args, tool)
+  } catch {
+    return false
+  }
 }
 
 /**
@@ -31,10 +45,16 @@ export const run = Effect.fnUntraced(function*(
   args: Arguments,
   attempts: number,
   makeId: () => string,
-  execute: (calls: ReadonlyArray<ToolCall.ToolCall>) => Effect.Effect<ToolOutcome.WaveResult>
+  execute: (calls: ReadonlyArray<Received.Received>) => Effect.Effect<ToolOutcome.WaveResult>
 ): Effect.fn.Return<ToolOutcome.WaveResult> {
   const callsOf = (names: ReadonlyArray<string>) =>
-    names.map((name) => ToolCall.make(makeId(), name, Object.hasOwn(args, name) ? args[name] : {}))
+    Received.wave(names.map((name) => ({
+      id: makeId(),
+      name,
+      get params() {
+        return has(args, name) ? args[name] : {}
+      }
+    })))
   let wave = yield* execute(callsOf(tools))
   const last = new Map(wave.outcomes.map((outcome) => [outcome.tool, outcome]))
   for (let attempt = 1; attempt < attempts; attempt++) {

@@ -19,6 +19,7 @@ import * as ToolOutcome from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
+import * as Received from "./Received.ts"
 import type { Settings } from "./Settings.ts"
 import { StopPlace } from "./StopPlace.ts"
 import type * as Waves from "./Waves.ts"
@@ -63,7 +64,7 @@ export interface Answer {
  * @since 0.1.0
  */
 export type Run = (
-  call: ToolCall,
+  call: Received.Received,
   hub: EventHub,
   step: NonNullable<Settings["step"]>
 ) => Effect.Effect<ToolOutcome.ToolOutcome>
@@ -76,7 +77,7 @@ export type Run = (
  * @since 0.1.0
  */
 export type Turn = <A>(
-  call: ToolCall,
+  call: Received.Received,
   then: (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<A>,
   onPartial?: (value: unknown) => void
 ) => Effect.Effect<A>
@@ -138,7 +139,7 @@ export const checked = ({ approvalMode }: Engine): Effect.Effect<void, Configura
  */
 export const make = (engine: Engine, state: ProcessState, run: Run): Effect.Effect<Step, ConfigurationError> =>
   Effect.map(begin(engine, state, run), (arrive) => ({
-    execute: (call) => Effect.suspend(() => arrive()(call, (outcome) => answer(engine, state, outcome)))
+    execute: (call) => Effect.suspend(() => arrive()(Received.one(call), (outcome) => answer(engine, state, outcome)))
   }))
 
 /**

@@ -8,12 +8,12 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
-import type { ToolCall } from "../ToolCall.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as Arrival from "./Arrival.ts"
 import { Calls, tooLate, type Watcher } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
+import type { Received } from "./Received.ts"
 import type { Settings } from "./Settings.ts"
 import * as Stages from "./Stages.ts"
 import * as Upfront from "./Upfront.ts"
@@ -33,7 +33,7 @@ export class Wave implements Watcher {
   private readonly engine: Engine
   private readonly process: ProcessState
   private readonly settings: Settings
-  private readonly wave: ReadonlyArray<ToolCall>
+  private readonly wave: ReadonlyArray<Received>
   /** There once the wave has begun. */
   private calls: Calls | undefined
   /** Calls of the present run without an outcome. */
@@ -47,7 +47,7 @@ export class Wave implements Watcher {
   /** The batch is in use, as far as rules count in it. */
   private letGo: (() => void) | undefined
 
-  constructor(engine: Engine, process: ProcessState, wave: ReadonlyArray<ToolCall>, settings: Settings) {
+  constructor(engine: Engine, process: ProcessState, wave: ReadonlyArray<Received>, settings: Settings) {
     this.engine = engine
     this.process = process
     this.wave = wave
