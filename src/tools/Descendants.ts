@@ -64,7 +64,11 @@ export const makeMark = (): Mark | undefined => {
  * @internal
  */
 export interface Descendants {
-  /** Gives those that run now, the command itself among them; `undefined` where nobody can tell. */
+  /**
+   * Gives those that run now, the command itself among them; `undefined` where
+   * nobody can tell. Those that have ended do not count: where nobody reaps
+   * orphans, as in a container without an init, they stay behind.
+   */
   readonly look: Effect.Effect<ReadonlyArray<{ readonly id: number; readonly group: number }> | undefined>
   /** Gives the ids of those that were seen and still run, at once. */
   readonly known: () => ReadonlyArray<number>

@@ -170,41 +170,35 @@ const watch = Effect.fnUntraced(function*(running: Running) {
 const killedWithin = Duration.seconds(1)
 
 const end = Effect.fnUntraced(function*(running: Running, grace: Duration.Duration) {
-  if (!(yield* signalAll(running, "SIGTERM"))) return
-  if (yield* isGoneWithin(running, grace)) return
-  yield* signalAll(running, "SIGKILL")
-  yield* isGoneWithin(running, killedWithin)
-})
-
-/** Whether there was anybody to get the signal: the group, and each that left it. */
-const signalAll = Effect.fnUntraced(function*(running: Running, name: "SIGTERM" | "SIGKILL") {
-  // looked for first: what the signal leaves behind may have other parents
-  const all = (yield* running.descendants.look) ?? []
-  const isGroup = !running.empty && signal(running.pid, name)
-  const left = all.filter(({ group, id }) => group !== running.pid && signalOne(id, name))
-  return isGroup || left.length > 0
-})
-
-/** Looks at growing intervals, since there is no event for the end of a group. */
-const isGoneWithin = Effect.fnUntraced(function*(running: Running, limit: Duration.Duration) {
-  const until = (yield* Clock.monotonicTimeNanos) + Duration.toNanosUnsafe(limit)
-  for (let wait = 5; yield* isRunning(running); wait = Math.min(wait * 2, 100)) {
-    if ((yield* Clock.monotonicTimeNanos) >= until) return false
-    yield* Effect.sleep(wait)
-  }
-  return true
+  if (yield* isGoneAfter(running, "SIGTERM", grace)) return
+  yield* isGoneAfter(running, "SIGKILL", killedWithin)
 })
 
 /**
- * Whether anybody still runs. Where nobody reaps orphans, as in a container
- * without an init, the ended stay behind as zombies and can still be signalled:
- * they do not count.
+ * Sends a signal to the group, and to each that left it, once; tells whether
+ * nobody runs within the limit. It looks at growing intervals, since there is no
+ * event for the end of a group, and who leaves it meanwhile is seen at the next.
  */
-const isRunning = (running: Running): Effect.Effect<boolean> =>
-  Effect.map(
-    running.descendants.look,
-    (all) => all === undefined ? !running.empty && isAlive(running.pid) : all.length > 0
-  )
+const isGoneAfter = Effect.fnUntraced(function*(
+  running: Running,
+  name: "SIGTERM" | "SIGKILL",
+  limit: Duration.Duration
+) {
+  const until = (yield* Clock.monotonicTimeNanos) + Duration.toNanosUnsafe(limit)
+  const told = new Set<number>()
+  for (let wait = 5;; wait = Math.min(wait * 2, 100)) {
+    const all = yield* running.descendants.look
+    const isRunning = all === undefined ? !running.empty && isAlive(running.pid) : all.length > 0
+    if (!isRunning) return true
+    // a second TERM may mean more than the first
+    if (!running.empty && (wait === 5 || name === "SIGKILL")) signal(running.pid, name)
+    for (const { group, id } of all ?? []) {
+      if (group !== running.pid && !told.has(id) && signalOne(id, name)) told.add(id)
+    }
+    if ((yield* Clock.monotonicTimeNanos) >= until) return false
+    yield* Effect.sleep(wait)
+  }
+})
 
 /** Whether there was anybody to get the signal. Group 0 would be our own. */
 const signal = (pid: number, name: "SIGTERM" | "SIGKILL" | 0): boolean =>

@@ -232,6 +232,22 @@ describe("run_command", () => {
       assert.deepStrictEqual(yield* Descendants.make(child.pid!, undefined).look, [])
     }))
 
+  it.live("ends what is just about to leave when the command ends", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const seconds = String(1_000_000 + process.pid)
+      for (let round = 0; round < 40; round++) {
+        yield* call({ root }, "run_command", { command: `setsid sleep ${seconds} >/dev/null 2>&1 &` })
+      }
+      const left = NodeFs.readdirSync("/proc").filter((id) => {
+        const line = `/proc/${id}/cmdline`
+        return /^\d+$/.test(id) && NodeFs.existsSync(line) &&
+          NodeFs.readFileSync(line, "utf8") === `sleep\0${seconds}\0`
+      })
+      for (const id of left) process.kill(Number(id), "SIGKILL")
+      assert.deepStrictEqual(left, [])
+    }))
+
   it.live("ends nothing that others started", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders
