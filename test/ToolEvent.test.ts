@@ -131,6 +131,9 @@ describe("ToolEvent.Wire", () => {
           { ...ofCall, _tag: "ToolLog", level: value as "info", message: text, data: value },
           { ...ofCall, _tag: "ToolCallQueued", params: value },
           { ...ofCall, _tag: "ToolCallStart", attempt: 1, limitMillis: Infinity },
+          { ...ofCall, _tag: "ToolApprovalRequested", requestId: "r", why: text, diff: text },
+          complete({ ...common, _tag: "Denied", reason: { _tag: "GuardRejected", guard: "g", reason: text } }),
+          complete({ ...common, _tag: "Cancelled", started: true, reason: text }),
           complete(failed(value)),
           complete({
             ...common,

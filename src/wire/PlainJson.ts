@@ -13,7 +13,7 @@ import * as Shape from "./Shape.ts"
 const deepest = 200
 
 /** Characters after which the rest is cut off: references to the same object multiply. */
-const largest = 400_000_000
+const largest = 100_000_000
 
 /** The same for one field of an event. */
 const largestShown = 10_000_000
@@ -29,7 +29,7 @@ const valueChars = 20
  * As `JSON.stringify` does it, and where that would throw or lose the value: a
  * `bigint` becomes its digits, an error its name, message and own properties, a
  * map its pairs, a set its members, a loop `"[circular]"`, what lies more than
- * 200 levels deep `"[too deep]"`, what comes after 400,000,000 characters
+ * 200 levels deep `"[too deep]"`, what comes after 100,000,000 characters
  * `"[too large]"` (each value counts for 20 more), what throws when read
  * `"[unreadable]"`, and lone surrogates U+FFFD.
  *

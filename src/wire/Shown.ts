@@ -66,33 +66,35 @@ export const union = (
   { members }: { readonly members: ReadonlyArray<Member> },
   otherwise: Fields = {}
 ): Shown => {
-  const fieldOf = (tag: string, name: string): Shown | undefined => {
-    const qualified = `${tag}.${name}`
-    if (Object.hasOwn(otherwise, qualified)) return otherwise[qualified]
-    return Object.hasOwn(otherwise, name) ? otherwise[name] : asItIs
+  const fieldOf = (tag: string, name: string, own: Schema.Top): Field | undefined => {
+    const known = [`${tag}.${name}`, name].find((key) => Object.hasOwn(otherwise, key))
+    // what callers without types give for a text is one all the same
+    if (known === undefined) return { key: snake(name), from: SchemaAST.isString(own.ast) ? text.from : json.from, own }
+    const other = otherwise[known]
+    return other === undefined ? undefined : { key: snake(name), from: other.from, own, other }
   }
-  const schemaOf = ({ fields }: Member): Schema.Top => {
+  const tables = members.map(({ fields }) => {
     const tag = tagOf(fields)
-    return Schema.Struct(Object.fromEntries(
-      Object.entries(fields).flatMap(([name, own]) => {
-        const field = fieldOf(tag, name)
-        if (field === undefined) return []
-        if (field === asItIs) return [[snake(name), own]]
-        const isOptional = own.ast.context?.isOptional === true
-        return [[snake(name), isOptional ? Schema.optionalKey(field.schema) : field.schema]]
-      })
-    ))
-  }
+    const table = new Map<string, Field>()
+    for (const [name, own] of Object.entries(fields)) {
+      const field = fieldOf(tag, name, own as Schema.Top)
+      if (field !== undefined) table.set(name, field)
+    }
+    return [tag, table] as const
+  })
+  const byTag = new Map(tables)
   return {
-    schema: Schema.Union(members.map(schemaOf)),
+    schema: Schema.Union(
+      tables.map(([, table]) => Schema.Struct(Object.fromEntries(Array.from(table.values(), (it) => [it.key, of(it)]))))
+    ),
     from: (value) => {
       const { _tag = "" } = value as { readonly _tag?: string }
       return Object.fromEntries(
         Object.entries(value as object).flatMap(([name, own]) => {
-          const field = fieldOf(_tag, name)
-          return field === undefined || (field === asItIs && own === undefined)
+          const field = byTag.get(_tag)?.get(name)
+          return field === undefined || (isOptional(field) && own === undefined)
             ? []
-            : [[snake(name), field.from(own, value)]]
+            : [[field.key, field.from(own, value)]]
         })
       )
     }
@@ -149,7 +151,23 @@ interface Member {
   readonly fields: Schema.Struct.Fields
 }
 
-const asItIs: Shown = { schema: Schema.Unknown, from: PlainJson.shown }
+interface Field {
+  readonly key: string
+  readonly from: Shown["from"]
+  /** The schema that the field has here. */
+  readonly own: Schema.Top
+  /** How it is shown, where that is otherwise. */
+  readonly other?: Shown
+}
+
+const of = ({ other, own }: Field): Schema.Top =>
+  other === undefined
+    ? own
+    : isOptional({ own })
+    ? Schema.optionalKey(other.schema)
+    : other.schema
+
+const isOptional = ({ own }: Pick<Field, "own">): boolean => own.ast.context?.isOptional === true
 
 const tagOf = (fields: Schema.Struct.Fields): string => {
   const ast = fields["_tag"]?.ast
