@@ -82,7 +82,8 @@ export const looksLike = (input: unknown): boolean =>
  * **Details**
  *
  * Calls without an id get `#1`, `#2`, … by their place, which `write` leaves out
- * again: they are answered in their order.
+ * again: they are answered in their order. A response that has no id, or one that
+ * no call has, is for the first call of its name that has none.
  *
  * @category reading
  * @since 0.1.0
@@ -178,7 +179,14 @@ const readContent = (entry: unknown, path: string, readPart: ReadPart): Shape.Re
   }
   const parts = Shape.own(entry, "parts") ?? []
   return Shape.isArray(parts)
-    ? Shape.entries(parts, Shape.at(path, "parts"), readPart)
+    ? Shape.entries(
+      parts,
+      Shape.at(path, "parts"),
+      (part, at) =>
+        role === "user" && Shape.own(part, "functionCall") !== undefined
+          ? Shape.wrong(at, "is a call in a content of the user", "calls in contents of the model")
+          : readPart(part, at)
+    )
     : Shape.wrong(Shape.at(path, "parts"), Shape.is(parts), "an array of parts")
 }
 
@@ -193,6 +201,7 @@ const readCandidates = (candidates: unknown, readPart: ReadPart): Shape.Read<Rea
   }
   return Result.map(
     Shape.entries(candidates, "candidates", (candidate, path) => {
+      if (!Shape.isObject(candidate)) return Shape.wrong(path, Shape.is(candidate), "a candidate")
       // one that was blocked has none
       const content = Shape.own(candidate, "content") ?? {}
       return Shape.isObject(content)
@@ -205,15 +214,27 @@ const readCandidates = (candidates: unknown, readPart: ReadPart): Shape.Read<Rea
 
 /** Reads the parts of one conversation, in their order. */
 const partReader = (): ReadPart => {
-  const nameless = new Map<unknown, Array<string>>()
+  const open = new Map<unknown, Shape.Queue<string>>()
+  const ids = new Set<string>()
+  const answered = new Set<string>()
   let place = 0
+  const firstOpen = (name: unknown): string | undefined => {
+    const waiting = open.get(name)
+    let id = waiting?.take()
+    while (id !== undefined && answered.has(id)) id = waiting?.take()
+    return id
+  }
   return (entry, path) =>
     Result.gen(function*() {
       const part = yield* Shape.object(entry, path, "a part")
       const answer = Shape.own(part, "functionResponse")
       if (answer !== undefined) {
         const id = Shape.own(answer, "id")
-        return { answers: typeof id === "string" ? idOf(id) : nameless.get(Shape.own(answer, "name"))?.shift() }
+        const own = typeof id === "string" ? idOf(id) : undefined
+        // ids are lost on some ways: what is answered is never run again
+        const answers = own !== undefined && ids.has(own) ? own : firstOpen(Shape.own(answer, "name"))
+        if (answers !== undefined) answered.add(answers)
+        return { answers }
       }
       if (Shape.own(part, "function_call") !== undefined) {
         return yield* Shape.wrong(`${path}.function_call`, "is not as the API writes it", "functionCall")
@@ -232,11 +253,11 @@ const partReader = (): ReadPart => {
       }
       place++
       const params = Shape.own(call, "args") ?? {}
-      if ((Shape.own(call, "id") ?? null) !== null) {
-        return Shape.call(idOf(yield* Shape.string(call, "id", at)), name, params)
-      }
-      const id = `#${place}`
-      nameless.set(name, [...nameless.get(name) ?? [], id])
+      const id = (Shape.own(call, "id") ?? null) === null ? `#${place}` : idOf(yield* Shape.string(call, "id", at))
+      ids.add(id)
+      const waiting = open.get(name)
+      if (waiting === undefined) open.set(name, new Shape.Queue(id))
+      else waiting.add(id)
       return Shape.call(id, name, params)
     })
 }

@@ -151,6 +151,7 @@ const readMessage = (entry: unknown, path: string, alone: boolean): Shape.Read<E
       if (alone || !types.includes(type) && type !== "user") {
         return yield* Shape.wrong(Shape.at(path, "type"), Shape.is(type), `"ai"`)
       }
+      yield* Shape.passOver(message, path, "tool_calls in messages of the model")
       return []
     }
     return yield* readCalls(own, where, type === undefined)
@@ -169,12 +170,12 @@ const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean): Sh
     const calls = [...(yield* list("tool_calls")), ...(yield* list("invalid_tool_calls"))]
     const content = Shape.own(message, "content")
     if (Shape.isArray(content)) {
+      const ids = new Set<unknown>(calls.map(({ id }) => id))
       // the provider's own blocks come beside the calls that were made of them
       yield* Shape.entries(
         content,
         Shape.at(path, "content"),
-        (part, at) =>
-          calls.some(({ id }) => id === idOf(part)) ? Result.succeed(undefined) : Shape.passOver(part, at, "tool_calls")
+        (part, at) => ids.has(idOf(part)) ? Result.succeed(undefined) : Shape.passOver(part, at, "tool_calls")
       )
     }
     const raw = Shape.own(Shape.own(message, "additional_kwargs"), "tool_calls")

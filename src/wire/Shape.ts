@@ -259,6 +259,29 @@ export interface Foreign {
 }
 
 /**
+ * First in, first out, in constant time however long it is.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Queue<A> {
+  private readonly entries: Array<A>
+  private first = 0
+
+  constructor(entry: A) {
+    this.entries = [entry]
+  }
+
+  add(entry: A): void {
+    this.entries.push(entry)
+  }
+
+  take(): A | undefined {
+    return this.entries[this.first++]
+  }
+}
+
+/**
  * Gives the calls that no later entry answers, in their order. Where ids are
  * equal, an answer is for the first call that has none.
  *
@@ -268,18 +291,18 @@ export interface Foreign {
 export const unanswered = (
   conversation: ReadonlyArray<ToolCall.ToolCall | Foreign | Answer>
 ): Read<ReadonlyArray<ToolCall.ToolCall>> => {
-  const open = new Map<unknown, Array<ToolCall.ToolCall | Foreign>>()
+  const open = new Map<unknown, Queue<ToolCall.ToolCall | Foreign>>()
   const answered = new Set<ToolCall.ToolCall | Foreign>()
   const calls: Array<ToolCall.ToolCall | Foreign> = []
   for (const entry of conversation) {
     if ("answers" in entry) {
-      const call = open.get(entry.answers)?.shift()
+      const call = open.get(entry.answers)?.take()
       if (call !== undefined) answered.add(call)
     } else {
       calls.push(entry)
       const equal = open.get(entry.id)
-      if (equal === undefined) open.set(entry.id, [entry])
-      else equal.push(entry)
+      if (equal === undefined) open.set(entry.id, new Queue(entry))
+      else equal.add(entry)
     }
   }
   return Result.all(

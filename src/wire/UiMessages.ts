@@ -44,8 +44,21 @@ const readMessage = (entry: unknown, path: string): Shape.Read<ReadonlyArray<Too
     const message = yield* Shape.object(entry, path, "a message with parts")
     const parts = Shape.own(message, "parts")
     const at = Shape.at(path, "parts")
+    const role = Shape.own(message, "role")
     return Shape.isArray(parts)
-      ? yield* Shape.found(parts, at, readPart)
+      ? yield* Shape.found(
+        parts,
+        at,
+        (part, at) =>
+          Result.flatMap(readPart(part, at), (call) =>
+            call === undefined || role === "assistant"
+              ? Result.succeed(call)
+              : Shape.wrong(
+                at,
+                "is a call in a message that is not the assistant's",
+                "calls in messages of the assistant"
+              ))
+      )
       : yield* Shape.wrong(at, Shape.is(parts), "an array of parts")
   })
 

@@ -45,6 +45,26 @@ describe("Gemini", () => {
     assert.deepStrictEqual(calls(conversation).map(({ id, name }) => [id, name]), [["#2", "b"], ["#3", "a"]])
   })
 
+  it("takes a response that lost its id, or has one of its own, for an answer all the same", () => {
+    const conversation = (...responses: ReadonlyArray<unknown>) => [
+      model(call("a", {}, "x"), call("a", {}, "y"), call("b")),
+      { role: "user", parts: responses }
+    ]
+    const open = (...responses: ReadonlyArray<unknown>) => calls(conversation(...responses)).map((it) => it.id)
+    assert.deepStrictEqual(open(response("a")), ["y", "#3"])
+    assert.deepStrictEqual(open(response("a", "y"), response("a")), ["#3"])
+    assert.deepStrictEqual(open(response("b", "made up")), ["x", "y"])
+    assert.deepStrictEqual(open(response("a"), response("a"), response("b")), [])
+    assert.deepStrictEqual(open(response("c")), ["x", "y", "#3"])
+  })
+
+  it("reads conversations with thousands of calls of one name, and of one id", () => {
+    const many = (count: number, part: unknown) => Array.from({ length: count }, () => part)
+    const count = 30_000
+    assert.lengthOf(calls(model(...many(count, call("a")), ...many(count - 1, response("a")))), 1)
+    assert.lengthOf(calls(model(...many(count, call("a", {}, "x")), ...many(count - 1, response("a", "x")))), 1)
+  })
+
   it("reads a response whose candidate was blocked, and refuses two with calls", () => {
     assert.deepStrictEqual(read({ candidates: [{ finishReason: "SAFETY" }] }), { format, calls: [] })
     assert.deepStrictEqual(read({ candidates: [] }), { format, calls: [] })
@@ -63,6 +83,8 @@ describe("Gemini", () => {
     assert.strictEqual(at({}), "parts[0]")
     assert.strictEqual(refusal([{ id: "1", name: "a", params: {} }], format).path, "[0]")
     assert.strictEqual(refusal({ role: "user", parts: [] }, format).path, "role")
+    assert.strictEqual(refusal([{ role: "user", parts: [call("a")] }], format).path, "[0].parts[0]")
+    assert.strictEqual(refusal({ candidates: [null] }).path, "candidates[0]")
     assert.strictEqual(refusal({ candidates: [{ content: "a" }] }).path, "candidates[0].content")
   })
 

@@ -51,6 +51,7 @@ describe("LangChain", () => {
     assert.strictEqual(at({ type: "ai", data: { tool_calls: [{}] } }), "data.tool_calls[0].id")
     assert.strictEqual(at({ lc: 1, id: ["m", "AIMessage"], kwargs: { tool_calls: [{}] } }), "kwargs.tool_calls[0].id")
     assert.strictEqual(at([ai({}), ai({ tool_calls: [{}] })]), "[1].tool_calls[0].id")
+    assert.strictEqual(at([{ type: "human", content: "Hi", tool_calls: [call("1", "a")] }]), "[0]")
     assert.strictEqual(at({ type: "human", content: "Hi" }), "type")
     assert.strictEqual(at({ lc: 1, type: "constructor", id: ["langchain", "prompts", "Prompt"], kwargs: {} }), "type")
     assert.strictEqual(at([{ type: "generic" }]), "[0].type")

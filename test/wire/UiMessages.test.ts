@@ -56,6 +56,10 @@ describe("messages of the AI SDK's UI", () => {
     })
     assert.strictEqual(refusal(message({ type: "function_call", call_id: "1" })).path, "parts[0]")
     assert.strictEqual(refusal({ ...message(part("input-available")), role: "user" }).path, "role")
+    assert.include(refusal([message(), { ...message(part("input-available")), role: "user" }]), {
+      path: "[1].parts[0]",
+      problem: "is a call in a message that is not the assistant's"
+    })
     assert.strictEqual(refusal([message(), { role: "assistant", content: "" }]).path, "[1].parts")
   })
 })
