@@ -89,8 +89,13 @@ export const fields = {
     concurrent: optional(AtLeastOne),
     serial: optional(AtLeastOne)
   })).annotate({ description: "Calls at once, by class" }),
-  output: optional(Schema.Struct({ maxChars: optional(Chars), batchChars: optional(Chars) })).annotate({
-    description: "Characters of the results that the model is given"
+  output: optional(Schema.Struct({
+    maxChars: optional(Chars),
+    batchChars: optional(Chars),
+    maxFileChars: optional(Chars),
+    batchFileChars: optional(Chars)
+  })).annotate({
+    description: "Characters of the results that the model is given, and of files in them as base64"
   }),
   turn: optional(Schema.Struct({
     timeout: optional(Span),

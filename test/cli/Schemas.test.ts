@@ -23,7 +23,7 @@ describe("tool-executor schema", () => {
         tools: { run_command: { timeout: "10 seconds", retryOnTimeout: false } },
         policy: { default: "readOnly", allow: ["run_command"] },
         dedupe: false,
-        output: { maxChars: "unbounded" },
+        output: { maxChars: "unbounded", maxFileChars: 1_000 },
         environment: ["PATH"]
       }))
       for (
