@@ -317,8 +317,8 @@ export class Calls implements Owner, Host, Stoppable {
     if (reservation === undefined) this.conclude(call, outcome, fiber)
     else {
       if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
-      const { id: batch } = this.process.batch
-      const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, batch)
+      const about = { batch: this.process.batch.id, targets: call.gateCall?.targets }
+      const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, about)
       this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
     }
     for (const [wave, calls] of behind) wave.skipBehind(calls)

@@ -316,7 +316,9 @@ const shareOf = (
   }
   const kept = refused.value as Dedupe.Kept | undefined
   if (kept === undefined) return nothing
-  const { batch, outcome } = kept
+  const { batch, outcome, targets } = kept
+  // what it was about then is not what this call was judged by
+  if (Targets.differ(engine, call, targets)) return call.tool!.readOnly ? "anew" : nothing
   if (outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact") return kept
   // an artifact is its batch's, and tells neither hosts nor conditions what it holds
   if (batch !== process.batch.id) return call.tool!.readOnly ? "anew" : nothing

@@ -135,14 +135,22 @@ export const changedBy = (
   leader: CallState,
   now: number
 ): ToolRefusal | undefined => {
-  if (!call.tool!.declaresTargets || !matter(engine, call)) return undefined
   const { targets: from } = call.gateCall!
   const targets = matter(engine, leader) ? leader.gateCall!.targets : undefined
-  if (isSame(from, targets)) return undefined
+  if (!differ(engine, call, targets)) return undefined
   call.gateCall = { ...call.gateCall!, targets }
   call.moved = { from, hasOtherKeys: false }
   return Permissions.check(call.agent.permissions, call.gateCall) ?? changed(call, now)
 }
+
+/**
+ * Tells whether an equal call was about something else than this one is.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const differ = (engine: Engine, call: CallState, targets: Targets): boolean =>
+  call.tool!.declaresTargets && matter(engine, call) && !isSame(call.gateCall!.targets, targets)
 
 // Utilities
 

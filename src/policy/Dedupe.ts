@@ -156,6 +156,8 @@ export interface Kept {
   readonly outcome: ToolOutcome.ToolOutcome
   /** The batch that may read its artifact. */
   readonly batch: string
+  /** What it was about. */
+  readonly targets: GateCall["targets"]
 }
 
 /**
@@ -169,10 +171,10 @@ export const settlement = (
   self: Dedupe["Service"],
   outcome: ToolOutcome.ToolOutcome,
   stillRunning: boolean,
-  batch: string
+  about: Pick<Kept, "batch" | "targets">
 ): Settlement => ({
   started: outcome.startedAt !== undefined,
   key: stillRunning ? "running" : self.outcomes.has(outcome._tag) ? "keep" : "release",
   windowMillis: self.windowMillis,
-  value: self.onDuplicate === "replay" ? { outcome, batch } satisfies Kept : undefined
+  value: self.onDuplicate === "replay" ? { outcome, ...about } satisfies Kept : undefined
 })

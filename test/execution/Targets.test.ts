@@ -228,6 +228,21 @@ describe("what a person allowed", () => {
 })
 
 describe("a call that shares the outcome of an equal one", () => {
+  it.effect("reads anew what the path was not when that was kept", () =>
+    inWorld(
+      { dedupe: { onDuplicate: "replay" }, policy: { default: "allow" } },
+      ({ process, world }) =>
+        Effect.gen(function*() {
+          const read = Effect.map(process.execute(call("1", "read", { path: "docs/x" })), value)
+          world.links.set("docs/x", "secret/x")
+          assert.strictEqual(yield* read, "secret/x")
+          assert.strictEqual(yield* read, "secret/x")
+          assert.lengthOf(world.touched, 1)
+          world.links.delete("docs/x")
+          assert.strictEqual(yield* read, "docs/x")
+        })
+    ))
+
   it.effect("does not, where its agent may not touch what that came to be about", () =>
     inWorld(
       { dedupe: { inFlight: "join" }, pools: { read: 1 } },
