@@ -15,6 +15,12 @@ import type { Reserved } from "./Ledger.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 
+/** A call on its way to its permits, and whether what it touches is known. */
+interface Entering {
+  readonly call: CallState
+  isKnown: boolean
+}
+
 /**
  * The dispatching of the calls of one wave.
  *
@@ -217,9 +223,17 @@ export class Dispatching {
       return undefined
     }
     const ready: Array<CallState> = []
+    const waiting: Array<CallState> = []
     const slow: Array<Effect.Effect<void>> = []
     // those from the first whose keys are not known yet
-    const queue: Array<{ readonly call: CallState; isKnown: boolean }> = []
+    const queue: Array<Entering> = []
+    const known = (entry: Entering) => {
+      if (entry.isKnown) return
+      if (entry.call.decided !== undefined) this.calls.settle(entry.call, entry.call.decided)
+      entry.isKnown = true
+      entry.call.isDeferred = true
+      this.enterKnown(queue)
+    }
     for (const call of admitted) {
       const found = Stages.resources(this.process, call, this.calls.now())
       const isKnown = !Effect.isEffect(found)
@@ -234,15 +248,18 @@ export class Dispatching {
       if (isKnown) call.isDeferred = true
       queue.push(entry)
       if (!isKnown) {
-        slow.push(Effect.map(this.find(call, found), () => {
-          entry.isKnown = true
-          call.isDeferred = true
-          this.enterKnown(queue)
-        }))
+        waiting.push(call)
+        const finding = Effect.map(found, (keys) => {
+          call.resources = keys
+        })
+        slow.push(Effect.map(this.calls.waits.wait([call], finding), () => known(entry)))
       }
     }
     if (ready.length > 0) this.engine.pools.enter(ready)
-    return slow.length === 0 ? undefined : Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
+    if (slow.length === 0) return undefined
+    const all = Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
+    // nobody waits any more: whatever has not been told by now is as it is
+    return Effect.map(this.calls.waits.wait(waiting, all), () => Array.from(queue).forEach(known))
   }
 
   /** Nobody is asked any more: what was held up goes on. */
@@ -254,17 +271,8 @@ export class Dispatching {
     if (entered !== undefined) this.calls.detach(Effect.uninterruptible(entered))
   }
 
-  private find(call: CallState, resources: Effect.Effect<ReadonlyArray<string>>): Effect.Effect<void> {
-    const found = Effect.map(resources, (keys) => {
-      call.resources = keys
-    })
-    return Effect.map(this.calls.waits.wait([call], found), () => {
-      if (call.decided !== undefined) this.calls.settle(call, call.decided)
-    })
-  }
-
   /** Lets those go to their permits that no earlier one holds up. */
-  private enterKnown(queue: Array<{ readonly call: CallState; readonly isKnown: boolean }>): void {
+  private enterKnown(queue: Array<Entering>): void {
     const ready: Array<CallState> = []
     while (queue[0]?.isKnown === true) {
       const { call } = queue.shift()!

@@ -206,6 +206,21 @@ describe("what a call touches", () => {
   })
 })
 
+describe("an interrupted caller", () => {
+  const tools = {
+    w: lookUp(() => Effect.as(Effect.sleep(5_000), ["one"]))
+  }
+
+  it.effect("does not wait for what its calls touch to be found", () =>
+    run(tools, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const wave = yield* Effect.forkChild(process.executeBatch(calls("w", "w")), { startImmediately: true })
+        yield* Effect.sleep(10)
+        yield* Fiber.interrupt(wave)
+        assert.strictEqual(yield* VirtualTime.now, 10)
+      })))
+})
+
 describe("what a policy asks of a call", () => {
   it.effect("is waited for ten seconds; then the call is judged without it", () =>
     run(
