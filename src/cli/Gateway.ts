@@ -168,7 +168,7 @@ const listening = Effect.fnUntraced(function*<E, R>(
 ) {
   const listen = yield* HttpPort
   if (listen === undefined) return yield* wrong("HTTP cannot be served here.")
-  const guarded = Layer.merge(routes, McpDoor.layerHttp(door, { path: "/mcp" }))
+  const guarded = Layer.provide(routes, McpDoor.layerHttp(door))
   const app = isAnywhere(host) ? guarded : Layer.merge(guarded, onlyFor(namesOf(host)))
   const server = HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
     Layer.provide(listen({ host, port }))

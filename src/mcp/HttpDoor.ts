@@ -14,16 +14,15 @@ import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { McpDoor } from "./McpDoor.ts"
 
-/** The middleware for the path of a server with sessions; what the server itself refuses stays refused. */
+/** The middleware of the routes of a server with sessions, however their path is spelled; what the server itself refuses stays refused. */
 export const layer = (
   door: McpDoor,
-  { maxBodyBytes = 10 * 1024 * 1024, path }: { readonly path: string; readonly maxBodyBytes?: number | undefined }
-): Layer.Layer<never, never, HttpRouter.HttpRouter> => {
+  { maxBodyBytes = 10 * 1024 * 1024 }: { readonly maxBodyBytes?: number | undefined }
+): Layer.Layer<never> => {
   const sessions = new Map<string, Session>()
   const room = Semaphore.makeUnsafe(Math.max(maxTotalBytes, maxBodyBytes))
   return HttpRouter.middleware((handle) =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-      if (request.url.split("?", 1)[0] !== path) return handle
       const id = request.headers["mcp-session-id"]
       const session = id === undefined ? undefined : sessions.get(id)
       // nothing of it is read
@@ -55,7 +54,8 @@ export const layer = (
         default:
           return handle
       }
-    }), { global: true })
+    })
+  ).layer
 }
 
 // Utilities

@@ -31,7 +31,6 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import type * as HttpRouter from "effect/http/HttpRouter"
 import type * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import type * as Stdio from "effect/Stdio"
@@ -174,14 +173,12 @@ export const layerStdio = (door: McpDoor): Layer.Layer<Stdio.Stdio, never, Stdio
  * @since 0.1.0
  */
 export interface HttpOptions {
-  /** The path of the server. */
-  readonly path: HttpRouter.PathInput
   /** Bytes that the body of a request of a session may have; without one it is 64 kB. Default 10 MiB. */
   readonly maxBodyBytes?: number | undefined
 }
 
 /**
- * Layer of what stands before `McpServer.layerHttp`: bodies are bounded, in size and
+ * Layer to provide to `McpServer.layerHttp`, of what stands before it: bodies are bounded, in size and
  * in time; a client that listens (GET) is told when the list of tools changes; one
  * that asks for a revision without sessions is told that there is none, and takes
  * another.
@@ -189,10 +186,7 @@ export interface HttpOptions {
  * @category layers
  * @since 0.1.0
  */
-export const layerHttp = (
-  door: McpDoor,
-  options: HttpOptions
-): Layer.Layer<never, never, HttpRouter.HttpRouter> => HttpDoor.layer(door, options)
+export const layerHttp = (door: McpDoor, options: HttpOptions = {}): Layer.Layer<never> => HttpDoor.layer(door, options)
 
 // Utilities
 

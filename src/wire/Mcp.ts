@@ -158,7 +158,7 @@ const isResult = (value: Shape.JsonObject): value is Shape.JsonObject & ToolResu
 
 /** Whether the model was shown all texts: of what was cut there is no more. */
 const isTold = (content: ReadonlyArray<ContentBlock>, text: string): boolean =>
-  content.every((block) => block.type !== "text" || text.includes(String(block.text)))
+  content.length <= text.length && content.every((block) => block.type !== "text" || text.includes(String(block.text)))
 
 const isBlock = (block: unknown): block is ContentBlock => {
   const has = (parent: unknown, ...keys: ReadonlyArray<string>) =>

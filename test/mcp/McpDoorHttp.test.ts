@@ -12,6 +12,7 @@ import * as Fiber from "effect/Fiber"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServer from "effect/http/HttpServer"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
@@ -35,7 +36,7 @@ const serving = Effect.fnUntraced(function*(tools: Tools, ready?: Effect.Effect<
     allowSessionTermination: true,
     registrations: Layer.effectDiscard(Layer.build(registrations(handlers, { gateway: { door } })))
   })
-  const app = Layer.merge(routes, McpDoor.layerHttp(door, { path: "/mcp", maxBodyBytes: limit }))
+  const app = Layer.provide(routes, McpDoor.layerHttp(door, { maxBodyBytes: limit }))
   const context = yield* Layer.build(
     HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
       Layer.provideMerge(NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 }))
@@ -59,12 +60,12 @@ const read = () => Effect.succeed("read")
 const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" }
 
 /** Sends the head of a request and pieces of its body, until there is an answer; gives its status, and how much was sent. */
-const post = (port: number, extra: Record<string, string>, piece: string, most: number) =>
+const post = (port: number, extra: Record<string, string>, piece: string, most: number, path = "/mcp") =>
   Effect.callback<{ readonly status: number | undefined; readonly sent: number }>((resume) => {
     let sent = 0
     let status: number | undefined
     const done = () => resume(Effect.succeed({ status, sent }))
-    const out = request({ host: "127.0.0.1", port, path: "/mcp", method: "POST", headers: { ...headers, ...extra } })
+    const out = request({ host: "127.0.0.1", port, path, method: "POST", headers: { ...headers, ...extra } })
     out.on("response", (response) => {
       status = response.statusCode
       response.resume().once("close", done)
@@ -87,8 +88,10 @@ describe("a body", () => {
     Effect.gen(function*() {
       const { port } = yield* serving({ read })
       const declared = { "content-length": String(400 * 1024 * 1024) }
-      // not one byte of it is sent
-      assert.strictEqual((yield* post(port, declared, "", 0)).status, 413)
+      // not one byte of it is sent, and however the path is spelled
+      for (const path of ["/mcp", "/mcp/", "/MCP", "//mcp", "/mc%70", "/mcp;x", "/mcp?x", "/mcp#x"]) {
+        assert.strictEqual((yield* post(port, declared, "", 0, path)).status, 413, path)
+      }
     })
   )
 
@@ -115,8 +118,9 @@ describe("a body", () => {
   it.effect("that does not come in time is not waited for", () =>
     Effect.scoped(Effect.gen(function*() {
       const door = yield* McpDoor.make()
+      const route = HttpRouter.add("POST", "/mcp", HttpServerResponse.empty())
       const context = yield* Layer.build(
-        McpDoor.layerHttp(door, { path: "/mcp" }).pipe(Layer.provideMerge(HttpRouter.layer))
+        Layer.provide(route, McpDoor.layerHttp(door)).pipe(Layer.provideMerge(HttpRouter.layer))
       )
       const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("{")) })
       const slow = new Request("http://localhost/mcp", { method: "POST", body, duplex: "half" } as RequestInit)
