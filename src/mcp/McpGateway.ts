@@ -106,7 +106,7 @@ export interface Options {
  */
 export const layer = (
   options: Options = {}
-): Layer.Layer<never, ConfigurationError, ToolExecutor | McpServer.McpServer> =>
+): Layer.Layer<never, never, ToolExecutor | McpServer.McpServer> =>
   Layer.effectDiscard(
     Effect.flatMap(ToolExecutor, (executor) => make(executor, () => Effect.succeed(executor), options))
   )
@@ -176,8 +176,6 @@ const make = Effect.fnUntraced(function*(
   options: Options
 ) {
   const server = yield* McpServer.McpServer
-  // an executor whose calls cannot come one by one is told at once
-  yield* Effect.scoped(Effect.flatMap(Effect.flatMap(catalogue.batch(), (it) => it.process), (it) => it.step))
   const door = options.door ?? (yield* McpDoor.make())
   const open = new Map<string, Session>()
   const sessions = yield* RcMap.make({

@@ -10,7 +10,6 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import type { ConfigurationError } from "../ConfigurationError.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import { text, type ToolOutcome } from "../ToolOutcome.ts"
@@ -76,11 +75,13 @@ export type Ended = Pick<Answer, "outcome" | "text" | "content">
 export const make = Effect.fnUntraced(function*(
   process: ToolProcess,
   hurry: Effect.Effect<unknown> = Effect.never
-): Effect.fn.Return<Run, ConfigurationError, Scope.Scope> {
+): Effect.fn.Return<Run, never, Scope.Scope> {
   const scope = yield* Effect.scope
-  yield* process.step
   // what comes alone is of one step with what is under way
-  const step = renewed(Effect.orDie(process.step))
+  const step = renewed(Effect.mapError(process.step, ({ problems }) => {
+    const why = problems.map((it) => it.problem).join("; ")
+    return new InvalidParams({ message: `${why}. Say in _meta["${waveKey}"] which turn the call is of.` })
+  }))
   const turns = new Map<string, Turn>()
 
   const begin = (id: string, turn: Turn): Effect.Effect<void> =>

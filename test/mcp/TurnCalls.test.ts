@@ -206,6 +206,19 @@ describe("the calls of one turn", () => {
     )
   })
 
+  it.effect("are needed where people are asked about a whole wave first", () => {
+    const { log, tools: kit } = tools()
+    return run(kit, { approval: "upfront" }, ({ connect }) =>
+      Effect.gen(function*() {
+        const { call } = yield* connect()
+        const alone = yield* call("read", { n: 0 })
+        assert.isTrue(alone.isError)
+        assert.include(alone.text, `Say in _meta["${TurnCalls.waveKey}"] which turn the call is of.`)
+        assert.isFalse((yield* call("read", { n: 1 }, at("a", 0, 1))).isError)
+        assert.deepStrictEqual(log, ["+r1", "-r1"])
+      }))
+  })
+
   for (
     const [what, place] of [
       ["no object", "t"],
