@@ -78,7 +78,7 @@ export const Resources = Context.Reference<
  * What a call is about, from its decoded parameters, for the patterns of a
  * policy: paths relative to the root, hosts, a command line, each in its one
  * canonical text. Default: the texts of `Resources`. Where it cannot be found
- * out (a defect), no pattern with a target allows the call.
+ * out (a defect), nothing allows the call without asking.
  *
  * A target may be `exact` (a shell line: no pattern with a target allows it) or
  * `protected` (it guards other things: nothing allows it without asking). With

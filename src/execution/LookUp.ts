@@ -21,6 +21,9 @@ import type { ProcessState } from "./Engine.ts"
 export const patience = (process: ProcessState, { owner, tool }: CallState, now: number): number =>
   Math.min(10_000, owner.limitOf(tool!), Math.max(0, process.budget.left(now)))
 
+/** Characters that all spellings of a call's targets may have together: they are compared with what denies and asks. */
+const maxSpelled = 500_000
+
 /**
  * Reads what a tool says its call is about; `undefined` where it is something
  * else, since it may come from code that no compiler has seen.
@@ -31,6 +34,7 @@ export const patience = (process: ProcessState, { owner, tool }: CallState, now:
 export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefined => {
   if (!Array.isArray(answer)) return undefined
   const targets: Array<ToolAnnotations.TargetsOf[number]> = []
+  let chars = 0
   for (const it of answer) {
     if (!Predicate.hasProperty(it, "text")) return undefined
     const { text } = it
@@ -41,6 +45,8 @@ export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefi
     const isRight = typeof text === "string" && (kind === undefined || kind === "exact" || kind === "protected") &&
       (runBy === undefined || typeof runBy === "string") && (written === undefined || spellings !== undefined)
     if (!isRight) return undefined
+    chars = spellings?.reduce((sum, it) => sum + it.length, chars) ?? chars
+    if (chars > maxSpelled) return undefined
     targets.push({
       text,
       ...(kind === undefined ? {} : { kind }),

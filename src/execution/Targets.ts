@@ -164,4 +164,8 @@ const matter = (engine: Engine, { agent, rules, tool }: CallState): boolean =>
 
 const isSame = (one: Targets, other: Targets): boolean =>
   one === other || (one !== undefined && other !== undefined && one.length === other.length &&
-    one.every(({ kind, text }, index) => text === other[index]!.text && kind === other[index]!.kind))
+    one.every((it, index) => {
+      const { kind, runBy, spellings, text } = other[index]!
+      return it.text === text && it.kind === kind && it.runBy === runBy &&
+        it.spellings?.join("\0") === spellings?.join("\0")
+    }))

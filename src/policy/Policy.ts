@@ -4,7 +4,8 @@
  *
  * In this order: a `deny` pattern that touches the call, the mode, an `ask`
  * pattern that touches it, `allow` patterns that cover all of it, what the tool
- * itself declares, the default.
+ * itself declares, the default. What is protected, or may be since it is not
+ * known, is asked about where it would be allowed.
  *
  * @since 0.1.0
  */
@@ -160,15 +161,23 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
     if (denied !== undefined) return { _tag: "Deny", rule: `deny ${denied.source}` }
     if (forbidden !== undefined) return { _tag: "Deny", rule: `mode ${self.mode}: ${forbidden}` }
     const guarded = targets?.find(({ kind }) => kind === "protected")
-    const guards = guarded === undefined ? [] : ["it is protected"]
+    // what is not known may be protected
+    const guards = guarded !== undefined
+      ? ["it is protected"]
+      : targets === undefined && tool.guardsTargets
+      ? [unknown]
+      : []
     const asked = ask.filter((it) => PermissionPattern.fits(it, targets))
     if (asked[0] !== undefined) {
       const because = asked.flatMap((it) => it.target === undefined ? [] : [`ask ${it.source}`])
       return { _tag: "Ask", why: `ask ${asked[0].source}`, because: [...because, ...guards] }
     }
-    if (PermissionPattern.covers(allow, tool.name, targets)) return allowed
-    if (guarded !== undefined && self.default !== "deny") {
-      return { _tag: "Ask", why: `${JSON.stringify(guarded.text)} is protected`, because: guards }
+    const isListed = PermissionPattern.covers(allow, tool.name, targets?.map(unguarded))
+    if (guards.length === 0) {
+      if (isListed) return allowed
+    } else if (isListed ? self.default !== "deny" : rest._tag !== "Deny") {
+      const why = guarded === undefined ? unknown : `${JSON.stringify(guarded.text)} is protected`
+      return { _tag: "Ask", why, because: guards }
     }
     return needsApproval && !editsFreely && self.default !== "deny"
       ? { _tag: "Ask", why: "the tool needs approval", because: [] }
@@ -238,6 +247,12 @@ const isRun = (self: Parsed, { runBy }: PermissionPattern.Target): boolean => {
 const namesOf = ({ actsAs = [], name }: RegisteredTool): ReadonlyArray<string> => [name, ...actsAs]
 
 const allowed: Decision = { _tag: "Allow" }
+
+const unknown = "what it is about could not be found out"
+
+/** A target as it would be if it guarded nothing. */
+const unguarded = (it: PermissionPattern.Target): PermissionPattern.Target =>
+  it.kind === "protected" ? { ...it, kind: undefined } : it
 
 const forbiddenBy = (mode: Parsed["mode"], tool: RegisteredTool): string | undefined => {
   if (mode === "denyAll") return "every call is denied"

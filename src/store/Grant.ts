@@ -64,7 +64,7 @@ export const covers = (
   const { targets } = self
   // what guards other things is only covered by its name
   if (targets === undefined) {
-    return call.targets?.some(({ kind, runBy }) => kind === "protected" || runBy !== undefined) !== true
+    return call.targets?.every(({ kind, runBy }) => kind !== "protected" && runBy === undefined) === true
   }
   return call.targets !== undefined && call.targets.length > 0 &&
     call.targets.every(({ text }) => targets.includes(text))

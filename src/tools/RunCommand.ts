@@ -83,9 +83,9 @@ export const tool = Tool.make("run_command", {
  *
  * What denies and asks is held against every spelling of it: with its folder
  * and without, each command of a line by itself, without quotes, the program by
- * its path and by its name. Throws a `RangeError` of a line that has more than
- * 1,000 commands or more characters than a system takes: what that is about
- * cannot be told.
+ * its path and by its name. Throws a `RangeError` of a line that has more
+ * characters than a system takes, or whose spellings have more than 500,000:
+ * what that is about cannot be told.
  *
  * **Gotchas**
  *
@@ -110,8 +110,8 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   return [isPlain && isInRoot ? known : { ...known, kind: "exact" }]
 }
 
-/** Bounds of what spellings are found of. */
-const most = { characters: 131_072, commands: 1_000 }
+/** Characters that a line, and all its spellings together, may have. */
+const most = { line: 131_072, spellings: 500_000 }
 
 /** Every command of a line by its words, the program by its path and by its name, with the folder and without. */
 const spellings = (
@@ -121,17 +121,22 @@ const spellings = (
 ): ReadonlyArray<string> => {
   // an argument may be a line of its own, as for sh -c
   const lines = [line, ...(argv ?? []).filter((word) => /\s/.test(word))]
-  if (lines.some((it) => it.length > most.characters)) throw new RangeError("RunCommand.targets: the line is too long")
-  const commands = lines.flatMap((it) => [it, ...it.split(/[;&|<>(){}`\n\r]+/)])
-  if (commands.length > most.commands) throw new RangeError("RunCommand.targets: the line has too many commands")
-  const all = commands.flatMap((it) => {
+  if (lines.some((it) => it.length > most.line)) throw new RangeError("RunCommand.targets: the line is too long")
+  const all = new Set<string>()
+  for (const it of lines.flatMap((it) => [it, ...it.split(/[;&|<>(){}`\n\r]+/)])) {
     const [program = "", ...args] = it.replaceAll(/["'\\]/g, "").trim().split(/\s+/)
-    const name = program.slice(program.lastIndexOf("/") + 1)
-    return program === "" ? [] : [[program, ...args].join(" "), [name, ...args].join(" ")]
-  })
-  if (cwd === undefined) return all
-  const folders = new Set([cwd, NodePath.posix.join(cwd, ".").replace(/(?<=.)\/$/, "")])
-  return [line, ...all].flatMap((it) => [it, ...Array.from(folders, (folder) => `in ${JSON.stringify(folder)}: ${it}`)])
+    if (program === "") continue
+    all.add([program, ...args].join(" "))
+    all.add([program.slice(program.lastIndexOf("/") + 1), ...args].join(" "))
+  }
+  const given = cwd === undefined ? [] : Array.from(all.add(line))
+  const folders = cwd === undefined ? [] : [cwd, NodePath.posix.join(cwd, ".").replace(/(?<=.)\/$/, "")]
+  const marks = Array.from(new Set(folders), (folder) => `in ${JSON.stringify(folder)}: `)
+  const size = (texts: Iterable<string>) => Array.from(texts).reduce((sum, it) => sum + it.length, 0)
+  if (size(all) * (1 + marks.length) + size(marks) * given.length > most.spellings) {
+    throw new RangeError("RunCommand.targets: the line can be written in too many ways")
+  }
+  return [...all, ...marks.flatMap((mark) => given.map((it) => mark + it))]
 }
 
 /** A line that cannot be taken for one of the other forms of a target. */

@@ -146,6 +146,18 @@ describe("a path that an earlier call of the wave makes a link", () => {
         assert.deepStrictEqual(world.touched, [])
       }))))
 
+  it.effect("is judged by every spelling that it has then", () =>
+    inWorld(
+      { policy: { default: "allow", deny: ["*(secret/*)"] } },
+      ({ process, world }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeBatch(calls(toSecret, ["write", { path: "docs/x" }]))
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "PolicyDenied"])
+          assert.deepStrictEqual(world.touched, [])
+        }),
+      (world) => (params) => [{ text: (params as { readonly path: string }).path, spellings: [world.real(params)] }]
+    ))
+
   it.effect("is not touched under the key of another path", () =>
     inWorld({ pools: { concurrent: 1 } }, ({ batch, process, world }) =>
       Effect.gen(function*() {
@@ -296,6 +308,32 @@ describe("finding the targets once more", () => {
         }),
       (world) => (params) => world.looks === 0 ? world.targets(params) : Effect.uninterruptible(Effect.never)
     ))
+
+  it.effect("that cannot be found takes nothing for allowed that may be protected, nor bears what is too much", () =>
+    Effect.gen(function*() {
+      const failing: ReadonlyArray<(world: World) => (params: unknown) => Targets> = [
+        (world) => (params) => world.looks === 0 ? world.targets(params) : Effect.die("gone"),
+        () => () => Effect.die("never there"),
+        () => () => [{ text: "a", spellings: Array.from({ length: 100 }, () => "x".repeat(10_000)) }]
+      ]
+      for (const targets of failing) {
+        for (
+          const policy of [{ default: "allow" }, { allow: ["write"] }, {
+            default: "allow",
+            mode: "acceptEdits"
+          }] as const
+        ) {
+          yield* inWorld({ policy }, ({ process, world }) =>
+            Effect.gen(function*() {
+              const wave = yield* process.executeBatch(
+                calls(["write", { path: ".git/hooks/x" }], ["read", { path: "a" }])
+              )
+              assert.notInclude(tags(wave), "Succeeded")
+              assert.deepStrictEqual(world.touched, [])
+            }), targets)
+        }
+      }
+    }))
 
   it.effect("is one look more for a tool that says what its calls are about, and none for others", () =>
     inWorld({ policy: { default: "allow", deny: ["*(secret/*)"] } }, ({ process, world }) =>

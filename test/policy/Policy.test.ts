@@ -141,7 +141,14 @@ describe("a policy", () => {
     assert.strictEqual(decide({ default: "allow", deny: ["w(.env)"] }, tool("w")), "Deny")
     assert.strictEqual(decide({ default: "allow", ask: ["w(.env)"] }, tool("w")), "Ask")
     assert.strictEqual(decide({ default: "ask", allow: ["w(*)"] }, tool("w")), "Ask")
-    assert.strictEqual(decide({ default: "ask", allow: ["w"] }, tool("w")), "Allow")
+    // what may be protected nothing allows
+    for (const policy of [{ allow: ["w"] }, { default: "allow" }, { mode: "acceptEdits" }] as const) {
+      assert.strictEqual(decide(policy, tool("w", { edits: true })), "Ask")
+    }
+    assert.strictEqual(decide({ default: "readOnly" }, tool("w")), "Deny")
+    assert.strictEqual(decide({ allow: ["w"], default: "deny" }, tool("w")), "Deny")
+    // a tool that has no such targets
+    assert.strictEqual(Policy.forTool(parsed({ allow: ["w"] }), tool("w")).decide(undefined, false)._tag, "Allow")
   })
 
   it("goes: deny, mode, ask, allow, the tool's own word, the default", () => {
