@@ -118,6 +118,8 @@ export class CallState implements Ticket {
   declare afterwards?: Array<() => void>
   /** Somebody is asked whether it may have another call's outcome. */
   declare sharing?: true | undefined
+  /** Somebody is asked whether another call may have its outcome: that is kept, for it may end meanwhile. */
+  declare isWanted?: true
   /** What an equal call has is nothing for this one: it runs itself. */
   declare anew?: true | undefined
   /** Calls that joined this one. */

@@ -318,7 +318,8 @@ export class Calls implements Owner, Host, Stoppable {
     else {
       if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
       const about = { batch: this.process.batch.id, targets: call.gateCall?.targets }
-      const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, about)
+      const isWanted = call.isWanted === true
+      const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, isWanted, about)
       this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
     }
     for (const [wave, calls] of behind) wave.skipBehind(calls)

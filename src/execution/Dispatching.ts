@@ -47,7 +47,6 @@ export class Dispatching {
     if ("_tag" in claims) return this.dispatched(call, { _tag: "Decided", end: claims })
     Stages.count(process, call)
     // one whose arguments were edited has reserved something before
-    call.sharing = undefined
     const { reservation: replaces } = call
     if (replaces !== undefined) {
       engine.leaders.delete(replaces.id)
@@ -86,6 +85,7 @@ export class Dispatching {
   }
 
   private dispatched(call: CallState, it: Stages.Dispatched): boolean | Effect.Effect<boolean> {
+    call.sharing = undefined
     // it may have been settled while it was dispatched anew: then what it has reserved goes back
     if (call.outcome !== undefined) {
       this.giveBack(call)
@@ -120,6 +120,7 @@ export class Dispatching {
       return false
     }
     call.sharing = true
+    if (share instanceof CallState) share.isWanted = true
     const allowed = this.calls.questions.authorize(call, question)
     if (typeof allowed === "boolean") return allowed ? this.share(call, share) : false
     return Effect.flatMap(allowed, (isAllowed) => {
@@ -180,6 +181,7 @@ export class Dispatching {
     const { engine, process } = this
     // what was shown was another change, and what is to come is another result
     call.shown = undefined
+    call.sharing = undefined
     call.anew = undefined
     if (call.reservation !== undefined) engine.leaders.delete(call.reservation.id)
     const { followers = [] } = call
@@ -285,6 +287,7 @@ export class Dispatching {
   /** Dispatches a call anew whose leader has nothing to share. */
   redispatch(call: CallState): void {
     call.joined = undefined
+    call.sharing = undefined
     call.anew = undefined
     this.calls.detach(Effect.uninterruptible(this.proceed(call)))
   }

@@ -298,7 +298,8 @@ const refusedClaim = (
 export const mayShare = (engine: Engine, process: ProcessState, call: CallState, refused: KeyTaken): boolean =>
   refused.running
     ? engine.dedupe.inFlight === "join" || (refused.process !== process.id && isAwaited(engine, process, call))
-    : engine.dedupe.onDuplicate === "replay"
+    // one that was to join, and was asked about for longer than the other one ran
+    : engine.dedupe.onDuplicate === "replay" || call.sharing === true
 
 /** What an equal call has for this one; `undefined` if nothing, `anew` if that is no reason to refuse it. */
 const shareOf = (

@@ -171,10 +171,12 @@ export const settlement = (
   self: Dedupe["Service"],
   outcome: ToolOutcome.ToolOutcome,
   stillRunning: boolean,
+  /** Somebody waits for a person who allows it to have this outcome. */
+  isWanted: boolean,
   about: Pick<Kept, "batch" | "targets">
 ): Settlement => ({
   started: outcome.startedAt !== undefined,
   key: stillRunning ? "running" : self.outcomes.has(outcome._tag) ? "keep" : "release",
   windowMillis: self.windowMillis,
-  value: self.onDuplicate === "replay" ? { outcome, ...about } satisfies Kept : undefined
+  value: isWanted || self.onDuplicate === "replay" ? { outcome, ...about } satisfies Kept : undefined
 })
