@@ -111,7 +111,8 @@ export class Calls implements Owner, Host, Stoppable {
     this.process = process
     this.settings = settings
     this.watcher = watcher
-    this.context = Context.add(context, Principal, engine.principal)
+    const { principal } = engine
+    this.context = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
     this.ledger = new Ledger(engine.store, context, () => this.now(), () => Ports.patienceOf(process, this.now()))
     this.waits = new Waits(this.context, restore)
     this.questions = new Questions(engine, process, this.ledger, this.waits, this)

@@ -9,7 +9,6 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
-import * as Predicate from "effect/Predicate"
 import type { Grant } from "../store/Grant.ts"
 import {
   type Answer,
@@ -53,7 +52,8 @@ interface Notes {
 export class PatientStore {
   private readonly driver: StateStore["Service"]
   private readonly context: Context.Context<never>
-  private readonly untold = new Map<string, Notes>()
+  /** By what the notes are about; of a reservation, its id. */
+  private readonly untold = new Map<string | number, Notes>()
   private readonly telling = new Set<Fiber.Fiber<unknown>>()
   private lastMutation = 0
   private isOver = false
@@ -109,13 +109,13 @@ export class PatientStore {
   settle(reservation: Reservation, settlement: Settlement, now: number): Answer<void> {
     const { key } = settlement
     const tell = () => this.driver.settle(reservation, settlement, now)
-    return this.note(aboutReservation(reservation.id), { operation: "settle", tell, key })
+    return this.note(reservation.id, { operation: "settle", tell, key })
   }
 
   /** The fiber of a reservation that was settled as running has ended. */
   release(reservation: Reservation, now: number): Answer<void> {
     const tell = () => this.driver.release(reservation, now)
-    return this.note(aboutReservation(reservation.id), { operation: "release", tell, key: "release" })
+    return this.note(reservation.id, { operation: "release", tell, key: "release" })
   }
 
   /** Gives back what a call that never started has reserved. */
@@ -128,7 +128,7 @@ export class PatientStore {
    * told and still has its call running.
    */
   pendingKey(reservation: number): Settlement["key"] | undefined {
-    const notes = this.untold.get(aboutReservation(reservation))
+    const notes = this.untold.get(reservation)
     return notes?.hasFailed === true ? notes.all.at(-1)?.key : undefined
   }
 
@@ -172,7 +172,7 @@ export class PatientStore {
   }
 
   /** Notes something, at once or by an effect that ends with the first try, whatever comes of it. */
-  private note(about: string, note: Note): Answer<void> {
+  private note(about: string | number, note: Note): Answer<void> {
     const before = this.untold.get(about)
     if (before !== undefined) return void before.all.push(note)
     const answer = Ports.ask(note.operation, note.tell)
@@ -234,10 +234,7 @@ export class PatientStore {
 // Utilities
 
 const isReserved = (answer: unknown): boolean =>
-  Predicate.hasProperty(answer, "_tag") ||
-  (Predicate.hasProperty(answer, "id") && Predicate.hasProperty(answer, "claims"))
-
-const aboutReservation = (id: number): string => `reservation ${id}`
+  typeof answer === "object" && answer !== null && ("_tag" in answer || ("id" in answer && "claims" in answer))
 
 const noted = (answer: Answer<void>): Effect.Effect<void> =>
   Effect.isEffect(answer) ? Effect.ignore(answer) : Effect.void

@@ -42,14 +42,13 @@ export const patienceOf = ({ budget }: ProcessState, now: number): number =>
 export const ask = <A>(
   operation: string,
   question: () => Answer<A>,
-  isAnswer: (answer: unknown) => boolean = () => true
+  isAnswer: (answer: unknown) => boolean = isAny
 ): Answer<A> => {
-  const nonsense = () => new StateStoreError({ operation, cause: "it is no answer" })
   try {
     const answer = question()
-    if (!Effect.isEffect(answer)) return isAnswer(answer) ? answer : Effect.fail(nonsense())
+    if (!Effect.isEffect(answer)) return isAnswer(answer) ? answer : nonsense(operation)
     const asked = inTime(answer, (cause) => isOwn(cause) ? cause : new StateStoreError({ operation, cause }))
-    return Effect.flatMap(asked, (it) => isAnswer(it) ? Effect.succeed(it) : Effect.fail(nonsense()))
+    return Effect.flatMap(asked, (it) => isAnswer(it) ? Effect.succeed(it) : nonsense(operation))
   } catch (cause) {
     return Effect.fail(new StateStoreError({ operation, cause }))
   }
@@ -89,6 +88,10 @@ export const checkpoints = (driver: Checkpoints["Service"]): Checkpoints["Servic
 }
 
 // Utilities
+
+const isAny = () => true
+
+const nonsense = (operation: string) => Effect.fail(new StateStoreError({ operation, cause: "it is no answer" }))
 
 const isOwn = (cause: unknown): cause is StateStoreError => cause instanceof StateStoreError
 

@@ -31,13 +31,10 @@ export interface Received extends ToolCall {
  * @since 0.1.0
  */
 export const wave = (calls: unknown): ReadonlyArray<Received> => {
-  const ids = new Set<string>()
-  const read = itemsOf(calls).map((item) => {
-    const it = "problem" in item ? item : readCall(item.value)
-    if (it.id !== undefined) ids.add(it.id)
-    return it
-  })
-  return read.map((it, index): Received => it.id === undefined ? { ...it, id: madeId(index, ids) } : it as Received)
+  const read = isList(calls) ? ofList(calls) : ofOther(calls)
+  if (!read.some(isNameless)) return read as ReadonlyArray<Received>
+  const ids = new Set(read.map((it) => it.id))
+  return read.map((it, index): Received => ({ ...it, id: it.id ?? madeId(index, ids) }))
 }
 
 /**
@@ -66,28 +63,50 @@ const wrong = (problem: ParameterIssue, id?: string, name = nameless): Read => (
 
 const unreadableCall: ParameterIssue = { path: "", message: "It cannot be read" }
 
-/** The items of a list, each read in its own time; of any other thing none can be had. */
-const itemsOf = (calls: unknown): ReadonlyArray<{ readonly value: unknown } | Read> => {
-  const items: Array<{ readonly value: unknown } | Read> = []
+const isNameless = ({ id }: Read): boolean => id === undefined
+
+/** A proxy that was revoked cannot even be asked. */
+const isList = (value: unknown): value is ReadonlyArray<unknown> => {
   try {
-    if (Array.isArray(calls)) {
-      const { length } = calls
-      for (let index = 0; index < length; index++) items.push(itemOf(calls, index))
-    } else if (typeof calls === "object" && calls !== null && Symbol.iterator in calls) {
-      for (const value of calls as Iterable<unknown>) items.push({ value })
-    } else items.push(wrong({ path: "", message: `It is ${kindOf(calls)}, and has to be a list of calls` }))
+    return Array.isArray(value)
   } catch {
-    items.push(wrong(unreadableCall))
+    return false
   }
-  return items
 }
 
-const itemOf = (calls: ReadonlyArray<unknown>, index: number): { readonly value: unknown } | Read => {
+/** The items of a list, each read in its own time. */
+const ofList = (calls: ReadonlyArray<unknown>): ReadonlyArray<Read> => {
+  const read: Array<Read> = []
   try {
-    return { value: calls[index] }
+    const { length } = calls
+    for (let index = 0; index < length; index++) read.push(readItem(calls, index))
+  } catch {
+    read.push(wrong(unreadableCall))
+  }
+  return read
+}
+
+const readItem = (calls: ReadonlyArray<unknown>, index: number): Read => {
+  let item: unknown
+  try {
+    item = calls[index]
   } catch {
     return wrong(unreadableCall)
   }
+  return readCall(item)
+}
+
+/** What can be gone through, as far as it can; of any other thing nothing can be had. */
+const ofOther = (calls: unknown): ReadonlyArray<Read> => {
+  const read: Array<Read> = []
+  try {
+    if (typeof calls === "object" && calls !== null && Symbol.iterator in calls) {
+      for (const item of calls as Iterable<unknown>) read.push(readCall(item))
+    } else read.push(wrong({ path: "", message: `It is ${kindOf(calls)}, and has to be a list of calls` }))
+  } catch {
+    read.push(wrong(unreadableCall))
+  }
+  return read
 }
 
 const readCall = (call: unknown): Read => {
@@ -97,22 +116,46 @@ const readCall = (call: unknown): Read => {
       message: `It is ${kindOf(call)}, and has to be a call: an object with id, name and params`
     })
   }
-  const id = textOf(call, "id")
-  const name = textOf(call, "name")
-  const problem = (path: string, message: string) => wrong({ path, message }, id, name)
+  let fields: Fields
   try {
-    const { malformed, params } = call as { readonly malformed?: unknown; readonly params?: unknown }
-    if (id === undefined) return problem("id", `It is ${kindOf(Reflect.get(call, "id"))}, and has to be a text`)
-    if (name === undefined) return problem("name", `It is ${kindOf(Reflect.get(call, "name"))}, and has to be a text`)
-    if (malformed === undefined) return { id, name, params: new Copying().copy(params), problem: undefined }
+    const { id, malformed, name, params } = call as Partial<Fields>
+    fields = { id, malformed, name, params }
+  } catch {
+    // one of them cannot be had
+    return wrong(unreadableCall, textOf(call, "id"), textOf(call, "name"))
+  }
+  const { id, malformed, name, params } = fields
+  if (typeof id !== "string") {
+    const message = `It is ${kindOf(id)}, and has to be a text`
+    return wrong({ path: "id", message }, undefined, typeof name === "string" ? name : nameless)
+  }
+  if (typeof name !== "string") {
+    return wrong({ path: "name", message: `It is ${kindOf(name)}, and has to be a text` }, id)
+  }
+  if (malformed !== undefined) {
     const known = readMalformed(malformed)
     return known === undefined
-      ? problem("malformed", `It is ${kindOf(malformed)}, and has to have a text and a message`)
+      ? wrong(
+        { path: "malformed", message: `It is ${kindOf(malformed)}, and has to have a text and a message` },
+        id,
+        name
+      )
       : { id, name, params: null, malformed: known, problem: undefined }
-  } catch (error) {
-    if (error instanceof NoJson) return problem("", error.message)
-    return error instanceof RangeError ? wrong(unreadable, id, name) : problem("", "It cannot be read")
   }
+  try {
+    return { id, name, params: new Copying().copy(params), problem: undefined }
+  } catch (error) {
+    if (error instanceof NoJson) return wrong({ path: "", message: error.message }, id, name)
+    return wrong(error instanceof RangeError ? unreadable : unreadableCall, id, name)
+  }
+}
+
+/** What a call has, whatever that is. */
+interface Fields {
+  readonly id: unknown
+  readonly name: unknown
+  readonly params: unknown
+  readonly malformed: unknown
 }
 
 /** A field that is a text, and can be read. */
@@ -148,7 +191,7 @@ const kindOf = (value: unknown): string => {
   }
 }
 
-const madeId = (index: number, taken: Set<string>): string => {
+const madeId = (index: number, taken: Set<string | undefined>): string => {
   let id = `call_${index + 1}`
   while (taken.has(id)) id = `${id}_`
   taken.add(id)

@@ -108,7 +108,9 @@ export const make = (options: Options, store: ArtifactStore["Service"] | undefin
       const { chars } = room
       const shown = content && ToolContent.within(content, room.fileChars)
       if (text.length <= chars && shown === content) {
-        return { _tag: "Inline", value, modelText: text, ...withFiles(content, (text) => text) }
+        return content === undefined
+          ? { _tag: "Inline", value, modelText: text }
+          : { _tag: "Inline", value, modelText: text, ...withFiles(content, (text) => text) }
       }
       const payload = shown === content ? text : JSON.stringify(content)
       const told = shown === undefined ? text : ToolContent.textOf(shown)

@@ -130,7 +130,7 @@ export const claim = (self: Dedupe["Service"], call: GateCall, options: ClaimOpt
   const joins = self.inFlight === "join"
   // without a share in it, nobody is refused for what no model was told, and no host for what one was
   const unshared = told ? "told" : "none"
-  const reach = { process, batch, principal: "" }[self.reach]
+  const reach = self.reach === "batch" ? batch : self.reach === "process" ? process : ""
   return {
     _tag: "Key",
     principal: call.principal,
