@@ -31,6 +31,9 @@ export const linear = (schema: JsonSchema.JsonSchema): Result.Result<JsonSchema.
 const maxDepth = 100
 const maxNodes = 10_000
 
+/** So many characters of pointers may be followed. */
+const maxLookups = 500_000
+
 interface Context {
   /** What is referred to, and so is a schema wherever it stands. */
   readonly referenced: ReadonlySet<unknown>
@@ -47,6 +50,8 @@ interface Copied {
   /** Whether the copy may accept more. */
   readonly loose: boolean
 }
+
+const unevaluated = ["unevaluatedItems", "unevaluatedProperties"]
 
 const names = ["$id", "$anchor", "$dynamicAnchor"]
 
@@ -72,8 +77,10 @@ const referencedIn = (root: unknown): ReadonlySet<unknown> => {
     }
   }
   walk(root, 0)
-  if (resources.size * pointers.size > maxNodes) throw new Error(`it has more than ${maxNodes} references and ids`)
   const all = [...resources]
+  // each is looked for in each
+  const lookups = all.length * [...pointers].reduce((sum, it) => sum + it.length, pointers.size)
+  if (lookups > maxLookups) throw new Error("it has too many references and ids")
   return new Set([...pointers].flatMap((pointer) => all.map((resource) => at(`/${pointer}`, resource))).filter(isKeys))
 }
 
@@ -96,10 +103,11 @@ const copySchema = (schema: unknown, context: Context): Copied => {
     return copied === undefined ? [] : [[key, copied.copy] as const]
   })
   if (loose.size > 0) context.dropped = true
-  const refers = context.dropped && references.some((key) => Object.hasOwn(schema, key))
+  // what it refers to may be looser, and what is left over is not asked for any more
+  const isLeft = context.dropped && [...references, ...unevaluated].some((key) => Object.hasOwn(schema, key))
   return {
     copy: Object.fromEntries(entries.flatMap(([key, value]) => loosened(key, value, schema, loose, context))),
-    loose: loose.size > 0 || refers
+    loose: loose.size > 0 || isLeft
   }
 }
 
@@ -111,7 +119,7 @@ const loosened = (
   loose: ReadonlySet<string>,
   context: Context
 ): ReadonlyArray<readonly [string, unknown]> => {
-  const goes = key === "unevaluatedItems" || key === "unevaluatedProperties"
+  const goes = unevaluated.includes(key)
     ? context.dropped
     : key === "additionalProperties"
     // names that a pattern stood for would be additional now

@@ -21,6 +21,7 @@ export interface Linear {
  * expression.
  */
 export const linearPattern = (source: string): Linear | undefined => {
+  if (propertiesIn(source) * propertySize > maxSize) return undefined
   const isUnicode = Result.isSuccess(Result.try(() => new RegExp(source, "u")))
   const parsed = Result.try(() => {
     nativePattern(source)
@@ -51,6 +52,11 @@ const maxDepth = 100
 
 /** What it takes to make a set of characters, as large as some are, in states. */
 const classSize = 10
+
+/** What it takes besides for each property of characters (`\p{…}`). */
+const propertySize = 50
+
+const propertiesIn = (source: string): number => source.split(/\\p/i).length - 1
 
 type Place = "start" | "end" | "edge" | "inside"
 
@@ -140,7 +146,7 @@ class Parser {
     if (++this.chars > maxSize) throw new NotLinear()
     const known = this.known.get(token)
     if (known !== undefined) return { ...known, size: 1 }
-    const char = { _tag: "Char", is: charOf(token, this.isUnicode), size: token.length === 1 ? 1 : classSize } as const
+    const char = { _tag: "Char", is: charOf(token, this.isUnicode), size: sizeOfToken(token) } as const
     this.known.set(token, char)
     return char
   }
@@ -177,6 +183,8 @@ const charOf = (token: string, isUnicode: boolean): (code: number) => boolean =>
     return known[code] === 1
   }
 }
+
+const sizeOfToken = (token: string): number => token.length === 1 ? 1 : classSize + propertySize * propertiesIn(token)
 
 /** How many instructions a part becomes. */
 const sizeOf = (part: Part): number => {

@@ -32,8 +32,8 @@ export interface Document {
   readonly schemas: ReadonlyMap<Keys, Place>
   /** What the references of a schema lead to. */
   readonly references: ReadonlyMap<Keys, ReadonlyArray<Reference>>
-  /** Gives the schema that has a dynamic name in a resource. */
-  readonly named: (resource: string, name: string) => unknown
+  /** The schemas that have a dynamic name, by their resource. */
+  readonly named: (name: string) => ReadonlyMap<string, unknown>
   readonly isDynamic: boolean
   readonly hasUnevaluated: boolean
 }
@@ -81,27 +81,23 @@ const maxInPlace = 10_000
 /** So long may an address be. */
 const maxAddress = 4_000
 
+/** So many characters may all addresses be, each with what it is relative to. */
+const maxAddressed = 2_000_000
+
 /** The address of a schema that has none. */
 const nowhere = "schema://root/"
 
 const decoded = (token: string): string => Result.getOrElse(Result.try(() => decodeURIComponent(token)), () => token)
-
-const resolved = (address: string, base: string): string => {
-  // each is read anew with all that is before it
-  if (address.length + base.length > maxAddress) {
-    throw new Error(`an address in it has more than ${maxAddress} characters`)
-  }
-  return Result.getOrElse(Result.try(() => new URL(address, base).href), () => address)
-}
 
 class Reader {
   private readonly places = new Map<object, Place>()
   private readonly schemas = new Map<Keys, Place>()
   private readonly resources = new Map<string, unknown>()
   private readonly names = new Map<string, unknown>()
-  private readonly dynamic = new Map<string, unknown>()
+  private readonly dynamic = new Map<string, Map<string, unknown>>()
   private hasUnevaluated = false
   private parts = 0
+  private addressed = 0
   private readonly refAlone: boolean
   private readonly check: (schema: unknown, pointer: string) => void
   readonly document: Document
@@ -123,10 +119,18 @@ class Reader {
       root,
       schemas: this.schemas,
       references: found,
-      named: (resource, name) => this.dynamic.get(`${resource}#${name}`),
+      named: (name) => this.dynamic.get(name) ?? new Map(),
       isDynamic: this.dynamic.size > 0,
       hasUnevaluated: this.hasUnevaluated
     }
+  }
+
+  private resolved(address: string, base: string): string {
+    // each is read anew with all that is before it
+    const length = address.length + base.length
+    if (length > maxAddress) throw new Error(`an address in it has more than ${maxAddress} characters`)
+    if ((this.addressed += length) > maxAddressed) throw new Error("its addresses are too long together")
+    return Result.getOrElse(Result.try(() => new URL(address, base).href), () => address)
   }
 
   /** Notes a schema and all that is in it, one after the other: it may be deeper than a stack. */
@@ -164,20 +168,24 @@ class Reader {
   private name(schema: Keys, { pointer, resource }: Place): Place {
     const id = this.refAlone && Object.hasOwn(schema, "$ref") ? undefined : schema.$id
     const [address = "", fragment = ""] = typeof id === "string" ? id.split("#", 2) : []
-    const place = { pointer, resource: address === "" ? resource : resolved(address, resource) }
-    const note = (names: Map<string, unknown>, name: string) => {
+    const place = { pointer, resource: address === "" ? resource : this.resolved(address, resource) }
+    const note = (name: string) => {
       const key = `${place.resource}#${name}`
-      if (!names.has(key)) names.set(key, schema)
+      if (!this.names.has(key)) this.names.set(key, schema)
+    }
+    const noteDynamic = (name: string) => {
+      const named = this.dynamic.get(name) ?? new Map<string, unknown>()
+      if (!named.has(place.resource)) this.dynamic.set(name, named.set(place.resource, schema))
     }
     if (address !== "" && !this.resources.has(place.resource)) this.resources.set(place.resource, schema)
-    if (fragment !== "") note(this.names, fragment)
-    if (typeof schema.$anchor === "string") note(this.names, schema.$anchor)
+    if (fragment !== "") note(fragment)
+    if (typeof schema.$anchor === "string") note(schema.$anchor)
     if (typeof schema.$dynamicAnchor === "string") {
-      note(this.names, schema.$dynamicAnchor)
-      note(this.dynamic, schema.$dynamicAnchor)
+      note(schema.$dynamicAnchor)
+      noteDynamic(schema.$dynamicAnchor)
     }
     // the name of a whole resource is empty
-    if (schema.$recursiveAnchor === true) note(this.dynamic, "")
+    if (schema.$recursiveAnchor === true) noteDynamic("")
     if ("unevaluatedItems" in schema || "unevaluatedProperties" in schema) this.hasUnevaluated = true
     this.schemas.set(schema, place)
     return place
@@ -186,7 +194,7 @@ class Reader {
   private follow(key: typeof references[number], reference: string, { resource }: Place): Reference {
     const [address = "", ...rest] = reference.split("#")
     const fragment = rest.join("#")
-    const uri = address === "" ? resource : resolved(address, resource)
+    const uri = address === "" ? resource : this.resolved(address, resource)
     const whole = this.resources.get(uri)
     const isPointer = fragment === "" || fragment.startsWith("/")
     const target = isPointer ? at(fragment, whole) : this.names.get(`${uri}#${decoded(fragment)}`)
@@ -200,7 +208,7 @@ class Reader {
       this.walk(target, place)
     }
     const name = key === "$dynamicRef" && !isPointer ? decoded(fragment) : key === "$recursiveRef" ? "" : undefined
-    const isNamed = name !== undefined && this.dynamic.get(`${uri}#${name}`) === target
+    const isNamed = name !== undefined && this.dynamic.get(name)?.get(uri) === target
     return { said: reference, target, dynamic: isNamed ? name : undefined }
   }
 }

@@ -105,9 +105,11 @@ const reference: Keyword = (said, schema, { document, nodeOf }) => {
   const { dynamic, target } = found
   const node = nodeOf(target)
   if (dynamic === undefined) return node.applyOnce
+  const named = document.named(dynamic)
   return (value, run, at, sink, seen) => {
-    const outermost = run.way.find((resource) => document.named(resource, dynamic) !== undefined)
-    const actual = outermost === undefined ? node : nodeOf(document.named(outermost, dynamic))
+    run.spend(run.way.length)
+    const outermost = run.way.find((resource) => named.has(resource))
+    const actual = outermost === undefined ? node : nodeOf(named.get(outermost))
     return actual.apply(value, run, at, sink, seen)
   }
 }

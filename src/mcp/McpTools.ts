@@ -96,6 +96,8 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
     server.disabled === true ? [] : [new Remote(name, server)]
   )
   const prefixes = remotes.map((it) => it.prefix)
+  // the names of a server stay its own while it is disabled
+  const spaces = Object.entries(servers).map(([name, server]) => ({ prefix: McpServers.prefixOf(name, server) }))
   const isOfServer = (name: string) => prefixes.some((it) => name.startsWith(it))
   const areAllThere = () => remotes.every((it) => Deferred.isDoneUnsafe(it.connected))
   const expects = (name: string) => isOfServer(name) || (!areAllThere() && mayBeginWithAny(name, prefixes))
@@ -127,7 +129,7 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
     if (json === remote.listed) return
     for (const problem of leftOut) yield* warn(`${remote.path}: ${problem}`)
     const maxFileChars = options.maxFileChars ?? 5_000_000
-    const isTheirs = (name: string) => McpServers.ownerOf(remotes, name) !== remote
+    const isTheirs = (name: string) => McpServers.ownerOf(spaces, name)?.prefix !== remote.prefix
     const { problems, tools } = yield* RemoteTools.make(remote, listed, remote.tools, settings, maxFileChars, isTheirs)
     const taken = yield* oneByOne.withPermits(1)(Effect.suspend(() => {
       Object.assign(remote, { listed: json, tools, problems })
@@ -235,6 +237,9 @@ const again = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced(
 /** A connection that lasted so long was a good one: the waits begin anew. */
 const lasting = Duration.toNanosUnsafe("1 minute")
 
+/** Waits between two lists: most of the time is others'. */
+const pause = { minimum: Duration.seconds(1), maximum: Duration.seconds(30) }
+
 const warn = (text: string) => Effect.logWarning(escape(text))
 
 /** Stays connected to a server, and follows its list of tools. */
@@ -266,7 +271,10 @@ const keep = (
     const follow = Effect.forever(
       Effect.andThen(Queue.take(changes), connection.listTools).pipe(
         Effect.flatMap(take),
-        Effect.catch((error) => warn(error.message))
+        Effect.catch((error) => warn(error.message)),
+        // what changes meanwhile is in the next list: who says all the time that it changes is read no more often
+        Effect.timed,
+        Effect.flatMap(([spent]) => Effect.sleep(Duration.clamp(Duration.times(spent, 9), pause)))
       )
     )
     const error = yield* Effect.raceFirst(follow, connection.closed)

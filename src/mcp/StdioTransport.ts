@@ -20,10 +20,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
+import type { Readable } from "node:stream"
 import { StringDecoder } from "node:string_decoder"
 import { escape } from "../internal/escape.ts"
 import * as ProcessGroup from "../tools/ProcessGroup.ts"
-import { lines } from "./lines.ts"
+import { linesInTurns } from "./lines.ts"
 import { McpServerError, type Stdio } from "./McpServers.ts"
 
 /**
@@ -51,6 +52,12 @@ export const maxMessageBytes = 10 * 1024 * 1024
 /** Time that a server has to end by itself once its input is closed, and again once it is told to. */
 const grace = Duration.seconds(1)
 
+/** Messages for it that it has not read. */
+const maxUnread = 1_000
+
+/** How long others have between some lines of it and the next. */
+const pause = "10 millis"
+
 /** Characters of standard error that are kept, and bytes of a line of it that is logged. */
 const keptChars = 2_000
 
@@ -68,30 +75,25 @@ export const make = Effect.fnUntraced(function*(
   const runFork = Effect.runForkWith(yield* Effect.context<never>())
   const flooded = Deferred.makeUnsafe<string>()
   const deaf = Deferred.makeUnsafe<string>()
-  const waiting: Array<string> = []
-  const pushMessages = lines(maxMessageBytes, (line) => void waiting.push(line))
-  const deliver = () => {
-    const line = waiting.shift()
-    if (line === undefined) return
+  const others = (goOn: () => void) => void runFork(Effect.delay(Effect.sync(goOn), pause))
+  const deliver = (line: string) => {
     const taken = Result.try(() => transport.onmessage?.(deserializeMessage(line)))
     // a line that is no message: other lines may be
     if (Result.isFailure(taken)) transport.onerror?.(new Error(String(taken.failure)))
-    // the client takes a notification later than an answer: one by one, or the progress just before it is lost
-    queueMicrotask(deliver)
   }
-  const take = (chunk: Buffer) => {
-    if (Deferred.isDoneUnsafe(flooded)) return
-    if (!pushMessages(chunk)) {
-      const problem = `it sent a message of more than ${maxMessageBytes} bytes`
-      Deferred.doneUnsafe(flooded, Effect.succeed(problem))
-    }
-    deliver()
+  // the client takes a notification later than an answer: one by one, or the progress just before it is lost
+  const pushMessages = linesInTurns(maxMessageBytes, deliver, others)
+  const take = (chunk: Buffer, source: Readable) => {
+    if (Deferred.isDoneUnsafe(flooded) || pushMessages(chunk, source)) return
+    const problem = `it sent a message of more than ${maxMessageBytes} bytes`
+    Deferred.doneUnsafe(flooded, Effect.succeed(problem))
   }
   const decoder = new StringDecoder("utf8")
   let lastErrors = ""
-  const pushErrors = lines(
+  const pushErrors = linesInTurns(
     keptChars,
-    (line) => void (line.trim() === "" || runFork(Effect.annotateLogs(Effect.logInfo(escape(line)), { server: name })))
+    (line) => void (line.trim() === "" || runFork(Effect.annotateLogs(Effect.logInfo(escape(line)), { server: name }))),
+    others
   )
   const group = yield* ProcessGroup.make({
     argv: [server.command, ...server.args ?? []],
@@ -99,10 +101,10 @@ export const make = Effect.fnUntraced(function*(
     environment: { ...getDefaultEnvironment(), ...server.env },
     killGrace: grace,
     input: true,
-    onOutput: (stream, chunk) => {
-      if (stream === "stdout") return take(chunk)
+    onOutput: (stream, chunk, source) => {
+      if (stream === "stdout") return take(chunk, source)
       lastErrors = (lastErrors + decoder.write(chunk)).slice(-keptChars)
-      pushErrors(chunk)
+      pushErrors(chunk, source)
     }
   }).pipe(
     Effect.mapError((failure) =>
@@ -110,14 +112,22 @@ export const make = Effect.fnUntraced(function*(
     )
   )
   const stdin = group.stdin!
+  let unread = 0
   const transport: Transport = {
     start: () => Promise.resolve(),
     send: (message) =>
       new Promise((resolve, reject) => {
-        stdin.write(serializeMessage(message), (error) => {
-          if (!error) return resolve()
+        const fail = (problem: string) => {
           Deferred.doneUnsafe(deaf, Effect.succeed("it does not read its input any more"))
-          reject(new SdkError(SdkErrorCode.ConnectionClosed, error.message))
+          reject(new SdkError(SdkErrorCode.ConnectionClosed, problem))
+        }
+        // it may ask for answers that it never reads
+        if (unread > maxUnread || stdin.writableLength > maxMessageBytes) return fail("its input is full")
+        unread++
+        stdin.write(serializeMessage(message), (error) => {
+          unread--
+          if (error) fail(error.message)
+          else resolve()
         })
       }),
     close: () => {

@@ -1,4 +1,5 @@
 /** Lines of an output that comes in pieces. */
+import type { Readable } from "node:stream"
 
 /**
  * Gives what takes the pieces and tells each line once it is whole. Of a line of
@@ -25,3 +26,36 @@ export const lines = (maxBytes: number, onLine: (line: string) => void) => {
     return isWithin(chunk.subarray(from)) && areWithin
   }
 }
+
+/**
+ * Gives what takes the pieces and tells the lines one by one, each in a microtask
+ * of its own; after some it is for `others` to say when it goes on. Meanwhile the
+ * output is not read: who writes without end holds nobody up, and fills nothing.
+ * The answer is that of `lines`.
+ */
+export const linesInTurns = (maxBytes: number, onLine: (line: string) => void, others: (goOn: () => void) => void) => {
+  const waiting: Array<string> = []
+  const push = lines(maxBytes, (line) => void waiting.push(line))
+  let left = linesInOneTurn
+  const tell = (source: Readable): void => {
+    const line = waiting.shift()
+    if (line === undefined) {
+      source.resume()
+      return
+    }
+    onLine(line)
+    if (--left > 0) return queueMicrotask(() => tell(source))
+    left = linesInOneTurn
+    others(() => tell(source))
+  }
+  return (chunk: Buffer, source: Readable): boolean => {
+    source.pause()
+    const areWithin = push(chunk)
+    tell(source)
+    return areWithin
+  }
+}
+
+// Utilities
+
+const linesInOneTurn = 50

@@ -25,7 +25,7 @@ export const toolNames = (prefix: string, names: Iterable<string>): ReadonlyMap<
   for (const [own, name] of entries.filter((entry) => !isKept(entry)).sort(([a], [b]) => a < b ? -1 : 1)) {
     let unique: string
     for (let attempt = 0;; attempt++) {
-      unique = `${name.slice(0, maxLength - 9)}_${hashOf(own + "\0".repeat(attempt)).slice(0, 8)}`
+      unique = `${name.slice(0, maxLength - 9)}_${hashOf(wellFormed(own) + "\0".repeat(attempt)).slice(0, 8)}`
       if (!taken.has(unique)) break
     }
     given.set(own, unique)
@@ -33,3 +33,8 @@ export const toolNames = (prefix: string, names: Iterable<string>): ReadonlyMap<
   }
   return given
 }
+
+// Utilities
+
+/** A name whose bytes are its own: halves of characters would all be the same ones. */
+const wellFormed = (name: string): string => JSON.stringify(name).slice(1, -1)

@@ -61,7 +61,8 @@ export const make = Effect.fnUntraced(function*(options: {
   readonly cwd: string
   readonly environment: Readonly<Record<string, string>>
   readonly killGrace: Duration.Duration
-  readonly onOutput: (stream: "stdout" | "stderr", chunk: Buffer) => void
+  /** May pause what the chunk is of. */
+  readonly onOutput: (stream: "stdout" | "stderr", chunk: Buffer, of: Readable) => void
   /** Whether something will be written to it. Default: it reads nothing. */
   readonly input?: boolean | undefined
 }): Effect.fn.Return<ProcessGroup, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
@@ -122,7 +123,7 @@ export const make = Effect.fnUntraced(function*(options: {
       // who stopped reading is seen by its end
       child.stdin?.on("error", () => undefined)
       for (const name of ["stdout", "stderr"] as const) {
-        child[name].on("data", (chunk: Buffer) => options.onOutput(name, chunk))
+        child[name].on("data", (chunk: Buffer) => options.onOutput(name, chunk, child[name]))
         // An output that breaks has ended; what came before it counts.
         child[name].on("error", () => undefined)
       }

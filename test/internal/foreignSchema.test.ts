@@ -108,6 +108,14 @@ describe("a foreign schema", () => {
     })
   }
 
+  it("accepts all that the schema accepts, also where what is left over is not asked for", () => {
+    const schema = { not: { unevaluatedProperties: false }, $defs: { lost: { pattern: p } } }
+    for (const value of [{ a: 1 }, { a: { b: 2 } }]) {
+      assert.isTrue(takes(schema, value))
+      assert.isTrue(takes(linearOf(schema), value))
+    }
+  })
+
   it("keeps a property called __proto__", () => {
     const copy = linearOf(JSON.parse(`{"properties":{"__proto__":{"type":"string"}}}`))
     assert.strictEqual(JSON.stringify(copy), `{"properties":{"__proto__":{"type":"string"}}}`)
@@ -142,7 +150,16 @@ describe("a foreign schema", () => {
     )
     assert.strictEqual(
       problemOf({ allOf: Array.from({ length: 300 }, (_, i) => ({ $id: `i${i}`, $ref: `#/a/${i}` })) }),
-      "it has more than 10000 references and ids"
+      "it has too many references and ids"
+    )
+    // each reference is looked for in each resource, part by part
+    const long = (i: number) => ({ $id: `i${i}`, $ref: `#/${i}/${"a/".repeat(500)}` })
+    assert.strictEqual(
+      problemOf({ allOf: Array.from({ length: 90 }, (_, i) => long(i)) }),
+      "it has too many references and ids"
+    )
+    assert.isUndefined(
+      problemOf({ allOf: Array.from({ length: 90 }, (_, i) => ({ $id: `i${i}`, $ref: "#/allOf/0" })) })
     )
   })
 

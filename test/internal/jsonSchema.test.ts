@@ -595,6 +595,18 @@ describe("a hostile JSON Schema", () => {
         [{ allOf: repeat(9_000, () => ({ [key]: key === "maxProperties" ? 1e9 : 0 })) }, wide] as const
       ),
       [{ allOf: repeat(9_000, () => ({ properties: {} })) }, wide],
+      // a name that may mean any resource on the way
+      [
+        {
+          $id: "https://example.com/a",
+          properties: { child: { $ref: "b" }, list: { items: { $ref: "named" } } },
+          $defs: {
+            b: { $id: "b", properties: { child: { $ref: "a" } } },
+            named: { $id: "named", $dynamicRef: "#name", $defs: { it: { $dynamicAnchor: "name" } } }
+          }
+        },
+        repeat(200, () => 0).reduce<unknown>((child) => ({ child }), { list: repeat(5_000, (n) => n) })
+      ],
       [{ items: { pattern: `^(${"ab".repeat(2_000)})?x$` } }, repeat(100_000, () => "x")],
       [
         {
@@ -628,6 +640,11 @@ describe("a hostile JSON Schema", () => {
     assert.match(
       problemOf({ $id: `https://example.com/${"x".repeat(5_000)}`, allOf: items })!,
       /^an address in it has more/
+    )
+    const id = `https://example.com/${"x".repeat(3_000)}`
+    assert.match(
+      problemOf({ $id: id, allOf: repeat(900, (n) => ({ $id: `${n}` })) })!,
+      /^its addresses are too long together/
     )
   })
 

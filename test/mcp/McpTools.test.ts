@@ -383,6 +383,15 @@ describe.concurrent("McpTools", () => {
         assert.sameMembers(names(), ["act", "more", "last", "b__act"])
       }).pipe(Effect.scoped))
 
+    it.live("never takes a name from a server that is disabled for now", () =>
+      Effect.gen(function*() {
+        const { server } = yield* scripted({ tools: [act, tool("hub__read"), tool("read")] })
+        const off = { ...server, disabled: true }
+        const { log, names } = yield* open({ git: server, git__hub: off, same: { ...off, prefix: "git__" } })
+        assert.sameMembers(names(), ["git__act", "git__read"])
+        assert.isTrue(log.some((it) => it.includes("git__hub__read: it begins as the tools of another server do")))
+      }).pipe(Effect.scoped))
+
     it.live("that cannot be listed leaves the tools as they were", () =>
       Effect.gen(function*() {
         const { noted, server } = yield* scripted({ listsOnce: true })

@@ -9,7 +9,7 @@ import * as NodeFs from "node:fs"
 import packageJson from "../../package.json" with { type: "json" }
 import { McpServerError } from "../../src/mcp/McpServers.ts"
 import * as McpTools from "../../src/mcp/McpTools.ts"
-import { isRunning, logs, makeFolder, open, said, scripted, shell, until } from "./fixture.ts"
+import { isRunning, logs, makeFolder, open, said, scripted, shell, tool, until } from "./fixture.ts"
 
 /** Why servers cannot be started. */
 const failureOf = (servers: Parameters<typeof McpTools.make>[0]) =>
@@ -217,7 +217,51 @@ describe.concurrent("servers that are programs", () => {
         assert.deepInclude(outcome, { error: "MCP server \"a\": it does not read its input any more" })
         yield* until(() => started() > 1)
       }).pipe(Effect.scoped))
+
+    for (
+      const [what, written] of [
+        ["empty lines", ""],
+        ["lines that are no messages", "x"],
+        ["notifications", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`]
+      ] as const
+    ) {
+      it.live(`by writing ${what} without end hold up nobody`, () =>
+        Effect.gen(function*() {
+          const { server } = yield* scripted()
+          const { act, names } = yield* open({ a: server, b: floods(written) })
+          assert.include(names(), "b__one")
+          assert.strictEqual(said(yield* act("a", ["text", "fine"])), "fine")
+        }).pipe(Effect.scoped))
+    }
+
+    it.live("by asking without end, and never reading, are given up", () =>
+      Effect.gen(function*() {
+        const { log } = yield* open({ a: floods(`{"jsonrpc":"2.0","id":1,"method":"ping"}`) })
+        yield* until(() => log.some((it) => it.includes("it does not read its input any more; connecting again")))
+      }).pipe(Effect.scoped), 20_000)
   })
+
+  it.effect("that say all the time that their tools change are listed once in a while, the last one wins", () =>
+    Effect.gen(function*() {
+      const real = <A>(effect: Effect.Effect<A>) => TestClock.withLive(effect)
+      const { server } = yield* scripted()
+      const scope = yield* Scope.make()
+      const { act, names } = yield* open({ a: server }).pipe(Scope.provide(scope))
+      const offers = (name: string) => act("a", ["tools", [tool("act"), tool(name)]])
+      yield* offers("first")
+      yield* real(until(() => names().includes("a__first")))
+      for (const name of ["second", "third", "last"]) {
+        yield* offers(name)
+        for (let n = 0; n < 5; n++) yield* act("a", ["text", "meanwhile"])
+        yield* real(Effect.sleep(20))
+      }
+      assert.include(names(), "a__first")
+      yield* TestClock.adjust("1 second")
+      yield* real(until(() => !names().includes("a__first")))
+      assert.include(names(), "a__last")
+      const ticks = Effect.forever(Effect.andThen(real(Effect.sleep(20)), TestClock.adjust("1 second")))
+      yield* Effect.raceFirst(Scope.close(scope, Exit.void), ticks)
+    }).pipe(Effect.scoped))
 
   describe("that die", () => {
     it.live("during a call fail that call alone, say how, and are started again", () =>
@@ -382,6 +426,10 @@ describe("a server that was connected for a minute", () => {
       yield* Effect.raceFirst(Scope.close(scope, Exit.void), ticks)
     }).pipe(Effect.scoped))
 })
+
+/** A server of one tool that writes the same for ever, and reads no more. */
+const floods = (line: string) =>
+  shell(`read a; echo '${initialized}'; read b; read c; echo '${listed}'; exec yes '${line}'`)
 
 /** How often the log says that a server is connected again; the test clock has words of its own there. */
 const attempts = (log: ReturnType<typeof logs>) => log.lines.filter((it) => it.endsWith("connecting again")).length

@@ -42,6 +42,12 @@ describe("toolNames", () => {
     assert.deepStrictEqual(toolNames("", [...pair].reverse()), names)
   })
 
+  it("gives halves of characters hashes of their own", () => {
+    const [a, b, c] = ["\ud800", "\ud801", "\ud802"] as const
+    assert.strictEqual(toolNames("", [a, b]).get(b), toolNames("", [b, c]).get(b))
+    assert.strictEqual(new Set(toolNames("", [a, b, c, "\\ud800"]).values()).size, 4)
+  })
+
   it.prop("gives each tool one name that every provider takes", [Prefix, lists], ([prefix, names]) => {
     const given = toolNames(prefix, new Set(names))
     assert.deepStrictEqual(new Set(given.keys()), new Set(names))
