@@ -119,6 +119,18 @@ export const ActsAs = Context.Reference<ReadonlyArray<string>>("effect-tool-exec
 })
 
 /**
+ * Names of tools that show what this one changes. Whether a write would change
+ * anything tells what is there: one that would not asks nobody only where each of
+ * these could be called about the same without asking. Default: none.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const ShownBy = Context.Reference<ReadonlyArray<string>>("effect-tool-executor/ToolAnnotations/ShownBy", {
+  defaultValue: () => []
+})
+
+/**
  * Whether the tool does nothing but change the files that its targets name:
  * then the mode `acceptEdits` does not ask. Default false.
  *

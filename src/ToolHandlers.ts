@@ -93,6 +93,8 @@ export interface RegisteredTool {
   readonly guardsTargets: boolean
   /** Tools whose `deny` and `ask` patterns hold for it, too; absent: none. */
   readonly actsAs?: ReadonlyArray<string> | undefined
+  /** Tools that show what it changes; absent: none. */
+  readonly shownBy?: ReadonlyArray<string> | undefined
   /** It does nothing but change the files that its targets name. */
   readonly edits: boolean
   /** It declares that it changes nothing, whatever its class. */
@@ -420,6 +422,7 @@ const register = (
     declaresTargets: targets !== undefined || keys !== undefined,
     guardsTargets: targets !== undefined,
     actsAs: annotation(ToolAnnotations.ActsAs),
+    shownBy: annotation(ToolAnnotations.ShownBy),
     edits: annotation(ToolAnnotations.Edits),
     readOnly,
     volatile: annotation(ToolAnnotations.Volatile) ?? (readOnly && openWorld),

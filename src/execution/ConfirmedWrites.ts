@@ -65,6 +65,7 @@ const previewMillis = 5_000
  * @since 0.1.0
  */
 export const preview = (
+  engine: Engine,
   call: CallState,
   millis: number
 ): Effect.Effect<Previewed> => {
@@ -77,7 +78,7 @@ export const preview = (
         preview: seen(exit.value.changes),
         shown: exit.value.shown,
         // what else a tool does than to edit nobody can tell
-        isNothing: call.tool!.edits && isNothing(call, call.gateCall!, exit.value.changes)
+        isNothing: call.tool!.edits && isNothing(engine, call, call.gateCall!, exit.value.changes)
       }
       : without(reasonOf(exit.cause))
   })
@@ -227,7 +228,7 @@ export class Writes {
   }
 
   private allowed(changes: ReadonlyArray<FileChange.FileChange>): Effect.Effect<void> {
-    const { attempt, call, calls } = this
+    const { attempt, call, calls, engine } = this
     const { permissions } = call.agent
     const targets = changes.map(({ kind, path }) => ({ text: path, kind }))
     const gateCall = { ...call.gateCall!, targets }
@@ -237,7 +238,7 @@ export class Writes {
       return Effect.interrupt
     }
     const question = Permissions.asks(permissions, gateCall, call.rules!.consent)
-    if (question === undefined || isNothing(call, gateCall, changes)) return Effect.void
+    if (question === undefined || isNothing(engine, call, gateCall, changes)) return Effect.void
     // a write of nothing would be remembered as one of everything
     const asks: Permissions.Asks = targets.length === 0 ? { ...question, remember: "call" } : question
     const known = calls.questions.grantFor(call, asks, targets)
@@ -265,16 +266,23 @@ const without = (because: string): Previewed => ({
 })
 
 /**
- * Whether a write changes nothing. What the policy asks about for its own sake
- * is asked about even so: the answer tells what is there.
+ * Whether a write changes nothing, and may be told to. What the policy asks about
+ * for its own sake, or what the agent may not look at, is asked about even so: the
+ * answer tells what is there.
  */
 const isNothing = (
+  engine: Engine,
   { agent, rules }: CallState,
   gateCall: GateCall,
   changes: ReadonlyArray<FileChange.FileChange>
 ): boolean =>
   changes.length > 0 && changes.every(FileChange.isNothing) && rules!.consent === undefined &&
-  !Permissions.mindsTargets(agent.permissions, gateCall)
+  !Permissions.mindsTargets(agent.permissions, gateCall) &&
+  (gateCall.tool.shownBy ?? []).every((name) => {
+    const tool = engine.handlers.current().get(name)
+    return tool !== undefined &&
+      Permissions.letsRun(agent.permissions, gateCall, tool, engine.rules.current().forTool(name).consent)
+  })
 
 /** What a tool says of a write that it cannot preview; of a defect nothing. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {

@@ -184,7 +184,7 @@ export class Questions {
 
   /** What the call would write, for people to see. */
   previewOf(call: CallState): Effect.Effect<ConfirmedWrites.Previewed> {
-    return ConfirmedWrites.preview(call, Math.max(0, this.process.budget.left(this.wave.now())))
+    return ConfirmedWrites.preview(this.engine, call, Math.max(0, this.process.budget.left(this.wave.now())))
   }
 
   private askNow(call: CallState, question: Question): void {

@@ -238,6 +238,23 @@ export const mindsTargets = (self: Permissions["Service"], call: GateCall): bool
   reasonsOf(decide(self, call)).length > 0
 
 /**
+ * Tells whether a call of another tool about the same would run without asking.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const letsRun = (
+  self: Permissions["Service"],
+  call: GateCall,
+  tool: RegisteredTool,
+  consent: Of<"RequiresConsent"> | undefined
+): boolean => {
+  const needsApproval = tool.needsApproval !== undefined && tool.needsApproval !== false
+  const decision = decide(self, { ...call, tool, needsApproval })
+  return decision._tag === "Allow" && asksOf(self, decision, consent) === undefined
+}
+
+/**
  * What the policy says of one thing that a running call touches.
  *
  * @category gates

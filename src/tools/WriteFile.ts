@@ -46,6 +46,8 @@ export const tool = Tool.make("write_file", {
   .annotate(Tool.Destructive, true)
   .annotate(Tool.Idempotent, true)
   .annotate(Tool.OpenWorld, false)
+  // that a write changes nothing tells what is in the file
+  .annotate(ToolAnnotations.ShownBy, ["read_file"])
   .annotate(ToolAnnotations.Closed, true)
 
 /**

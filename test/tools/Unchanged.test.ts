@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as NodeFs from "node:fs"
+import type { Policy } from "../../src/index.ts"
 import { call, makeFolders, put, recorder } from "./fixture.ts"
 import { throughPolicy } from "./policy.ts"
 
@@ -19,6 +20,31 @@ describe("write_file with what is there already", () => {
       assert.include(other, "approval")
       const after = NodeFs.statSync(`${root}/a.txt`)
       assert.deepStrictEqual([after.ino, after.mtimeMs], [ino, mtimeMs])
+    }))
+
+  it.live("asks where the file could not be read without asking: a guess tells nothing", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, { "pin.txt": "1234" })
+      const policies: ReadonlyArray<Policy.Policy> = [
+        { deny: ["read_file(pin*)"] },
+        { deny: ["read_file"] },
+        { ask: ["read_file"] },
+        { default: "ask" },
+        { default: "ask", allow: ["read_file(*.md)"] }
+      ]
+      for (const policy of policies) {
+        const guesses = yield* throughPolicy({ root }, policy, [
+          ["write_file", { path: "pin.txt", content: "1233" }],
+          ["write_file", { path: "pin.txt", content: "1234" }]
+        ])
+        for (const text of guesses) assert.include(text, "approval", JSON.stringify(policy))
+        assert.strictEqual(guesses[0], guesses[1])
+      }
+      const [read] = yield* throughPolicy({ root }, { default: "ask", allow: ["read_file(*.txt)"] }, [
+        ["write_file", { path: "pin.txt", content: "1234" }]
+      ])
+      assert.include(read, "\"created\":false")
     }))
 
   it.live("commits nothing", () =>
