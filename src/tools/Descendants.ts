@@ -4,8 +4,9 @@
  * On Linux `/proc` says it: who is in the command's group or session, whose
  * parent belongs to it, and who holds a file that only the command was given.
  * What was seen once is known, whatever became of its parent. A process that
- * leaves the session, closes that file and loses its parent before anybody
- * looked is not found, nor is one in a container of its own.
+ * leaves the session, closes or moves that file and loses its parent before
+ * anybody looked is not found, nor is one in a container of its own; one that
+ * runs as another user is known by its parent, and cannot be signalled.
  *
  * @internal
  */

@@ -73,11 +73,15 @@ export const filterOf = (glob: string): Effect.Effect<Filter, WorkspaceFailure.W
  * @internal
  */
 export interface FileTree {
-  /** Gives at most so many of the next files, as real paths, and none at the end; `skipped` counts folders that could not be read. */
+  /**
+   * Gives at most so many of the next files, as real paths, and none at the end.
+   * `skipped` counts folders that could not be read, `notPermitted` files that the
+   * call may not touch, whatever the filter says of their names.
+   */
   readonly next: (
     most: number
   ) => Effect.Effect<
-    { readonly files: ReadonlyArray<string>; readonly skipped: number },
+    { readonly files: ReadonlyArray<string>; readonly skipped: number; readonly notPermitted: number },
     WorkspaceFailure.WorkspaceFailure
   >
   /** Whether names were left out because there are too many. */
@@ -96,24 +100,25 @@ export const make = (
   top: string,
   kind: "file" | "directory",
   { matches, start }: Filter,
+  permits: (real: string) => Effect.Effect<boolean>,
   entries: number = limits.entries
 ): FileTree => {
   const stack: Array<{ readonly real: string; readonly kind: "file" | "directory" }> = [{ real: top, kind }]
   let seen = 0
   let cut = false
-  const isEntered = (folder: string, name: string) => {
-    const path = folder === "." ? name : `${folder}/${name}`
-    const isOnTheWay = start === path || start.startsWith(`${path}/`)
-    return isOnTheWay || (!notEntered.has(name) && (start === "" || path.startsWith(`${start}/`)))
-  }
+  const isBelow = (path: string) => start === "" || path.startsWith(`${start}/`)
+  const isEntered = (path: string, name: string) =>
+    start === path || start.startsWith(`${path}/`) || (!notEntered.has(name) && isBelow(path))
   const next = Effect.fnUntraced(function*(most: number) {
     const files: Array<string> = []
     let skipped = 0
+    let notPermitted = 0
     while (files.length < most) {
       const entry = stack.pop()
       if (entry === undefined) break
       if (entry.kind === "file") {
-        if (entry.real === top || matches(Workspace.display(workspace, entry.real))) files.push(entry.real)
+        if (!(yield* permits(entry.real))) notPermitted++
+        else if (entry.real === top || matches(Workspace.display(workspace, entry.real))) files.push(entry.real)
         yield* Effect.yieldNow
         continue
       }
@@ -132,12 +137,13 @@ export const make = (
       const { real } = names.success
       const folder = Workspace.display(workspace, real)
       for (const { kind, name } of names.success.names.toReversed()) {
-        if (kind === "file" || (kind === "directory" && isEntered(folder, name))) {
+        const path = folder === "." ? name : `${folder}/${name}`
+        if ((kind === "file" && isBelow(path)) || (kind === "directory" && isEntered(path, name))) {
           stack.push({ real: NodePath.join(real, name), kind })
         }
       }
     }
-    return { files, skipped }
+    return { files, skipped, notPermitted }
   })
   return { next, isCut: () => cut }
 }

@@ -40,7 +40,7 @@ export const tool = Tool.make("find_files", {
   description:
     "Finds files of the workspace by a glob over their paths, sorted by path. Hidden files are found; .git " +
     "and node_modules are only looked into when path or the start of the glob names them; links are neither followed " +
-    "nor given. Files that the policy does not allow are left out and counted. For what is in the files use search_text.",
+    "nor given. Files that the policy does not allow are left out and counted, whatever the glob. For what is in the files use search_text.",
   parameters: Schema.Struct({
     glob: Schema.String.annotate({
       description: "Glob over paths from the workspace root, such as src/**/*.{ts,tsx}; without a slash it matches " +
@@ -61,7 +61,7 @@ export const tool = Tool.make("find_files", {
   success: Schema.Struct({
     /** Paths relative to the workspace root, in the order of their folders and names. */
     files: Schema.Array(Schema.String),
-    /** Files that match and are left out because the policy does not allow them; absent if there are none. */
+    /** Files left out because the policy does not allow them, whatever the glob; absent if there are none. */
     notPermitted: Schema.optionalKey(Schema.Int),
     /** Whether there may be more files. */
     truncated: Schema.Boolean,
@@ -101,7 +101,7 @@ export const make = (
     const filter = yield* FileTree.filterOf(params.glob)
     const judge = yield* PathTarget.judge(workspace, "reads")
     const top = yield* Workspace.realPath(workspace, params.path ?? ".")
-    const tree = FileTree.make(workspace, top, "directory", filter)
+    const tree = FileTree.make(workspace, top, "directory", filter, (real) => judge.permits(real, top))
     const room = Math.min(params.maxFiles ?? limits.files.default, limits.files.most)
     const files: Array<string> = []
     let size = 0
@@ -111,12 +111,9 @@ export const make = (
     while (true) {
       const next = yield* tree.next(1)
       unread += next.skipped
+      notPermitted += next.notPermitted
       const [file] = next.files
       if (file === undefined) break
-      if (!(yield* judge.permits(file, top))) {
-        notPermitted++
-        continue
-      }
       const path = Workspace.display(workspace, file)
       full = files.length === room || size + path.length > limits.size
       if (full) break

@@ -56,7 +56,7 @@ const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 export const tool = Tool.make("search_text", {
   description: "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
     "files are searched; .git and node_modules only when path or the start of glob names them; links are not followed; binary files " +
-    "and files over 5,000,000 bytes are skipped and counted, and so are files that the policy does not allow. Long lines are cut around the match.",
+    "and files over 5,000,000 bytes are skipped and counted, and so are files that the policy does not allow, whatever the glob. Long lines are cut around the match.",
   parameters: Schema.Struct({
     pattern: Schema.String.annotate({ description: "JavaScript regular expression without slashes and flags" }),
     path: Schema.optionalKey(
@@ -95,7 +95,7 @@ export const tool = Tool.make("search_text", {
     filesSearched: Schema.Int,
     /** Files and folders left out: binary, too large, not readable, or gone. */
     filesSkipped: Schema.Int,
-    /** Files left out because the policy does not allow them; absent if there are none. */
+    /** Files left out because the policy does not allow them, whatever the glob; absent if there are none. */
     notPermitted: Schema.optionalKey(Schema.Int),
     /** Whether there may be more matches. */
     truncated: Schema.Boolean,
@@ -143,7 +143,9 @@ export const make = (
       lineLength: limits.lineLength
     })
     const room = Math.min(params.maxMatches ?? limits.matches.default, limits.matches.most)
-    const tree = FileTree.make(workspace, top, yield* kindOf(workspace, top, params.path ?? "."), filter)
+    const permits = (real: string) => judge.permits(real, top)
+    const kind = yield* kindOf(workspace, top, params.path ?? ".")
+    const tree = FileTree.make(workspace, top, kind, filter, permits)
     const found: Array<SearchWorker.Match> = []
     let size = 0
     let searched = 0
@@ -151,13 +153,14 @@ export const make = (
     let notPermitted = 0
     let full = false
     let reported = 0
-    while (!full && searched + skipped + notPermitted < limits.files) {
+    while (!full && searched + skipped < limits.files) {
       const next = yield* tree.next(batchSize)
       skipped += next.skipped
+      notPermitted += next.notPermitted
       if (next.files.length === 0) break
       const files = yield* Effect.forEach(
         next.files,
-        (real) => readFile(workspace, real, (it) => judge.permits(it, top)),
+        (real) => readFile(workspace, real, permits),
         { concurrency: 8 }
       )
       const readable = files.filter((file) => typeof file === "object")
@@ -174,7 +177,7 @@ export const make = (
         yield* context.progress({ progress: searched, message: `${searched} files searched, ${found.length} matches` })
       }
     }
-    const stopped = searched + skipped + notPermitted >= limits.files
+    const stopped = searched + skipped >= limits.files
     const more = full
       ? "There are more matches. Narrow the pattern, path or glob, or raise maxMatches."
       : stopped || tree.isCut()
@@ -246,9 +249,9 @@ const readBytes = Effect.fnUntraced(function*(
   WorkspaceFailure.WorkspaceFailure,
   Scope.Scope
 > {
-  if (!(yield* permits(looked))) return "notPermitted"
   const file = yield* Descriptor.openReal(workspace, looked, "file")
   const { real } = file
+  // the tree has asked about what it saw there
   if (real !== looked && !(yield* permits(real))) return "notPermitted"
   if (file.stats.size > limits.fileSize) return undefined
   const path = Workspace.display(workspace, real)

@@ -21,6 +21,8 @@ const tree = {
   "src/node_modules/y/index.ts": ""
 }
 
+const anything = () => Effect.succeed(true)
+
 describe("find_files", () => {
   it.live("finds files by a glob, hidden ones too, in the order of folders and names", () =>
     Effect.gen(function*() {
@@ -77,8 +79,15 @@ describe("find_files", () => {
       const { root } = yield* makeFolders
       put(root, { "src/a.ts": "", "src2/b.ts": "", "a/src/c.ts": "" })
       const workspace = yield* Workspace.make(root)
-      const files = FileTree.make(workspace, workspace.root, "directory", yield* FileTree.filterOf("src/**"), 4)
-      assert.deepStrictEqual(yield* files.next(10), { files: [`${root}/src/a.ts`], skipped: 0 })
+      const files = FileTree.make(
+        workspace,
+        workspace.root,
+        "directory",
+        yield* FileTree.filterOf("src/**"),
+        anything,
+        4
+      )
+      assert.deepStrictEqual(yield* files.next(10), { files: [`${root}/src/a.ts`], skipped: 0, notPermitted: 0 })
       // three names at the top and one in src: there was room for no other
       assert.isFalse(files.isCut())
     }))
@@ -129,15 +138,15 @@ describe("find_files", () => {
       const { root } = yield* makeFolders
       put(root, { "a/1": "", "a/2": "", "b/1": "", "c/": "" })
       const workspace = yield* Workspace.make(root)
-      const files = FileTree.make(workspace, workspace.root, "directory", FileTree.everything, 4)
+      const files = FileTree.make(workspace, workspace.root, "directory", FileTree.everything, anything, 4)
       // of the two in a there is room for one
       assert.lengthOf((yield* files.next(10)).files, 1)
       assert.isTrue(files.isCut())
       // of what is in c nobody knows
-      const used = FileTree.make(workspace, workspace.root, "directory", FileTree.everything, 6)
+      const used = FileTree.make(workspace, workspace.root, "directory", FileTree.everything, anything, 6)
       assert.lengthOf((yield* used.next(10)).files, 3)
       assert.isTrue(used.isCut())
-      const enough = FileTree.make(workspace, workspace.root, "directory", FileTree.everything, 7)
+      const enough = FileTree.make(workspace, workspace.root, "directory", FileTree.everything, anything, 7)
       assert.lengthOf((yield* enough.next(10)).files, 3)
       assert.isFalse(enough.isCut())
     }))
@@ -148,10 +157,10 @@ describe("find_files", () => {
       put(root, { "a.txt": "", "file.txt/x": "" })
       // a folder that is gone once it is looked into
       const workspace = yield* Workspace.make(root)
-      const files = FileTree.make(workspace, workspace.root, "directory", FileTree.everything)
-      assert.deepStrictEqual(yield* files.next(1), { files: [`${root}/a.txt`], skipped: 0 })
+      const files = FileTree.make(workspace, workspace.root, "directory", FileTree.everything, anything)
+      assert.deepStrictEqual(yield* files.next(1), { files: [`${root}/a.txt`], skipped: 0, notPermitted: 0 })
       NodeFs.rmSync(`${root}/file.txt`, { recursive: true })
-      assert.deepStrictEqual(yield* files.next(1), { files: [], skipped: 1 })
+      assert.deepStrictEqual(yield* files.next(1), { files: [], skipped: 1, notPermitted: 0 })
       for (const [path, error] of [["a.txt", "NotADirectory"], ["gone", "NotFound"], ["..", "OutsideRoot"]] as const) {
         assert.include(yield* Effect.flip(call({ root }, "find_files", { glob: "*", path })), { error }, path)
       }

@@ -44,6 +44,21 @@ describe("what the policy does not allow", () => {
       for (const text of texts.slice(-2)) assert.include(text, "is protected")
     }))
 
+  it.live("is counted whatever the glob is, so that no glob tells a name", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, { ...files, "keys/alpha.key": "k" })
+      const globs = ["alpha*", "alphb*", "keys/al*", "*.ts", "**"].flatMap((glob) => [
+        ["find_files", { glob, path: "keys" }] as const,
+        ["search_text", { pattern: "k", glob, path: "keys" }] as const
+      ])
+      const texts = yield* throughPolicy({ root }, { deny: ["*(keys/*)"] }, globs)
+      for (const text of texts) {
+        assert.include(text, "1 file is left out")
+        assert.notInclude(text, "alpha")
+      }
+    }))
+
   it.live("is not shown by a search where it is reading that is denied", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders
