@@ -86,7 +86,8 @@ export const make = Effect.fnUntraced(function*(
   const client = new Client({ name: "effect-tool-executor", version }, {
     // a process of its own cannot be asked which revision it speaks: an older one may end
     versionNegotiation: { mode: isHttp ? "auto" : "legacy" },
-    listChanged: { tools: { autoRefresh: false, onChanged: onToolsChanged } }
+    // told at once: to wait for changes to end would be to wait for ever where they do not
+    listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: onToolsChanged } }
   })
   const gone = Deferred.makeUnsafe<McpServerError>()
   const close = (problem: string) =>

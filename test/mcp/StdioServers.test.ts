@@ -241,24 +241,19 @@ describe.concurrent("servers that are programs", () => {
       }).pipe(Effect.scoped), 20_000)
   })
 
-  it.effect("that say all the time that their tools change are listed once in a while, the last one wins", () =>
+  it.effect("that say all the time that their tools change are listed at once, then once in a while", () =>
     Effect.gen(function*() {
       const real = <A>(effect: Effect.Effect<A>) => TestClock.withLive(effect)
-      const { server } = yield* scripted()
       const scope = yield* Scope.make()
-      const { act, names } = yield* open({ a: server }).pipe(Scope.provide(scope))
-      const offers = (name: string) => act("a", ["tools", [tool("act"), tool(name)]])
-      yield* offers("first")
-      yield* real(until(() => names().includes("a__first")))
-      for (const name of ["second", "third", "last"]) {
-        yield* offers(name)
-        for (let n = 0; n < 5; n++) yield* act("a", ["text", "meanwhile"])
-        yield* real(Effect.sleep(20))
+      const { names } = yield* open({ a: { command: process.execPath, args: ["-e", changing] } }).pipe(
+        Scope.provide(scope)
+      )
+      for (const name of ["a__t2", "a__t3", "a__t4"]) {
+        yield* real(until(() => !names().includes("a__t1") && names().includes(name)))
+        yield* real(Effect.sleep(100))
+        assert.deepStrictEqual(names(), [name])
+        yield* TestClock.adjust("1 second")
       }
-      assert.include(names(), "a__first")
-      yield* TestClock.adjust("1 second")
-      yield* real(until(() => !names().includes("a__first")))
-      assert.include(names(), "a__last")
       const ticks = Effect.forever(Effect.andThen(real(Effect.sleep(20)), TestClock.adjust("1 second")))
       yield* Effect.raceFirst(Scope.close(scope, Exit.void), ticks)
     }).pipe(Effect.scoped))
@@ -426,6 +421,23 @@ describe("a server that was connected for a minute", () => {
       yield* Effect.raceFirst(Scope.close(scope, Exit.void), ticks)
     }).pipe(Effect.scoped))
 })
+
+/** A server whose one tool has another name each time it is listed; it says all the time that it changes. */
+const changing = `
+const send = (message) => console.log(JSON.stringify({ jsonrpc: "2.0", ...message }))
+let lists = 0
+require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (method === "initialize") {
+    const serverInfo = { name: "x", version: "1" }
+    const capabilities = { tools: { listChanged: true } }
+    send({ id, result: { protocolVersion: params.protocolVersion, capabilities, serverInfo } })
+  }
+  if (method !== "tools/list") return
+  send({ id, result: { tools: [{ name: "t" + ++lists, inputSchema: { type: "object" } }] } })
+  if (lists === 1) setInterval(() => send({ method: "notifications/tools/list_changed" }), 10)
+}).on("close", () => process.exit())
+`
 
 /** A server of one tool that writes the same for ever, and reads no more. */
 const floods = (line: string) =>
