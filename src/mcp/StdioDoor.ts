@@ -1,6 +1,7 @@
 /** The door of a gateway on standard input and output. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import * as Stdio from "effect/Stdio"
@@ -24,8 +25,10 @@ const guarded = <E>(door: McpDoor, stdin: Stream.Stream<Uint8Array, E>): Stream.
   ).pipe(Stream.interruptWhen(door.over), Stream.decodeText, Stream.splitLines)
   return Stream.callback<string>((admitted) =>
     Stream.runForEach(lines, (line) => {
+      const message = line.length > maxLineChars ? undefined : parse(line)
+      if (!Predicate.isObjectOrArray(message)) return line.trim() === "" ? Effect.void : leftOut
       const pass = Effect.asVoid(Queue.offer(admitted, `${line}\n`))
-      const admission = door.admit("", parse(line))
+      const admission = door.admit("", message)
       return admission === undefined
         ? pass
         : Effect.asVoid(Effect.forkScoped(Effect.when(pass, admission), { startImmediately: true }))
@@ -33,5 +36,10 @@ const guarded = <E>(door: McpDoor, stdin: Stream.Stream<Uint8Array, E>): Stream.
   ).pipe(Stream.encodeText)
 }
 
-/** What is no JSON is the server's to refuse. */
+/** A server reads no more than this at once. */
+const maxLineChars = 10 * 1024 * 1024
+
+/** A server would read nothing after it. */
+const leftOut = Effect.logWarning("a line of standard input was left out: it is no message, or has too many characters")
+
 const parse = (line: string): unknown => Result.getOrUndefined(Result.try((): unknown => JSON.parse(line)))

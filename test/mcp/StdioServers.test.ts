@@ -9,7 +9,7 @@ import * as NodeFs from "node:fs"
 import packageJson from "../../package.json" with { type: "json" }
 import { McpServerError } from "../../src/mcp/McpServers.ts"
 import * as McpTools from "../../src/mcp/McpTools.ts"
-import { isRunning, logs, makeFolder, open, said, scripted, shell, tool, until } from "./fixture.ts"
+import { isRunning, logs, makeFolder, open, said, scripted, shell, until } from "./fixture.ts"
 
 /** Why servers cannot be started. */
 const failureOf = (servers: Parameters<typeof McpTools.make>[0]) =>
