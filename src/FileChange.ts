@@ -35,6 +35,8 @@ export interface FileChange {
   readonly after: string | Uint8Array | undefined
   /** `protected`: it guards other things, nothing allows the write without asking. */
   readonly kind?: "exact" | "protected" | undefined
+  /** A tool that runs what is there: `protected` while the policy lets a call of that tool run without asking. */
+  readonly runBy?: string | undefined
 }
 
 /**

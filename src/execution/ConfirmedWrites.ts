@@ -230,7 +230,11 @@ export class Writes {
   private allowed(changes: ReadonlyArray<FileChange.FileChange>): Effect.Effect<void> {
     const { attempt, call, calls, engine } = this
     const { permissions } = call.agent
-    const targets = changes.map(({ kind, path }) => ({ text: path, kind }))
+    const targets = changes.map(({ kind, path, runBy }) => ({
+      text: path,
+      kind,
+      ...(runBy === undefined ? {} : { runBy })
+    }))
     const gateCall = { ...call.gateCall!, targets }
     const refused = Permissions.check(permissions, gateCall)
     if (refused?._tag === "PolicyDenied") {

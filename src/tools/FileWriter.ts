@@ -86,15 +86,15 @@ const readFile = Effect.fnUntraced(
 export const preview = <E>(
   workspace: Workspace.Workspace,
   path: string,
-  target: Pick<FileChange, "kind"> & { readonly text: string },
+  target: Pick<FileChange, "kind" | "runBy"> & { readonly text: string },
   change: (before: Uint8Array | undefined) => Effect.Effect<string, E>
 ): Effect.Effect<ReadonlyArray<FileChange>, E | WorkspaceFailure.WorkspaceFailure> =>
   Effect.gen(function*() {
     const file = yield* readFile(workspace, path)
     // what was read is what is told of, also where a link was swapped meanwhile
     const targetOf = yield* PathTarget.targets(workspace, "writes")
-    const { kind, text } = file === undefined ? target : targetOf(file.real)
-    return [{ path: text, kind, before: file?.bytes, after: yield* change(file?.bytes) }]
+    const { kind, runBy, text } = file === undefined ? target : targetOf(file.real)
+    return [{ path: text, kind, runBy, before: file?.bytes, after: yield* change(file?.bytes) }]
   })
 
 /**

@@ -38,10 +38,11 @@ export const runByThemselves: ReadonlyArray<RegExp> = [
   /^\.(github|gitea|forgejo|gitlab|gitlab-ci\.ya?ml|circleci|buildkite|travis\.ya?ml|drone\.ya?ml|woodpecker)$/,
   /^(jenkinsfile|(azure|bitbucket)-pipelines\.ya?ml)$/,
   // editors and agents
-  /^\.(vscode|idea|zed|fleet|devcontainer|devcontainer\.json|claude|cursor|codex|gemini|mcp\.json)$/,
-  /^\.(exrc|vimrc|nvimrc|nvim\.lua|dir-locals\.el|gdbinit|lldbinit)$|\.code-workspace$/,
+  /^\.(vscode|idea|zed|fleet|devcontainer|devcontainer\.json|claude|cursor|cursorrules|windsurf|continue|codex|gemini|mcp\.json)$/,
+  /^\.(exrc|vimrc|nvimrc|nvim\.lua|vim|emacs(\.d)?|dir-locals\.el|gdbinit|lldbinit)$|\.code-workspace$/,
   // shells, and what a folder loads when it is entered
-  /^\.(envrc|direnv|ssh|profile|bashrc|bash_(profile|login|logout)|z(shrc|shenv|profile|login|logout))$/,
+  /^\.(envrc|direnv|ssh|config|profile|xprofile|xinitrc|inputrc|login|logout)$/,
+  /^\.(bashrc|bash_(profile|login|logout|aliases)|z(shrc|shenv|profile|login|logout)|t?cshrc|m?kshrc)$/,
   /^\.?mise(\.[\w-]+)?\.toml$|^\.(mise|tool-versions)$/,
   // package managers
   /^\.(npmrc|yarnrc|yarnrc\.yml|yarn|pnpmfile\.[cm]?js|cargo|pypirc|bundle|mvn)$|^pip\.conf$/

@@ -68,6 +68,14 @@ const world = (more: Harness.Options = {}) =>
         handler: () =>
           Effect.andThen(confirm, commit(write))
       },
+      manifest: {
+        class: "SerialMut",
+        handler: () =>
+          Effect.flatMap(ToolContext.ToolContext, (it) =>
+            it.confirmWrite(
+              Effect.succeed([{ path: "package.json", runBy: "run_command", before: undefined, after: "{}" }])
+            ))
+      },
       other: {
         class: "SerialMut",
         handler: () =>
@@ -159,6 +167,15 @@ describe("a write that changes nothing", () => {
       )
       assert.include(yield* asks("edit", {}), "default ask")
     }))
+})
+
+describe("a write from inside a handler", () => {
+  it.effect("to what a command runs is asked about while a command may run without asking", () =>
+    run(({ approvals, process }) =>
+      Effect.gen(function*() {
+        yield* Effect.forkScoped(process.executeBatch(Harness.calls("manifest")))
+        assert.include((yield* asked(approvals)).why, "is protected")
+      }), { policy: { default: "allow" } }))
 })
 
 describe("a call that previews its write", () => {

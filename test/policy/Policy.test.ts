@@ -195,6 +195,17 @@ describe("a policy", () => {
     }
   })
 
+  it("denies what is protected where it would deny it anyway", () => {
+    const decide = (policy: Policy.Policy) =>
+      Policy.forTool(parsed(policy), tool("w", { guardsTargets: true })).decide(
+        [{ text: ".git/config", kind: "protected" }],
+        false
+      )._tag
+    assert.strictEqual(decide({ default: "readOnly" }), "Deny")
+    assert.strictEqual(decide({ default: "readOnly", allow: ["w(src/*)"] }), "Deny")
+    assert.strictEqual(decide({ default: "readOnly", allow: ["w(.git/*)"] }), "Ask")
+  })
+
   it("lets a shell line run by a pattern for the whole tool only", () => {
     const shell = [{ text: "git status; rm x", kind: "exact" }] as const
     assert.strictEqual(

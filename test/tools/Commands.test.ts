@@ -94,6 +94,12 @@ describe("what tools run by themselves", () => {
     "deep/.VSCode/settings.json",
     ".idea/x",
     ".devcontainer/devcontainer.json",
+    ".bash_aliases",
+    ".zlogin",
+    ".cshrc",
+    ".config/fish/config.fish",
+    ".vim/plugin/x.vim",
+    ".emacs.d/init.el",
     ".git/hooks/x"
   ]
 
