@@ -103,9 +103,9 @@ export const answer = (
   content: ReadonlyArray<Response.AnyPart>,
   runAll: (calls: ReadonlyArray<Received.Received>) => Effect.Effect<ReadonlyArray<ToolOutcome.ToolOutcome>>
 ): Effect.Effect<ReadonlyArray<ResultPart>> => {
-  const calls = Received.wave(content.filter((part) => part.type === "tool-call" && !part.providerExecuted))
+  const calls = Received.wave(content.filter(isOurs))
   if (calls.length === 0) return Effect.succeed([])
-  const finish = content.find((part) => part.type === "finish")?.reason
+  const finish = content.map(finishReason).find((reason) => reason !== undefined)
   const isCutOff = finish !== undefined && finish !== "stop" && finish !== "tool-calls" && finish !== "pause"
   const results = isCutOff
     ? Effect.succeed(calls.map(() => cutOff(finish)))
@@ -145,6 +145,23 @@ export type ResultPart = Response.ToolResultPart<string, unknown, unknown>
 // Utilities
 
 type Result = Tool.HandlerResult<Tool.Any>
+
+/** Whether a part is a call that is to be answered; one that cannot be read may be. */
+const isOurs = (part: Response.AnyPart | null): boolean => {
+  try {
+    return part?.type === "tool-call" && !part.providerExecuted
+  } catch {
+    return true
+  }
+}
+
+const finishReason = (part: Response.AnyPart | null): string | undefined => {
+  try {
+    return part?.type === "finish" ? part.reason : undefined
+  } catch {
+    return undefined
+  }
+}
 
 interface Approvable {
   readonly setNeedsApproval: (needsApproval: false) => Tool.Any

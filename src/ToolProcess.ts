@@ -309,9 +309,12 @@ const streamOf = (
   Stream.unwrap(Effect.gen(function*() {
     const hub = new EventHub(observers.capacity, observers)
     const events = yield* hub.open
-    const fiber = yield* Effect.forkScoped(run(hub), { startImmediately: true })
+    // a wave that never began has no end that it could tell
+    const wave = Effect.ensuring(run(hub), Effect.sync(() => hub.end()))
+    const fiber = yield* Effect.forkScoped(wave, { startImmediately: true })
     return events.pipe(
       Stream.takeUntil((event) => event._tag === "ToolsEnd"),
+      Stream.concat(Stream.drain(Stream.fromEffect(Fiber.join(fiber)))),
       Stream.ensuring(Fiber.interrupt(fiber))
     )
   }))

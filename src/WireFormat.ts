@@ -139,15 +139,17 @@ export class WireFormatError extends Schema.TaggedError<WireFormatError>(
  * @since 0.1.0
  */
 export const detect = (input: unknown): Result.Result<Format, WireFormatError> => {
-  const format = Format.literals.find((it) => shapes[it].looksLike(input))
-  return format !== undefined ? Result.succeed(format) : Result.fail(
-    new WireFormatError({
-      format: "auto",
-      path: "",
-      problem: Shape.isObject(input) || Shape.isArray(input) ? "has an unknown shape" : Shape.is(input),
-      expected: Format.literals.map((it) => `${shapes[it].title}: ${shapes[it].expected}`).join("; ")
-    })
-  )
+  return readable("auto", () => {
+    const format = Format.literals.find((it) => shapes[it].looksLike(input))
+    return format !== undefined ? Result.succeed(format) : Result.fail(
+      new WireFormatError({
+        format: "auto",
+        path: "",
+        problem: Shape.isObject(input) || Shape.isArray(input) ? "has an unknown shape" : Shape.is(input),
+        expected: Format.literals.map((it) => `${shapes[it].title}: ${shapes[it].expected}`).join("; ")
+      })
+    )
+  })
 }
 
 /**
@@ -181,10 +183,11 @@ export const read = (input: unknown, format: Format | "auto" = "auto"): Result.R
   Result.flatMap(
     format === "auto" ? detect(input) : Result.succeed(format),
     (known) =>
-      Result.mapBoth(shapes[known].read(input), {
-        onSuccess: (calls): Wave => ({ format: known, calls }),
-        onFailure: (mistake) => new WireFormatError({ format: known, ...mistake })
-      })
+      readable(known, () =>
+        Result.mapBoth(shapes[known].read(input), {
+          onSuccess: (calls): Wave => ({ format: known, calls }),
+          onFailure: (mistake) => new WireFormatError({ format: known, ...mistake })
+        }))
   )
 
 /**
@@ -237,6 +240,19 @@ export const write = <F extends Format>(format: F, outcomes: ReadonlyArray<ToolO
   shapes[format].write(outcomes)
 
 // Utilities
+
+/** A message may be no JSON: one that throws where it is read, or has no end of depth, is not read. */
+const readable = <A>(
+  format: Format | "auto",
+  read: () => Result.Result<A, WireFormatError>
+): Result.Result<A, WireFormatError> =>
+  Result.flatMap(
+    Result.try({
+      try: read,
+      catch: () => new WireFormatError({ format, path: "", problem: "cannot be read", expected: "plain JSON" })
+    }),
+    (it) => it
+  )
 
 /** What a format is made of: a file in `wire/`. */
 interface WireShape<F extends Format> {

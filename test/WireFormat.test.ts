@@ -293,6 +293,22 @@ describe("WireFormat", () => {
   })
 
   describe("hostile input", () => {
+    it("that throws where it is read is refused, in any format", () => {
+      const boom = () => {
+        throw new Error("it cannot be read")
+      }
+      const throwing = () => new Proxy({}, { get: boom, has: boom, ownKeys: boom, getOwnPropertyDescriptor: boom })
+      const revoked = Proxy.revocable({}, {})
+      revoked.revoke()
+      for (const format of [...WireFormat.Format.literals, "auto"] as const) {
+        for (
+          const input of [throwing(), revoked.proxy, [throwing()], assistant(throwing()), assistant(revoked.proxy)]
+        ) {
+          assert.isTrue(Result.isFailure(WireFormat.read(input, format)), format)
+        }
+      }
+    })
+
     const long = "x".repeat(5_000_000)
 
     it("keeps error texts short", () => {

@@ -65,9 +65,11 @@ export const check = (
     }), { discard: true })
   return Effect.map(within(all, timeoutMillis), (exit): Verdict => {
     if (exit !== undefined && Exit.isSuccess(exit)) return undefined
-    const reason = exit === undefined
+    const told: unknown = exit === undefined
       ? "it took too long"
-      : Option.getOrElse(Cause.findErrorOption(exit.cause), () => "it failed")
+      : Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+    // what is no text, such as an error, is nothing for a model
+    const reason = typeof told === "string" ? told : "it failed"
     return { _tag: "GuardRejected", guard: asked, reason }
   })
 }

@@ -221,6 +221,28 @@ describe("a typed call", () => {
       })))
 })
 
+describe("the parts of a response", () => {
+  it.effect("that cannot be read are answered as calls that are refused; what is no part is none", () =>
+    run({ t: echo }, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const good = { type: "tool-call", id: "1", name: "t", params: {}, providerExecuted: false }
+        const content = [null, undefined, 7, good, throwing(), { ...good, id: 2 }] as never
+        const results = yield* process.answer({ tools: {} }, content)
+        assert.deepStrictEqual(results.map((it) => it.isFailure), [true, true, true])
+        assert.strictEqual(results[0]!.id, "1")
+      })))
+})
+
+describe("a stream whose wave cannot begin", () => {
+  it.effect("ends with what is wrong", () =>
+    run({ t: echo }, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const timeout = "no duration" as never
+        const exit = yield* Effect.exit(Stream.runCollect(process.stream([call("1", "t")], { timeout })))
+        assert.isTrue(Exit.isFailure(exit))
+      })))
+})
+
 describe("arguments of host calls", () => {
   const rules: Options = { rules: [{ _tag: "StartConstraint", tool: "a" }, { _tag: "StartConstraint", tool: "b" }] }
 
