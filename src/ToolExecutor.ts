@@ -27,6 +27,7 @@ import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import { ConfigurationError } from "./ConfigurationError.ts"
+import { InCommit } from "./execution/Attempt.ts"
 import * as Batches from "./execution/Batches.ts"
 import type { Engine } from "./execution/Engine.ts"
 import * as EventHub from "./execution/EventHub.ts"
@@ -223,7 +224,7 @@ export interface Open {
  * @internal
  */
 export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> = Effect.gen(function*() {
-  const context = yield* Effect.context<never>()
+  const context = apart(yield* Effect.context<never>())
   const { turn, ...limits } = yield* Limits.checked
   const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
@@ -236,7 +237,9 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
     permissions: yield* Permissions.Permissions,
-    approvals: Option.getOrUndefined(yield* Effect.serviceOption(Approvals.Approvals)),
+    approvals: Option.getOrUndefined(
+      Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => Ports.people(it, context))
+    ),
     approvalMode: yield* Approvals.Mode,
     revoked: new Set(),
     dedupe: yield* Dedupe,
@@ -271,7 +274,10 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   }, Effect.scoped)
   const end = (reason: string) => batches.close(reason)
   yield* Effect.addFinalizer(() => end("the executor is over"))
-  yield* Periodic.start(engine.rules.current().periodic, fire, engine.orphans)
+  yield* Effect.updateContext(
+    Periodic.start(engine.rules.current().periodic, fire, engine.orphans),
+    (around: Context.Context<Scope.Scope>) => apart(around)
+  )
   return { executor, end }
 })
 
@@ -360,6 +366,9 @@ export const layerFork = (
   Layer.fresh(Layer.effect(ToolExecutor, Effect.andThen(ToolExecutor, fork(options))))
 
 // Utilities
+
+/** What an executor does by itself it does for nobody, also where a handler is the first that needs it. */
+const apart = Context.omit(ToolContext, InCommit)
 
 /** A handler has the executor of its own call, whatever else is in the context. */
 const running: Effect.Effect<Service, ConfigurationError> = Effect.gen(function*() {

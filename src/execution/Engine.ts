@@ -8,7 +8,6 @@ import type * as Context from "effect/Context"
 import type { ArtifactStore } from "../output/ArtifactStore.ts"
 import type { Checkpoints } from "../output/Checkpoints.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
-import type { Approvals } from "../policy/Approvals.ts"
 import type { Dedupe } from "../policy/Dedupe.ts"
 import type { Guard } from "../policy/Guards.ts"
 import type { Permissions } from "../policy/Permissions.ts"
@@ -25,6 +24,7 @@ import type { Parent } from "./Forks.ts"
 import type { LiveContext } from "./LiveContext.ts"
 import type { Orphans } from "./Orphans.ts"
 import type { PatientStore } from "./PatientStore.ts"
+import type { People } from "./Ports.ts"
 import type { Wave } from "./Wave.ts"
 
 /**
@@ -38,7 +38,7 @@ export interface Engine {
   readonly rules: Rules["Service"]
   readonly permissions: Permissions["Service"]
   /** Who is asked; absent: nobody is there. */
-  readonly approvals: Approvals["Service"] | undefined
+  readonly approvals: People | undefined
   readonly approvalMode: "perCall" | "upfront"
   /** Grants that were taken back while calls they let through were waiting. */
   readonly revoked: Set<string>

@@ -9,7 +9,8 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
-import type { Grant } from "../store/Grant.ts"
+import * as Schema from "effect/Schema"
+import { Grant } from "../store/Grant.ts"
 import {
   type Answer,
   type Claim,
@@ -19,6 +20,7 @@ import {
   type StateStore,
   type StateStoreError
 } from "../store/StateStore.ts"
+import { ToolOutcome } from "../ToolOutcome.ts"
 import * as Ports from "./Ports.ts"
 
 /** Milliseconds between two tries: at first, and at most. */
@@ -73,7 +75,7 @@ export class PatientStore {
     return Ports.ask("reserve", () => {
       const answer = this.driver.reserve(owner, claims, now, replaces)
       return Effect.isEffect(answer) ? this.awaited(answer) : answer
-    }, isReserved)
+    }, (it) => isReservation(it) || isRefusal(it, claims))
   }
 
   /** Tells which claim could not be had now; takes nothing. */
@@ -90,7 +92,7 @@ export class PatientStore {
         let isAwaited = true
         Effect.runForkWith(context)(answer).addObserver((exit) => {
           if (isAwaited) resume(exit)
-          else if (Exit.isSuccess(exit) && isReserved(exit.value) && !("_tag" in exit.value)) {
+          else if (Exit.isSuccess(exit) && isReservation(exit.value)) {
             Effect.runForkWith(this.context)(this.givenBack(exit.value))
           }
         })
@@ -139,7 +141,7 @@ export class PatientStore {
 
   /** Gives the standing permissions of a principal that have not expired at a time. */
   grants(principal: string, at: number): Answer<ReadonlyArray<Grant>> {
-    return Ports.ask("grants", () => this.driver.grants(principal, at), Array.isArray)
+    return Ports.ask("grants", () => this.driver.grants(principal, at), areGrants)
   }
 
   /** Takes a standing permission back; false if there is none of that id. */
@@ -233,8 +235,41 @@ export class PatientStore {
 
 // Utilities
 
-const isReserved = (answer: unknown): boolean =>
-  typeof answer === "object" && answer !== null && ("_tag" in answer || ("id" in answer && "claims" in answer))
+const areGrants = Schema.is(Schema.Array(Grant))
+
+const isReservation = (answer: unknown): answer is Reservation =>
+  typeof answer === "object" && answer !== null && "id" in answer && "claims" in answer
+
+/** A refusal is of what was claimed. */
+const isRefusal = (answer: unknown, claims: ReadonlyArray<Claim>): boolean =>
+  isRefused(answer) &&
+  claims.some((it) =>
+    it._tag === "Group"
+      ? answer._tag === "GroupTaken" && answer.group === it.group
+      : answer._tag === refusals[it._tag]
+  )
+
+const refusals: { readonly [T in Claim["_tag"]]: Refused["_tag"] | undefined } = {
+  Batch: undefined,
+  Calls: "CallsUsedUp",
+  Cooldown: "CoolingDown",
+  Group: "GroupTaken",
+  Key: "KeyTaken"
+}
+
+const isRefused = Schema.is(Schema.Union([
+  Schema.TaggedStruct("KeyTaken", {
+    owner: Schema.String,
+    reservation: Schema.Finite,
+    process: Schema.String,
+    untold: Schema.Boolean,
+    running: Schema.Boolean,
+    value: Schema.UndefinedOr(Schema.Struct({ outcome: ToolOutcome }))
+  }),
+  Schema.TaggedStruct("CallsUsedUp", {}),
+  Schema.TaggedStruct("GroupTaken", { group: Schema.String, tool: Schema.String }),
+  Schema.TaggedStruct("CoolingDown", { running: Schema.Boolean, remainingMillis: Schema.Number })
+]))
 
 const noted = (answer: Answer<void>): Effect.Effect<void> =>
   Effect.isEffect(answer) ? Effect.ignore(answer) : Effect.void

@@ -242,8 +242,6 @@ export class Questions {
       resolution: Resolution
     ) => void
   ): void {
-    const { approvals } = this.engine
-    if (approvals === undefined) return onEnd({ _tag: "Denied", by: "noApprover", reason: question.why })
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { id: callId } = call.call
     const { targets = call.gateCall!.targets } = question
@@ -251,7 +249,7 @@ export class Questions {
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
     const remember = isKnown ? question.remember : "call"
     const isRunning = call.attempt !== undefined
-    const { request, withdraw } = approvals.ask(
+    const asked = this.engine.approvals?.ask(
       {
         preview: undefined,
         ...question,
@@ -274,7 +272,8 @@ export class Questions {
         this.tell()
       }
     )
-    call.asking = { id: request.id, withdraw }
+    if (asked === undefined) return onEnd({ _tag: "Denied", by: "noApprover", reason: question.why })
+    call.asking = asked
     this.open++
     const now = this.wave.now()
     this.process.budget.ask(1, now)
@@ -284,7 +283,7 @@ export class Questions {
     this.wave.events.publish({
       _tag: "ToolApprovalRequested",
       ...of,
-      requestId: request.id,
+      requestId: asked.id,
       why: question.why,
       ...diff
     })

@@ -7,7 +7,7 @@ import * as Scope from "effect/Scope"
 import { Approvals, type ArtifactStore, type Checkpoints, StateStore, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import type { WaveResult } from "../../src/ToolOutcome.ts"
-import { call, calls, open, type Options, run, tags, value } from "../support/Harness.ts"
+import { call, calls, type Env, open, type Options, run, tags, value } from "../support/Harness.ts"
 
 type Store = StateStore.StateStore["Service"]
 
@@ -139,6 +139,131 @@ describe("a state store", () => {
       })
     })))
   })
+})
+
+describe("a driver that answers what is no answer", () => {
+  const values: ReadonlyArray<unknown> = [
+    null,
+    7,
+    {},
+    [null, 5],
+    Promise.resolve(),
+    { _tag: "Refused" },
+    { _tag: "GroupTaken", group: "of none" },
+    { _tag: "KeyTaken", owner: "x", reservation: 1, process: "p", untold: false, running: false, value: 5 },
+    {
+      get _tag() {
+        throw new Error("the answer threw")
+      }
+    }
+  ]
+  const answers = values.flatMap((it) => [() => it as never, () => Effect.succeed(it) as never])
+
+  it.effect("is no worse than one that fails, whatever it was asked", () =>
+    Effect.gen(function*() {
+      for (const operation of operations) {
+        for (const answer of answers) {
+          const store = { ...StateStore.makeMemory(), [operation]: answer }
+          const { closed, outcomes, typed } = yield* everything({ store })
+          assert.lengthOf(outcomes, 7)
+          assert.isTrue(Exit.isSuccess(closed) && typed.every((it) => it === "Fail"), operation)
+        }
+      }
+    }))
+
+  it.effect("of artifacts: the output is cut instead", () =>
+    Effect.gen(function*() {
+      for (const put of answers) {
+        const artifacts = { put, read: () => Effect.never }
+        yield* run({ large: () => Effect.succeed("x".repeat(50_000)) }, { artifacts }, ({ process }) =>
+          Effect.gen(function*() {
+            assert.deepInclude(yield* process.execute(call("1", "large")), { _tag: "Succeeded" })
+            const [outcome] = (yield* process.executeBatch([call("2", "large", { n: 2 })])).outcomes
+            assert.strictEqual(outcome?._tag === "Succeeded" && outcome.output._tag, "Truncated")
+          }))
+      }
+    }))
+})
+
+describe("people, by a driver", () => {
+  type Ask = Approvals.Approvals["Service"]["ask"]
+  type Asked = ReturnType<Ask>
+  type OnEnd = Parameters<Ask>[1]
+  const denied: Approvals.Resolution = { _tag: "Denied", by: "user" }
+  const approved: Approvals.Resolution = { _tag: "Approved", grant: undefined, isOwn: true }
+  const asked = (withdraw = () => {}): Asked => ({ request: { id: "q" } as Approvals.ApprovalRequest, withdraw })
+  const soon = (answer: (onEnd: OnEnd) => void): Ask => (_, onEnd) => {
+    queueMicrotask(() => answer(onEnd))
+    return asked()
+  }
+  const drivers: Readonly<Record<string, Ask>> = {
+    "that throws": () => {
+      throw new Error("the driver threw")
+    },
+    "that gives nothing": () => undefined as never,
+    "that gives no request": () => ({}) as never,
+    "that never answers": () => asked(),
+    "that answers before it gives the request": (_, onEnd) => {
+      onEnd(denied)
+      return asked()
+    },
+    "that says no, then yes": soon((onEnd) => {
+      onEnd(denied)
+      onEnd(approved)
+    }),
+    "whose answer is a number": soon((onEnd) => onEnd(7 as never)),
+    "whose answer is null": soon((onEnd) => onEnd(null as never)),
+    "whose answer is an empty object": soon((onEnd) => onEnd({} as never)),
+    "whose answer throws": soon((onEnd) =>
+      onEnd(
+        new Proxy({}, {
+          get: () => {
+            throw new Error("the answer threw")
+          }
+        }) as never
+      )
+    ),
+    "whose permission is none": soon((onEnd) => onEnd({ ...approved, grant: 7 } as never)),
+    "that takes no question back": () =>
+      asked(() => {
+        throw new Error("it cannot be taken back")
+      }),
+    "that answers when the question is taken back": (_, onEnd) => asked(() => onEnd(approved))
+  }
+  const waves = (ask: Ask, approval: "perCall" | "upfront", then: (env: Env) => Effect.Effect<unknown>) =>
+    run(
+      { w: { class: "SerialMut", handler: () => Effect.void }, r: () => Effect.void },
+      { approval, approvals: { ask } as never, policy: { default: "allow", ask: ["w"] } },
+      (env) =>
+        Effect.gen(function*() {
+          const wave = yield* Effect.forkChild(env.process.executeBatch(calls("r", "w", "r")), {
+            startImmediately: true
+          })
+          yield* then(env)
+          return { outcomes: tags(yield* Fiber.join(wave)), took: yield* VirtualTime.now }
+        })
+    )
+
+  for (const approval of ["perCall", "upfront"] as const) {
+    for (const [which, ask] of Object.entries(drivers)) {
+      it.effect(`${which} is a no, in time (${approval})`, () =>
+        Effect.gen(function*() {
+          const { outcomes, took } = yield* waves(ask, approval, () => Effect.void)
+          assert.deepStrictEqual(outcomes, ["Succeeded", "PermissionDenied", "Succeeded"])
+          assert.isAtMost(took, 305_000)
+        }))
+    }
+
+    it.effect(`that do not answer hold nobody who cancels (${approval})`, () =>
+      Effect.gen(function*() {
+        for (const which of ["that takes no question back", "that answers when the question is taken back"]) {
+          const { outcomes, took } = yield* waves(drivers[which]!, approval, ({ process }) =>
+            Effect.andThen(Effect.sleep(10), process.cancelCall("2")))
+          assert.deepStrictEqual(outcomes, ["Succeeded", "Cancelled", "Succeeded"])
+          assert.strictEqual(took, 10)
+        }
+      }))
+  }
 })
 
 describe("what a store could not note", () => {
