@@ -12,9 +12,11 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { RuleHistory } from "../policy/RuleHistory.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
+import { tooLate } from "./Ends.ts"
 import type { BatchState, Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
 import type { Above } from "./Forks.ts"
+import type { LiveContext } from "./LiveContext.ts"
 
 /**
  * Options of a process.
@@ -78,20 +80,33 @@ export class Batches {
 
   /**
    * Enters a batch for the rest of the scope; without an id a new one. One that
-   * is begun by a handler belongs to the batch of the handler's call.
+   * is begun by a handler belongs to the batch of the handler's call. What is
+   * entered with the handle of a call is left with the call, if not before.
    */
   enter(
     id: string = `batch-${this.unique}-${++this.lastBatch}`,
-    caller?: OpenBatch
+    caller?: OpenBatch,
+    handle?: LiveContext
   ): Effect.Effect<OpenBatch, never, Scope.Scope> {
-    return Effect.acquireRelease(
-      Effect.sync(() => {
-        const found = this.open.get(id) ?? this.begin(id, caller)
-        found.scopes++
-        this.open.set(id, found)
-        return found
-      }),
-      (it) => Effect.suspend(() => --it.scopes === 0 && this.open.get(id) === it ? this.complete(id) : Effect.void)
+    return Effect.map(
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          const found = this.open.get(id) ?? this.begin(id, caller)
+          found.scopes++
+          this.open.set(id, found)
+          let isIn = true
+          const leave = (reason: string) =>
+            Effect.suspend(() => {
+              if (!isIn) return Effect.void
+              isIn = false
+              return --found.scopes === 0 && this.open.get(id) === found ? this.complete(id, reason) : Effect.void
+            })
+          const forget = handle?.atEnd(() => void Effect.runForkWith(this.engine.context)(leave(tooLate)))
+          return { found, leave: Effect.andThen(Effect.sync(() => forget?.()), leave(closedReason)) }
+        }),
+        ({ leave }) => leave
+      ),
+      ({ found }) => found
     )
   }
 
@@ -132,13 +147,13 @@ export class Batches {
   }
 
   /** Forgets a batch: its processes are cancelled, its counts are gone. */
-  complete(id: string): Effect.Effect<void> {
+  complete(id: string, reason = closedReason): Effect.Effect<void> {
     return Effect.suspend(() => {
       const open = this.open.get(id)
       if (open === undefined) return Effect.void
       this.open.delete(id)
       open.closed = true
-      for (const process of open.processes) process.cancelled ??= closedReason
+      for (const process of open.processes) process.cancelled ??= reason
       // before anybody can go on in a batch of the same id
       const closed = open.base === undefined ? this.engine.store.closeBatch(open.state.key) : undefined
       end(open)

@@ -25,7 +25,7 @@ import { Attempt, type AttemptedCall, type End, type Host } from "./Attempt.ts"
 import { CallState, type Owner } from "./CallState.ts"
 import * as ConfirmedWrites from "./ConfirmedWrites.ts"
 import { Dispatching } from "./Dispatching.ts"
-import { denied } from "./Ends.ts"
+import { denied, tooLate } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import * as Forks from "./Forks.ts"
 import { Ledger } from "./Ledger.ts"
@@ -57,14 +57,6 @@ export interface Watcher {
   /** Permits were given back, or a handler that outlived its outcome has ended. */
   readonly freed: () => void
 }
-
-/**
- * Why calls end that a handler made whose own call is over.
- *
- * @category constants
- * @since 0.1.0
- */
-export const tooLate = "the call that made it has its outcome"
 
 /**
  * The calls of one wave.

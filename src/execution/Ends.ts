@@ -9,6 +9,14 @@ import type { CallState } from "./CallState.ts"
 import type { ProcessState } from "./Engine.ts"
 
 /**
+ * Why calls end that a handler made whose own call is over.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const tooLate = "the call that made it has its outcome"
+
+/**
  * Gates 1 and 2: is the process cancelled, is its turn over?
  *
  * @category gates

@@ -37,7 +37,7 @@ export const fromEngine = (
     handle === undefined ? effect : Effect.suspend(() => handle.isOver ? Effect.succeed(instead) : effect)
   const enter = (id?: string) =>
     Effect.map(
-      Effect.flatMap(caller, (caller) => batches.enter(id, Forks.batchFor(engine, caller))),
+      Effect.flatMap(caller, (caller) => batches.enter(id, Forks.batchFor(engine, caller), handle)),
       (open): Batch => {
         const processWith = (options: ProcessOptions) =>
           Effect.flatMap(caller, (caller) =>

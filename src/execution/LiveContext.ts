@@ -225,7 +225,7 @@ export class LiveContext implements Service, HandlerContext {
     return (id, range) =>
       Effect.suspend(() => {
         const { artifacts, principal } = this.engine
-        return artifacts === undefined
+        return artifacts === undefined || this.isOver
           ? new ArtifactError({ reason: "NotFound", id })
           : artifacts.read({ principal, batch: this.state.batch.id }, id, range)
       })

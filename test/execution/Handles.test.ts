@@ -9,6 +9,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -19,10 +20,24 @@ import {
   ToolContext,
   type ToolEvent,
   ToolExecutor,
+  ToolExecutors,
+  ToolHandlers,
   type ToolProcess
 } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { call, calls, type Env, open, type Options, run, tag, tags, type ToolSpec, value } from "../support/Harness.ts"
+import {
+  call,
+  calls,
+  type Env,
+  open,
+  type Options,
+  run,
+  tag,
+  tags,
+  toolkit,
+  type ToolSpec,
+  value
+} from "../support/Harness.ts"
 
 type Executor = ToolExecutor.Service
 
@@ -174,6 +189,103 @@ describe("what a handler kept", () => {
       }))
       assert.lengthOf(yield* executor.grants, 1)
       assert.deepStrictEqual(tags(yield* Fiber.join(reading)), ["Succeeded"])
+    })))
+  })
+})
+
+describe("a batch that was entered with a handle", () => {
+  const enters = (id: string) =>
+    agent(() => Effect.asVoid(Effect.flatMap(handle, ({ executor }) => entered(executor, id))))
+  const entered = (executor: Executor, id: string) =>
+    Effect.flatMap(Scope.make(), (scope) => Effect.provideService(executor.batch(id), Scope.Scope, scope))
+  const inBatch = (executor: Executor, id: string, ...names: ReadonlyArray<string>) =>
+    Effect.scoped(Effect.gen(function*() {
+      const process = yield* (yield* executor.batch(id)).process
+      return tags(yield* process.executeBatch(calls(...names)))
+    }))
+  const once: Options = { rules: [{ _tag: "MaxCalls", tool: "w", max: 1 }] }
+
+  it.effect("is left with its call: the batch ends with whoever else is in it", () =>
+    run({ w: mut(() => Effect.void), enter: enters("mine") }, once, ({ executor }) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* inBatch(executor, "mine", "enter", "w"), ["Succeeded", "Succeeded"])
+        assert.deepStrictEqual(yield* inBatch(executor, "mine", "w"), ["Succeeded"])
+      })))
+
+  it.effect("and begun there ends with its call, so that its id is anybody's again", () =>
+    run({ w: mut(() => Effect.void), enter: enters("next") }, once, ({ executor }) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* inBatch(executor, "first", "enter"), ["Succeeded"])
+        assert.deepStrictEqual(yield* inBatch(executor, "next", "w"), ["Succeeded"])
+      })))
+
+  it.effect("is not entered at all once the call is over", () => {
+    let kept: Handle | undefined
+    return run(
+      { w: mut(() => Effect.void), keep: agent(() => Effect.map(handle, (it) => void (kept = it))) },
+      once,
+      ({ executor, process }) =>
+        Effect.gen(function*() {
+          yield* process.executeBatch(calls("keep"))
+          yield* Effect.scoped(Effect.gen(function*() {
+            yield* executor.batch("mine")
+            yield* apart(entered(kept!.executor, "mine"))
+            assert.deepStrictEqual(yield* inBatch(executor, "mine", "w"), ["Succeeded"])
+          }))
+          assert.deepStrictEqual(yield* inBatch(executor, "mine", "w"), ["Succeeded"])
+        })
+    )
+  })
+})
+
+describe("an artifact", () => {
+  it.effect("is not read for a call that is over", () => {
+    let kept: ToolContext.Service | undefined
+    const keeps = () =>
+      Effect.gen(function*() {
+        kept = yield* ToolContext.ToolContext
+        return Option.getOrUndefined(yield* kept.artifact("secret"))?.id
+      })
+    return run({ keeps }, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const id = String(value((yield* process.executeBatch(calls("keeps"))).outcomes[0]))
+        const read = yield* Effect.flip(kept!.readArtifact(id, { offset: 0, length: 9 }))
+        assert.strictEqual(read.reason, "NotFound")
+      }))
+  })
+})
+
+describe("an executor that a handler is the first to need", () => {
+  it.effect("works for nobody: what it fires goes on when the handler's call is over", () => {
+    let fired = 0
+    const { handlers, kit } = toolkit({
+      tick: () => Effect.sync(() => void fired++),
+      first: agent(() =>
+        Effect.gen(function*() {
+          const executors = Context.get(all!, ToolExecutors.ToolExecutors)
+          const scope = yield* Scope.make()
+          yield* Effect.orDie(Effect.provideService(executors.get("second"), Scope.Scope, scope))
+        })
+      )
+    })
+    const layer = ToolExecutors.layer().pipe(
+      Layer.provide(LocalExecutor.layerGates({
+        policy: { default: "allow" },
+        rules: [{ _tag: "Periodic", tool: "tick", schedule: "1 minute" }]
+      })),
+      Layer.provide(ToolHandlers.layer(kit)),
+      Layer.provide(handlers)
+    )
+    let all: Context.Context<ToolExecutors.ToolExecutors> | undefined
+    return VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+      all = yield* Layer.build(layer)
+      const executors = Context.get(all, ToolExecutors.ToolExecutors)
+      const process = yield* (yield* (yield* executors.get("first")).batch()).process
+      assert.deepStrictEqual(tags(yield* process.executeBatch(calls("first"))), ["Succeeded"])
+      yield* executors.end("first")
+      fired = 0
+      yield* Effect.sleep("5 minutes")
+      assert.isAtLeast(fired, 4)
     })))
   })
 })
