@@ -1,11 +1,15 @@
 /** What clients see of events: safe, once, in one case, and there whatever a tool reports. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
 import * as Data from "effect/Data"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as HashMap from "effect/HashMap"
 import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
 import * as References from "effect/References"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ToolContext, ToolEvent, type ToolOutcome, type ToolRefusal } from "../src/index.ts"
@@ -258,6 +262,40 @@ describe("what clients see of a call", () => {
       Effect.provideService(References.MinimumLogLevel, "Debug")
     )
   })
+
+  it.effect("has no cause of a failure or a report, whatever it is in", () =>
+    Effect.gen(function*() {
+      class SaveFailed extends Schema.TaggedError<SaveFailed>("SaveFailed")("SaveFailed", {
+        file: Schema.String,
+        cause: Schema.Defect()
+      }) {}
+      const error = new SaveFailed({ file: "a.txt", cause: new Error(secret) })
+      const cause = Cause.die(new Error(secret))
+      const held: ReadonlyArray<unknown> = [
+        error,
+        Option.some(cause),
+        Result.fail(cause),
+        Result.fail(error),
+        Chunk.make(cause),
+        HashMap.make(["a", cause]),
+        Exit.succeed(cause),
+        cause.reasons,
+        new Map([["a", Exit.die(secret)]]),
+        { toJSON: () => JSON.parse(JSON.stringify(cause)) as unknown }
+      ]
+      for (const value of held) {
+        const reports = Effect.flatMap(ToolContext.ToolContext, (it) =>
+          Effect.all([it.partial(value), it.log("error", "not saved", value), it.emit("own", value)]))
+        const events = yield* eventsOf(() =>
+          Effect.andThen(reports, Effect.fail(value))
+        )
+        const wire = wireOf(events.filter((it) => it._tag !== "ToolCallComplete" && it._tag !== "ToolsEnd"))
+        assert.notInclude(wire, "hunter2")
+      }
+      for (const value of held.slice(0, 7)) {
+        assert.notInclude(wireOf(yield* eventsOf(() => Effect.fail(value))), "hunter2")
+      }
+    }))
 
   it.effect("goes on when a tool reports what is no JSON", () =>
     Effect.gen(function*() {

@@ -358,7 +358,8 @@ export class Attempt {
     }
     if (this.returned) return this.resultFailure(String(error.value))
     const encoded = this.now(tool.encodeFailure(error.value))
-    const value = PlainJson.from(encoded === undefined ? this.text(error.value) : encoded)
+    // what the tool does not declare is shown like what it reports: without what is behind it
+    const value = PlainJson.from(encoded === undefined ? this.text(PlainJson.shown(error.value)) : encoded)
     const told = this.text(PlainJson.withoutCauses(value), tool.failureText)
     return {
       _tag: "Failed",

@@ -5,6 +5,8 @@
  */
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
@@ -50,8 +52,8 @@ export const shown = (value: unknown): Schema.Json =>
   (plain(value, [], false, { left: largestShown, isShown: true }) ?? null) as Schema.Json
 
 /**
- * Leaves the `cause` and `stack` of encoded errors out, at every depth: a failure
- * without them is what models and clients are told.
+ * Leaves the `cause` and `stack` of encoded errors out, at every depth, and what
+ * causes of `effect` say: a failure without them is what models and clients are told.
  *
  * @category conversions
  * @since 0.1.0
@@ -59,11 +61,11 @@ export const shown = (value: unknown): Schema.Json =>
 export const withoutCauses = (json: unknown): unknown => {
   if (Array.isArray(json)) return json.map(withoutCauses)
   if (!Shape.isObject(json)) return json
-  const isError = typeof Shape.own(json, "message") === "string"
+  if (isCauseJson(json)) return aCause
+  const isHidden = (key: string, value: unknown) =>
+    (key === "cause" || key === "stack") && (isErrorJson(json) || isErrorJson(value))
   return Object.fromEntries(
-    Object.entries(json).flatMap(([key, value]) =>
-      isError && (key === "cause" || key === "stack") ? [] : [[key, withoutCauses(value)]]
-    )
+    Object.entries(json).flatMap(([key, value]) => isHidden(key, value) ? [] : [[key, withoutCauses(value)]])
   )
 }
 
@@ -86,6 +88,18 @@ interface Walk {
 }
 
 const tooLarge = "[too large]"
+
+const aCause = "[cause]"
+
+/** An error says something, or has a tag: `Schema.TaggedError` has no message of its own. */
+const isErrorJson = (json: unknown): boolean =>
+  typeof Shape.own(json, "message") === "string" || typeof Shape.own(json, "_tag") === "string"
+
+/** What `effect` makes of a cause in JSON, also inside of other values of its own. */
+const isCauseJson = (json: object): boolean => {
+  const id = Shape.own(json, "_id")
+  return id === "Cause" || (id === "Exit" && Shape.own(json, "_tag") === "Failure")
+}
 
 /** Gives `undefined` for what JSON leaves out. */
 const plain = (value: unknown, above: ReadonlyArray<unknown>, unwrapped: boolean, walk: Walk): unknown => {
@@ -119,7 +133,10 @@ const plain = (value: unknown, above: ReadonlyArray<unknown>, unwrapped: boolean
 const members = (value: object, above: ReadonlyArray<unknown>, unwrapped: boolean, walk: Walk): unknown => {
   if (walk.isShown) {
     if (value instanceof Error) return object(value, ["name", "message"], above, walk)
-    if (Cause.isCause(value) || (Exit.isExit(value) && Exit.isFailure(value))) return "[cause]"
+    if (Cause.isCause(value) || Cause.isReason(value) || (Exit.isExit(value) && Exit.isFailure(value))) return aCause
+    if (isCauseJson(value)) return aCause
+    const held = heldBy(value)
+    if (held !== undefined) return object(held, Object.keys(held), above, walk)
   }
   const toJSON: unknown = unwrapped ? undefined : Reflect.get(value, "toJSON")
   // once only, as JSON does it: what it gives may be the object itself
@@ -129,6 +146,17 @@ const members = (value: object, above: ReadonlyArray<unknown>, unwrapped: boolea
   }
   const named = value instanceof Error ? ["name", "message"] : []
   return object(value, [...named, ...Object.keys(value)], above, walk)
+}
+
+/** What an option or a result of `effect` is in JSON, with the value itself, which may be an error. */
+const heldBy = (value: object): object | undefined => {
+  if (Option.isOption(value)) {
+    return Option.isSome(value) ? { _id: "Option", _tag: "Some", value: value.value } : undefined
+  }
+  if (!Result.isResult(value)) return undefined
+  return Result.isSuccess(value)
+    ? { _id: "Result", _tag: "Success", value: value.success }
+    : { _id: "Result", _tag: "Failure", failure: value.failure }
 }
 
 /** Built from entries, so that a key such as `__proto__` is a key like any other. */
