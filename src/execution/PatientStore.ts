@@ -268,7 +268,7 @@ const isRefused = Schema.is(Schema.Union([
   }),
   Schema.TaggedStruct("CallsUsedUp", {}),
   Schema.TaggedStruct("GroupTaken", { group: Schema.String, tool: Schema.String }),
-  Schema.TaggedStruct("CoolingDown", { running: Schema.Boolean, remainingMillis: Schema.Number })
+  Schema.TaggedStruct("CoolingDown", { running: Schema.Boolean, remainingMillis: Schema.Finite })
 ]))
 
 const noted = (answer: Answer<void>): Effect.Effect<void> =>
