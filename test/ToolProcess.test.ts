@@ -132,7 +132,10 @@ describe("ToolProcess", () => {
         { t: () => Effect.void },
         { store: { ...StateStore.makeMemory(), reserve: () => broken("reserve") } },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["GuardRejected"]))
+          Effect.map(
+            process.executeBatch(calls("t")),
+            (wave) => assert.deepStrictEqual(tags(wave), ["StoreUnavailable"])
+          )
       ))
 
     it.effect(`answers every call though the store ${what} when asked to settle`, () =>

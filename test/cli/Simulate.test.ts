@@ -58,7 +58,7 @@ describe("tool-executor simulate", () => {
         "differs.json": scenario({}, "Failed"),
         "syntax.json": "{ \"name\": ",
         "keys.json": scenario({ tolls: {}, tools: { read: { takes: "long", klass: "ReadOnly" } } }),
-        "build.json": scenario({ config: { pools: { read: 0 } } }),
+        "build.json": scenario({ tools: { read: { retry: 2 } } }),
         "holds.json": scenario({ name: "the last" })
       })
       const names = ["differs.json", "syntax.json", "keys.json", "missing.json", "build.json", "holds.json"]
@@ -70,7 +70,7 @@ describe("tool-executor simulate", () => {
       assert.match(stderr, /keys\.json: .*3 problems/)
       for (const path of ["tolls", "tools.read.takes", "tools.read.klass"]) assert.include(stderr, `  ${path}: `)
       assert.match(stderr, /missing\.json: it cannot be read/)
-      assert.match(stderr, /build\.json: .*\n {2}pools\.read: /)
+      assert.match(stderr, /build\.json: .*\n {2}.*retry/)
     }))
 
   it.live("prints one JSON document for programs, with the times of every outcome", () =>

@@ -20,7 +20,8 @@ const folder = fileURLToPath(new URL("../scenarios/", import.meta.url))
 const apart: Readonly<Record<string, string>> = {
   "interrupted-caller.json": "a client that goes away does not wait for clean-up",
   "permission-remembered.json": "a form offers an hour, the scenario wants a minute",
-  "stop-at-a-refusal.json": "a call that the protocol refuses ends no wave"
+  "stop-at-a-refusal.json": "a call that the protocol refuses ends no wave",
+  "stop-skips-at-once.json": "a call that the protocol refuses ends no wave"
 }
 
 /** What only the caller of a wave is told. */
