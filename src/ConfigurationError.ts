@@ -11,7 +11,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as SchemaIssue from "effect/SchemaIssue"
+import { issuesOf, missing, unknown } from "./internal/schemaIssues.ts"
 
 /**
  * One thing that is wrong: where, what, and what would be right.
@@ -95,17 +95,29 @@ export const validateStrict = <A, I>(
     onSuccess: () => []
   })
 
+/**
+ * Gives what is wrong with a value that has to be one of a few, for settings that
+ * are not read by a `Schema`.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const notOneOf = (path: string, value: unknown, values: ReadonlyArray<unknown>): ReadonlyArray<Problem> =>
+  values.includes(value)
+    ? []
+    : [{ path, problem: `it is ${valueAt(value, [])}`, expected: `one of ${values.join(", ")}` }]
+
 // Utilities
 
 const strictly = { errors: "all", onExcessProperty: "error" } as const
 
 const problemsOf = (error: Schema.SchemaError, input: unknown, root: string): ReadonlyArray<Problem> =>
-  format(error.issue).issues.map(({ message, path }) => {
+  issuesOf(error).map(({ message, path }) => {
     const at = pathOf(path, root)
-    if (message === "Expected no excess property") {
-      return { path: at, problem: unknownKey, expected: "one of the documented keys" }
+    if (message === missing) return { path: at, problem: "it is missing", expected: "a value" }
+    if (message.startsWith(unknown)) {
+      return { path: at, problem: unknownKey, expected: `one of ${message.slice(unknown.length)}` }
     }
-    if (message === "Missing key") return { path: at, problem: "it is missing", expected: "a value" }
     const expected = message.replace(/^Expected /, "")
     return {
       path: at,
@@ -114,23 +126,18 @@ const problemsOf = (error: Schema.SchemaError, input: unknown, root: string): Re
     }
   })
 
-const format = SchemaIssue.makeFormatterStandardSchemaV1()
+type Path = ReadonlyArray<PropertyKey>
 
-type Path = ReadonlyArray<PropertyKey | { readonly key: PropertyKey }>
-
-const keys = (path: Path | undefined): ReadonlyArray<PropertyKey> =>
-  (path ?? []).map((part) => typeof part === "object" ? part.key : part)
-
-const pathOf = (path: Path | undefined, root: string): string =>
-  keys(path).reduce<string>(
+const pathOf = (path: Path, root: string): string =>
+  path.reduce<string>(
     (text, key) => typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
     root
   ) || "the whole"
 
 /** The value at a path, as short JSON. */
-const valueAt = (input: unknown, path: Path | undefined): string => {
+const valueAt = (input: unknown, path: Path): string => {
   let value = input
-  for (const key of keys(path)) {
+  for (const key of path) {
     value = typeof value === "object" && value !== null && Object.hasOwn(value, key)
       ? (value as Record<PropertyKey, unknown>)[key]
       : undefined

@@ -39,7 +39,6 @@ import { PatientStore } from "./execution/PatientStore.ts"
 import * as Periodic from "./execution/Periodic.ts"
 import * as Ports from "./execution/Ports.ts"
 import * as Principals from "./execution/Principal.ts"
-import * as Waves from "./execution/Waves.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
@@ -240,7 +239,6 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     approvals: Option.getOrUndefined(
       Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => Ports.people(it, context))
     ),
-    approvalMode: yield* Approvals.Mode,
     revoked: new Set(),
     dedupe: yield* Dedupe,
     pools: yield* Pools,
@@ -255,8 +253,6 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     agentPath: [],
     parent: undefined,
     unique,
-    mode: yield* Waves.Mode,
-    onExecutionError: yield* Waves.OnExecutionError,
     ...limits,
     toolEvents: yield* EventHub.ToolEvents,
     heartbeats: yield* Heartbeats,

@@ -119,6 +119,8 @@ const writeDenied = {
   closed: "The session ended before anybody allowed"
 } as const
 
+const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
 const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 100) / 10)} s`
 
 /**
@@ -137,7 +139,9 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
         : `There is no tool "${tool}". Available tools: ${list(refusal.available)}. Call one of these instead.`
     case "InvalidParameters":
       return `The arguments of "${tool}" are not valid; it was not run. ${
-        refusal.issues.map((it) => it.path === "" ? it.message : `At "${it.path}": ${it.message}`).join(". ")
+        refusal.issues.map((it) => it.path === "" ? capitalised(it.message) : `At "${it.path}": ${it.message}`).join(
+          ". "
+        )
       }. Correct the arguments and call it again.`
     case "PolicyDenied":
       return `"${tool}" is not allowed here (${refusal.rule}). Do not call it again; go on without it.`

@@ -132,6 +132,25 @@ describe("an executor of one line", () => {
       assert.instanceOf(error, ConfigurationError.ConfigurationError)
     }))
 
+  it.effect("is not made with a word that it does not know, whoever wrote it", () =>
+    Effect.gen(function*() {
+      const wrongs = [
+        [{ mode: "paralel" }, "mode: it is \"paralel\"; expected one of classes, parallel, sequential"],
+        [{ onExecutionError: "halt" }, "onExecutionError: it is \"halt\"; expected one of continue, stop"],
+        [{ approval: "upfrnt" }, "approval: it is \"upfrnt\"; expected one of perCall, upfront"],
+        [{ dedupe: { reach: "all" } }, "reach: it is \"all\"; expected one of process, batch, principal"],
+        [{ dedupe: { outcomes: ["Denied"] } }, "outcomes[0]: it is \"Denied\"; expected one of Succeeded, Failed"],
+        [{ dedupe: { onDuplicate: "run" } }, "onDuplicate: it is \"run\"; expected one of reject, replay"],
+        [{ dedupe: { inFlight: "wait" } }, "inFlight: it is \"wait\"; expected one of reject, join"],
+        [{ dedupe: { window: "a while" } }, "window: it is \"a while\"; expected a duration, such as \"5 minutes\""]
+      ] as const
+      for (const [options, says] of wrongs) {
+        const error = yield* Effect.flip(tagsOf(options as object, Layer.empty, "read"))
+        assert.instanceOf(error, ConfigurationError.ConfigurationError)
+        assert.include(error.message, `1 problem\n  ${says}`)
+      }
+    }))
+
   it.effect("that only reads is narrowed by what is there", () =>
     Effect.gen(function*() {
       const tagsWith = (around: Layer.Layer<Permissions.Permissions>) =>

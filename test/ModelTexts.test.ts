@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { ToolOutcome } from "../src/index.ts"
+import { ToolAnnotations, ToolOutcome } from "../src/index.ts"
 import { call, calls, type Options, run, type ToolSpec } from "./support/Harness.ts"
 
 const huge = "x".repeat(1_000_000)
@@ -64,6 +64,47 @@ describe("a text to the model", () => {
           assert.deepInclude(wave.outcomes[0], { error: { name: "TypeError", message: "disk full" } })
         })
     ))
+})
+
+describe("arguments that are not valid", () => {
+  const text = (params: unknown, tool: Tool.Any) =>
+    run(
+      { t: { handler: none, tool: tool as never } },
+      {},
+      ({ process }) => Effect.map(process.executeBatch([call("1", "t", params)]), (wave) => wave.toolMessages[0]?.text)
+    )
+
+  it.effect("are told in plain words, with the names that would be right", () =>
+    Effect.gen(function*() {
+      const parameters = Schema.Struct({
+        path: Schema.String,
+        deep: Schema.Struct({ a: Schema.optionalKey(Schema.Int) })
+      })
+      const closed = Tool.make("t", { parameters, success: Schema.Unknown }).annotate(ToolAnnotations.Closed, true)
+      assert.strictEqual(
+        yield* text({ pth: "a", deep: { b: 1 } }, closed),
+        "The arguments of \"t\" are not valid; it was not run. At \"pth\": It is not known; known: path, deep. " +
+          "At \"path\": It is missing. At \"deep.b\": It is not known; known: a. Correct the arguments and call it again."
+      )
+      const nothing = Tool.make("t", { success: Schema.Unknown }).annotate(ToolAnnotations.Closed, true)
+      assert.include(yield* text({ a: 1 }, nothing), "At \"a\": It is not known.")
+    }))
+
+  it.effect("are told in sentences, also where the tool has a JSON Schema", () => {
+    const parameters = { type: "object", properties: { path: { type: "string" } }, required: ["path"] }
+    return Effect.map(
+      text({}, Tool.dynamic("t", { parameters, success: Schema.Unknown })),
+      (it) => assert.include(it, "it was not run. The required property \"path\" is missing. Correct")
+    )
+  })
+
+  it.effect("are told in the words of a schema that has its own", () => {
+    const path = Schema.String.pipe(Schema.annotateKey({ messageMissingKey: "Say which file" }))
+    return Effect.map(
+      text({}, Tool.make("t", { parameters: Schema.Struct({ path }), success: Schema.Unknown })),
+      (it) => assert.include(it, "At \"path\": Say which file.")
+    )
+  })
 })
 
 describe("an outcome", () => {

@@ -11,6 +11,7 @@ import * as CliConfig from "effect/cli/CliConfig"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Command from "effect/cli/Command"
 import * as GlobalFlag from "effect/cli/GlobalFlag"
+import type * as HelpDoc from "effect/cli/HelpDoc"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -81,7 +82,9 @@ const usage = CliOutput.Presenter.of({
     // standard output is for results alone
     return Effect.gen(function*() {
       const formatter = CliOutput.defaultFormatter({ colors: false })
-      const errors = event._tag === "Help" ? "A command is missing." : formatter.formatErrors(event.errors)
+      const errors = event._tag === "Help"
+        ? `A command is missing: ${commandsOf(event.helpDoc).join(", ")}.`
+        : formatter.formatErrors(event.errors)
       // how the command is meant comes first and in one line: what is wrong is the last that is read
       yield* Console.error(
         `Usage: ${event.helpDoc.usage}   (--help says more)\n${escapeLines(errors.trim())}`
@@ -89,6 +92,9 @@ const usage = CliOutput.Presenter.of({
     })
   }
 })
+
+const commandsOf = ({ subcommands = [] }: HelpDoc.HelpDoc): ReadonlyArray<string> =>
+  subcommands.flatMap(({ commands }) => commands.map(({ name }) => name))
 
 const layer = Layer.mergeAll(
   CliConfig.layer({ builtIns: [GlobalFlag.Help, GlobalFlag.Version, GlobalFlag.Completions] }),

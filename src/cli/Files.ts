@@ -22,7 +22,7 @@ export const read = Effect.fnUntraced(function*(path: string) {
   const files = yield* FileSystem.FileSystem
   const text = yield* Effect.mapError(
     files.readFileString(path),
-    (error) => wrong(`${escape(path)}: it cannot be read (${reasonOf(error)})`)
+    (error) => wrong(`${escape(path)}: ${unreadable(error)}`)
   )
   return withoutMark(text)
 })
@@ -101,8 +101,19 @@ export const tell = Effect.fnUntraced(function*(text: string) {
 
 const withoutMark = (text: string): string => text.startsWith("\ufeff") ? text.slice(1) : text
 
-const isGone = ({ reason: { cause } }: PlatformError): boolean =>
-  Predicate.hasProperty(cause, "code") &&
-  (cause.code === "EPIPE" || cause.code === "ERR_STREAM_DESTROYED" || cause.code === "ERR_STREAM_PREMATURE_CLOSE")
+const isGone = (error: PlatformError): boolean =>
+  hasCode(error, "EPIPE", "ERR_STREAM_DESTROYED", "ERR_STREAM_PREMATURE_CLOSE")
+
+const unreadable = (error: PlatformError): string =>
+  error.reason._tag === "NotFound"
+    ? "there is no such file"
+    : error.reason._tag === "PermissionDenied"
+    ? "it may not be read"
+    : hasCode(error, "EISDIR")
+    ? "it is a folder"
+    : `it cannot be read (${reasonOf(error)})`
+
+const hasCode = ({ reason: { cause } }: PlatformError, ...codes: ReadonlyArray<unknown>): boolean =>
+  Predicate.hasProperty(cause, "code") && codes.includes(cause.code)
 
 const reasonOf = (error: PlatformError): string => escape(error.reason._tag)

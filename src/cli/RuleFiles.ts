@@ -61,7 +61,7 @@ const own = (value: unknown, key: string): unknown =>
     ? (value as Record<string, unknown>)[key]
     : undefined
 
-const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> => {
+const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> | undefined => {
   const tools = own(input, "tools")
   if (Array.isArray(tools)) return new Map(tools.map((name) => [String(name), {}]))
   return own(input, "script") === undefined ? Config.tools : Scenario.toolsOf(input)

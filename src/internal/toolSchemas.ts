@@ -5,10 +5,10 @@ import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
-import * as SchemaIssue from "effect/SchemaIssue"
 import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
 import { compile, type Issue } from "./jsonSchema.ts"
+import { issuesOf } from "./schemaIssues.ts"
 
 /** Parameters of one tool, compiled. */
 export interface Schemas {
@@ -28,12 +28,10 @@ export const fromJsonSchema = (schema: JsonSchema.JsonSchema): Result.Result<Sch
     canonical: canonicalJson
   }))
 
-const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
-
 const toIssues = (error: Schema.SchemaError): ReadonlyArray<Issue> =>
-  formatIssue(error.issue).issues.slice(0, 10).map((issue) => ({
-    path: (issue.path ?? []).map((part) => String(typeof part === "object" ? part.key : part)).join(".").slice(0, 200),
-    message: clip(issue.message, 500)
+  issuesOf(error).slice(0, 10).map(({ message, path }) => ({
+    path: path.map(String).join(".").slice(0, 200),
+    message: clip(message, 500)
   }))
 
 /** What was encoded; an encoder that fails, or has to wait, leaves the arguments. */

@@ -10,7 +10,10 @@
  */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { ConfigurationError, notOneOf, type Problem } from "../ConfigurationError.ts"
 import type { KeyClaim, Settlement } from "../store/StateStore.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import type { GateCall } from "./Gate.ts"
@@ -77,12 +80,14 @@ export const make = (options?: Options): Dedupe["Service"] =>
   })
 
 /**
- * Layer that refuses, replays or joins equal calls.
+ * Layer that refuses, replays or joins equal calls; fails with everything that is
+ * wrong with the options.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options?: Options): Layer.Layer<Dedupe> => Layer.sync(Dedupe, () => make(options))
+export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> =>
+  Layer.effect(Dedupe, Effect.suspend(() => checked(options)))
 
 /**
  * Layer that lets equal calls run, except where a rule says `AlwaysDedupe`.
@@ -180,3 +185,21 @@ export const settlement = (
   windowMillis: self.windowMillis,
   value: isWanted || self.onDuplicate === "replay" ? { outcome, ...about } satisfies Kept : undefined
 })
+
+// Utilities
+
+const checked = (options: Options = {}): Effect.Effect<Dedupe["Service"], ConfigurationError> => {
+  const { inFlight = "reject", onDuplicate = "reject", outcomes = [], reach = "batch", window = 0 } = options
+  const problems: ReadonlyArray<Problem> = [
+    ...notOneOf("reach", reach, ["process", "batch", "principal"]),
+    ...Option.isSome(Duration.fromInput(window))
+      ? []
+      : [{ path: "window", problem: `it is ${JSON.stringify(window)}`, expected: "a duration, such as \"5 minutes\"" }],
+    ...outcomes.flatMap((it, index) => notOneOf(`outcomes[${index}]`, it, ["Succeeded", "Failed"])),
+    ...notOneOf("onDuplicate", onDuplicate, ["reject", "replay"]),
+    ...notOneOf("inFlight", inFlight, ["reject", "join"])
+  ]
+  return problems.length === 0
+    ? Effect.succeed(make(options))
+    : new ConfigurationError({ subject: "Dedupe", problems })
+}

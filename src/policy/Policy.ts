@@ -170,7 +170,7 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
     const asked = ask.filter((it) => PermissionPattern.fits(it, targets))
     if (asked[0] !== undefined) {
       const because = asked.flatMap((it) => it.target === undefined ? [] : [`ask ${it.source}`])
-      return { _tag: "Ask", why: `ask ${asked[0].source}`, because: [...because, ...guards] }
+      return { _tag: "Ask", why: `the policy asks about ${asked[0].source}`, because: [...because, ...guards] }
     }
     const isListed = PermissionPattern.covers(allow, tool.name, targets?.map(unguarded))
     if (guards.length === 0) {
@@ -268,7 +268,7 @@ const byDefault = (self: Parsed, tool: RegisteredTool): Decision => {
     case "allow":
       return allowed
     case "ask":
-      return { _tag: "Ask", why: "default ask", because: [] }
+      return { _tag: "Ask", why: "the policy asks about whatever it does not allow", because: [] }
     case "deny":
       return { _tag: "Deny", rule: "default deny" }
     case "cautious":

@@ -8,7 +8,7 @@
 import * as Equal from "effect/Equal"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
-import { type Problem, unknownKey, validateStrict } from "../ConfigurationError.ts"
+import { type Problem, validateStrict } from "../ConfigurationError.ts"
 import { fits } from "../internal/jsonSchema.ts"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as ToolRule from "../ToolRule.ts"
@@ -109,11 +109,7 @@ const formProblems = ({ path, rule }: Placed<unknown>): ReadonlyArray<Problem> =
     return [{ path: `${path}._tag`, problem, expected: oneOf(tags) }]
   }
   const kind = ToolRule.kinds[tag as ToolRule.Tag]
-  return validateStrict(kind as Schema.Top as Schema.Codec<unknown, unknown>, rule, path).map((it) =>
-    it.problem === unknownKey && !it.path.slice(path.length + 1).includes(".")
-      ? { ...it, expected: oneOf(Object.keys(kind.fields)) }
-      : it
-  )
+  return validateStrict(kind as Schema.Top as Schema.Codec<unknown, unknown>, rule, path)
 }
 
 const oneOf = (names: ReadonlyArray<string>): string => `one of ${names.join(", ")}`

@@ -314,20 +314,21 @@ export const decode = (input: unknown): Effect.Effect<Scenario, ConfigurationErr
   PolicyFile.decode(Scenario, "scenario", toolsOf)(input)
 
 /**
- * Gives the tools that a scenario seems to have, whatever else is wrong with it.
+ * Gives the tools that a scenario seems to have, whatever else is wrong with it;
+ * undefined where that cannot be told.
  *
  * @category getters
  * @since 0.1.0
  */
-export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> => {
-  const tools: unknown = typeof input === "object" && input !== null ? (input as Record<string, unknown>).tools : {}
-  return new Map(
-    Object.entries(typeof tools === "object" && tools !== null ? tools : {}).map(([name, tool]) => [
-      name,
-      { jsonSchema: isObject(tool) && isObject(tool.parameters) ? tool.parameters : undefined }
-    ])
-  )
-}
+export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> | undefined =>
+  isObject(input) && isObject(input.tools)
+    ? new Map(
+      Object.entries(input.tools).map(([name, tool]) => [
+        name,
+        { jsonSchema: isObject(tool) && isObject(tool.parameters) ? tool.parameters : undefined }
+      ])
+    )
+    : undefined
 
 // Utilities
 

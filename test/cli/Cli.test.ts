@@ -28,10 +28,11 @@ describe("tool-executor", () => {
 
   for (
     const [what, args, said] of [
-      ["a missing command", [], "A command is missing"],
+      ["a missing command", [], "A command is missing: run, undo,"],
+      ["a missing command of a command", ["rules"], "A command is missing: check, explain, graph."],
       ["an unknown command", ["walk"], "walk"],
       ["an unknown flag", ["run", "--colour"], "--colour"],
-      ["a value that is none of a flag's", ["run", "--format", "gemini"], "gemini"],
+      ["a value that is none of a flag's", ["run", "--format", "geminy"], "Expected: \"auto\" | "],
       ["an argument too many", ["run", "a.json", "b.json"], "b.json"],
       ["a missing file", ["simulate"], "FILE"],
       ["an unknown schema", ["schema", "rule"], "rules"]

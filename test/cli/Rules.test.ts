@@ -63,7 +63,7 @@ describe("tool-executor rules check", () => {
       for (
         const [name, says] of [["none.json", "it holds no rules"], ["syntax.json", "it is not JSON"], [
           "gone.json",
-          "it cannot be read"
+          "there is no such file"
         ]] as const
       ) {
         const { code, stderr } = yield* run(["rules", "check", file(name)])

@@ -171,7 +171,7 @@ describe("tool-executor run", () => {
       ["input that is not JSON", [], "{\"role\": ", ["standard input", "not JSON"]],
       ["input of no known shape", [], "{}", ["unknown shape"]],
       ["a message of another format", ["--format", "openai"], "{\"calls\":[]}", ["openai"]],
-      ["a file that is not there", ["nowhere.json"], "", ["nowhere.json", "NotFound"]],
+      ["a file that is not there", ["nowhere.json"], "", ["nowhere.json: there is no such file"]],
       ["a root that is not there", ["--root", "/nowhere/at/all"], "[]", ["root", "/nowhere/at/all"]],
       ["a config that is not there", ["--config", "nowhere.json"], "[]", ["nowhere.json"]]
     ] as const

@@ -69,8 +69,19 @@ describe("tool-executor simulate", () => {
       assert.match(stderr, /syntax\.json: it is not JSON/)
       assert.match(stderr, /keys\.json: .*3 problems/)
       for (const path of ["tolls", "tools.read.takes", "tools.read.klass"]) assert.include(stderr, `  ${path}: `)
-      assert.match(stderr, /missing\.json: it cannot be read/)
+      assert.match(stderr, /missing\.json: there is no such file/)
       assert.match(stderr, /build\.json: .*\n {2}.*retry/)
+    }))
+
+  it.live("does not hold names of tools against a file whose tools cannot be told", () =>
+    Effect.gen(function*() {
+      const { file } = yield* folder({
+        "list.json": { tools: ["a"], rules: [{ _tag: "MaxCalls", tool: "a", max: 1 }], policy: { allow: ["a"] } }
+      })
+      const { code, stderr } = yield* run(["simulate", file("list.json")])
+      assert.strictEqual(code, 2)
+      assert.include(stderr, "tools: it is [\"a\"]; expected object")
+      assert.notInclude(stderr, "there is no tool")
     }))
 
   it.live("prints one JSON document for programs, with the times of every outcome", () =>

@@ -160,12 +160,12 @@ describe("a write that changes nothing", () => {
             yield* Effect.forkScoped(process.executeBatch(Harness.calls(tool)))
             return (yield* asked(approvals)).why
           }), more)
-      assert.include(yield* asks("upper", { policy: { ask: ["upper(a)"] } }), "ask upper(a)")
+      assert.include(yield* asks("upper", { policy: { ask: ["upper(a)"] } }), "the policy asks about upper(a)")
       assert.include(
         yield* asks("upper", { rules: [{ _tag: "RequiresConsent", tool: "upper" }] }),
         "a rule requires consent"
       )
-      assert.include(yield* asks("edit", {}), "default ask")
+      assert.include(yield* asks("edit", {}), "the policy asks about whatever it does not allow")
     }))
 })
 

@@ -102,7 +102,7 @@ describe("the person behind a client", () => {
       assert.lengthOf(forms, 1)
       assert.deepStrictEqual(forms[0]!.message.split("\n"), [
         "May send run?",
-        "Why it is asked: ask send",
+        "Why it is asked: the policy asks about send",
         "Arguments:",
         "| {",
         "|   \"to\": \"bob\"",
@@ -315,7 +315,10 @@ describe("the person behind a client", () => {
           yield* Fiber.join(busy)
           assert.deepStrictEqual([mine.forms.length, others.forms.length], [1, 0])
           const first = mine.forms[0]!.message.split("\n")[1]
-          assert.strictEqual(first, forks ? "Asked by the agent: helper" : "Why it is asked: ask send")
+          assert.strictEqual(
+            first,
+            forks ? "Asked by the agent: helper" : "Why it is asked: the policy asks about send"
+          )
         })
       ))
   }

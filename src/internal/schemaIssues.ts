@@ -1,0 +1,48 @@
+/** What is wrong with a value, by a `Schema`: each issue in words for a person or a model. */
+import type * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import * as SchemaIssue from "effect/SchemaIssue"
+
+/** A property that has to be there and is not. */
+export const missing = "It is missing"
+
+/** A property that is there and has no meaning, with the names that have one behind it. */
+export const unknown = "It is not known; known: "
+
+/** One thing that is wrong with a value, and where. */
+export interface SchemaProblem {
+  readonly path: ReadonlyArray<PropertyKey>
+  readonly message: string
+}
+
+/** Gives everything that is wrong, in the order it was found. */
+export const issuesOf = ({ issue }: Schema.SchemaError): ReadonlyArray<SchemaProblem> =>
+  format(issue).issues.map(({ message, path }) => ({
+    path: (path ?? []).map((part) => typeof part === "object" ? part.key : part),
+    message
+  }))
+
+// Utilities
+
+// a schema that has words of its own for it is heard
+const leafHook: SchemaIssue.LeafHook = (issue) => {
+  const message = SchemaIssue.defaultLeafHook(issue)
+  switch (message) {
+    case "Missing key":
+      return missing
+    case "Expected no excess property":
+      return unknown + (issue._tag === "UnexpectedKey" ? knownBy(issue.ast) : none)
+    // what a record of nothing says of its keys
+    case "Expected never":
+      return "It is not known"
+    default:
+      return message
+  }
+}
+
+const format = SchemaIssue.makeFormatterStandardSchemaV1({ leafHook })
+
+const none = "none"
+
+const knownBy = (ast: SchemaAST.AST): string =>
+  SchemaAST.isObjects(ast) ? ast.propertySignatures.map(({ name }) => String(name)).join(", ") || none : none
