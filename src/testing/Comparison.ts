@@ -5,20 +5,10 @@
  */
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import type { Difference, TimedOutcome, WaveReport } from "./Report.ts"
 import type { Expected, ExpectedOutcome } from "./Scenario.ts"
-import type { TimedOutcome, WaveReport } from "./ScenarioRunner.ts"
 
-/**
- * One thing that is not as expected.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Difference {
-  readonly where: string
-  readonly expected: unknown
-  readonly got: unknown
-}
+export type { Difference } from "./Report.ts"
 
 /**
  * Gives every difference between a wave and what is expected of it.

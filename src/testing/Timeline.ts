@@ -7,8 +7,7 @@
 import * as Equal from "effect/Equal"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import { describe, type ToolRefusal } from "../ToolRefusal.ts"
-import type { Difference } from "./Comparison.ts"
-import type { Report, WaveReport } from "./ScenarioRunner.ts"
+import type { Difference, Report, WaveReport } from "./Report.ts"
 
 /**
  * One call as it is drawn; all times in milliseconds on one clock.

@@ -1,0 +1,68 @@
+/**
+ * What became of a scenario.
+ *
+ * @since 0.1.0
+ */
+import type { ToolEvent } from "../ToolEvent.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolRule } from "../ToolRule.ts"
+
+/**
+ * One thing that is not as expected.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Difference {
+  readonly where: string
+  readonly expected: unknown
+  readonly got: unknown
+}
+
+/**
+ * One wave of a scenario as it went.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WaveReport {
+  /** Place of its step in the script, from 0. */
+  readonly step: number
+  /** The same as a path, which tells waves side by side apart. */
+  readonly where: string
+  readonly outcomes: ReadonlyArray<TimedOutcome>
+  /** Virtual milliseconds till the wave ended. */
+  readonly elapsed: number
+  readonly events: ReadonlyArray<ToolEvent>
+  /** Absent if nobody was told: the caller was interrupted. */
+  readonly needsContinuation?: boolean
+  readonly shouldExit?: boolean
+}
+
+/**
+ * An outcome with its virtual times in milliseconds since the wave began.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TimedOutcome {
+  /** Absent if the call never started. */
+  readonly start?: number
+  readonly end: number
+  readonly outcome: ToolOutcome
+}
+
+/**
+ * A scenario as it went.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Report {
+  readonly name: string
+  /** The rules that were enforced. */
+  readonly rules: ReadonlyArray<ToolRule>
+  readonly waves: ReadonlyArray<WaveReport>
+  /** Empty if everything holds. */
+  readonly differences: ReadonlyArray<Difference>
+}
