@@ -11,6 +11,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Detached from "../internal/detached.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
@@ -118,56 +119,16 @@ export interface People {
  * @since 0.1.0
  */
 export const people = (driver: Approvals["Service"], context: Context.Context<never>): People => {
-  const run = Effect.runForkWith(context)
-  const clock = Context.get(context, Clock.Clock)
-  const warn = (what: string, cause: unknown) => void run(Effect.logWarning(`Approvals.ask ${what}`, cause))
+  const desk = new Desk(Effect.runForkWith(context), Context.get(context, Clock.Clock))
   return {
     ask: (question, onEnd) => {
-      let isOpen = true
-      let silence: ReturnType<typeof run> | undefined
-      const close = (): boolean => {
-        if (!isOpen) return false
-        isOpen = false
-        silence?.interruptUnsafe()
-        return true
-      }
-      const end = (resolution: unknown) => {
-        if (!close()) return
-        if (isAnswered(resolution)) return onEnd(resolution)
-        warn("gave no answer", resolution)
-        onEnd({ _tag: "Denied", by: "closed" })
-      }
-      let isPut = false
-      const soon = (resolution: unknown) => run(Effect.andThen(Effect.yieldNow, Effect.sync(() => end(resolution))))
+      const open = new Open(desk, onEnd)
       try {
-        const asked = driver.ask(question, (resolution) => void (isPut ? end(resolution) : soon(resolution)))
-        const { expiresAt, id } = asked.request
-        if (typeof id !== "string") throw new TypeError("its request has no id")
-        isPut = true
-        const withdraw = () => {
-          try {
-            asked.withdraw()
-          } catch (cause) {
-            warn("did not take a question back", cause)
-          }
-        }
-        const now = clock.currentTimeMillisUnsafe()
-        const millis = typeof expiresAt === "number" && expiresAt >= now ? expiresAt - now : silentMillis
-        if (millis !== Infinity) {
-          silence = run(Effect.andThen(
-            Effect.sleep(millis + patience),
-            Effect.sync(() => {
-              silence = undefined
-              if (!close()) return
-              withdraw()
-              onEnd({ _tag: "Denied", by: "timeout" })
-            })
-          ))
-        }
-        return { id, withdraw: () => void (close() && withdraw()) }
+        open.put(driver.ask(question, (resolution) => open.answered(resolution)))
+        return open
       } catch (cause) {
-        close()
-        warn("failed", cause)
+        open.close()
+        desk.warn("failed", cause)
         return undefined
       }
     }
@@ -185,6 +146,126 @@ const nonsense = "it is no answer"
 
 /** How long people have where their driver does not say so. */
 const silentMillis = 300_000
+
+type Asked = ReturnType<Approvals["Service"]["ask"]>
+
+/** A question, until it is answered. */
+class Open {
+  id = ""
+  /** Epoch milliseconds until which the driver may be silent. */
+  until = Infinity
+  private readonly desk: Desk
+  private onEnd: ((resolution: Resolution) => void) | undefined
+  private asked: Asked | undefined
+
+  constructor(desk: Desk, onEnd: (resolution: Resolution) => void) {
+    this.desk = desk
+    this.onEnd = onEnd
+  }
+
+  /** The driver has it; throws where what it gave is no request. */
+  put(asked: Asked): void {
+    const { expiresAt, id } = asked.request
+    if (typeof id !== "string") throw new TypeError("its request has no id")
+    this.id = id
+    this.asked = asked
+    const now = this.desk.now()
+    this.until = (typeof expiresAt === "number" && expiresAt >= now ? expiresAt : now + silentMillis) + patience
+    this.desk.add(this)
+  }
+
+  /** Who answers before the question is put is heard after that. */
+  answered(resolution: unknown): void {
+    if (this.asked !== undefined) return this.end(resolution)
+    this.desk.run(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.end(resolution))))
+  }
+
+  /** Nobody has answered in time. */
+  silent(): void {
+    const onEnd = this.withdraw()
+    onEnd?.({ _tag: "Denied", by: "timeout" })
+  }
+
+  /** Takes the question back; gives who is not told any more. */
+  withdraw(): typeof this.onEnd {
+    const onEnd = this.close()
+    try {
+      if (onEnd !== undefined) this.asked?.withdraw()
+    } catch (cause) {
+      this.desk.warn("did not take a question back", cause)
+    }
+    return onEnd
+  }
+
+  close(): typeof this.onEnd {
+    const { onEnd } = this
+    this.onEnd = undefined
+    this.desk.delete(this)
+    return onEnd
+  }
+
+  private end(resolution: unknown): void {
+    const onEnd = this.close()
+    if (onEnd === undefined) return
+    if (isAnswered(resolution)) return onEnd(resolution)
+    this.desk.warn("gave no answer", resolution)
+    onEnd({ _tag: "Denied", by: "closed" })
+  }
+}
+
+/** The open questions of a driver; one fiber waits for the first that nobody answers in time. */
+class Desk {
+  readonly run: (effect: Effect.Effect<void>) => Fiber.Fiber<void>
+  private readonly clock: Clock.Clock
+  private readonly all = new Set<Open>()
+  private wakesAt = Infinity
+  private fiber: Fiber.Fiber<void> | undefined
+
+  constructor(run: (effect: Effect.Effect<void>) => Fiber.Fiber<void>, clock: Clock.Clock) {
+    this.run = run
+    this.clock = clock
+  }
+
+  now(): number {
+    return this.clock.currentTimeMillisUnsafe()
+  }
+
+  warn(what: string, cause: unknown): void {
+    this.run(Effect.logWarning(`Approvals.ask ${what}`, cause))
+  }
+
+  add(open: Open): void {
+    this.all.add(open)
+    this.wakeAt(open.until)
+  }
+
+  delete(open: Open): void {
+    this.all.delete(open)
+    if (this.all.size > 0) return
+    this.fiber?.interruptUnsafe()
+    this.wakesAt = Infinity
+  }
+
+  private wakeAt(time: number): void {
+    if (time >= this.wakesAt) return
+    this.fiber?.interruptUnsafe()
+    this.wakesAt = time
+    const wake = Effect.sync(() => {
+      this.fiber = undefined
+      this.wake()
+    })
+    this.fiber = this.run(Effect.andThen(Effect.sleep(Math.max(0, time - this.now())), wake))
+  }
+
+  private wake(): void {
+    this.wakesAt = Infinity
+    const now = this.now()
+    for (const open of Array.from(this.all)) {
+      if (open.until <= now) open.silent()
+      else this.wakeAt(open.until)
+    }
+  }
+}
 
 const isRef = Schema.is(ArtifactRef)
 const isPart = Schema.is(Schema.Struct({ text: Schema.String, chars: Schema.Finite }))
