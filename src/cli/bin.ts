@@ -5,7 +5,11 @@
  *
  * @since 0.1.0
  */
+import { enableCompileCache } from "node:module"
 import process from "node:process"
+
+// a command is started often, and most of its start is compiling what never changes
+enableCompileCache()
 
 const missing = (error: unknown): string | undefined =>
   error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND"
