@@ -64,6 +64,11 @@ export class EventHub {
     return this.readers.size > 0 || this.parent?.isObserved === true || this.above?.isObserved === true
   }
 
+  /** Whether anybody wants what tools report. */
+  get takesReports(): boolean {
+    return this.isObserved
+  }
+
   /** Passes a life-cycle event to every reader. */
   publish(event: ToolEvent): void {
     for (const { queue } of this.readers) Queue.offerUnsafe(queue, event)

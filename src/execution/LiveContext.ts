@@ -240,7 +240,7 @@ export class LiveContext implements Service, HandlerContext {
   private report(body: Body): Effect.Effect<void> {
     return Effect.sync(() => {
       const { events } = this.calls
-      if (!this.isLive() || !this.engine.toolEvents || !events.isObserved) return
+      if (!this.isLive() || !this.engine.toolEvents || !events.takesReports) return
       const { call, index } = this.call
       this.call.dropped += events.report(
         { ...body, callId: call.id, tool: call.name, index, at: this.calls.now() } as WaveEvents.Body

@@ -220,7 +220,7 @@ class Reports extends EventHub {
     this.onPartial = onPartial
   }
 
-  override get isObserved(): boolean {
+  override get takesReports(): boolean {
     return true
   }
 

@@ -50,6 +50,11 @@ export class WaveEvents {
     return this.hub.isObserved
   }
 
+  /** Whether anybody wants what tools report. */
+  get takesReports(): boolean {
+    return this.hub.takesReports
+  }
+
   /** Tells what happened to a call or the wave. */
   publish(body: Body): void {
     if (this.isObserved) this.hub.publish(this.stamped(body))
@@ -57,7 +62,7 @@ export class WaveEvents {
 
   /** Tells what a tool reported; gives how many readers had no room for it. */
   report(body: Body): number {
-    return this.isObserved ? this.hub.report(this.stamped(body)) : 0
+    return this.takesReports ? this.hub.report(this.stamped(body)) : 0
   }
 
   private stamped(body: Body): ToolEvent {
