@@ -137,7 +137,9 @@ const text = (text: string) => Prompt.textPart({ text })
 const partOf = (block: Block): Prompt.ToolModelOutputPart => {
   const { name, text: own, type, uri } = block
   if (type === "text" && typeof own === "string") return text(own)
-  if (type === "resource_link" && typeof uri === "string") return text(`[${String(name)}: ${uri}]`)
+  if (type === "resource_link" && typeof uri === "string") {
+    return text(`[${typeof name === "string" ? name : "a resource"}: ${uri}]`)
+  }
   const file = fileOf(block)
   if (file !== undefined) return Prompt.filePart(file)
   const resource = type === "resource" && Predicate.isObject(block.resource) ? block.resource : {}

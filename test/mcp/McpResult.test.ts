@@ -74,6 +74,13 @@ describe("McpResult", () => {
     assert.isString(McpResult.textOf(result))
   })
 
+  it("has a text for a link whose name is none", () => {
+    const [part] = McpResult.toModelOutput(
+      from([{ type: "resource_link", uri: "file:///a", name: Object.create(null) }])
+    )
+    assert.strictEqual(part?.type === "text" ? part.text : undefined, "[a resource: file:///a]")
+  })
+
   it.prop("leaves small blocks alone", [Schema.Array(Odd)], ([blocks]) => {
     assert.deepStrictEqual(from(blocks, Infinity).content, blocks)
   })
