@@ -83,8 +83,7 @@ const demo = Effect.gen(function*() {
 
   yield* Console.log(`An assistant message with ${calls.length} calls, on a copy of this repository:\n`)
   const events = yield* Effect.gen(function*() {
-    const batch = yield* (yield* ToolExecutor.ToolExecutor).batch()
-    const process = yield* batch.process
+    const process = yield* (yield* ToolExecutor.ToolExecutor).process()
     return yield* process.stream(calls).pipe(
       Stream.tap((event) => Files.tell(write(event))),
       Stream.runCollect

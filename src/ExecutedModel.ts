@@ -82,7 +82,7 @@ export const layer: Layer.Layer<
     const process: Effect.Effect<ToolProcess, never, Scope.Scope> = Effect.filterOrElse(
       Process,
       (given) => given !== undefined,
-      () => Effect.flatMap(executor.batch(), (batch) => batch.process)
+      () => executor.process()
     )
     const begin = (options: Options) =>
       Effect.gen(function*() {

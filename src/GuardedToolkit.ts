@@ -20,7 +20,7 @@
  *
  * export const answer = Effect.gen(function*() {
  *   const executor = yield* ToolExecutor.ToolExecutor
- *   const process = yield* (yield* executor.batch()).process
+ *   const process = yield* executor.process()
  *   const toolkit = yield* process.guard(kit)
  *   return yield* LanguageModel.generateText({ prompt: "Find fish", toolkit })
  * }).pipe(Effect.scoped)

@@ -90,9 +90,8 @@ export interface Options extends Attempt.Options {
  *
  * const program = Effect.gen(function*() {
  *   const executor = yield* ToolExecutor.ToolExecutor
- *   const batch = yield* executor.batch()
- *   const process = yield* batch.process
- *   const wave = yield* process.executeBatch([ToolCall.make("1", "add", { a: 1, b: 2 })])
+ *   const process = yield* executor.process()
+ *   const wave = yield* process.executeWave([ToolCall.make("1", "add", { a: 1, b: 2 })])
  *   return wave.toolMessages.map((it) => it.text)
  * }).pipe(
  *   Effect.scoped,

@@ -67,6 +67,17 @@ import type { Of } from "./ToolRule.ts"
 export type ProcessOptions = Batches.ProcessOptions
 
 /**
+ * Options of a process that is begun in one step with its batch.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface NewProcessOptions extends ProcessOptions {
+  /** The batch it belongs to. Default: one of its own. */
+  readonly batch?: string | undefined
+}
+
+/**
  * Options of a sub-agent's executor.
  *
  * @category options
@@ -90,9 +101,7 @@ export interface ForkOptions {
 export interface Batch {
   readonly id: string
   /** Begins one pass of an agent; the turn's clock starts. */
-  readonly process: Effect.Effect<ToolProcess.ToolProcess>
-  /** Begins one pass of an agent with options. */
-  readonly processWith: (options: ProcessOptions) => Effect.Effect<ToolProcess.ToolProcess>
+  readonly process: (options?: ProcessOptions) => Effect.Effect<ToolProcess.ToolProcess>
 }
 
 /**
@@ -102,6 +111,12 @@ export interface Batch {
  * @since 0.1.0
  */
 export interface Service {
+  /**
+   * Begins one pass of an agent, in a batch of its own or in the one of that id;
+   * the turn's clock starts. The batch is open as long as the scope is. For
+   * several processes in one batch there is `batch`.
+   */
+  readonly process: (options?: NewProcessOptions) => Effect.Effect<ToolProcess.ToolProcess, never, Scope.Scope>
   /**
    * Begins a batch. Closing its scope cancels what still runs and forgets the
    * batch's counts. Without an id it gets one of its own.
@@ -320,8 +335,8 @@ export const layer: Layer.Layer<ToolExecutor, ConfigurationError, Gates> = Layer
  * export const research = (question: string) =>
  *   Effect.gen(function*() {
  *     const executor = yield* ToolExecutor.readOnly({ name: "researcher" })
- *     const process = yield* (yield* executor.batch()).process
- *     const wave = yield* process.executeBatch([ToolCall.make("1", "search", { question })])
+ *     const process = yield* executor.process()
+ *     const wave = yield* process.executeWave([ToolCall.make("1", "search", { question })])
  *     return wave.toolMessages.map((it) => it.text).join("\n")
  *   }).pipe(Effect.scoped)
  * ```

@@ -15,8 +15,8 @@
  *   Effect.gen(function*() {
  *     const executors = yield* ToolExecutors.ToolExecutors
  *     const executor = yield* executors.get(user)
- *     const process = yield* (yield* executor.batch()).process
- *     return yield* process.executeBatch(calls)
+ *     const process = yield* executor.process()
+ *     return yield* process.executeWave(calls)
  *   }).pipe(Effect.scoped)
  * ```
  *

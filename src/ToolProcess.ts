@@ -95,7 +95,9 @@ export interface ToolProcess {
   readonly id: string
   readonly batch: string
   /** Runs the calls of one model turn. */
-  readonly executeBatch: (calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) => Effect.Effect<WaveResult>
+  readonly executeWave: (calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) => Effect.Effect<WaveResult>
+  /** Another name of `executeWave`. */
+  readonly executeBatch: ToolProcess["executeWave"]
   /** Runs one call. */
   readonly execute: (call: ToolCall, options?: ExecuteOptions) => Effect.Effect<ToolOutcome>
   /**
@@ -199,6 +201,8 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
   const runWhole: Steps.Run = (call, hub, step) =>
     Effect.map(runWave([call], undefined, { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
+  const executeWave: ToolProcess["executeWave"] = (calls, options) =>
+    Effect.suspend(() => runWave(Received.wave(calls), options))
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
   const hostRun = (tools: ReadonlyArray<string>, args: HostCalls.Arguments = {}, options: HostOptions = {}) =>
@@ -208,7 +212,8 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
   return {
     id: state.id,
     batch: state.batch.id,
-    executeBatch: (calls, options) => Effect.suspend(() => runWave(Received.wave(calls), options)),
+    executeWave,
+    executeBatch: executeWave,
     execute: (call, options) =>
       Effect.suspend(() => Effect.map(runWave([Received.one(call)], options), (wave) => wave.outcomes[0]!)),
     stream: (calls, options) =>

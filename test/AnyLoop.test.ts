@@ -110,7 +110,7 @@ const told = (parts: ReadonlyArray<Response.AnyPart>): ReadonlyArray<Told> =>
 
 const beginProcess = Effect.gen(function*() {
   const executor = yield* ToolExecutor.ToolExecutor
-  return yield* (yield* executor.batch()).process
+  return yield* executor.process()
 })
 
 type Kit = Toolkit.WithHandler<typeof kit.tools> | Effect.Effect<Toolkit.WithHandler<typeof kit.tools>>

@@ -122,10 +122,7 @@ describe("a model whose calls the executor runs", () => {
           ({ toolResults }) => toolResults.map((it) => it.isFailure)
         )
         assert.deepStrictEqual([yield* write, yield* write], [[false], [false]])
-        const process = yield* Effect.flatMap(
-          Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.batch()),
-          (batch) => batch.process
-        )
+        const process = yield* Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
         const inOne = Effect.provideService(write, ExecutedModel.Process, process)
         assert.deepStrictEqual([yield* inOne, yield* inOne], [[false], [true]])
       }),

@@ -71,10 +71,7 @@ const executor = LocalExecutor.layer(kit, {
 
 const guarded = Effect.gen(function*() {
   log.length = 0
-  const process = yield* Effect.flatMap(
-    Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.batch()),
-    (batch) => batch.process
-  )
+  const process = yield* Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
   return { process, toolkit: yield* process.guard(kit) }
 })
 

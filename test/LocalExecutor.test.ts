@@ -52,8 +52,8 @@ const waveOf = <A, E>(
   const calls = names.map((name, n) => ToolCall.make(String(n + 1), name, name === "write" ? { n: 1 } : {}))
   const program = Effect.gen(function*() {
     const executor = yield* ToolExecutor.ToolExecutor
-    const process = yield* (yield* executor.batch()).process
-    return { executor, wave: yield* process.executeBatch(calls) }
+    const process = yield* executor.process()
+    return { executor, wave: yield* process.executeWave(calls) }
   })
   const layer = LocalExecutor.layer(kit, options).pipe(Layer.provide(handlers), Layer.provide(around))
   return VirtualTime.run(Effect.scoped(Effect.provide(program, layer)), { limit: "1 hour" })
@@ -72,8 +72,8 @@ describe("an executor of one line", () => {
       const around = Layer.succeed(StateStore.StateStore, store)
       const batch = Effect.gen(function*() {
         const executor = yield* ToolExecutor.ToolExecutor
-        const process = yield* (yield* executor.batch()).process
-        return tags(yield* process.executeBatch([ToolCall.make("1", "read", {})]))
+        const process = yield* executor.process()
+        return tags(yield* process.executeWave([ToolCall.make("1", "read", {})]))
       }).pipe(
         Effect.scoped,
         Effect.provide(
@@ -156,9 +156,9 @@ describe("an executor of one line", () => {
       const tagsWith = (around: Layer.Layer<Permissions.Permissions>) =>
         Effect.gen(function*() {
           const executor = yield* ToolExecutor.ToolExecutor
-          const process = yield* (yield* executor.batch()).process
+          const process = yield* executor.process()
           const calls = [ToolCall.make("1", "read", {}), ToolCall.make("2", "write", { n: 1 })]
-          return tags(yield* process.executeBatch(calls))
+          return tags(yield* process.executeWave(calls))
         }).pipe(
           Effect.scoped,
           Effect.provide(LocalExecutor.layerReadOnly(kit).pipe(Layer.provide(handlers), Layer.provide(around)))
@@ -235,8 +235,8 @@ describe("a registry", () => {
       yield* Effect.gen(function*() {
         const { replace } = yield* ToolHandlers.ToolHandlers
         yield* replace(yield* Effect.provide(ToolHandlers.makeRegistry([later.kit]), later.handlers))
-        const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
-        assert.deepStrictEqual(tags(yield* process.executeBatch([ToolCall.make("1", "later", {})])), ["Succeeded"])
+        const process = yield* (yield* ToolExecutor.ToolExecutor).process()
+        assert.deepStrictEqual(tags(yield* process.executeWave([ToolCall.make("1", "later", {})])), ["Succeeded"])
       }).pipe(Effect.scoped, Effect.provide(layerOf((name) => name === "later")))
     })
   })

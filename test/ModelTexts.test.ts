@@ -41,7 +41,7 @@ describe("a text to the model", () => {
         options,
         ({ process }) =>
           Effect.map(
-            process.executeBatch(wave.map((it) => call(...it))),
+            process.executeWave(wave.map((it) => call(...it))),
             (result) => assert.isBelow(longest(result), 3_000)
           )
       ))
@@ -51,7 +51,7 @@ describe("a text to the model", () => {
     run({ t: none }, {}, ({ process }) =>
       Effect.gen(function*() {
         yield* process.cancel(huge)
-        assert.isBelow(longest(yield* process.executeBatch(calls(huge))), 3_000)
+        assert.isBelow(longest(yield* process.executeWave(calls(huge))), 3_000)
       })))
 
   it.effect("tells what an Error says", () =>
@@ -59,7 +59,7 @@ describe("a text to the model", () => {
       { t: () => Effect.fail<unknown>(new TypeError("disk full")) },
       {},
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => {
+        Effect.map(process.executeWave(calls("t")), (wave) => {
           assert.include(wave.toolMessages[0]?.text, "disk full")
           assert.deepInclude(wave.outcomes[0], { error: { name: "TypeError", message: "disk full" } })
         })
@@ -71,7 +71,7 @@ describe("arguments that are not valid", () => {
     run(
       { t: { handler: none, tool: tool as never } },
       {},
-      ({ process }) => Effect.map(process.executeBatch([call("1", "t", params)]), (wave) => wave.toolMessages[0]?.text)
+      ({ process }) => Effect.map(process.executeWave([call("1", "t", params)]), (wave) => wave.toolMessages[0]?.text)
     )
 
   it.effect("are told in plain words, with the names that would be right", () =>
@@ -119,7 +119,7 @@ describe("an outcome", () => {
   it.effect("survives JSON", () =>
     run(handlers, { executionTimeout: 10 }, ({ process }) =>
       Effect.gen(function*() {
-        const { outcomes } = yield* process.executeBatch(calls(...Object.keys(handlers), "unknown"))
+        const { outcomes } = yield* process.executeWave(calls(...Object.keys(handlers), "unknown"))
         for (const outcome of outcomes) {
           const json: unknown = JSON.parse(JSON.stringify(outcome))
           const read = yield* Effect.orDie(Schema.decodeUnknownEffect(ToolOutcome.ToolOutcome)(json))
@@ -130,7 +130,7 @@ describe("an outcome", () => {
   it.effect("of a name that is no tool goes on where the model asked for it", () =>
     run({ t: none }, { heartbeats: true }, ({ process }) =>
       Effect.map(
-        process.executeBatch([call("1", "nope", { request_heartbeat: true })]),
+        process.executeWave([call("1", "nope", { request_heartbeat: true })]),
         (wave) => assert.isTrue(wave.needsContinuation)
       )))
 })

@@ -9,7 +9,7 @@ import { call, type Env, type Options, run, tag, tags, type ToolSpec, value } fr
 const huge = "x".repeat(1_000_000)
 const none = () => Effect.void
 
-const wave = (env: Env, ...calls: ReadonlyArray<ToolCall.ToolCall>) => env.process.executeBatch(calls)
+const wave = (env: Env, ...calls: ReadonlyArray<ToolCall.ToolCall>) => env.process.executeWave(calls)
 
 describe("a text to the model stays within a few thousand characters", () => {
   const closed = Tool.dynamic("t", {

@@ -54,7 +54,7 @@ type Kit = Toolkit.WithHandler<typeof kit.tools> | Effect.Effect<Toolkit.WithHan
 
 const beginProcess = Effect.gen(function*() {
   const executor = yield* ToolExecutor.ToolExecutor
-  return yield* (yield* executor.batch()).process
+  return yield* executor.process()
 })
 
 type Env = Scope.Scope | LanguageModel.LanguageModel | ToolExecutor.ToolExecutor | Tool.HandlersFor<typeof kit.tools>

@@ -8,9 +8,9 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import { LocalExecutor, ToolExecutor } from "../src/index.ts"
+import { LocalExecutor, ToolContext, ToolExecutor } from "../src/index.ts"
 import * as VirtualTime from "../src/testing/VirtualTime.ts"
-import { call, calls, layer, run, tags } from "./support/Harness.ts"
+import { call, calls, layer, run, tags, value } from "./support/Harness.ts"
 
 describe("ToolExecutor", () => {
   it.effect("enters a batch again by its id until the last scope closes", () =>
@@ -22,7 +22,7 @@ describe("ToolExecutor", () => {
           const once = (n: number) =>
             Effect.flatMap(
               executor.batch("b"),
-              (batch) => Effect.flatMap(batch.process, (process) => process.executeBatch([call("x", "t", { n })]))
+              (batch) => Effect.flatMap(batch.process(), (process) => process.executeWave([call("x", "t", { n })]))
             )
           yield* Effect.scoped(Effect.gen(function*() {
             yield* executor.batch("b")
@@ -38,11 +38,33 @@ describe("ToolExecutor", () => {
       const scope = yield* Scope.make()
       const context = yield* Scope.provide(Layer.build(layer({ t: () => Effect.never })), scope)
       // the batch's own scope outlives the executor's
-      const process = yield* (yield* Context.get(context, ToolExecutor.ToolExecutor).batch()).process
-      const wave = yield* Effect.forkScoped(process.executeBatch(calls("t")), { startImmediately: true })
+      const process = yield* Context.get(context, ToolExecutor.ToolExecutor).process()
+      const wave = yield* Effect.forkScoped(process.executeWave(calls("t")), { startImmediately: true })
       yield* Scope.close(scope, Exit.void)
       assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
     }))))
+
+  it.effect("begins a process in one step, in a batch that counts and ends like any other", () =>
+    run(
+      { t: () => Effect.map(ToolContext.ToolContext, (it) => it.meta["user"]) },
+      { rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }] },
+      ({ executor }) =>
+        Effect.gen(function*() {
+          const batch = yield* executor.batch("b")
+          const process = yield* Effect.scoped(executor.process({ batch: "b", meta: { user: "ada" } }))
+          assert.strictEqual(process.batch, batch.id)
+          assert.deepStrictEqual((yield* process.executeWave([call("1", "t", { n: 1 })])).outcomes.map(value), ["ada"])
+          assert.deepStrictEqual(
+            tags(yield* (yield* batch.process()).executeWave([call("2", "t", { n: 2 })])),
+            ["RuleViolation"]
+          )
+          const own = yield* executor.process()
+          const over = yield* Effect.scoped(executor.process())
+          assert.notStrictEqual(own.batch, over.batch)
+          assert.deepStrictEqual(tags(yield* own.executeWave([call("3", "t", { n: 3 })])), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* over.executeWave([call("4", "t", { n: 4 })])), ["Cancelled"])
+        })
+    ))
 
   it.effect("gives batches ids of their own", () =>
     run(
@@ -57,8 +79,8 @@ describe("ToolExecutor", () => {
         yield* executor.completeBatch(batch.id)
         yield* executor.completeBatch(batch.id)
         yield* executor.completeBatch("no such batch")
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Cancelled"])
-        assert.deepStrictEqual(tags(yield* (yield* batch.process).executeBatch(calls("t"))), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* (yield* batch.process()).executeWave(calls("t"))), ["Cancelled"])
       })))
 
   it.effect("prunes what is past its window", () =>
@@ -67,7 +89,7 @@ describe("ToolExecutor", () => {
       { dedupe: { window: "1 second" } },
       ({ executor, process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("t", "t"))
+          yield* process.executeWave(calls("t", "t"))
           assert.strictEqual(yield* executor.pruneExpired, 0)
           yield* Effect.sleep("1 second")
           assert.strictEqual(yield* executor.pruneExpired, 2)
@@ -101,8 +123,8 @@ describe("LocalExecutor", () => {
     VirtualTime.run(
       Effect.gen(function*() {
         const executor = yield* ToolExecutor.ToolExecutor
-        const process = yield* (yield* executor.batch()).process
-        const wave = yield* process.executeBatch(calls(["add", { a: 1 }], ["add", { a: 1 }], ["add", { a: "x" }]))
+        const process = yield* executor.process()
+        const wave = yield* process.executeWave(calls(["add", { a: 1 }], ["add", { a: 1 }], ["add", { a: "x" }]))
         assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "InvalidParameters"])
       }).pipe(
         Effect.scoped,

@@ -59,7 +59,7 @@ const run = <A, E>(
 const processOf = (session: string, batch?: string) =>
   Effect.gen(function*() {
     const executor = yield* Effect.flatMap(ToolExecutors.ToolExecutors, (it) => it.get(session))
-    return { executor, process: yield* (yield* executor.batch(batch)).process }
+    return { executor, process: yield* executor.process({ batch }) }
   })
 
 describe("two sessions", () => {
@@ -70,8 +70,8 @@ describe("two sessions", () => {
       const bob = yield* processOf("bob", "request")
       // an equal call of each runs, and no result is the other's
       const [mine, theirs] = [
-        yield* ada.process.executeBatch(calls("read")),
-        yield* bob.process.executeBatch(calls("read"))
+        yield* ada.process.executeWave(calls("read")),
+        yield* bob.process.executeWave(calls("read"))
       ]
       assert.deepStrictEqual([...tags(mine), ...tags(theirs)], ["Succeeded", "Succeeded"])
       const artifacts = [mine, theirs].map(({ outcomes: [it] }) =>
@@ -79,8 +79,8 @@ describe("two sessions", () => {
       )
       assert.notDeepEqual(artifacts[0], artifacts[1])
 
-      const asked = yield* Effect.forkScoped(ada.process.executeBatch(calls("deploy")))
-      const other = yield* Effect.forkScoped(bob.process.executeBatch(calls("deploy")))
+      const asked = yield* Effect.forkScoped(ada.process.executeWave(calls("deploy")))
+      const other = yield* Effect.forkScoped(bob.process.executeWave(calls("deploy")))
       yield* Effect.sleep("1 second")
       const requests = yield* approvals.list
       assert.deepStrictEqual(requests.map((it) => it.principal), ["ada", "bob"])
@@ -94,8 +94,8 @@ describe("two sessions", () => {
       // one call of each in the batch of the same name
       assert.deepStrictEqual(tags(yield* Fiber.join(other)), ["Succeeded"])
 
-      const writing = yield* Effect.forkScoped(ada.process.executeBatch(calls("write")))
-      const too = yield* Effect.forkScoped(bob.process.executeBatch(calls("write")))
+      const writing = yield* Effect.forkScoped(ada.process.executeWave(calls("write")))
+      const too = yield* Effect.forkScoped(bob.process.executeWave(calls("write")))
       assert.deepStrictEqual(tags(yield* Fiber.join(writing)), ["Succeeded"])
       assert.deepStrictEqual(tags(yield* Fiber.join(too)), ["Succeeded"])
     })))
@@ -105,13 +105,13 @@ describe("two sessions", () => {
       const ada = yield* processOf("ada")
       const bob = yield* processOf("bob")
       const from = yield* VirtualTime.now
-      yield* Effect.forEach([ada, bob], ({ process }) => process.executeBatch(calls("write")), {
+      yield* Effect.forEach([ada, bob], ({ process }) => process.executeWave(calls("write")), {
         concurrency: "unbounded"
       })
       assert.strictEqual((yield* VirtualTime.now) - from, 60_000)
       for (const tool of ["same", "capped"]) {
         const start = yield* VirtualTime.now
-        yield* Effect.forEach([ada, bob], ({ process }) => process.executeBatch(calls(tool)), {
+        yield* Effect.forEach([ada, bob], ({ process }) => process.executeWave(calls(tool)), {
           concurrency: "unbounded"
         })
         assert.strictEqual((yield* VirtualTime.now) - start, 120_000, tool)
@@ -123,11 +123,11 @@ describe("two sessions", () => {
       Effect.gen(function*() {
         const ada = yield* processOf("ada")
         const bob = yield* processOf("bob")
-        assert.deepStrictEqual(tags(yield* ada.process.executeBatch(calls("read", "write"))), [
+        assert.deepStrictEqual(tags(yield* ada.process.executeWave(calls("read", "write"))), [
           "Succeeded",
           "PolicyDenied"
         ])
-        assert.deepStrictEqual(tags(yield* bob.process.executeBatch(calls("read", "write"))), [
+        assert.deepStrictEqual(tags(yield* bob.process.executeWave(calls("read", "write"))), [
           "Succeeded",
           "Succeeded"
         ])
@@ -145,7 +145,7 @@ describe("a session", () => {
         const before = yield* Effect.scoped(Effect.gen(function*() {
           const { executor, process } = yield* processOf("ada")
           assert.strictEqual(yield* executors.get("ada"), executor)
-          const wave = yield* Effect.forkScoped(process.executeBatch(calls("deploy")))
+          const wave = yield* Effect.forkScoped(process.executeWave(calls("deploy")))
           yield* Effect.sleep("1 second")
           yield* approvals.answer((yield* approvals.list)[0]!.id, { _tag: "ApproveForScope" })
           yield* Fiber.join(wave)
@@ -154,7 +154,7 @@ describe("a session", () => {
         yield* Effect.sleep("2 minutes")
         const { executor, process } = yield* processOf("ada")
         assert.notStrictEqual(executor, before)
-        assert.deepStrictEqual(tags(yield* process.executeBatch([call("2", "deploy", { n: 2 })])), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave([call("2", "deploy", { n: 2 })])), ["Succeeded"])
       }),
       { idleTimeToLive: "1 minute" }
     ))
@@ -177,8 +177,8 @@ describe("a session", () => {
       const bob = yield* processOf("bob")
       assert.deepStrictEqual(yield* executors.active, ["ada", "bob"])
       const [mine, theirs] = [
-        yield* Effect.forkScoped(ada.process.executeBatch(calls("write", "write"))),
-        yield* Effect.forkScoped(bob.process.executeBatch(calls("write")))
+        yield* Effect.forkScoped(ada.process.executeWave(calls("write", "write"))),
+        yield* Effect.forkScoped(bob.process.executeWave(calls("write")))
       ]
       yield* Effect.sleep("1 second")
       yield* executors.end("ada", "you were logged out")
@@ -187,13 +187,13 @@ describe("a session", () => {
       assert.deepInclude(ended.outcomes[0], { started: true, reason: "you were logged out" })
       assert.strictEqual(yield* VirtualTime.now, 1_000)
       // what it is asked later it does not do, and neither does anything of it
-      assert.deepStrictEqual(tags(yield* ada.process.executeBatch(calls("read"))), ["Cancelled"])
-      const late = yield* (yield* ada.executor.batch()).process
-      assert.deepStrictEqual(tags(yield* late.executeBatch(calls("read"))), ["Cancelled"])
+      assert.deepStrictEqual(tags(yield* ada.process.executeWave(calls("read"))), ["Cancelled"])
+      const late = yield* ada.executor.process()
+      assert.deepStrictEqual(tags(yield* late.executeWave(calls("read"))), ["Cancelled"])
       // whoever comes has a new one, and nobody else was touched
       const again = yield* processOf("ada")
       assert.notStrictEqual(again.executor, ada.executor)
-      assert.deepStrictEqual(tags(yield* again.process.executeBatch(calls("read"))), ["Succeeded"])
+      assert.deepStrictEqual(tags(yield* again.process.executeWave(calls("read"))), ["Succeeded"])
       assert.deepStrictEqual(tags(yield* Fiber.join(theirs)), ["Succeeded"])
       yield* executors.end("nobody")
     })))
@@ -217,11 +217,10 @@ describe("a session", () => {
       }
       for (const session of ["ada", "bob", "eve"]) {
         const { process } = yield* processOf(session)
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("read"))), ["Cancelled"])
         const inLayer = Effect.flatMap(
           ToolExecutor.ToolExecutor,
-          (it) =>
-            Effect.flatMap(Effect.flatMap(it.batch(), (batch) => batch.process), (it) => it.executeBatch(calls("read")))
+          (it) => Effect.flatMap(it.process(), (it) => it.executeWave(calls("read")))
         )
         const wave = yield* Effect.provide(Effect.scoped(inLayer), executors.layer(session))
         assert.deepStrictEqual(tags(wave), ["Cancelled"])

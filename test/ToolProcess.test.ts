@@ -83,7 +83,7 @@ describe("ToolProcess.call", () => {
       ({ process }) =>
         Effect.gen(function*() {
           yield* process.call(Big, {})
-          const wave = yield* process.executeBatch(calls("t"))
+          const wave = yield* process.executeWave(calls("t"))
           assert.strictEqual(wave.toolMessages[0]!.text.length, 900)
         })
     )
@@ -108,17 +108,20 @@ describe("ToolProcess", () => {
       {},
       ({ batch }) =>
         Effect.gen(function*() {
-          const process = yield* batch.processWith({ meta: { user: "ada" } })
-          assert.deepStrictEqual((yield* process.executeBatch(calls("t"))).outcomes.map(value), ["ada"])
+          const process = yield* batch.process({ meta: { user: "ada" } })
+          assert.deepStrictEqual((yield* process.executeWave(calls("t"))).outcomes.map(value), ["ada"])
         })
     ))
+
+  it.effect("knows the method for a wave by its other name, too", () =>
+    run({}, {}, ({ process }) => Effect.sync(() => assert.strictEqual(process.executeBatch, process.executeWave))))
 
   it.effect("refuses a custom event type that is taken", () =>
     run(
       { t: () => Effect.flatMap(ToolContext.ToolContext, (it) => it.emit("call_start", {})) },
       {},
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Failed"]))
+        Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Failed"]))
     ))
 
   for (const what of ["fails", "dies"] as const) {
@@ -133,7 +136,7 @@ describe("ToolProcess", () => {
         { store: { ...StateStore.makeMemory(), reserve: () => broken("reserve") } },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("t")),
+            process.executeWave(calls("t")),
             (wave) => assert.deepStrictEqual(tags(wave), ["StoreUnavailable"])
           )
       ))
@@ -143,7 +146,7 @@ describe("ToolProcess", () => {
         { t: () => Effect.void },
         { store: { ...StateStore.makeMemory(), settle: () => broken("settle") } },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded"]))
+          Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded"]))
       ))
   }
 
@@ -165,7 +168,7 @@ describe("ToolProcess", () => {
       },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch([
+          const wave = yield* process.executeWave([
             call("1", "t", { a: 1 }),
             call("2", "t", { a: 1 }),
             call("3", "w"),

@@ -16,7 +16,7 @@ const play = (seed: number) => {
   const program = Effect.gen(function*() {
     const executor = yield* ToolExecutor.ToolExecutor
     const batch = yield* executor.batch("batch")
-    const processes = [yield* batch.process, yield* batch.process]
+    const processes = [yield* batch.process(), yield* batch.process()]
     const events: Array<ToolEvent.ToolEvent> = []
     for (const process of processes) {
       const observe = Stream.runForEach(process.events, (event) => Effect.sync(() => events.push(event)))
@@ -28,7 +28,7 @@ const play = (seed: number) => {
     for (let left = 1 + int(3); left > 0; left--) {
       const process = pick(processes)
       const calls = it.wave()
-      const fiber = yield* Effect.forkChild(process.executeBatch(calls), { startImmediately: true })
+      const fiber = yield* Effect.forkChild(process.executeWave(calls), { startImmediately: true })
       running.push({ calls, fiber })
       if (chance(0.2)) yield* later(process.cancelCall(pick(["same", `c${int(20)}`])))
       if (chance(0.15)) yield* later(process.cancel("stop"))

@@ -26,13 +26,13 @@ const answering = (waiting: number) =>
   Effect.gen(function*() {
     const context = yield* Layer.build(Layer.fresh(layer))
     const approvals = Context.get(context, Approvals.Approvals)
-    const process_ = yield* (yield* Context.get(context, ToolExecutor.ToolExecutor).batch()).process
+    const process_ = yield* Context.get(context, ToolExecutor.ToolExecutor).process()
     const calls = Array.from(
       { length: waiting },
       (_, n) => ToolCall.make(`${n}`, "write", { path: `src/file-${n}.ts`, content: `the content of file ${n}` })
     )
     const before = heap()
-    yield* Effect.forkScoped(process_.executeBatch(calls))
+    yield* Effect.forkScoped(process_.executeWave(calls))
     while ((yield* approvals.list).length < waiting) yield* Effect.sleep("10 millis")
     const megabytes = heap() - before
     const requests = (yield* approvals.list).slice(0, 100)

@@ -60,12 +60,12 @@ const main = Effect.gen(function*() {
   const batch = yield* executor.batch("bench")
   const context = yield* Effect.context<never>()
   const run = <A>(effect: Effect.Effect<A>) => Effect.runPromiseWith(context)(effect)
-  let toolProcess: ToolProcess.ToolProcess = yield* batch.process
+  let toolProcess: ToolProcess.ToolProcess = yield* batch.process()
   const ours = (name: string, size: number): Side => ({
     name: "executor",
     prepare: () => {
       const calls = wave(name, size)
-      return () => run(toolProcess.executeBatch(calls))
+      return () => run(toolProcess.executeWave(calls))
     }
   })
   const byHand = (name: "read" | "yielding", size: number): Side => {
@@ -108,7 +108,7 @@ const main = Effect.gen(function*() {
   })
 
   // 2,000 waves of one process: the last hundred beside the first
-  toolProcess = yield* batch.process
+  toolProcess = yield* batch.process()
   const waves: Array<number> = []
   const heap = () => {
     globalThis.gc?.()
@@ -118,7 +118,7 @@ const main = Effect.gen(function*() {
   yield* Effect.promise(async () => {
     for (let i = 0; i < 2_000; i++) {
       const calls = wave("read", 50)
-      waves.push(await time(() => run(toolProcess.executeBatch(calls))) / 50)
+      waves.push(await time(() => run(toolProcess.executeWave(calls))) / 50)
       // the dedupe keys are bounded: after 10,000 of them memory stays
       if (i === 400) heapEarly = heap()
     }
@@ -136,7 +136,7 @@ const main = Effect.gen(function*() {
     peak = Math.max(peak, process.memoryUsage().heapUsed / 1e6)
   }, 1)
   const rss = process.memoryUsage().rss / 1e6
-  yield* Effect.promise(() => run(toolProcess.executeBatch(calls)))
+  yield* Effect.promise(() => run(toolProcess.executeWave(calls)))
   clearInterval(sampler)
   row("memory of a wave of 10,000", {
     "heap MB": `+${(Math.max(peak, process.memoryUsage().heapUsed / 1e6) - before).toFixed(0)}`,

@@ -39,10 +39,7 @@ const layer = Layer.mergeAll(
 /** Rows of the table, by what was measured. */
 export const rows = Effect.gen(function*() {
   const context = yield* Effect.context<LanguageModel.LanguageModel | Tool.HandlersFor<typeof kit.tools>>()
-  const process = yield* Effect.flatMap(
-    Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.batch()),
-    (batch) => batch.process
-  )
+  const process = yield* Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
   const guarded = yield* process.guard(kit)
   const side = (
     name: string,

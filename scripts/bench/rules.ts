@@ -57,10 +57,9 @@ const calls = (size: number): ReadonlyArray<ToolCall.ToolCall> =>
 const open = Effect.fnUntraced(function*(rules: ReadonlyArray<ToolRule.ToolRule>) {
   const layer = LocalExecutor.layer(kit, { rules, policy: { default: "allow" }, executionTimeout: "30 seconds" })
   const context = yield* Layer.build(Layer.fresh(layer).pipe(Layer.provide(handlers)))
-  const batch = yield* Context.get(context, ToolExecutor.ToolExecutor).batch("rules")
-  const process = yield* batch.process
+  const process = yield* Context.get(context, ToolExecutor.ToolExecutor).process({ batch: "rules" })
   const start = (name: string) => ToolCall.make(name, name, { path: "", line: ++serial, kind: "a" })
-  yield* process.executeBatch([start("login"), start("setup")])
+  yield* process.executeWave([start("login"), start("setup")])
   return process
 })
 
@@ -68,7 +67,7 @@ const side = (name: string, process: ToolProcess.ToolProcess, size: number): Sid
   name,
   prepare: () => {
     const wave = calls(size)
-    return () => Effect.runPromise(process.executeBatch(wave))
+    return () => Effect.runPromise(process.executeWave(wave))
   }
 })
 
@@ -77,7 +76,7 @@ export const rows = Effect.gen(function*() {
   const size = 1_000
   const [none, some, many] = [yield* open([]), yield* open(twenty), yield* open([...twenty, ...elsewhere(980)])]
   const [old, young] = [yield* open(twenty), yield* open(twenty)]
-  yield* Effect.forEach(Array.from({ length: 100 }), () => old.executeBatch(calls(1_000)), { discard: true })
+  yield* Effect.forEach(Array.from({ length: 100 }), () => old.executeWave(calls(1_000)), { discard: true })
   const [noneTime, someTime, manyTime] = yield* Effect.promise(() =>
     compare([side("none", none, size), side("twenty", some, size), side("thousand", many, size)], size, 40)
   )

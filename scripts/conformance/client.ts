@@ -41,9 +41,8 @@ const program = Effect.gen(function*() {
       ? { schema: schemaOf("json_schema_2020_12_tool") }
       : sampleOf(jsonSchema)
   }))
-  const batch = yield* executor.batch()
-  const run = yield* batch.process
-  const { outcomes } = yield* run.executeBatch(
+  const run = yield* executor.process()
+  const { outcomes } = yield* run.executeWave(
     wanted.map((call, index) => ToolCall.make(`call_${index}`, call.name, call.arguments))
   )
   yield* Console.log(JSON.stringify(outcomes, null, 2))

@@ -100,8 +100,7 @@ const Messages = HttpRouter.add(
     const message = yield* HttpServerRequest.schemaBodyJson(Schema.Unknown)
     const { calls } = yield* Effect.fromResult(WireFormat.read(message))
     // the scope is the request's: it ends when the response has been sent, or nobody is there to read it
-    const batch = yield* (yield* get(user)).batch()
-    const process = yield* batch.process
+    const process = yield* (yield* get(user)).process()
     const events = process.stream(calls).pipe(
       Stream.map(toSse),
       Stream.merge(stillHere, { haltStrategy: "left" }),

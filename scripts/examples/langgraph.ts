@@ -11,7 +11,7 @@ import { type ToolProcess, WireFormat } from "effect-tool-executor"
 /** The calls of the last answer that have no result yet: a wave. */
 const runTools = (process: ToolProcess.ToolProcess) => async ({ messages }: typeof MessagesAnnotation.State) => {
   const { calls } = Result.getOrThrow(WireFormat.read(messages, "langchain"))
-  const { outcomes } = await Effect.runPromise(process.executeBatch(calls))
+  const { outcomes } = await Effect.runPromise(process.executeWave(calls))
   return { messages: WireFormat.write("langchain", outcomes) }
 }
 

@@ -37,8 +37,8 @@ const Handlers = toolkit.toLayer({
 })
 
 const answer = Effect.fn("answer")(function*(calls: ReadonlyArray<ToolCall.ToolCall>) {
-  const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
-  return yield* process.executeBatch(calls)
+  const process = yield* (yield* ToolExecutor.ToolExecutor).process()
+  return yield* process.executeWave(calls)
 }, Effect.scoped)
 
 // What a test swaps: who may, what is equal, how many at once, and the tools
@@ -120,7 +120,7 @@ describe("answer", () => {
 
   it.effect("tells what happens, in order", () =>
     Effect.gen(function*() {
-      const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
+      const process = yield* (yield* ToolExecutor.ToolExecutor).process()
       const events = yield* Stream.runCollect(process.stream(calls))
       assert.deepStrictEqual(events.map((it) => it._tag), [
         "ToolCallQueued",

@@ -14,7 +14,7 @@
  * export const answer = (model: LanguageModel, prompt: string) =>
  *   Effect.gen(function*() {
  *     const executor = yield* ToolExecutor.ToolExecutor
- *     const process = yield* (yield* executor.batch()).process
+ *     const process = yield* executor.process()
  *     const tools = yield* AiSdk.toTools(process)
  *     return yield* Effect.tryPromise((abortSignal) =>
  *       generateText({ model, prompt, tools, abortSignal, stopWhen: isStepCount(10) })

@@ -33,8 +33,8 @@
  *
  * const program = Effect.gen(function*() {
  *   const executor = yield* ToolExecutor.ToolExecutor
- *   const process = yield* (yield* executor.batch()).process
- *   const wave = yield* process.executeBatch([
+ *   const process = yield* executor.process()
+ *   const wave = yield* process.executeWave([
  *     ToolCall.make("1", "weather", { city: "Bern" }),
  *     ToolCall.make("2", "weather", { city: "Atlantis" })
  *   ])

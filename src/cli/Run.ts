@@ -173,8 +173,7 @@ const layerOf = (
 const execute = Effect.fnUntraced(
   function*({ calls, format }: WireFormat.Wave, write: EventLines.Writer, approve: "ask" | "deny" | "auto") {
     const executor = yield* ToolExecutor
-    const batch = yield* executor.batch()
-    const process = yield* batch.process
+    const process = yield* executor.process()
     const interruption = yield* Interruption
     yield* Effect.forkScoped(Effect.flatMap(interruption, process.cancel), { startImmediately: true })
     const screen = yield* Semaphore.make(1)

@@ -39,13 +39,13 @@ export const fromEngine = (
     Effect.map(
       Effect.flatMap(caller, (caller) => batches.enter(id, Forks.batchFor(engine, caller), handle)),
       (open): Batch => {
-        const processWith = (options: ProcessOptions) =>
+        const process = (options: ProcessOptions = {}) =>
           Effect.flatMap(caller, (caller) =>
             Effect.map(
               batches.begins(open, options, { above: Forks.aboveOf(engine, caller) }),
               (state) => ToolProcess.make(engine, state, handle)
             ))
-        return { id: open.state.id, process: Effect.suspend(() => processWith({})), processWith }
+        return { id: open.state.id, process }
       }
     )
   const grantsAt = (at: number) =>
@@ -86,6 +86,7 @@ export const fromEngine = (
   })
 
   return {
+    process: ({ batch, ...options } = {}) => Effect.flatMap(enter(batch), (entered) => entered.process(options)),
     batch: enter,
     completeBatch: (id) => unlessOver(batches.complete(id), undefined),
     requiresHeartbeat,

@@ -127,7 +127,7 @@ export const checked = ({ approvalMode }: Engine): Effect.Effect<void, Configura
     problems: [{
       path: "approval",
       problem: "people cannot be asked up front about calls that a loop hands over one by one",
-      expected: "\"perCall\"; or calls that are handed over together, to executeBatch, stream or answer"
+      expected: "\"perCall\"; or calls that are handed over together, to executeWave, stream or answer"
     }]
   })
 

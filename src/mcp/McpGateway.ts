@@ -181,7 +181,7 @@ const make = Effect.fnUntraced(function*(
   const sessions = yield* RcMap.make({
     idleTimeToLive: options.idleTimeToLive ?? "1 hour",
     lookup: Effect.fnUntraced(function*(id: string) {
-      const process = yield* (yield* (yield* executorOf(id)).batch()).process
+      const process = yield* (yield* executorOf(id)).process()
       // one that begins later is over at once
       yield* Effect.forkScoped(Effect.flatMap(door.ending, process.cancel), { startImmediately: true })
       const run = yield* TurnCalls.make(process, door.ending)

@@ -91,7 +91,7 @@ export const make = Effect.fnUntraced(function*(
       const calls = Array.from(turn.calls).flatMap(([index, call]) => call === undefined ? [] : [{ index, call }])
         .sort((a, b) => a.index - b.index)
       return Effect.flatMap(
-        process.executeBatch(calls.map(({ call }) => call)),
+        process.executeWave(calls.map(({ call }) => call)),
         ({ outcomes }) =>
           Deferred.succeed(turn.outcomes, new Map(outcomes.map((outcome, place) => [calls[place]!.index, outcome])))
       )

@@ -119,7 +119,7 @@ const begin = Effect.fnUntraced(function*(stage: Stage, id: string, principal?: 
     batch = yield* Scope.provide(executor.batch(id), stage.scope)
     stage.batches.set(key, batch)
   }
-  const process = yield* batch.process
+  const process = yield* batch.process()
   const player: Player = { executor, process, entered: yield* stage.enter(executor, process) }
   stage.players.set(key, player)
   return player

@@ -83,7 +83,7 @@ export const directly: Way = {
       play: (calls, gone) =>
         observe(
           process,
-          process.executeBatch(
+          process.executeWave(
             calls.map(({ id, name, params }) =>
               typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
             )

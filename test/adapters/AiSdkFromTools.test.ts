@@ -21,7 +21,7 @@ interface Env {
 
 const open = Effect.gen(function*() {
   const executor = yield* ToolExecutor.ToolExecutor
-  return { executor, process: yield* (yield* executor.batch()).process }
+  return { executor, process: yield* executor.process() }
 })
 
 /** Runs a program with an executor over tools, in virtual time; everything is allowed. */
@@ -152,7 +152,7 @@ describe("a tool of the AI SDK", () => {
     }, ({ process }) =>
       Effect.gen(function*() {
         const calls = [["plain", {}], ["plain", { n: 1 }], ["opaque", { r: "a" }], ["opaque", { r: "b" }]] as const
-        const wave = yield* process.executeBatch(calls.map(([name, args], n) => ToolCall.make(`${n}`, name, args)))
+        const wave = yield* process.executeWave(calls.map(([name, args], n) => ToolCall.make(`${n}`, name, args)))
         assert.deepStrictEqual(wave.outcomes.map((it) => it._tag), ["Succeeded", "Denied", "Succeeded", "Succeeded"])
       })))
 
@@ -347,7 +347,7 @@ describe("a tool of the AI SDK", () => {
     }, ({ process }) =>
       Effect.gen(function*() {
         const names = ["no", "yes", "small", "large", "broken"]
-        const wave = yield* process.executeBatch(names.map((name) => ToolCall.make(name, name)))
+        const wave = yield* process.executeWave(names.map((name) => ToolCall.make(name, name)))
         const tags = wave.outcomes.map((it) => it._tag === "Denied" ? it.reason._tag : it._tag)
         assert.deepStrictEqual(tags, [
           "Succeeded",

@@ -74,7 +74,7 @@ const executor = LocalExecutor.layer(kit, {
 const begin = Effect.gen(function*() {
   log.length = 0
   const service = yield* ToolExecutor.ToolExecutor
-  return yield* (yield* service.batch()).process
+  return yield* service.process()
 })
 
 const run = <A, E>(program: (process: ToolProcess.ToolProcess) => Effect.Effect<A, E, ToolExecutor.ToolExecutor>) =>
@@ -347,7 +347,7 @@ describe("tools for the AI SDK", () => {
       const service = yield* ToolExecutor.ToolExecutor
       const tools = yield* Effect.scoped(Effect.gen(function*() {
         const readOnly = yield* service.readOnly()
-        const process = yield* (yield* readOnly.batch()).process
+        const process = yield* readOnly.process()
         return yield* AiSdk.toTools(process, kit)
       }))
       assert.notInclude(Object.keys(tools), "write")

@@ -25,7 +25,7 @@ type Definitions = { readonly [name: string]: Functions.Definition }
 
 const open = Effect.gen(function*() {
   const executor = yield* ToolExecutor.ToolExecutor
-  return { executor, process: yield* (yield* executor.batch()).process }
+  return { executor, process: yield* executor.process() }
 })
 
 interface Env {
@@ -68,7 +68,7 @@ describe("a function as a tool", () => {
     }, ({ process }) =>
       Effect.gen(function*() {
         const names = ["value", "promise", "effect", "both"]
-        const wave = yield* process.executeBatch(names.map((name) => ToolCall.make(name, name)))
+        const wave = yield* process.executeWave(names.map((name) => ToolCall.make(name, name)))
         assert.deepStrictEqual(wave.toolMessages.map((it) => it.text), ["1", "2", "3", "4"])
       })))
 
@@ -361,7 +361,7 @@ describe("what is said of a function", () => {
       }
     }, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch(
+        const wave = yield* process.executeWave(
           ["a", "b", "a", "secret"].map((path, n) => ToolCall.make(`${n}`, "write", { path }))
         )
         assert.deepStrictEqual(running, ["+a", "+b", "-a", "+a", "-b", "-a"])
@@ -374,7 +374,7 @@ describe("what is said of a function", () => {
       { read: { readOnly: true, execute: () => 1 }, write: { execute: () => 1 } },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch([ToolCall.make("1", "read"), ToolCall.make("2", "write")])
+          const wave = yield* process.executeWave([ToolCall.make("1", "read"), ToolCall.make("2", "write")])
           assert.deepStrictEqual(wave.outcomes.map((it) => it._tag), ["Succeeded", "Denied"])
         }),
       { policy: {} }
@@ -419,7 +419,7 @@ describe("what is said of a function", () => {
     ]
     return run(definitions, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch(calls.map(([name, args], n) => ToolCall.make(`${n}`, name, args)))
+        const wave = yield* process.executeWave(calls.map(([name, args], n) => ToolCall.make(`${n}`, name, args)))
         assert.deepStrictEqual(wave.outcomes.map((it) => it._tag === "Denied" ? it.reason._tag : it._tag), [
           "PermissionDenied",
           "Succeeded",
@@ -570,7 +570,7 @@ describe("a toolkit of functions", () => {
     })
     return Effect.gen(function*() {
       const { process } = yield* open
-      const wave = yield* process.executeBatch([ToolCall.make("1", "who"), ToolCall.make("2", "upper", { text: "b" })])
+      const wave = yield* process.executeWave([ToolCall.make("1", "who"), ToolCall.make("2", "upper", { text: "b" })])
       assert.deepStrictEqual(wave.toolMessages.map((it) => it.text), ["true", "2: B"])
     }).pipe(
       Effect.scoped,

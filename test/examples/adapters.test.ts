@@ -38,7 +38,7 @@ const run = <A, E>(
     }))
   )
   return Effect.gen(function*() {
-    const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
+    const process = yield* (yield* ToolExecutor.ToolExecutor).process()
     return yield* program(process, log)
   }).pipe(Effect.scoped, Effect.provide(executor))
 }

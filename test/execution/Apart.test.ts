@@ -36,8 +36,8 @@ describe("two users over one store", () => {
   it.effect("share no counts and no choices, whatever their batches are called", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
       for (const [index, { executor }] of (yield* both).entries()) {
-        const process = yield* (yield* executor.batch("same")).process
-        const wave = yield* process.executeBatch(calls("t", index === 0 ? "a" : "b"))
+        const process = yield* executor.process({ batch: "same" })
+        const wave = yield* process.executeWave(calls("t", index === 0 ? "a" : "b"))
         assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
       }
     }))))
@@ -45,11 +45,11 @@ describe("two users over one store", () => {
   it.effect("do not close each other's batches", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
       const [one, two] = yield* both
-      const mine = yield* (yield* one.executor.batch("same")).process
+      const mine = yield* one.executor.process({ batch: "same" })
       yield* two.executor.batch("same")
-      assert.deepStrictEqual(tags(yield* mine.executeBatch(calls("t"))), ["Succeeded"])
+      assert.deepStrictEqual(tags(yield* mine.executeWave(calls("t"))), ["Succeeded"])
       yield* two.executor.completeBatch("same")
-      assert.deepStrictEqual(tags(yield* mine.executeBatch(calls(["t", { n: 9 }]))), ["RuleViolation"])
+      assert.deepStrictEqual(tags(yield* mine.executeWave(calls(["t", { n: 9 }]))), ["RuleViolation"])
     }))))
 
   it.effect("have batches and processes of their own where they name none", () =>
@@ -89,8 +89,8 @@ describe("a policy that throws", () => {
           return { _tag: "Allow" }
         })
         assert.deepStrictEqual((yield* executor.tools).map((it) => it.name), ["t"])
-        const process = yield* (yield* executor.batch()).process
-        const wave = yield* process.executeBatch(calls("bad", "t"))
+        const process = yield* executor.process()
+        const wave = yield* process.executeWave(calls("bad", "t"))
         assert.deepStrictEqual(tags(wave), ["PolicyDenied", "Succeeded"])
       })))
     })
@@ -104,9 +104,9 @@ describe("a policy that throws", () => {
         return { _tag: "Allow" }
       })
       const batch = yield* executor.batch()
-      const [mine, other] = [yield* batch.process, yield* batch.process]
-      const innocent = yield* Effect.forkChild(mine.executeBatch(calls("t")), { startImmediately: true })
-      const guilty = yield* Effect.forkChild(other.executeBatch(calls("bad")), { startImmediately: true })
+      const [mine, other] = [yield* batch.process(), yield* batch.process()]
+      const innocent = yield* Effect.forkChild(mine.executeWave(calls("t")), { startImmediately: true })
+      const guilty = yield* Effect.forkChild(other.executeWave(calls("bad")), { startImmediately: true })
       late = true
       assert.deepStrictEqual(tags(yield* Fiber.join(innocent)), ["Succeeded"])
       assert.deepStrictEqual(tags(yield* Fiber.join(guilty)), ["PolicyDenied"])
@@ -120,7 +120,7 @@ describe("cancelling", () => {
       Effect.gen(function*() {
         let ended = 0
         yield* Effect.forkChild(Effect.gen(function*() {
-          for (; ended < 100; ended++) yield* process.executeBatch([call("1", "p", { ended })])
+          for (; ended < 100; ended++) yield* process.executeWave([call("1", "p", { ended })])
         }))
         yield* Effect.sleep(10)
         yield* process.cancelCall("1")
@@ -131,13 +131,13 @@ describe("cancelling", () => {
   it.effect("closes a batch without taking the counts of the next one of its id", () =>
     run({ t: none, p: () => Effect.never }, { rules: once }, ({ executor }) =>
       Effect.scoped(Effect.gen(function*() {
-        const process = yield* (yield* executor.batch("b")).process
+        const process = yield* executor.process({ batch: "b" })
         const next = yield* Effect.forkChild(Effect.gen(function*() {
-          yield* process.executeBatch(calls("p"))
-          const again = yield* (yield* executor.batch("b")).process
-          const first = yield* again.executeBatch(calls(["t", { a: 1 }]))
+          yield* process.executeWave(calls("p"))
+          const again = yield* executor.process({ batch: "b" })
+          const first = yield* again.executeWave(calls(["t", { a: 1 }]))
           yield* Effect.sleep(10)
-          return [...tags(first), ...tags(yield* again.executeBatch(calls(["t", { a: 2 }])))]
+          return [...tags(first), ...tags(yield* again.executeWave(calls(["t", { a: 2 }])))]
         }))
         yield* Effect.sleep(10)
         yield* executor.completeBatch("b")
@@ -166,11 +166,11 @@ describe("a write", () => {
   it.effect("lets a read be repeated that ran while it was under way", () =>
     run(writer(50), {}, ({ batch, process }) =>
       Effect.gen(function*() {
-        yield* Effect.forkChild((yield* batch.process).executeBatch(calls("w")))
+        yield* Effect.forkChild((yield* batch.process()).executeWave(calls("w")))
         yield* Effect.sleep(10)
-        assert.strictEqual(value((yield* process.executeBatch(calls(["r", {}]))).outcomes[0]), 0)
+        assert.strictEqual(value((yield* process.executeWave(calls(["r", {}]))).outcomes[0]), 0)
         yield* Effect.sleep(100)
-        assert.strictEqual(value((yield* process.executeBatch(calls(["r", {}]))).outcomes[0]), 1)
+        assert.strictEqual(value((yield* process.executeWave(calls(["r", {}]))).outcomes[0]), 1)
       })))
 
   it.effect("lets a read be repeated though it lands after its outcome", () =>
@@ -179,10 +179,10 @@ describe("a write", () => {
       { tools: { w: { timeout: 50 } } },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("w", ["r", {}]))
+          const wave = yield* process.executeWave(calls("w", ["r", {}]))
           assert.strictEqual(value(wave.outcomes[1]), 0)
           yield* Effect.sleep(1_000)
-          assert.strictEqual(value((yield* process.executeBatch(calls(["r", {}]))).outcomes[0]), 1)
+          assert.strictEqual(value((yield* process.executeWave(calls(["r", {}]))).outcomes[0]), 1)
         })
     ))
 
@@ -205,7 +205,7 @@ describe("a write", () => {
       },
       { tools: { t: { timeout: 100 } } },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => {
+        Effect.map(process.executeWave(calls("t")), (wave) => {
           assert.deepStrictEqual(log, ["a", "b", "c"])
           assert.deepInclude(wave.outcomes[0], { _tag: "TimedOut", commits: 2 })
         })
@@ -220,7 +220,7 @@ describe("stop mode", () => {
       { pools: { read: 1 }, turn: { timeout: 500 }, onExecutionError: "stop" },
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls("t", "t", "t")),
+          process.executeWave(calls("t", "t", "t")),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "DeadlineExceeded", "Skipped"])
         )
     ))

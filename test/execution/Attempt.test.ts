@@ -48,7 +48,7 @@ describe("Attempt", () => {
       it.effect(`that ${what} is Failed(${origin}), and its siblings never notice`, () =>
         run({ t: handler, ok: () => Effect.succeed(1) }, {}, ({ executor, process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(calls("ok", "t", "ok"))
+            const wave = yield* process.executeWave(calls("ok", "t", "ok"))
             assert.deepStrictEqual(tags(wave), ["Succeeded", "Failed", "Succeeded"])
             const failed = wave.outcomes[1]!
             assert.strictEqual(failed._tag === "Failed" && failed.origin, origin)
@@ -59,7 +59,7 @@ describe("Attempt", () => {
     it.effect("keeps what a defect says from the model", () =>
       run({ t: () => Effect.die(new Error("the password is hunter2")) }, {}, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("t"))
+          const wave = yield* process.executeWave(calls("t"))
           assert.notInclude(wave.toolMessages[0]!.text, "hunter2")
         })))
 
@@ -76,7 +76,7 @@ describe("Attempt", () => {
         },
         {},
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Failed"]))
+          Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Failed"]))
       ))
 
     it.effect("is Failed when its later failure has no text", () =>
@@ -90,7 +90,7 @@ describe("Attempt", () => {
         },
         {},
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Failed"]))
+          Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["Failed"]))
       ))
 
     it.effect("is Failed(handler) when what it fails with is a schema's error of its own", () =>
@@ -98,7 +98,7 @@ describe("Attempt", () => {
         { t: () => Schema.decodeUnknownEffect(Schema.Finite)("x") },
         {},
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => {
+          Effect.map(process.executeWave(calls("t")), (wave) => {
             const outcome = only(wave)
             assert.strictEqual(outcome._tag === "Failed" && outcome.origin, "handler")
           })
@@ -117,7 +117,7 @@ describe("Attempt", () => {
       it.effect(`times out at its limit though it ${what}`, () =>
         run({ t: () => handler }, { tools: timeout("1 second") }, ({ process }) =>
           Effect.gen(function*() {
-            const outcome = only(yield* process.executeBatch(calls("t")))
+            const outcome = only(yield* process.executeWave(calls("t")))
             assert.strictEqual(yield* VirtualTime.now, 1_000)
             assert.deepInclude(outcome, { _tag: "TimedOut", limitMillis: 1_000, which: "tool", duration: 1_000 })
           })))
@@ -125,7 +125,7 @@ describe("Attempt", () => {
       it.effect(`does not keep an interrupted caller beyond the grace though it ${what}`, () =>
         run({ t: () => handler }, { cleanupGrace: "3 seconds" }, ({ executor, process }) =>
           Effect.gen(function*() {
-            const fiber = yield* Effect.forkChild(process.executeBatch(calls("t")))
+            const fiber = yield* Effect.forkChild(process.executeWave(calls("t")))
             yield* Effect.sleep(10)
             yield* Fiber.interrupt(fiber)
             assert.isAtMost(yield* VirtualTime.now, 3_010)
@@ -146,13 +146,13 @@ describe("Attempt", () => {
         { pools: { concurrent: 1 }, tools: timeout("1 second") },
         ({ executor, process }) =>
           Effect.gen(function*() {
-            assert.deepStrictEqual(tags(yield* process.executeBatch([call("1", "t", { key: "a", hang: true })])), [
+            assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "t", { key: "a", hang: true })])), [
               "TimedOut"
             ])
             assert.deepStrictEqual((yield* executor.orphans).running.map((it) => it.callId), ["1"])
-            assert.deepStrictEqual(tags(yield* process.executeBatch([call("2", "t", { key: "b" })])), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* process.executeWave([call("2", "t", { key: "b" })])), ["Succeeded"])
             assert.strictEqual(yield* VirtualTime.now, 1_000)
-            assert.deepStrictEqual(tags(yield* process.executeBatch([call("3", "t", { key: "a" })])), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "t", { key: "a" })])), ["Succeeded"])
             assert.strictEqual(yield* VirtualTime.now, 4_000)
             assert.deepStrictEqual((yield* executor.orphans).running, [])
             assert.strictEqual((yield* executor.orphans).total, 1)
@@ -171,16 +171,16 @@ describe("Attempt", () => {
         { tools: timeout("1 second"), cleanupGrace: "3 seconds" },
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch([
+            const wave = yield* process.executeWave([
               call("1", "t", { hang: true }),
               call("2", "t"),
               call("3", "t", { n: 1 })
             ])
             assert.deepStrictEqual(tags(wave), ["TimedOut", "ToolBlocked", "ToolBlocked"])
             assert.strictEqual(yield* VirtualTime.now, 4_000)
-            assert.deepStrictEqual(tags(yield* process.executeBatch([call("4", "t", { n: 2 })])), ["ToolBlocked"])
+            assert.deepStrictEqual(tags(yield* process.executeWave([call("4", "t", { n: 2 })])), ["ToolBlocked"])
             yield* Effect.sleep("1 hour")
-            assert.deepStrictEqual(tags(yield* process.executeBatch([call("5", "t", { n: 3 })])), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* process.executeWave([call("5", "t", { n: 3 })])), ["Succeeded"])
           })
       ))
 
@@ -197,7 +197,7 @@ describe("Attempt", () => {
             })
         },
         { tools: timeout("1 second") },
-        ({ process }) => Effect.map(process.executeBatch(calls("t")), () => assert.isTrue(aborted))
+        ({ process }) => Effect.map(process.executeWave(calls("t")), () => assert.isTrue(aborted))
       )
     })
   })
@@ -208,7 +208,7 @@ describe("Attempt", () => {
         { t: () => Effect.as(Effect.sleep(1_000), "made it") },
         { tools: timeout("1 second") },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.strictEqual(value(only(wave)), "made it"))
+          Effect.map(process.executeWave(calls("t")), (wave) => assert.strictEqual(value(only(wave)), "made it"))
       ))
 
     it.effect("is made by a handler that ends exactly at it in two steps", () =>
@@ -216,7 +216,7 @@ describe("Attempt", () => {
         { t: () => Effect.as(Effect.andThen(Effect.sleep(400), Effect.sleep(600)), "made it") },
         { tools: timeout("1 second") },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.strictEqual(value(only(wave)), "made it"))
+          Effect.map(process.executeWave(calls("t")), (wave) => assert.strictEqual(value(only(wave)), "made it"))
       ))
 
     it.effect("is made by a handler whose parts end exactly at it", () =>
@@ -233,7 +233,7 @@ describe("Attempt", () => {
         },
         { tools: timeout("1 second") },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.strictEqual(value(only(wave)), "made it"))
+          Effect.map(process.executeWave(calls("t")), (wave) => assert.strictEqual(value(only(wave)), "made it"))
       ))
 
     it.effect("is missed by a handler that takes a millisecond more", () =>
@@ -241,7 +241,7 @@ describe("Attempt", () => {
         { t: () => Effect.sleep(1_001) },
         { tools: timeout("1 second") },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut"]))
+          Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut"]))
       ))
 
     it.effect("is the number that the handler is told", () => {
@@ -255,7 +255,7 @@ describe("Attempt", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.sleep(500)
-            const outcome = only(yield* process.executeBatch(calls("t")))
+            const outcome = only(yield* process.executeWave(calls("t")))
             assert.strictEqual(deadline, 7_500)
             assert.strictEqual(yield* VirtualTime.now, deadline)
             assert.deepInclude(outcome, { limitMillis: 7_000 })
@@ -289,7 +289,7 @@ describe("Attempt", () => {
     it.effect("fires when nothing is reported", () =>
       run({ t: () => Effect.never }, { tools: idle }, ({ process }) =>
         Effect.gen(function*() {
-          assert.deepInclude(only(yield* process.executeBatch(calls("t"))), { which: "idle", limitMillis: 1_000 })
+          assert.deepInclude(only(yield* process.executeWave(calls("t"))), { which: "idle", limitMillis: 1_000 })
           assert.strictEqual(yield* VirtualTime.now, 1_000)
         })))
 
@@ -297,7 +297,7 @@ describe("Attempt", () => {
       it.effect(`starts anew with every report, events ${toolEvents ? "on" : "off"}`, () =>
         run({ t: () => reportEvery(700, 4) }, { tools: idle, toolEvents }, ({ process }) =>
           Effect.gen(function*() {
-            assert.deepInclude(only(yield* process.executeBatch(calls("t"))), { which: "idle" })
+            assert.deepInclude(only(yield* process.executeWave(calls("t"))), { which: "idle" })
             assert.strictEqual(yield* VirtualTime.now, 3_800)
           })))
     }
@@ -305,14 +305,14 @@ describe("Attempt", () => {
     it.effect("is kept by a handler that reports exactly at it", () =>
       run({ t: () => reportEvery(1_000, 3) }, { tools: idle }, ({ process }) =>
         Effect.gen(function*() {
-          assert.deepInclude(only(yield* process.executeBatch(calls("t"))), { which: "idle", limitMillis: 1_000 })
+          assert.deepInclude(only(yield* process.executeWave(calls("t"))), { which: "idle", limitMillis: 1_000 })
           assert.strictEqual(yield* VirtualTime.now, 4_000)
         })))
 
     it.effect("does not hold the tool's limit off", () =>
       run({ t: () => reportEvery(700, 1_000) }, { tools: idle }, ({ process }) =>
         Effect.gen(function*() {
-          assert.deepInclude(only(yield* process.executeBatch(calls("t"))), { which: "tool", limitMillis: 10_000 })
+          assert.deepInclude(only(yield* process.executeWave(calls("t"))), { which: "tool", limitMillis: 10_000 })
           assert.strictEqual(yield* VirtualTime.now, 10_000)
         })))
   })
@@ -326,7 +326,7 @@ describe("Attempt", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("t")),
+            process.executeWave(calls("t")),
             (wave) => assert.deepInclude(only(wave), { _tag: "Succeeded", commits: 2 })
           )
       ))
@@ -337,7 +337,7 @@ describe("Attempt", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("t")),
+            process.executeWave(calls("t")),
             (wave) => assert.deepInclude(only(wave), { _tag: "Succeeded", commits: 0 })
           )
       ))
@@ -352,7 +352,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second") },
         ({ executor, process }) =>
           Effect.gen(function*() {
-            const outcome = only(yield* process.executeBatch(calls("t")))
+            const outcome = only(yield* process.executeWave(calls("t")))
             assert.deepInclude(outcome, { _tag: "TimedOut", commits: 1, limitMillis: 1_000 })
             assert.strictEqual(yield* VirtualTime.now, 1_400)
             assert.strictEqual(written, 1)
@@ -367,7 +367,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second") },
         ({ executor, process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch(calls("t"))
+            yield* process.executeWave(calls("t"))
             assert.strictEqual((yield* executor.orphans).total, 0)
           })
       ))
@@ -378,7 +378,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second"), commitTimeout: "3 seconds" },
         ({ executor, process }) =>
           Effect.gen(function*() {
-            assert.deepInclude(only(yield* process.executeBatch(calls("t"))), {
+            assert.deepInclude(only(yield* process.executeWave(calls("t"))), {
               _tag: "TimedOut",
               commits: 0,
               openCommits: 1
@@ -391,7 +391,7 @@ describe("Attempt", () => {
     it.effect("that never end do not hold an interrupted caller", () =>
       run({ t: () => commit(Effect.never) }, { commitTimeout: "3 seconds" }, ({ process }) =>
         Effect.gen(function*() {
-          const fiber = yield* Effect.forkChild(process.executeBatch(calls("t")))
+          const fiber = yield* Effect.forkChild(process.executeWave(calls("t")))
           yield* Effect.sleep(10)
           yield* Fiber.interrupt(fiber)
           assert.isAtMost(yield* VirtualTime.now, 5_010)
@@ -411,7 +411,7 @@ describe("Attempt", () => {
         },
         {},
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) => {
+          Effect.map(process.executeWave(calls("t")), (wave) => {
             assert.deepInclude(only(wave), { _tag: "Succeeded", commits: 1 })
             assert.strictEqual(written, 1)
           })
@@ -437,7 +437,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second") },
         ({ executor, process }) =>
           Effect.gen(function*() {
-            assert.deepInclude(only(yield* process.executeBatch(calls("t"))), { _tag: "TimedOut", commits: 0 })
+            assert.deepInclude(only(yield* process.executeWave(calls("t"))), { _tag: "TimedOut", commits: 0 })
             yield* Effect.sleep(5_000)
             assert.strictEqual(written, 0)
             assert.strictEqual((yield* executor.orphans).lateWritesBlocked, 3)
@@ -460,7 +460,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second") },
         ({ process }) =>
           Effect.gen(function*() {
-            assert.deepInclude(only(yield* process.executeBatch(calls("t"))), { _tag: "TimedOut", commits: 1 })
+            assert.deepInclude(only(yield* process.executeWave(calls("t"))), { _tag: "TimedOut", commits: 1 })
             assert.deepStrictEqual(written, ["first"])
           })
       )
@@ -544,7 +544,7 @@ describe("Attempt", () => {
     it.effect("run an idempotent tool again and count", () =>
       run(retrying(flaky(2)), { tools }, ({ process }) =>
         Effect.gen(function*() {
-          assert.deepInclude(only(yield* process.executeBatch(calls("t"))), { _tag: "Succeeded", attempt: 3 })
+          assert.deepInclude(only(yield* process.executeWave(calls("t"))), { _tag: "Succeeded", attempt: 3 })
           assert.strictEqual(yield* VirtualTime.now, 2_000)
         })))
 
@@ -554,9 +554,9 @@ describe("Attempt", () => {
         { tools, rules: [{ _tag: "MaxCalls", tool: "t", max: 2 }], turn: { maxCalls: 2 } },
         ({ process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch(calls("t"))
-            assert.deepStrictEqual(tags(yield* process.executeBatch([call("2", "t", { other: 1 })])), ["Succeeded"])
-            assert.deepStrictEqual(tags(yield* process.executeBatch([call("3", "t", { other: 2 })])), [
+            yield* process.executeWave(calls("t"))
+            assert.deepStrictEqual(tags(yield* process.executeWave([call("2", "t", { other: 1 })])), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "t", { other: 2 })])), [
               "CallBudgetExhausted"
             ])
           })
@@ -568,7 +568,7 @@ describe("Attempt", () => {
         { tools },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("t")),
+            process.executeWave(calls("t")),
             (wave) => assert.deepInclude(only(wave), { _tag: "Failed", error: "failure 4", attempt: 4 })
           )
       ))
@@ -578,7 +578,7 @@ describe("Attempt", () => {
         retrying(flaky(10)),
         { tools: { t: { ...tools.t, timeout: "1500 millis" } } },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) =>
+          Effect.map(process.executeWave(calls("t")), (wave) =>
             assert.deepInclude(only(wave), { _tag: "TimedOut", attempt: 2, duration: 1_500 }))
       ))
 
@@ -589,7 +589,7 @@ describe("Attempt", () => {
         { tools },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("t")),
+            process.executeWave(calls("t")),
             (wave) => assert.deepInclude(only(wave), { _tag: "Failed", attempt: 1, retryable: false })
           )
       )

@@ -14,49 +14,49 @@ describe("the counts of a batch", () => {
   it.effect("stay as long as it is busy, with whatever calls", () =>
     run({ t: sleeper, other: sleeper }, { ...options, dedupe: false }, ({ process }) =>
       Effect.gen(function*() {
-        yield* process.executeBatch(calls("t"))
+        yield* process.executeWave(calls("t"))
         for (const it of ["other", "other", "unknown", "other"]) {
           yield* Effect.sleep("59 minutes")
-          yield* process.executeBatch(calls([it, {}]))
+          yield* process.executeWave(calls([it, {}]))
         }
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["RuleViolation"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
       })))
 
   it.effect("stay while a call of it runs, and for an hour after that", () =>
     run({ t: sleeper, other: sleeper }, options, ({ process }) =>
       Effect.gen(function*() {
-        yield* process.executeBatch(calls("t"))
-        const long = yield* Effect.forkChild(process.executeBatch(calls(["other", { sleep: 4 * 3_600_000 }])), {
+        yield* process.executeWave(calls("t"))
+        const long = yield* Effect.forkChild(process.executeWave(calls(["other", { sleep: 4 * 3_600_000 }])), {
           startImmediately: true
         })
         yield* Effect.sleep("3 hours")
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["RuleViolation"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
         yield* Fiber.join(long)
         yield* Effect.sleep(3_599_999)
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["RuleViolation"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
         yield* Effect.sleep("1 hour")
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
       })))
 
   it.effect("are forgotten once nobody used it for an hour", () =>
     run({ t: sleeper }, options, ({ process }) =>
       Effect.gen(function*() {
-        yield* process.executeBatch(calls("t"))
+        yield* process.executeWave(calls("t"))
         yield* Effect.sleep("59 minutes")
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", { b: 1 }]))), ["RuleViolation"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 1 }]))), ["RuleViolation"])
         yield* Effect.sleep("1 hour")
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", { b: 2 }]))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 2 }]))), ["Succeeded"])
       })))
 
   it.effect("are not forgotten while a call that they count runs, however long", () =>
     run({ t: sleeper }, options, ({ executor, process }) =>
       Effect.gen(function*() {
-        const long = yield* Effect.forkChild(process.executeBatch([call("l", "t", { sleep: twoHours })]), {
+        const long = yield* Effect.forkChild(process.executeWave([call("l", "t", { sleep: twoHours })]), {
           startImmediately: true
         })
         yield* Effect.sleep("61 minutes")
         yield* executor.pruneExpired
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", { b: 1 }]))), ["RuleViolation"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 1 }]))), ["RuleViolation"])
         yield* Fiber.join(long)
       })))
 
@@ -66,12 +66,12 @@ describe("the counts of a batch", () => {
       { ...options, pools: { read: 1 } },
       ({ executor, process }) =>
         Effect.gen(function*() {
-          const other = yield* (yield* executor.batch()).process
-          yield* Effect.forkChild(other.executeBatch(calls(["hold", { sleep: twoHours }])), { startImmediately: true })
-          const waits = yield* Effect.forkChild(process.executeBatch(calls("t")), { startImmediately: true })
+          const other = yield* executor.process()
+          yield* Effect.forkChild(other.executeWave(calls(["hold", { sleep: twoHours }])), { startImmediately: true })
+          const waits = yield* Effect.forkChild(process.executeWave(calls("t")), { startImmediately: true })
           yield* Effect.sleep("61 minutes")
           yield* executor.pruneExpired
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", { b: 1 }]))), ["RuleViolation"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 1 }]))), ["RuleViolation"])
           assert.deepStrictEqual(tags(yield* Fiber.join(waits)), ["Succeeded"])
         })
     ))
@@ -81,24 +81,24 @@ describe("a batch that is closed", () => {
   it.effect("is closed for calls of it that come later, and its id is free", () =>
     run({ t: sleeper }, options, ({ executor }) =>
       Effect.scoped(Effect.gen(function*() {
-        const old = yield* (yield* executor.batch("b")).process
-        assert.deepStrictEqual(tags(yield* old.executeBatch(calls("t"))), ["Succeeded"])
+        const old = yield* executor.process({ batch: "b" })
+        assert.deepStrictEqual(tags(yield* old.executeWave(calls("t"))), ["Succeeded"])
         yield* executor.completeBatch("b")
-        const next = yield* (yield* executor.batch("b")).process
-        assert.deepStrictEqual(tags(yield* old.executeBatch(calls(["t", { b: 1 }]))), ["Cancelled"])
-        assert.deepStrictEqual(tags(yield* next.executeBatch(calls(["t", { b: 2 }]))), ["Succeeded"])
-        assert.deepStrictEqual(tags(yield* next.executeBatch(calls(["t", { b: 3 }]))), ["RuleViolation"])
+        const next = yield* executor.process({ batch: "b" })
+        assert.deepStrictEqual(tags(yield* old.executeWave(calls(["t", { b: 1 }]))), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* next.executeWave(calls(["t", { b: 2 }]))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* next.executeWave(calls(["t", { b: 3 }]))), ["RuleViolation"])
       }))))
 
   it.effect("takes nothing from the next one of its id, though the cancelled caller begins that at once", () =>
     run({ t: sleeper, p: () => Effect.never }, options, ({ executor }) =>
       Effect.scoped(Effect.gen(function*() {
-        const process = yield* (yield* executor.batch("b")).process
+        const process = yield* executor.process({ batch: "b" })
         const next = yield* Effect.forkChild(Effect.gen(function*() {
-          yield* process.executeBatch(calls("p"))
-          const again = yield* (yield* executor.batch("b")).process
+          yield* process.executeWave(calls("p"))
+          const again = yield* executor.process({ batch: "b" })
           // it is under way when the old one's end is over
-          const waves = yield* Effect.forEach([1, 2], (b) => again.executeBatch(calls(["t", { b, sleep: 100 }])))
+          const waves = yield* Effect.forEach([1, 2], (b) => again.executeWave(calls(["t", { b, sleep: 100 }])))
           return waves.flatMap(tags)
         }))
         yield* Effect.sleep(10)
@@ -112,8 +112,8 @@ describe("cancelling a process", () => {
     run({ p: () => Effect.never, t: sleeper }, {}, ({ batch, process }) =>
       Effect.gen(function*() {
         const agent = yield* Effect.forkChild(Effect.gen(function*() {
-          const first = yield* process.executeBatch(calls("p"))
-          const second = yield* (yield* batch.process).executeBatch(calls(["t", { sleep: 100 }]))
+          const first = yield* process.executeWave(calls("p"))
+          const second = yield* (yield* batch.process()).executeWave(calls(["t", { sleep: 100 }]))
           return [...tags(first), ...tags(second)]
         }))
         yield* Effect.sleep(10)
@@ -129,8 +129,8 @@ describe("cancelling a process", () => {
       ({ process }) =>
         Effect.gen(function*() {
           const agent = yield* Effect.forkChild(Effect.gen(function*() {
-            yield* process.executeBatch(calls("p"))
-            return yield* process.executeBatch(calls("t"))
+            yield* process.executeWave(calls("p"))
+            return yield* process.executeWave(calls("t"))
           }))
           yield* Effect.sleep(10)
           yield* process.cancel("enough")

@@ -121,7 +121,7 @@ describe("a write that changes nothing", () => {
       run(({ checkpoints, files, process }) =>
         Effect.gen(function*() {
           files.a = "ONE"
-          const { outcomes } = yield* process.executeBatch(Harness.calls("upper"))
+          const { outcomes } = yield* process.executeWave(Harness.calls("upper"))
           assert.strictEqual(outcomes[0]!._tag, "Succeeded")
           assert.deepStrictEqual(yield* checkpoints.list("default"), [])
         }), { approval }))
@@ -131,7 +131,7 @@ describe("a write that changes nothing", () => {
     run(({ approvals, checkpoints, files, process }) =>
       Effect.gen(function*() {
         files.a = "ONE"
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("patch")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("patch")))
         // about the call itself; not about its write
         yield* approvals.answer((yield* asked(approvals)).id, yes)
         assert.strictEqual((yield* Fiber.join(fiber)).outcomes[0]!._tag, "Succeeded")
@@ -143,7 +143,7 @@ describe("a write that changes nothing", () => {
     run(({ files, process }) =>
       Effect.gen(function*() {
         files.a = "ONE"
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("other", "upper")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("other", "upper")))
         yield* Effect.sleep("1 second")
         files.a = "two"
         const [, upper] = (yield* Fiber.join(fiber)).outcomes
@@ -157,7 +157,7 @@ describe("a write that changes nothing", () => {
         run(({ approvals, files, process }) =>
           Effect.gen(function*() {
             files.a = "ONE"
-            yield* Effect.forkScoped(process.executeBatch(Harness.calls(tool)))
+            yield* Effect.forkScoped(process.executeWave(Harness.calls(tool)))
             return (yield* asked(approvals)).why
           }), more)
       assert.include(yield* asks("upper", { policy: { ask: ["upper(a)"] } }), "the policy asks about upper(a)")
@@ -173,7 +173,7 @@ describe("a write from inside a handler", () => {
   it.effect("to what a command runs is asked about while a command may run without asking", () =>
     run(({ approvals, process }) =>
       Effect.gen(function*() {
-        yield* Effect.forkScoped(process.executeBatch(Harness.calls("manifest")))
+        yield* Effect.forkScoped(process.executeWave(Harness.calls("manifest")))
         assert.include((yield* asked(approvals)).why, "is protected")
       }), { policy: { default: "allow" } }))
 })
@@ -182,7 +182,7 @@ describe("a call that previews its write", () => {
   it.effect("is asked about once, with the diff, and writes after a yes", () =>
     run(({ approvals, files, process }) =>
       Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("edit")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
         const request = yield* asked(approvals)
         assert.deepStrictEqual(request.preview, {
           _tag: "Diff",
@@ -202,7 +202,7 @@ describe("a call that previews its write", () => {
   it.effect("writes nothing if the file changed between the diff and the write", () =>
     run(({ approvals, checkpoints, files, process }) =>
       Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("edit")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
         const { id } = yield* asked(approvals)
         files.a = "two"
         yield* approvals.answer(id, yes)
@@ -217,7 +217,7 @@ describe("a call that previews its write", () => {
   it.effect("with edited arguments is not held to what was shown before", () =>
     run(({ approvals, files, process }) =>
       Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("edit")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
         const { id } = yield* asked(approvals)
         files.a = "two"
         yield* approvals.answer(id, { _tag: "ApproveOnce", params: { n: 7 } })
@@ -229,7 +229,7 @@ describe("a call that previews its write", () => {
   it.effect("that another answer covers is not held to a diff that nobody looked at", () =>
     run(({ approvals, files, process }) =>
       Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("edit", "edit")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit", "edit")))
         yield* Effect.sleep("1 second")
         const [first] = yield* approvals.list
         assert.lengthOf(yield* approvals.list, 2)
@@ -256,7 +256,7 @@ describe("a call that previews its write", () => {
           dies: broken(Effect.die("secret")),
           hangs: broken(Effect.never)
         }, { approvals, policy: { default: "ask" } })
-        yield* Effect.forkScoped(process.executeBatch(Harness.calls("fails", "dies", "hangs")))
+        yield* Effect.forkScoped(process.executeWave(Harness.calls("fails", "dies", "hangs")))
         yield* Effect.sleep("6 seconds")
         assert.deepStrictEqual((yield* approvals.list).map((it) => [it.tool, it.preview]), [
           ["fails", { _tag: "None", because: "the text is not in the file" }],
@@ -277,7 +277,7 @@ describe("a call that previews its write", () => {
             annotate: (tool) => tool.annotate(ToolAnnotations.Preview, () => Effect.never)
           }
         }, { approvals, policy: { default: "ask" } })
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("slow")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("slow")))
         yield* Effect.sleep("1 second")
         yield* process.cancel("enough")
         assert.strictEqual((yield* Fiber.join(fiber)).outcomes[0]!._tag, "Cancelled")
@@ -289,7 +289,7 @@ describe("a call that previews its write", () => {
   it.effect("is shown with its diff up front, too", () =>
     run(({ approvals, files, process }) =>
       Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("edit")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
         const request = yield* asked(approvals)
         assert.strictEqual(request.preview?._tag, "Diff")
         files.a = "two"
@@ -488,7 +488,7 @@ describe("a running call that has its write confirmed", () => {
   it.effect("ends with the turn while others run and a person still thinks", () =>
     run(({ approvals, process }) =>
       Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeBatch(Harness.calls("patch", "long")))
+        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("patch", "long")))
         const outcomes = (yield* Fiber.join(fiber)).outcomes
         assert.strictEqual(outcomes[0]!._tag, "TimedOut")
         assert.lengthOf(yield* approvals.list, 0)
@@ -571,7 +571,7 @@ describe("what was there before a write", () => {
   it.effect("that an earlier call of the wave writes to is looked at when that has written", () =>
     run(({ approvals, files, process }) =>
       Effect.gen(function*() {
-        const wave = yield* Effect.forkScoped(process.executeBatch(Harness.calls("append", "append")))
+        const wave = yield* Effect.forkScoped(process.executeWave(Harness.calls("append", "append")))
         yield* Effect.sleep("1 second")
         assert.lengthOf(yield* approvals.list, 1)
         yield* approvals.answer((yield* asked(approvals)).id, yes)
@@ -587,7 +587,7 @@ describe("what was there before a write", () => {
   it.effect("of a call that waits for an earlier one is not asked about once it is cancelled", () =>
     run(({ approvals, process }) =>
       Effect.gen(function*() {
-        const wave = yield* Effect.forkScoped(process.executeBatch(Harness.calls("append", "append")))
+        const wave = yield* Effect.forkScoped(process.executeWave(Harness.calls("append", "append")))
         yield* Effect.sleep("1 second")
         yield* process.cancelCall("2")
         yield* Effect.sleep("1 second")

@@ -269,15 +269,15 @@ describe("a call limit", () => {
             const child = yield* executor!.fork()
             const grand = yield* child.fork()
             const chosen = how === "own" ? executor! : how === "child" ? child : grand
-            const process = yield* (yield* chosen.batch(how === "named" ? "fresh" : undefined)).process
-            return tags(yield* process.executeBatch([call("r", "read", { how })]))
+            const process = yield* chosen.process({ batch: how === "named" ? "fresh" : undefined })
+            return tags(yield* process.executeWave([call("r", "read", { how })]))
           }).pipe(Effect.scoped)
         )
       },
       { rules: [{ _tag: "MaxCalls", tool: "read", max: 1 }] },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("read"))
+          yield* process.executeWave(calls("read"))
           for (const how of ["own", "child", "grandchild", "named"]) {
             const outcome = yield* process.execute(call(how, "sub", { how }))
             const output = outcome._tag === "Succeeded" && outcome.output._tag === "Inline"
@@ -297,10 +297,10 @@ describe("a call limit", () => {
           const scope = yield* Scope.make()
           const child = yield* Scope.provide(executor.fork(), scope)
           yield* Scope.provide(child.batch("x"), scope)
-          const process = yield* (yield* executor.batch("x")).process
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["Succeeded"])
+          const process = yield* executor.process({ batch: "x" })
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("read"))), ["Succeeded"])
           yield* Scope.close(scope, Exit.void)
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["RuleViolation"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("read"))), ["RuleViolation"])
         })
     ))
 })
@@ -312,11 +312,11 @@ describe("a sub-agent's end", () => {
         const scope = yield* Scope.make()
         const child = yield* Scope.provide(executor.fork(), scope)
         const grand = yield* child.fork()
-        const below = yield* (yield* grand.batch()).process
+        const below = yield* grand.process()
         yield* Scope.close(scope, Exit.void)
-        assert.deepStrictEqual(tags(yield* below.executeBatch(calls("read"))), ["Cancelled"])
-        const late = yield* (yield* (yield* child.fork()).batch()).process
-        assert.deepStrictEqual(tags(yield* late.executeBatch(calls("read"))), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* below.executeWave(calls("read"))), ["Cancelled"])
+        const late = yield* (yield* child.fork()).process()
+        assert.deepStrictEqual(tags(yield* late.executeWave(calls("read"))), ["Cancelled"])
       })))
 
   it.effect("leaves nothing with the call that made it", () =>
@@ -351,13 +351,13 @@ describe("a sub-agent's end", () => {
             const it = yield* context
             told.push(it.deadline)
             yield* Effect.sleep("2 seconds")
-            const process = yield* (yield* (yield* it.executor!.fork()).batch()).process
-            yield* process.executeBatch(calls("slow"))
+            const process = yield* (yield* it.executor!.fork()).process()
+            yield* process.executeWave(calls("slow"))
           }).pipe(Effect.scoped)
         )
       },
       { executionTimeout: "3 seconds", tools: { slow: { timeout: "1 minute" } } },
-      ({ process }) => Effect.map(process.executeBatch(calls("sub")), () => assert.strictEqual(told[0], told[1]))
+      ({ process }) => Effect.map(process.executeWave(calls("sub")), () => assert.strictEqual(told[0], told[1]))
     )
   })
 })
@@ -371,19 +371,19 @@ describe("a handler whose call has its outcome", () => {
         deaf: () =>
           Effect.uninterruptible(Effect.gen(function*() {
             const { executor } = yield* context
-            const process = yield* Effect.flatMap(executor!.batch(), (it) => it.process)
+            const process = yield* executor!.process()
             yield* Effect.sleep("20 seconds")
-            const other = yield* Effect.flatMap(executor!.batch("other"), (it) => it.process)
-            tried.push(tags(yield* process.executeBatch(calls("read"))), tags(yield* other.executeBatch(calls("read"))))
+            const other = yield* executor!.process({ batch: "other" })
+            tried.push(tags(yield* process.executeWave(calls("read"))), tags(yield* other.executeWave(calls("read"))))
           })).pipe(Effect.scoped)
       },
       { executionTimeout: "10 seconds" },
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("deaf"))), ["TimedOut"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("deaf"))), ["TimedOut"])
           yield* Effect.sleep("1 minute")
           assert.deepStrictEqual(tried, [["Cancelled"], ["Cancelled"]])
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("read"))), ["Succeeded"])
         })
     )
   })
@@ -393,8 +393,8 @@ describe("a handler whose call has its outcome", () => {
     const tried: Array<ReadonlyArray<string>> = []
     const attempt = (executor: ToolExecutor.Service) =>
       Effect.scoped(Effect.gen(function*() {
-        const process = yield* (yield* executor.batch()).process
-        tried.push(tags(yield* process.executeBatch([call("w", "write", { n: tried.length })])))
+        const process = yield* executor.process()
+        tried.push(tags(yield* process.executeWave([call("w", "write", { n: tried.length })])))
       }))
     return Harness.run(
       {
@@ -411,7 +411,7 @@ describe("a handler whose call has its outcome", () => {
         sub: agent(() =>
           Effect.gen(function*() {
             const child = yield* Effect.flatMap(context, (it) => it.executor!.readOnly())
-            yield* (yield* (yield* child.batch()).process).executeBatch(calls("sneaky"))
+            yield* (yield* child.process()).executeWave(calls("sneaky"))
           }).pipe(Effect.scoped)
         )
       },
@@ -419,7 +419,7 @@ describe("a handler whose call has its outcome", () => {
       ({ executor, process }) =>
         Effect.gen(function*() {
           root = executor
-          yield* process.executeBatch(calls("sub"))
+          yield* process.executeWave(calls("sub"))
           yield* Effect.sleep("1 minute")
           assert.deepStrictEqual(tried, [["PolicyDenied"], ["Cancelled"], ["Cancelled"], ["Cancelled"]])
         })
@@ -435,7 +435,7 @@ describe("a fork at a pool that is the host's own", () => {
         sub: agent(() =>
           Effect.gen(function*() {
             const child = yield* Effect.flatMap(context, (it) => it.executor!.fork())
-            return tags(yield* (yield* (yield* child.batch()).process).executeBatch(calls("write")))
+            return tags(yield* (yield* child.process()).executeWave(calls("write")))
           }).pipe(Effect.scoped)
         )
       },
@@ -578,7 +578,7 @@ describe("a remembered answer", () => {
               Effect.delay(Effect.succeed([]), (params as { readonly n: number }).n * 1_000))
         }
       }, { approvals, policy: { default: "ask" } })
-      const wave = yield* Effect.forkScoped(process.executeBatch(calls("write", "write")))
+      const wave = yield* Effect.forkScoped(process.executeWave(calls("write", "write")))
       yield* Effect.sleep("1500 millis")
       yield* answer(approvals, { _tag: "ApproveForScope" })
       assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded", "Succeeded"])
@@ -641,7 +641,7 @@ describe("a question", () => {
         write: serial(() => Effect.void),
         long: serial(() => Effect.sleep("1 minute"))
       }, { approvals, turn: { timeout: "20 seconds" }, policy: { default: "allow", ask: ["write"] } })
-      const [one, other] = [yield* batch.process, yield* batch.processWith({ turn: {} })]
+      const [one, other] = [yield* batch.process(), yield* batch.process({ turn: {} })]
       const from = yield* VirtualTime.now
       const wave = yield* Effect.forkScoped(one.execute(call("1", "write", {})))
       yield* Effect.sleep("50 seconds")
@@ -681,7 +681,7 @@ describe("a question", () => {
         onExecutionError: "stop",
         policy: { default: "ask" }
       })
-      const wave = yield* Effect.forkScoped(process.executeBatch(calls("write", "write", "write")))
+      const wave = yield* Effect.forkScoped(process.executeWave(calls("write", "write", "write")))
       yield* Effect.sleep("1 second")
       yield* answer(approvals, { _tag: "Deny" })
       yield* Effect.sleep("1 second")
@@ -698,7 +698,7 @@ describe("a question", () => {
         store: { ...StateStore.makeMemory(), reserve: () => Effect.never },
         policy: { default: "ask" }
       })
-      const wave = yield* Effect.forkScoped(process.executeBatch(calls(...Array.from({ length: 20 }, () => "write"))))
+      const wave = yield* Effect.forkScoped(process.executeWave(calls(...Array.from({ length: 20 }, () => "write"))))
       yield* Effect.sleep("1 second")
       const from = yield* VirtualTime.now
       yield* Fiber.interrupt(wave)
@@ -793,12 +793,12 @@ describe("what happens while a call is noted before its start", () => {
           policy: { default: "ask" },
           checkpoints: { ...memory, save: (it) => Effect.delay(memory.save(it), "2 seconds") }
         })
-        const first = yield* batch.process
+        const first = yield* batch.process()
         const granting = yield* Effect.forkScoped(first.execute(call("1", "write", { n: 1 })))
         yield* Effect.sleep("1 second")
         yield* answer(approvals, { _tag: "ApproveForScope" })
         assert.strictEqual((yield* Fiber.join(granting))._tag, "Succeeded")
-        const process = yield* batch.processWith({ turn: { timeout: what === "deadline" ? "1 second" : "1 hour" } })
+        const process = yield* batch.process({ turn: { timeout: what === "deadline" ? "1 second" : "1 hour" } })
         const wave = yield* Effect.forkScoped(process.execute(call("2", "write", { n: 2 })))
         yield* Effect.sleep("500 millis")
         if (what === "revoke") yield* executor.revoke({ tool: "write" })
@@ -834,7 +834,7 @@ describe("a call behind another one", () => {
         Stream.runHead(Stream.filter(process.events, (it) => it._tag === "ToolCallComplete")),
         { startImmediately: true }
       )
-      yield* Effect.forkScoped(process.executeBatch(calls("write", "write")))
+      yield* Effect.forkScoped(process.executeWave(calls("write", "write")))
       yield* Effect.sleep("500 millis")
       yield* process.cancelCall("2")
       yield* Fiber.join(second)
@@ -860,7 +860,7 @@ describe("a call behind another one", () => {
         Stream.runHead(Stream.filter(process.events, (it) => it._tag === "ToolCallComplete")),
         { startImmediately: true }
       )
-      yield* Effect.forkScoped(process.executeBatch(calls("write", "patch")))
+      yield* Effect.forkScoped(process.executeWave(calls("write", "patch")))
       const from = yield* VirtualTime.now
       yield* Fiber.join(events)
       assert.strictEqual(yield* VirtualTime.now, from)
@@ -885,7 +885,7 @@ describe("a call behind another one", () => {
         executionTimeout: "5 seconds",
         tools: { patch: { retryOnTimeout: false } }
       })
-      const wave = yield* Effect.forkScoped(process.executeBatch(calls("patch", "patch")))
+      const wave = yield* Effect.forkScoped(process.executeWave(calls("patch", "patch")))
       yield* Effect.sleep("1 second")
       yield* answer(approvals)
       assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["TimedOut", "ToolBlocked"])

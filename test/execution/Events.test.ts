@@ -120,7 +120,7 @@ describe("events", () => {
     run(emitter, { buffer: 1 }, ({ process }) =>
       Effect.gen(function*() {
         yield* Effect.forkScoped(Stream.runForEach(process.events, () => Effect.never), { startImmediately: true })
-        const wave = yield* process.executeBatch(calls(["t", { times: 5_000 }], "nope"))
+        const wave = yield* process.executeWave(calls(["t", { times: 5_000 }], "nope"))
         assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound"])
         assert.strictEqual(yield* VirtualTime.now, 0)
       })))
@@ -130,7 +130,7 @@ describe("events", () => {
       Effect.gen(function*() {
         const { seen } = yield* observe(process.events)
         yield* Stream.runDrain(process.stream(calls(["t", { times: 2 }], ["s", { sleep: 5 }])))
-        yield* process.executeBatch(calls(["t", { times: 1 }]))
+        yield* process.executeWave(calls(["t", { times: 1 }]))
         yield* Effect.sleep(1)
         const first = seen.findIndex((it) => it._tag === "ToolsEnd")
         checkLaws(seen.slice(0, first + 1), 2)
@@ -142,7 +142,7 @@ describe("events", () => {
       Effect.gen(function*() {
         const stays = yield* observe(process.events)
         yield* observe(Stream.take(process.events, 1))
-        yield* process.executeBatch(calls(["t", { times: 2 }]))
+        yield* process.executeWave(calls(["t", { times: 2 }]))
         yield* Effect.sleep(1)
         checkLaws(stays.seen, 1)
       })))
@@ -151,7 +151,7 @@ describe("events", () => {
     run(emitter, {}, ({ executor, process, batch }) =>
       Effect.gen(function*() {
         const { fiber } = yield* observe(process.events)
-        yield* process.executeBatch(calls("t"))
+        yield* process.executeWave(calls("t"))
         yield* executor.completeBatch(batch.id)
         assert.isTrue(Exit.isSuccess(yield* Fiber.await(fiber)))
       })))
@@ -167,7 +167,7 @@ describe("events", () => {
     run({ s: { class: "SerialMut", handler: sleeper } }, {}, ({ batch, executor, process }) =>
       Effect.gen(function*() {
         const { seen } = yield* observe(process.events)
-        const fiber = yield* Effect.forkChild(process.executeBatch(calls("s", "s", "s")))
+        const fiber = yield* Effect.forkChild(process.executeWave(calls("s", "s", "s")))
         yield* Effect.sleep(10)
         yield* executor.completeBatch(batch.id)
         assert.deepStrictEqual(tags(yield* Fiber.join(fiber)), Array(3).fill("Cancelled"))
@@ -182,7 +182,7 @@ describe("events", () => {
       ({ batch, executor, process }) =>
         Effect.gen(function*() {
           const { seen } = yield* observe(process.events)
-          const fiber = yield* Effect.forkChild(process.executeBatch(calls("s")))
+          const fiber = yield* Effect.forkChild(process.executeWave(calls("s")))
           yield* Effect.sleep(10)
           yield* executor.completeBatch(batch.id)
           assert.deepInclude((yield* Fiber.join(fiber)).outcomes[0], { _tag: "Cancelled", commits: 1 })
@@ -202,7 +202,7 @@ describe("events", () => {
             yield* Stream.runDrain(Stream.take(process.stream(calls("s", "s")), 3))
             assert.strictEqual(ended, 1)
             assert.strictEqual(yield* VirtualTime.now, 0)
-            assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["s", { again: true }]))), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(calls(["s", { again: true }]))), ["Succeeded"])
           })
       )
     })

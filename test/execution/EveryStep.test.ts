@@ -50,7 +50,7 @@ const program = (seen: { ends: Array<string>; left: ReadonlyArray<unknown> }) =>
       ),
       Effect.forkChild({ startImmediately: true })
     )
-    const process = yield* (yield* service.batch("b")).process
+    const process = yield* service.process({ batch: "b" })
     const observer = yield* process.events.pipe(
       Stream.takeUntil((event) => event._tag === "ToolsEnd"),
       Stream.runForEach((event) =>
@@ -60,15 +60,15 @@ const program = (seen: { ends: Array<string>; left: ReadonlyArray<unknown> }) =>
       ),
       Effect.forkDetach({ startImmediately: true })
     )
-    yield* Effect.onInterrupt(process.executeBatch(calls), () =>
+    yield* Effect.onInterrupt(process.executeWave(calls), () =>
       Effect.gen(function*() {
         yield* Fiber.join(observer)
         // whoever comes next finds every permit, every slot that was not spent, and no question
-        const later = yield* (yield* service.batch("c")).process
+        const later = yield* service.process({ batch: "c" })
         const wave = yield* Effect.timeout(
           Effect.andThen(
             Effect.sleep("1 seconds"),
-            later.executeBatch([
+            later.executeWave([
               ToolCall.make("r", "read", { n: 3 }),
               ToolCall.make("w", "write", { n: 9, again: true }),
               ToolCall.make("l", "limited", { n: 9 })

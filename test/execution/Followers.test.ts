@@ -18,7 +18,7 @@ describe("the calls that joined one that was cancelled while it ran", () => {
       ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-          const wave = yield* process.executeBatch(calls(["t", {}], ["t", {}], ["t", {}]))
+          const wave = yield* process.executeWave(calls(["t", {}], ["t", {}], ["t", {}]))
           assert.deepStrictEqual(tags(wave), ["Cancelled", "Succeeded", "Succeeded"])
           assert.deepInclude(wave.outcomes[1], { startedAt: 10, attempt: 1 })
           assert.deepInclude(wave.outcomes[2], { replayOf: "2" })
@@ -36,9 +36,9 @@ describe("the calls that joined one that was cancelled while it ran", () => {
     it.effect(`run in a batch of their own when ${why}`, () =>
       run({ t: sleeper }, join, (env) =>
         Effect.gen(function*() {
-          const other = yield* (yield* env.executor.batch()).process
-          const leader = yield* Effect.forkChild(env.process.executeBatch(calls(["t", {}])), { startImmediately: true })
-          const follower = yield* Effect.forkChild(other.executeBatch(calls(["t", {}])), { startImmediately: true })
+          const other = yield* env.executor.process()
+          const leader = yield* Effect.forkChild(env.process.executeWave(calls(["t", {}])), { startImmediately: true })
+          const follower = yield* Effect.forkChild(other.executeWave(calls(["t", {}])), { startImmediately: true })
           yield* Effect.sleep(10)
           yield* end(env, leader)
           assert.deepStrictEqual(tags(yield* Fiber.join(follower)), ["Succeeded"])
@@ -49,11 +49,11 @@ describe("the calls that joined one that was cancelled while it ran", () => {
   it.effect("count in their turn as calls of their own", () =>
     run({ t: sleeper }, { ...join, turn: { maxCalls: 1 } }, ({ batch, process }) =>
       Effect.gen(function*() {
-        const other = yield* batch.process
-        const leader = yield* Effect.forkChild(process.executeBatch(calls(["t", {}])), { startImmediately: true })
+        const other = yield* batch.process()
+        const leader = yield* Effect.forkChild(process.executeWave(calls(["t", {}])), { startImmediately: true })
         yield* Effect.forkChild(Effect.delay(Fiber.interrupt(leader), 10))
-        assert.deepStrictEqual(tags(yield* other.executeBatch(calls(["t", {}]))), ["Succeeded"])
-        assert.deepStrictEqual(tags(yield* other.executeBatch(calls(["t", { b: 1 }]))), ["CallBudgetExhausted"])
+        assert.deepStrictEqual(tags(yield* other.executeWave(calls(["t", {}]))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* other.executeWave(calls(["t", { b: 1 }]))), ["CallBudgetExhausted"])
       })))
 })
 
@@ -69,12 +69,12 @@ describe("the calls that joined one that failed and is not worth a retry", () =>
       join,
       ({ batch, process }) =>
         Effect.gen(function*() {
-          const [joined, alone] = [yield* batch.process, yield* batch.process]
-          yield* Effect.forkChild(process.executeBatch(calls(["t", {}])), { startImmediately: true })
-          assert.deepStrictEqual(tags(yield* joined.executeBatch(calls(["t", {}]))), ["Failed"])
-          assert.deepStrictEqual(tags(yield* joined.executeBatch(calls(["t", { b: 1 }]))), ["ToolBlocked"])
+          const [joined, alone] = [yield* batch.process(), yield* batch.process()]
+          yield* Effect.forkChild(process.executeWave(calls(["t", {}])), { startImmediately: true })
+          assert.deepStrictEqual(tags(yield* joined.executeWave(calls(["t", {}]))), ["Failed"])
+          assert.deepStrictEqual(tags(yield* joined.executeWave(calls(["t", { b: 1 }]))), ["ToolBlocked"])
           // who did not join is told nothing
-          assert.deepStrictEqual(tags(yield* alone.executeBatch([call("3", "t", { b: 2 })])), ["Failed"])
+          assert.deepStrictEqual(tags(yield* alone.executeWave([call("3", "t", { b: 2 })])), ["Failed"])
         })
     ))
 })

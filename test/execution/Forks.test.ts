@@ -26,8 +26,8 @@ const inFork = (names: ReadonlyArray<string>, options?: ToolExecutor.ForkOptions
   Effect.gen(function*() {
     const { executor } = yield* ToolContext.ToolContext
     const child = yield* executor!.fork(options)
-    const process = yield* (yield* child.batch()).process
-    return tags(yield* process.executeBatch(calls(...names)))
+    const process = yield* child.process()
+    return tags(yield* process.executeWave(calls(...names)))
   }).pipe(Effect.scoped)
 
 const outputs = (wave: ToolOutcome.WaveResult): ReadonlyArray<unknown> =>
@@ -40,9 +40,9 @@ describe("a sub-agent", () => {
       { rules: [{ _tag: "MaxCalls", tool: "read", max: 2 }], policy: { default: "allow" } },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("read"))
-          assert.deepStrictEqual(outputs(yield* process.executeBatch(calls("sub"))), [["Succeeded", "RuleViolation"]])
-          assert.deepStrictEqual(tags(yield* process.executeBatch([call("9", "read", { n: 9 })])), ["RuleViolation"])
+          yield* process.executeWave(calls("read"))
+          assert.deepStrictEqual(outputs(yield* process.executeWave(calls("sub"))), [["Succeeded", "RuleViolation"]])
+          assert.deepStrictEqual(tags(yield* process.executeWave([call("9", "read", { n: 9 })])), ["RuleViolation"])
         })
     ))
 
@@ -54,13 +54,13 @@ describe("a sub-agent", () => {
         Effect.gen(function*() {
           yield* Effect.scoped(Effect.gen(function*() {
             const child = yield* executor.fork({ name: "helper" })
-            const own = yield* (yield* child.batch(batch.id)).process
-            assert.deepStrictEqual(tags(yield* own.executeBatch(calls("read"))), ["Succeeded"])
-            const other = yield* (yield* child.batch()).process
-            assert.deepStrictEqual(tags(yield* other.executeBatch([call("2", "read", { n: 2 })])), ["Succeeded"])
+            const own = yield* child.process({ batch: batch.id })
+            assert.deepStrictEqual(tags(yield* own.executeWave(calls("read"))), ["Succeeded"])
+            const other = yield* child.process()
+            assert.deepStrictEqual(tags(yield* other.executeWave([call("2", "read", { n: 2 })])), ["Succeeded"])
           }))
           // leaving the sub-agent's scope forgets nothing of the caller's batch
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["RuleViolation"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("read"))), ["RuleViolation"])
         })
     ))
 
@@ -70,13 +70,13 @@ describe("a sub-agent", () => {
       { rules: [{ _tag: "Cooldown", tool: "rested", duration: "1 minute" }] },
       ({ executor, process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("read", "rested"))
-          const own = yield* (yield* (yield* executor.fork()).batch()).process
-          assert.deepStrictEqual(tags(yield* own.executeBatch(calls("read", "rested"))), ["Succeeded", "RuleViolation"])
-          assert.deepStrictEqual(tags(yield* own.executeBatch(calls("read"))), ["DuplicateCall"])
-          const other = yield* (yield* (yield* executor.fork()).batch()).process
-          assert.deepStrictEqual(tags(yield* other.executeBatch(calls("read"))), ["Succeeded"])
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["DuplicateCall"])
+          yield* process.executeWave(calls("read", "rested"))
+          const own = yield* (yield* executor.fork()).process()
+          assert.deepStrictEqual(tags(yield* own.executeWave(calls("read", "rested"))), ["Succeeded", "RuleViolation"])
+          assert.deepStrictEqual(tags(yield* own.executeWave(calls("read"))), ["DuplicateCall"])
+          const other = yield* (yield* executor.fork()).process()
+          assert.deepStrictEqual(tags(yield* other.executeWave(calls("read"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("read"))), ["DuplicateCall"])
         })
     ))
 
@@ -86,9 +86,9 @@ describe("a sub-agent", () => {
       {},
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("read"))
-          yield* process.executeBatch([call("2", "sub", {})])
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read"))), ["Succeeded"])
+          yield* process.executeWave(calls("read"))
+          yield* process.executeWave([call("2", "sub", {})])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("read"))), ["Succeeded"])
         })
     ))
 
@@ -98,8 +98,8 @@ describe("a sub-agent", () => {
       { rules: [{ _tag: "RequiresPrecedingTools", tool: "read", tools: ["login"] }] },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("login"))
-          assert.deepStrictEqual(outputs(yield* process.executeBatch(calls("sub"))), [["RuleViolation"]])
+          yield* process.executeWave(calls("login"))
+          assert.deepStrictEqual(outputs(yield* process.executeWave(calls("sub"))), [["RuleViolation"]])
         })
     ))
 
@@ -115,7 +115,7 @@ describe("a sub-agent", () => {
       { policy: { default: "allow", deny: ["secret"] } },
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(outputs(yield* process.executeBatch(calls("all", "less"))), [
+          assert.deepStrictEqual(outputs(yield* process.executeWave(calls("all", "less"))), [
             ["Succeeded", "Succeeded", "PolicyDenied"],
             ["Succeeded", "PolicyDenied"]
           ])
@@ -132,12 +132,12 @@ describe("a sub-agent", () => {
         write: write(() => Effect.void),
         trick: agent(() =>
           Effect.gen(function*() {
-            const process = yield* (yield* root!.batch("other")).process
-            tried.push(tags(yield* process.executeBatch(calls(...names))))
-            tried.push(tags(yield* rootProcess!.executeBatch(calls(...names))))
+            const process = yield* root!.process({ batch: "other" })
+            tried.push(tags(yield* process.executeWave(calls(...names))))
+            tried.push(tags(yield* rootProcess!.executeWave(calls(...names))))
             const fork = yield* root!.fork({ name: "free" })
-            const forked = yield* (yield* fork.batch()).process
-            tried.push(tags(yield* forked.executeBatch(calls(...names))))
+            const forked = yield* fork.process()
+            tried.push(tags(yield* forked.executeWave(calls(...names))))
           }).pipe(Effect.scoped)
         ),
         sub: agent(() => inFork(["trick"], { policy: { default: "allow", deny: ["write"] } }))
@@ -147,7 +147,7 @@ describe("a sub-agent", () => {
         Effect.gen(function*() {
           root = executor
           rootProcess = process
-          yield* process.executeBatch(calls("sub"))
+          yield* process.executeWave(calls("sub"))
           assert.deepStrictEqual(tried, [["PolicyDenied"], ["PolicyDenied"], ["PolicyDenied"]])
         })
     )
@@ -171,9 +171,9 @@ describe("a sub-agent", () => {
           assert.include(String(error), "nested 8 deep")
           let at = executor
           for (let depth = 1; depth <= 8; depth++) at = yield* at.fork({ name: String(depth) })
-          const process = yield* (yield* at.batch()).process
+          const process = yield* at.process()
           // what would make sub-agents of its own is not begun there
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("read", "sub"))), [
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("read", "sub"))), [
             "Succeeded",
             "DepthExceeded"
           ])
@@ -186,16 +186,16 @@ describe("a sub-agent", () => {
       Effect.gen(function*() {
         const scope = yield* Scope.make()
         const child = yield* Scope.provide(executor.fork(), scope)
-        const process = yield* (yield* Effect.scoped(child.batch("b"))).process
+        const process = yield* (yield* Effect.scoped(child.batch("b"))).process()
         const wave = yield* Effect.forkScoped(
-          Effect.flatMap(Effect.flatMap(child.batch(), (it) => it.process), (it) => it.executeBatch(calls("hang")))
+          Effect.flatMap(child.process(), (it) => it.executeWave(calls("hang")))
         )
         yield* Effect.sleep("1 second")
         yield* Scope.close(scope, Exit.void)
         assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("hang"))), ["Cancelled"])
-        const late = yield* (yield* child.batch()).process
-        assert.deepStrictEqual(tags(yield* late.executeBatch(calls("hang"))), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("hang"))), ["Cancelled"])
+        const late = yield* child.process()
+        assert.deepStrictEqual(tags(yield* late.executeWave(calls("hang"))), ["Cancelled"])
       })))
 
   it.effect("ends with the call it works for, though its handler is deaf", () => {
@@ -206,16 +206,16 @@ describe("a sub-agent", () => {
         sub: agent(() =>
           Effect.uninterruptible(Effect.scoped(Effect.gen(function*() {
             const child = yield* Effect.flatMap(ToolContext.ToolContext, (it) => it.executor!.fork())
-            const process = yield* (yield* child.batch()).process
+            const process = yield* child.process()
             yield* Effect.sleep("10 seconds")
-            seen.push(tags(yield* process.executeBatch(calls("read"))))
+            seen.push(tags(yield* process.executeWave(calls("read"))))
           })))
         )
       },
       { executionTimeout: "5 seconds" },
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("sub"))), ["TimedOut"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("sub"))), ["TimedOut"])
           yield* Effect.sleep("1 minute")
           assert.deepStrictEqual(seen, [["Cancelled"]])
         })
@@ -228,7 +228,7 @@ describe("a sub-agent", () => {
       {},
       ({ batch, executor, process }) =>
         Effect.gen(function*() {
-          const wave = yield* Effect.forkScoped(process.executeBatch(calls("sub")))
+          const wave = yield* Effect.forkScoped(process.executeWave(calls("sub")))
           yield* Effect.sleep("1 second")
           yield* executor.completeBatch(batch.id)
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
@@ -243,7 +243,7 @@ describe("a sub-agent", () => {
         sub: agent(() =>
           Effect.gen(function*() {
             const child = yield* Effect.flatMap(ToolContext.ToolContext, (it) => it.executor!.fork({ turn: {} }))
-            const process = yield* (yield* child.batch()).processWith({ turn: { timeout: "1 hour", minimumSlice: 1 } })
+            const process = yield* child.process({ turn: { timeout: "1 hour", minimumSlice: 1 } })
             ends.push(yield* Effect.map(process.execute(call("1", "slow", {})), (it) => it))
           }).pipe(Effect.scoped, Effect.uninterruptible)
         )
@@ -251,7 +251,7 @@ describe("a sub-agent", () => {
       { executionTimeout: "10 seconds" },
       ({ process }) =>
         Effect.gen(function*() {
-          const outcome = (yield* process.executeBatch(calls("sub"))).outcomes[0]!
+          const outcome = (yield* process.executeWave(calls("sub"))).outcomes[0]!
           assert.strictEqual(outcome._tag, "TimedOut")
           yield* Effect.sleep("1 minute")
           const inner = ends[0] as ToolOutcome.ToolOutcome
@@ -272,7 +272,7 @@ describe("a sub-agent", () => {
       { pools: { read: 1, concurrent: 1, serial: 1 } },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("sub", "serial"))
+          const wave = yield* process.executeWave(calls("sub", "serial"))
           assert.deepStrictEqual(outputs(wave), [["Succeeded", "Succeeded"], ["ReentryRefused"]])
         })
     ))
@@ -297,10 +297,10 @@ describe("a sub-agent", () => {
       { pools: { read: 2 }, tools: { capped: { maxConcurrent: 1 } } },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch([call("1", "reads", { n: 1 }), call("2", "reads", { n: 2 })])
+          yield* process.executeWave([call("1", "reads", { n: 1 }), call("2", "reads", { n: 2 })])
           assert.strictEqual(most, 2)
           most = 0
-          yield* process.executeBatch([call("3", "caps", { n: 1 }), call("4", "caps", { n: 2 })])
+          yield* process.executeWave([call("3", "caps", { n: 1 }), call("4", "caps", { n: 2 })])
           assert.strictEqual(most, 2)
         })
     )
@@ -350,7 +350,7 @@ describe("a sub-agent that has to ask", () => {
   it.effect("asks where its caller asks, with the way down to it", () =>
     asking(({ approvals, process }) =>
       Effect.gen(function*() {
-        const wave = yield* Effect.forkScoped(process.executeBatch(calls("outer")))
+        const wave = yield* Effect.forkScoped(process.executeWave(calls("outer")))
         yield* Effect.sleep("1 second")
         const [request] = yield* approvals.list
         assert.deepStrictEqual(request!.agentPath, ["lead", "builder"])
@@ -362,18 +362,18 @@ describe("a sub-agent that has to ask", () => {
   it.effect("is remembered for itself and below, or for all if the person says so", () =>
     asking(({ approvals, executor, process }) =>
       Effect.gen(function*() {
-        const first = yield* Effect.forkScoped(process.executeBatch(calls("sub")))
+        const first = yield* Effect.forkScoped(process.executeWave(calls("sub")))
         yield* Effect.sleep("1 second")
         yield* approvals.answer((yield* approvals.list)[0]!.id, { _tag: "ApproveForScope" })
         assert.deepStrictEqual(outputs(yield* Fiber.join(first)), [["Succeeded"]])
         assert.deepStrictEqual((yield* executor.grants).map((it) => it.agentPath), [["builder"]])
         // the same agent again is not asked about, its caller is
-        assert.deepStrictEqual(outputs(yield* process.executeBatch([call("2", "sub", { n: 2 })])), [["Succeeded"]])
-        const own = yield* Effect.forkScoped(process.executeBatch([call("3", "deploy", { n: 3 })]))
+        assert.deepStrictEqual(outputs(yield* process.executeWave([call("2", "sub", { n: 2 })])), [["Succeeded"]])
+        const own = yield* Effect.forkScoped(process.executeWave([call("3", "deploy", { n: 3 })]))
         yield* Effect.sleep("1 second")
         yield* approvals.answer((yield* approvals.list)[0]!.id, { _tag: "ApproveForScope" })
         assert.deepStrictEqual(tags(yield* Fiber.join(own)), ["Succeeded"])
-        const everybody = yield* process.executeBatch([call("4", "outer", { n: 4 })])
+        const everybody = yield* process.executeWave([call("4", "outer", { n: 4 })])
         assert.deepStrictEqual(outputs(everybody), [["Succeeded"]])
       })
     ))
@@ -381,18 +381,18 @@ describe("a sub-agent that has to ask", () => {
   it.effect("lets its answer count for every agent if the person says so", () =>
     asking(({ approvals, process }) =>
       Effect.gen(function*() {
-        const first = yield* Effect.forkScoped(process.executeBatch(calls("sub")))
+        const first = yield* Effect.forkScoped(process.executeWave(calls("sub")))
         yield* Effect.sleep("1 second")
         yield* approvals.answer((yield* approvals.list)[0]!.id, { _tag: "ApproveForScope", agents: "all" })
         yield* Fiber.join(first)
-        assert.deepStrictEqual(tags(yield* process.executeBatch([call("2", "deploy", { n: 2 })])), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave([call("2", "deploy", { n: 2 })])), ["Succeeded"])
       })
     ))
 
   it.effect("has its caller's time stand still while a person thinks", () =>
     asking(({ approvals, process }) =>
       Effect.gen(function*() {
-        const wave = yield* Effect.forkScoped(process.executeBatch(calls("outer")))
+        const wave = yield* Effect.forkScoped(process.executeWave(calls("outer")))
         yield* Effect.sleep("200 seconds")
         yield* approvals.answer((yield* approvals.list)[0]!.id, { _tag: "ApproveOnce" })
         assert.deepStrictEqual(outputs(yield* Fiber.join(wave)), [["Succeeded"]])
@@ -436,9 +436,9 @@ describe("a sub-agent that only reads", () => {
         Effect.gen(function*() {
           const child = yield* executor.readOnly({ name: "researcher" })
           assert.deepStrictEqual((yield* child.tools).map((it) => it.name), ["read"])
-          const process = yield* (yield* child.batch()).process
+          const process = yield* child.process()
           assert.deepStrictEqual(
-            tags(yield* process.executeBatch(calls("read", "write", "far", "sub"))),
+            tags(yield* process.executeWave(calls("read", "write", "far", "sub"))),
             ["Succeeded", "PolicyDenied", "PolicyDenied", "PolicyDenied"]
           )
         })
@@ -449,8 +449,8 @@ describe("a sub-agent that only reads", () => {
       handler: () =>
         Effect.gen(function*() {
           const child = yield* ToolExecutor.readOnly({ name: "reader" })
-          const process = yield* (yield* child.batch()).process
-          return outputs(yield* process.executeBatch(calls(...names)))
+          const process = yield* child.process()
+          return outputs(yield* process.executeWave(calls(...names)))
         }).pipe(Effect.scoped),
       annotate: (tool) => tool.annotate(Tool.Readonly, true).annotate(ToolAnnotations.Recursive, true)
     })
@@ -464,7 +464,7 @@ describe("a sub-agent that only reads", () => {
       {},
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("outer"))
+          const wave = yield* process.executeWave(calls("outer"))
           assert.deepStrictEqual(outputs(wave), [[["read", "Denied"], "Denied"]])
           assert.lengthOf(outcomesOf(wave), 1)
         })

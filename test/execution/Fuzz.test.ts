@@ -76,8 +76,8 @@ const play = (seed: number) => {
   const nest = (inner: ReadonlyArray<ToolCall.ToolCall>) =>
     Effect.scoped(Effect.gen(function*() {
       const { executor } = yield* ToolContext.ToolContext
-      const process = yield* (yield* executor!.batch()).process
-      const wave = yield* process.executeBatch(inner)
+      const process = yield* executor!.process()
+      const wave = yield* process.executeWave(inner)
       answered(inner, wave)
       return tags(wave)
     }))
@@ -145,11 +145,11 @@ const play = (seed: number) => {
     ({ batch, executor, process }) =>
       Effect.gen(function*() {
         const waves: Array<{ calls: ReadonlyArray<ToolCall.ToolCall>; fiber: Fiber.Fiber<ToolOutcome.WaveResult> }> = []
-        for (const it of [process, yield* batch.process, yield* (yield* executor.batch()).process]) {
+        for (const it of [process, yield* batch.process(), yield* executor.process()]) {
           const calls = makeWave()
           waves.push({
             calls,
-            fiber: yield* Effect.forkChild(it.executeBatch(calls), { startImmediately: chance(0.5) })
+            fiber: yield* Effect.forkChild(it.executeWave(calls), { startImmediately: chance(0.5) })
           })
           if (chance(0.3)) yield* Effect.sleep(int(10))
           if (chance(0.2)) yield* Effect.forkChild(Effect.delay(it.cancel("enough"), int(60)))
@@ -172,9 +172,9 @@ const play = (seed: number) => {
         for (const kind of classes) {
           // as many calls as there are permits run at once
           const width = kind === "ConcurrentMut" && oneWriter ? 1 : permits[kind]
-          const probe = yield* (yield* executor.batch()).processWith({ turn: {} })
+          const probe = yield* executor.process({ turn: {} })
           const before = yield* VirtualTime.now
-          const wave = yield* probe.executeBatch(
+          const wave = yield* probe.executeWave(
             Array.from({ length: width }, (_, n) =>
               ToolCall.make(`probe${n}`, kind, { act: "sleep", millis: 40, keys: [`probe${n}`], inner: [] }))
           )

@@ -61,13 +61,13 @@ const handle = Effect.gen(function*() {
   const executor = (yield* ToolContext.ToolContext).executor!
   const scope = yield* Scope.make()
   const batch = yield* Effect.provideService(executor.batch(), Scope.Scope, scope)
-  return { executor, batch, process: yield* batch.process }
+  return { executor, batch, process: yield* batch.process() }
 })
 
 type Handle = Effect.Success<typeof handle>
 
 const read = (it: { readonly process: ToolProcess.ToolProcess }, n: number) =>
-  it.process.executeBatch([call("r", "read", { n })])
+  it.process.executeWave([call("r", "read", { n })])
 
 const kit = Toolkit.make(
   Tool.make("read", { parameters: Schema.Struct({ n: Schema.Finite }), success: Schema.Unknown })
@@ -77,7 +77,7 @@ const kit = Toolkit.make(
 const doors: Readonly<
   Record<string, (it: Handle, n: number) => Effect.Effect<ReadonlyArray<string>, unknown, Scope.Scope>>
 > = {
-  "executeBatch": (it, n) => Effect.map(read(it, n), tags),
+  "executeWave": (it, n) => Effect.map(read(it, n), tags),
   "execute": ({ process }, n) => Effect.map(process.execute(call("r", "read", { n })), (it) => [tag(it)]),
   "stream": ({ process }, n) =>
     Effect.map(
@@ -99,18 +99,18 @@ const doors: Readonly<
       onFailure: (error) => [error instanceof Error && error.message.includes("has its outcome") ? "Cancelled" : "?"]
     }),
   "another process of its batch": ({ batch }, n) =>
-    Effect.flatMap(batch.process, (process) => Effect.map(read({ process }, n), tags)),
+    Effect.flatMap(batch.process(), (process) => Effect.map(read({ process }, n), tags)),
   "a batch begun with its executor": ({ executor }, n) =>
     Effect.flatMap(
       executor.batch(),
-      (it) => Effect.flatMap(it.process, (process) => Effect.map(read({ process }, n), tags))
+      (it) => Effect.flatMap(it.process(), (process) => Effect.map(read({ process }, n), tags))
     ),
   "a fork of its executor": ({ executor }, n) =>
     Effect.flatMap(
       executor.fork(),
       (it) =>
         Effect.flatMap(it.batch(), (it) =>
-          Effect.flatMap(it.process, (process) => Effect.map(read({ process }, n), tags)))
+          Effect.flatMap(it.process(), (process) => Effect.map(read({ process }, n), tags)))
     )
 }
 
@@ -138,11 +138,11 @@ describe("what a handler kept", () => {
           {},
           ({ process }) =>
             Effect.gen(function*() {
-              assert.deepStrictEqual(tags(yield* process.executeBatch(calls("keep"))), ["Succeeded"])
+              assert.deepStrictEqual(tags(yield* process.executeWave(calls("keep"))), ["Succeeded"])
               found.push(yield* from(Effect.orDie(Effect.scoped(use(kept!, 2)))))
               assert.deepStrictEqual(found, [["Succeeded"], ["Cancelled"]])
               // whoever runs now gets nothing through it either
-              assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["read", { n: 3 }]))), ["Succeeded"])
+              assert.deepStrictEqual(tags(yield* process.executeWave(calls(["read", { n: 3 }]))), ["Succeeded"])
             })
         )
       })
@@ -160,8 +160,8 @@ describe("what a handler kept", () => {
       {},
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("keep"))
-          assert.deepStrictEqual(value((yield* process.executeBatch(calls("late"))).outcomes[0]), ["Cancelled"])
+          yield* process.executeWave(calls("keep"))
+          assert.deepStrictEqual(value((yield* process.executeWave(calls("late"))).outcomes[0]), ["Cancelled"])
         })
     )
   })
@@ -175,11 +175,11 @@ describe("what a handler kept", () => {
         write: mut(() => Effect.void),
         keep: agent(() => Effect.map(handle, (it) => void (kept = it)))
       }, { policy: { default: "allow", ask: ["write"] }, approvals: people })
-      const wave = yield* Effect.forkChild(process.executeBatch(calls("keep", "write")), { startImmediately: true })
+      const wave = yield* Effect.forkChild(process.executeWave(calls("keep", "write")), { startImmediately: true })
       yield* Effect.sleep("1 second")
       yield* Effect.flatMap(people.list, ([it]) => people.answer(it!.id, { _tag: "ApproveForScope", scope: "tool" }))
       yield* Fiber.join(wave)
-      const reading = yield* Effect.forkChild(process.executeBatch(calls("read")), { startImmediately: true })
+      const reading = yield* Effect.forkChild(process.executeWave(calls("read")), { startImmediately: true })
       yield* apart(Effect.gen(function*() {
         assert.strictEqual(yield* kept!.executor.revoke({ tool: "write" }), 0)
         assert.strictEqual(yield* kept!.executor.pruneExpired, 0)
@@ -200,8 +200,8 @@ describe("a batch that was entered with a handle", () => {
     Effect.flatMap(Scope.make(), (scope) => Effect.provideService(executor.batch(id), Scope.Scope, scope))
   const inBatch = (executor: Executor, id: string, ...names: ReadonlyArray<string>) =>
     Effect.scoped(Effect.gen(function*() {
-      const process = yield* (yield* executor.batch(id)).process
-      return tags(yield* process.executeBatch(calls(...names)))
+      const process = yield* executor.process({ batch: id })
+      return tags(yield* process.executeWave(calls(...names)))
     }))
   const once: Options = { rules: [{ _tag: "MaxCalls", tool: "w", max: 1 }] }
 
@@ -226,7 +226,7 @@ describe("a batch that was entered with a handle", () => {
       once,
       ({ executor, process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("keep"))
+          yield* process.executeWave(calls("keep"))
           yield* Effect.scoped(Effect.gen(function*() {
             yield* executor.batch("mine")
             yield* apart(entered(kept!.executor, "mine"))
@@ -248,7 +248,7 @@ describe("an artifact", () => {
       })
     return run({ keeps }, {}, ({ process }) =>
       Effect.gen(function*() {
-        const id = String(value((yield* process.executeBatch(calls("keeps"))).outcomes[0]))
+        const id = String(value((yield* process.executeWave(calls("keeps"))).outcomes[0]))
         const read = yield* Effect.flip(kept!.readArtifact(id, { offset: 0, length: 9 }))
         assert.strictEqual(read.reason, "NotFound")
       }))
@@ -280,8 +280,8 @@ describe("an executor that a handler is the first to need", () => {
     return VirtualTime.run(Effect.scoped(Effect.gen(function*() {
       all = yield* Layer.build(layer)
       const executors = Context.get(all, ToolExecutors.ToolExecutors)
-      const process = yield* (yield* (yield* executors.get("first")).batch()).process
-      assert.deepStrictEqual(tags(yield* process.executeBatch(calls("first"))), ["Succeeded"])
+      const process = yield* (yield* executors.get("first")).process()
+      assert.deepStrictEqual(tags(yield* process.executeWave(calls("first"))), ["Succeeded"])
       yield* executors.end("first")
       fired = 0
       yield* Effect.sleep("5 minutes")
@@ -300,7 +300,7 @@ describe("a call that a handler began and does not wait for", () => {
         leave: agent(() =>
           Effect.gen(function*() {
             const { process } = yield* handle
-            const wave = process.executeBatch(calls("write", "write"))
+            const wave = process.executeWave(calls("write", "write"))
             yield* Effect.forkDetach(Effect.map(apart(wave), (it) => ends.push(tags(it))))
             yield* Effect.sleep("1 second")
           })
@@ -309,7 +309,7 @@ describe("a call that a handler began and does not wait for", () => {
       {},
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("leave", ["write", { n: "mine" }]))
+          const wave = yield* process.executeWave(calls("leave", ["write", { n: "mine" }]))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
           assert.deepStrictEqual(started, [1, "mine"])
           assert.strictEqual(wave.outcomes[1]!.startedAt, 1_000)
@@ -324,14 +324,14 @@ describe("a call that a handler makes where no fiber knows it", () => {
     run(
       {
         write: mut(() =>
-          Effect.flatMap(handle, (it) => Effect.map(apart(it.process.executeBatch(calls("other"))), tags))
+          Effect.flatMap(handle, (it) => Effect.map(apart(it.process.executeWave(calls("other"))), tags))
         ),
         forked: mut(() =>
           Effect.scoped(Effect.gen(function*() {
             const fork = yield* (yield* handle).executor.fork()
             return yield* apart(Effect.scoped(Effect.gen(function*() {
-              const process = yield* (yield* fork.batch()).process
-              return tags(yield* process.executeBatch(calls("other")))
+              const process = yield* fork.process()
+              return tags(yield* process.executeWave(calls("other")))
             })))
           }))
         ),
@@ -340,7 +340,7 @@ describe("a call that a handler makes where no fiber knows it", () => {
       {},
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("write", "forked"))
+          const wave = yield* process.executeWave(calls("write", "forked"))
           assert.deepStrictEqual(wave.outcomes.map(value), [["ReentryRefused"], ["ReentryRefused"]])
           assert.strictEqual(yield* VirtualTime.now, 0)
         })
@@ -352,8 +352,8 @@ describe("a call that a handler makes where no fiber knows it", () => {
         agent: agent(() =>
           Effect.flatMap(handle, ({ executor }) =>
             apart(Effect.scoped(Effect.gen(function*() {
-              const process = yield* (yield* executor.batch()).process
-              return tags(yield* process.executeBatch(calls("once", "once")))
+              const process = yield* executor.process()
+              return tags(yield* process.executeWave(calls("once", "once")))
             }))))
         ),
         once: () => Effect.void
@@ -361,7 +361,7 @@ describe("a call that a handler makes where no fiber knows it", () => {
       { rules: [{ _tag: "MaxCalls", tool: "once", max: 1 }] },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("agent", "once"))
+          const wave = yield* process.executeWave(calls("agent", "once"))
           assert.deepStrictEqual(value(wave.outcomes[0]), ["Succeeded", "RuleViolation"])
           assert.strictEqual(tag(wave.outcomes[1]!), "RuleViolation")
         })
@@ -373,16 +373,16 @@ describe("a call that a handler makes where no fiber knows it", () => {
         agent: agent(() =>
           Effect.scoped(Effect.gen(function*() {
             const child = yield* (yield* handle).executor.readOnly()
-            const process = yield* (yield* child.batch()).process
-            return (yield* process.executeBatch(calls("probe"))).outcomes.map(value)
+            const process = yield* child.process()
+            return (yield* process.executeWave(calls("probe"))).outcomes.map(value)
           }))
         ),
-        probe: () => Effect.flatMap(handle, (it) => Effect.map(apart(it.process.executeBatch(calls("write"))), tags)),
+        probe: () => Effect.flatMap(handle, (it) => Effect.map(apart(it.process.executeWave(calls("write"))), tags)),
         write: mut(() => Effect.void)
       },
       {},
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("agent")), (wave) => {
+        Effect.map(process.executeWave(calls("agent")), (wave) => {
           assert.deepStrictEqual(wave.outcomes.map(value), [[["PolicyDenied"]]])
         })
     ))
@@ -394,8 +394,8 @@ describe("a call that a handler makes where no fiber knows it", () => {
     const kept: { executor?: Executor } = {}
     const inner = (executor: Executor) =>
       Effect.scoped(Effect.gen(function*() {
-        const process = yield* (yield* executor.batch()).process
-        return tags(yield* process.executeBatch([call("i", "inner")]))
+        const process = yield* executor.process()
+        return tags(yield* process.executeWave([call("i", "inner")]))
       }))
     const handlers = tools.toLayer({
       inner: () => Effect.void,
@@ -406,8 +406,8 @@ describe("a call that a handler makes where no fiber knows it", () => {
         })
     })
     const program = Effect.gen(function*() {
-      const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
-      const wave = yield* process.executeBatch([call("o", "outer")])
+      const process = yield* (yield* ToolExecutor.ToolExecutor).process()
+      const wave = yield* process.executeWave([call("o", "outer")])
       assert.deepStrictEqual(wave.outcomes.map(value), [["ReentryRefused"]])
       assert.deepStrictEqual(yield* Effect.promise(() => Effect.runPromise(inner(kept.executor!))), ["Cancelled"])
     })
@@ -427,7 +427,7 @@ describe("a handle", () => {
     }
     return run(tools, {} satisfies Options, ({ executor, process }: Env) =>
       Effect.gen(function*() {
-        yield* process.executeBatch(calls("t", "t"))
+        yield* process.executeWave(calls("t", "t"))
         assert.strictEqual(found[0], found[1])
         assert.strictEqual(found[2], found[3])
         assert.strictEqual(new Set([...found, executor]).size, 3)

@@ -61,13 +61,13 @@ describe("a store has five seconds", () => {
   it.effect("to reserve: then the call is refused", () =>
     run(writer, silent("reserve"), ({ process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("w"))), ["StoreUnavailable"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["StoreUnavailable"])
         assert.strictEqual(yield* VirtualTime.now, 5_000)
       })))
 
   it.effect("to note a write: then the write goes on", () =>
     run(writer, silent("mutated"), ({ process }) =>
-      Effect.map(process.executeBatch(calls("w")), (wave) => {
+      Effect.map(process.executeWave(calls("w")), (wave) => {
         assert.deepStrictEqual(tags(wave), ["Succeeded"])
         assert.strictEqual(wave.outcomes[0]!.startedAt, 5_000)
       })))
@@ -75,8 +75,8 @@ describe("a store has five seconds", () => {
   it.effect("to settle: then the outcome stands, and its permit is there for others", () =>
     run({ t: sleeper }, { ...silent("settle"), pools: { read: 1 } }, ({ batch, process }) =>
       Effect.gen(function*() {
-        const first = yield* Effect.forkChild(process.executeBatch(calls("t")), { startImmediately: true })
-        const next = yield* Effect.forkChild((yield* batch.process).executeBatch([call("2", "t", { b: 1 })]))
+        const first = yield* Effect.forkChild(process.executeWave(calls("t")), { startImmediately: true })
+        const next = yield* Effect.forkChild((yield* batch.process()).executeWave([call("2", "t", { b: 1 })]))
         assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded"])
         assert.strictEqual(yield* VirtualTime.now, 6_000)
         assert.strictEqual((yield* Fiber.join(next)).outcomes[0]!.startedAt, 6_000)
@@ -94,9 +94,9 @@ describe("a store has five seconds", () => {
       { ...silent("release"), tools: { w: { timeout: 100 } } },
       ({ executor, process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["w", { deaf: true }]))), ["TimedOut"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls(["w", { deaf: true }]))), ["TimedOut"])
           assert.lengthOf((yield* executor.orphans).running, 1)
-          const next = yield* process.executeBatch(calls("w"))
+          const next = yield* process.executeWave(calls("w"))
           assert.strictEqual(next.outcomes[0]!.startedAt, 1_000)
           assert.deepStrictEqual((yield* executor.orphans).running, [])
         })
@@ -106,7 +106,7 @@ describe("a store has five seconds", () => {
     run({ t: sleeper }, silent("reserve"), ({ process }) =>
       Effect.gen(function*() {
         yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-        const wave = yield* process.executeBatch(calls("t"))
+        const wave = yield* process.executeWave(calls("t"))
         assert.deepStrictEqual(tags(wave), ["Cancelled"])
         assert.strictEqual(yield* VirtualTime.now, 10)
       })))
@@ -119,7 +119,7 @@ describe("a store has five seconds", () => {
       ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("w"))), ["Cancelled"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["Cancelled"])
           assert.strictEqual(yield* VirtualTime.now, 10)
           yield* Effect.sleep("1 minute")
           assert.strictEqual(ran, 0)
@@ -132,7 +132,7 @@ describe("a store has five seconds", () => {
       const { store, taken } = slow(1_000)
       return run({ t: sleeper }, { store }, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* Effect.forkChild(process.executeBatch(calls(["t", {}])), { startImmediately: true })
+          const wave = yield* Effect.forkChild(process.executeWave(calls(["t", {}])), { startImmediately: true })
           yield* Effect.sleep(10)
           yield* how === "cancelled" ? process.cancelCall("1") : Fiber.interrupt(wave)
           yield* Fiber.await(wave)
@@ -158,7 +158,7 @@ describe("what a store reserves in the very instant in which nobody wants it any
         return run({ t: () => Effect.never }, { store }, (env) =>
           Effect.gen(function*() {
             const wait = yield* Effect.forkChild(Effect.sleep(10), { startImmediately: order === "before" })
-            const wave = yield* Effect.forkChild(env.process.executeBatch(calls(["t", {}])), { startImmediately: true })
+            const wave = yield* Effect.forkChild(env.process.executeWave(calls(["t", {}])), { startImmediately: true })
             yield* Fiber.join(wait)
             yield* end(env, wave)
             yield* Fiber.await(wave)
@@ -177,7 +177,7 @@ describe("what a call touches", () => {
       {},
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls("w", "w", "w")),
+          process.executeWave(calls("w", "w", "w")),
           (wave) => assert.deepStrictEqual(wave.outcomes.map((it) => it.startedAt), [3_000, 3_000, 3_000])
         )
     ))
@@ -193,11 +193,11 @@ describe("what a call touches", () => {
       ({ batch, process }) =>
         Effect.gen(function*() {
           const hold = yield* Effect.forkChild(
-            (yield* batch.process).executeBatch(calls(["hold", { sleep: 3_600_000 }])),
+            (yield* batch.process()).executeWave(calls(["hold", { sleep: 3_600_000 }])),
             { startImmediately: true }
           )
           yield* Effect.forkChild(Effect.delay(Effect.andThen(process.cancelCall("1"), process.cancelCall("2")), 10))
-          const wave = yield* process.executeBatch(calls(["w", {}], ["w", { slow: true }]))
+          const wave = yield* process.executeWave(calls(["w", {}], ["w", { slow: true }]))
           assert.deepStrictEqual(tags(wave), ["Cancelled", "Cancelled"])
           assert.strictEqual(yield* VirtualTime.now, 10)
           yield* Fiber.interrupt(hold)
@@ -214,7 +214,7 @@ describe("an interrupted caller", () => {
   it.effect("does not wait for what its calls touch to be found", () =>
     run(tools, {}, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* Effect.forkChild(process.executeBatch(calls("w", "w")), { startImmediately: true })
+        const wave = yield* Effect.forkChild(process.executeWave(calls("w", "w")), { startImmediately: true })
         yield* Effect.sleep(10)
         yield* Fiber.interrupt(wave)
         assert.strictEqual(yield* VirtualTime.now, 10)
@@ -233,7 +233,7 @@ describe("what a policy asks of a call", () => {
       { policy: { allow: ["t(src/**)"], default: "deny" } },
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["PolicyDenied"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["PolicyDenied"])
           assert.strictEqual(yield* VirtualTime.now, 10_000)
         })
     ))
@@ -257,7 +257,7 @@ describe("what a policy asks of a call", () => {
     const { options, tools } = looking(4_000)
     return run(tools, options, ({ process }) =>
       Effect.gen(function*() {
-        const { outcomes } = yield* process.executeBatch(calls("quick", "t", "t", "t", "t", "t"))
+        const { outcomes } = yield* process.executeWave(calls("quick", "t", "t", "t", "t", "t"))
         assert.deepStrictEqual(outcomes.map(tag), Array(6).fill("Succeeded"))
         // at Arrival once for all, at Start once for those that it is asked of
         assert.deepStrictEqual(outcomes.map(({ startedAt }) => startedAt), [4_000, ...Array(5).fill(8_000)])
@@ -268,9 +268,9 @@ describe("what a policy asks of a call", () => {
     const { options, tools } = looking(4_000, { t: 1_000 })
     return run(tools, options, ({ process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "t"))), ["PolicyDenied", "PolicyDenied"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "t"))), ["PolicyDenied", "PolicyDenied"])
         assert.strictEqual(yield* VirtualTime.now, 1_000)
-        const wave = yield* process.executeBatch(calls(["t", { n: 9 }]), { timeout: 100 })
+        const wave = yield* process.executeWave(calls(["t", { n: 9 }]), { timeout: 100 })
         assert.deepStrictEqual(tags(wave), ["PolicyDenied"])
         assert.strictEqual(yield* VirtualTime.now, 1_100)
       }))
@@ -280,12 +280,12 @@ describe("what a policy asks of a call", () => {
     const { options, tools } = looking(4_000)
     return run(tools, options, ({ process }) =>
       Effect.gen(function*() {
-        const first = yield* Effect.forkChild(process.executeBatch(calls("quick", "t")), { startImmediately: true })
+        const first = yield* Effect.forkChild(process.executeWave(calls("quick", "t")), { startImmediately: true })
         yield* Effect.sleep(10)
         yield* process.cancelCall("2")
         assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded", "Cancelled"])
         assert.strictEqual(yield* VirtualTime.now, 1_010)
-        const second = yield* Effect.forkChild(process.executeBatch(calls("t", "t")), { startImmediately: true })
+        const second = yield* Effect.forkChild(process.executeWave(calls("t", "t")), { startImmediately: true })
         yield* Effect.sleep(10)
         yield* Fiber.interrupt(second)
         assert.strictEqual(yield* VirtualTime.now, 1_020)
@@ -307,7 +307,7 @@ describe("what a policy asks of a call", () => {
       { policy: { allow: ["t(*)"] } },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(["t", { chars: 99_999 }], ["t", { chars: 100_000 }]))
+          const wave = yield* process.executeWave(calls(["t", { chars: 99_999 }], ["t", { chars: 100_000 }]))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "InvalidParameters"])
           assert.include(wave.toolMessages[1]!.text, "has 100001 characters")
         })
@@ -329,7 +329,7 @@ describe("an artifact store", () => {
     it.effect(`${what} has a large output cut instead, after five seconds at most`, () =>
       run({ t: () => Effect.succeed("x".repeat(50_000)) }, { artifacts }, ({ process }) =>
         Effect.gen(function*() {
-          const [outcome] = (yield* process.executeBatch(calls("t"))).outcomes
+          const [outcome] = (yield* process.executeWave(calls("t"))).outcomes
           assert.strictEqual(outcome?._tag === "Succeeded" && outcome.output._tag, "Truncated")
           assert.strictEqual(yield* VirtualTime.now, what === "that never answers" ? 5_000 : 0)
         })))
@@ -340,7 +340,7 @@ describe("an artifact store", () => {
         { t: () => Effect.flatMap(ToolContext.ToolContext, (it) => Effect.map(it.artifact("x"), (ref) => ref._tag)) },
         { artifacts },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) =>
+          Effect.map(process.executeWave(calls("t")), (wave) =>
             assert.deepStrictEqual(wave.outcomes.map(value), ["None"]))
       ))
   }

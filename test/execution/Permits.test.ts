@@ -57,7 +57,7 @@ const told = (policy: Policy.Policy, path: string, ...touches: ReadonlyArray<Tou
   Harness.run(
     tools,
     { policy },
-    ({ process }) => Effect.map(process.executeBatch(calls(["search", params(path, ...touches)])), answers)
+    ({ process }) => Effect.map(process.executeWave(calls(["search", params(path, ...touches)])), answers)
   )
 
 /** An executor with somebody to ask. */
@@ -80,7 +80,7 @@ const answering = Effect.fnUntraced(function*(
   answer: Approvals.Answer,
   ...wave: ReadonlyArray<readonly [string, object]>
 ) {
-  const running = yield* Effect.forkChild(process.executeBatch(calls(...wave)), { startImmediately: true })
+  const running = yield* Effect.forkChild(process.executeWave(calls(...wave)), { startImmediately: true })
   const asked = yield* people.list
   yield* Effect.forEach(asked, ({ id }) => people.answer(id, answer))
   return { wave: yield* Fiber.join(running), asked: asked.length }
@@ -113,9 +113,9 @@ describe("permits", () => {
       ({ process }) =>
         Effect.gen(function*() {
           const about = params(".", "a", ".env", "b.key")
-          const { outcomes } = yield* process.executeBatch(calls(["search", about], ["reader", about]))
+          const { outcomes } = yield* process.executeWave(calls(["search", about], ["reader", about]))
           assert.deepStrictEqual(outcomes.map(value), [["allow", "allow", "allow"], ["allow", "deny", "ask"]])
-          const direct = yield* process.executeBatch(calls(["reader", params(".env")], ["search", params(".env")]))
+          const direct = yield* process.executeWave(calls(["reader", params(".env")], ["search", params(".env")]))
           assert.deepStrictEqual(tags(direct), ["PolicyDenied", "Succeeded"])
         })
     ))
@@ -126,7 +126,7 @@ describe("permits", () => {
       { policy: { allow: ["read(*)", "reader(.)"], default: "deny" } },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(["reader", params(".", "a")]))
+          const wave = yield* process.executeWave(calls(["reader", params(".", "a")]))
           assert.deepStrictEqual(answers(wave), ["deny"])
         })
     ))
@@ -188,8 +188,8 @@ describe("permits", () => {
       ({ executor }) =>
         Effect.gen(function*() {
           const child = yield* executor.fork({ policy: { default: "allow", ask: ["search(*.key)"] } })
-          const process = yield* (yield* child.batch()).process
-          const wave = yield* process.executeBatch(calls(["search", params("src", "src/a", "src/.env", "src/b.key")]))
+          const process = yield* child.process()
+          const wave = yield* process.executeWave(calls(["search", params("src", "src/a", "src/.env", "src/b.key")]))
           assert.deepStrictEqual(answers(wave), ["allow", "deny", "ask"])
         })
     ))
@@ -210,7 +210,7 @@ describe("permits", () => {
       { policy: { allow: ["search(src)"], default: "ask" }, store: counting },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(["search", { ...params("src", ...touches), within: "x" }]))
+          const wave = yield* process.executeWave(calls(["search", { ...params("src", ...touches), within: "x" }]))
           assert.deepStrictEqual(new Set(answers(wave) as ReadonlyArray<string>), new Set(["ask"]))
           assert.strictEqual(reads, 1)
         })
@@ -226,7 +226,7 @@ describe("permits", () => {
       })
     return Harness.run({ keep }, {}, ({ process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("keep"))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("keep"))), ["Succeeded"])
         assert.strictEqual(yield* kept!.permits("a"), "deny")
         const outside = yield* ToolContext.ToolContext
         assert.strictEqual(yield* outside.permits({ text: ".git/config", kind: "protected" }), "allow")

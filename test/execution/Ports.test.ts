@@ -66,13 +66,13 @@ const everything = (options: Options) =>
         Scope.Scope,
         scope
       )
-      const asked = yield* Effect.forkChild(env.process.executeBatch(calls("ask")))
+      const asked = yield* Effect.forkChild(env.process.executeWave(calls("ask")))
       yield* Effect.sleep(500)
       for (const { id } of yield* approvals.list) yield* approvals.answer(id, { _tag: "ApproveForScope" })
       const outcomes = [
         ...tags(yield* Fiber.join(asked)),
-        ...tags(yield* env.process.executeBatch(calls("r", "w", "late", "ask"))),
-        ...tags(yield* env.process.executeBatch(calls(["r", { b: 1 }], ["w", { b: 1 }])))
+        ...tags(yield* env.process.executeWave(calls("r", "w", "late", "ask"))),
+        ...tags(yield* env.process.executeWave(calls(["r", { b: 1 }], ["w", { b: 1 }])))
       ]
       yield* env.process.allowedNext
       const typed = [
@@ -109,7 +109,7 @@ describe("a state store", () => {
       { turn: { timeout: "2 seconds" }, store: { ...StateStore.makeMemory(), reserve: () => Effect.never } },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("t"))
+          const wave = yield* process.executeWave(calls("t"))
           assert.deepInclude(wave.outcomes[0], { reason: { _tag: "StoreUnavailable", operation: "reserve" } })
           assert.include(wave.toolMessages[0]!.text, "try it again later")
           assert.strictEqual(yield* VirtualTime.now, 2_000)
@@ -127,11 +127,11 @@ describe("a state store", () => {
         { store: { ...memory, grants }, approvals, rules: [{ _tag: "RequiresConsent", tool: "w" }] }
       )
       const later = (wave: Effect.Effect<WaveResult>) => Effect.forkChild(wave, { startImmediately: true })
-      yield* later(process.executeBatch(calls("w")))
+      yield* later(process.executeWave(calls("w")))
       for (const { id } of yield* approvals.list) {
         yield* approvals.answer(id, { _tag: "ApproveForScope", scope: "tool" })
       }
-      const next = yield* later((yield* batch.process).executeBatch([call("2", "w", { b: 1 })]))
+      const next = yield* later((yield* batch.process()).executeWave([call("2", "w", { b: 1 })]))
       assert.deepStrictEqual(yield* approvals.list, [])
       isBroken = true
       assert.deepInclude((yield* Fiber.join(next)).outcomes[0], {
@@ -178,7 +178,7 @@ describe("a driver that answers what is no answer", () => {
         yield* run({ large: () => Effect.succeed("x".repeat(50_000)) }, { artifacts }, ({ process }) =>
           Effect.gen(function*() {
             assert.deepInclude(yield* process.execute(call("1", "large")), { _tag: "Succeeded" })
-            const [outcome] = (yield* process.executeBatch([call("2", "large", { n: 2 })])).outcomes
+            const [outcome] = (yield* process.executeWave([call("2", "large", { n: 2 })])).outcomes
             assert.strictEqual(outcome?._tag === "Succeeded" && outcome.output._tag, "Truncated")
           }))
       }
@@ -236,7 +236,7 @@ describe("people, by a driver", () => {
       { approval, approvals: { ask } as never, policy: { default: "allow", ask: ["w"] } },
       (env) =>
         Effect.gen(function*() {
-          const wave = yield* Effect.forkChild(env.process.executeBatch(calls("r", "w", "r")), {
+          const wave = yield* Effect.forkChild(env.process.executeWave(calls("r", "w", "r")), {
             startImmediately: true
           })
           yield* then(env)
@@ -295,7 +295,7 @@ describe("what a store could not note", () => {
       { store },
       ({ process }) =>
         Effect.gen(function*() {
-          const again = () => Effect.map(process.executeBatch(calls(["t", {}], ["f", {}])), ({ outcomes }) => outcomes)
+          const again = () => Effect.map(process.executeWave(calls(["t", {}], ["f", {}])), ({ outcomes }) => outcomes)
           state.isBroken = true
           assert.deepStrictEqual((yield* again()).map((it) => it._tag), ["Succeeded", "Failed"])
           const [kept, free] = yield* again()
@@ -320,7 +320,7 @@ describe("what a store could not note", () => {
           scope
         )
         state.isBroken = true
-        assert.deepStrictEqual(tags(yield* env.process.executeBatch(calls("t"))), ["TimedOut"])
+        assert.deepStrictEqual(tags(yield* env.process.executeWave(calls("t"))), ["TimedOut"])
         yield* Effect.sleep("10 minutes")
         assert.isAtMost(state.told.length, 20)
         assert.notInclude(state.told, "release")
@@ -328,7 +328,7 @@ describe("what a store could not note", () => {
         yield* Effect.sleep("1 minute")
         assert.deepStrictEqual(state.told.slice(-2), ["settle", "release"])
         state.isBroken = true
-        yield* env.process.executeBatch([call("2", "t", { b: 1 })])
+        yield* env.process.executeWave([call("2", "t", { b: 1 })])
         yield* Scope.close(scope, Exit.void)
         yield* Effect.sleep(100)
         const { length } = state.told
@@ -344,7 +344,7 @@ describe("what a store could not note", () => {
       { turn: { timeout: "2 seconds" }, store: { ...StateStore.makeMemory(), settle: () => Effect.never } },
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
           assert.strictEqual(yield* VirtualTime.now, 2_000)
         })
     ))
@@ -374,7 +374,7 @@ describe("what else an executor leans on", () => {
               )
           },
           { artifacts },
-          ({ process }) => process.executeBatch(calls("t"))
+          ({ process }) => process.executeWave(calls("t"))
         )
         assert.include(["Failure", "Success"], value(kept.outcomes[0]))
       })

@@ -64,7 +64,7 @@ const play = (seed: number) => {
   let waves = 0
   const runWave = (process: ToolProcess.ToolProcess, nodes: ReadonlyArray<Node>) =>
     Effect.map(
-      process.executeBatch(nodes.map((node) => call(String(++lastId), node.tool, { node, id: lastId }))),
+      process.executeWave(nodes.map((node) => call(String(++lastId), node.tool, { node, id: lastId }))),
       (wave) => {
         waves++
         if (wave.outcomes.length !== nodes.length) problems.push("a call without an outcome")
@@ -79,7 +79,8 @@ const play = (seed: number) => {
       const child: ToolExecutor.Service = yield* readOnly ? executor!.readOnly() : executor!.fork({ name: "sub" })
       const batch = yield* child.batch()
       yield* Effect.forEach(processes, (waves) =>
-        Effect.flatMap(batch.process, (process) => Effect.forEach(waves, (nodes) => runWave(process, nodes))), {
+        Effect.flatMap(batch.process(), (process) =>
+          Effect.forEach(waves, (nodes) => runWave(process, nodes))), {
         concurrency: "unbounded",
         discard: true
       })
@@ -150,7 +151,7 @@ const play = (seed: number) => {
       yield* Effect.forEach(
         roots,
         (waves) =>
-          Effect.flatMap(batch.process, (process) => Effect.forEach(waves, (nodes) => runWave(process, nodes))),
+          Effect.flatMap(batch.process(), (process) => Effect.forEach(waves, (nodes) => runWave(process, nodes))),
         {
           concurrency: "unbounded",
           discard: true

@@ -115,7 +115,7 @@ const play = (seed: number) => {
           millis: pick([0, 0, 5, 10, 45, 60]),
           wave: 0
         }))
-      const fiber = yield* Effect.forkChild(process.executeBatch(first), { startImmediately: chance(0.5) })
+      const fiber = yield* Effect.forkChild(process.executeWave(first), { startImmediately: chance(0.5) })
       const outcome = yield* Effect.gen(function*() {
         if (chance(0.3)) yield* Effect.forkChild(Effect.delay(process.cancelCall(String(int(14))), int(30)))
         if (chance(0.1)) yield* Effect.forkChild(Effect.delay(process.cancel("enough"), int(30)))
@@ -136,9 +136,9 @@ const play = (seed: number) => {
       // every permit is back: as many calls as there are permits run at once
       if (options.rules!.length === 0) {
         for (const kind of classes) {
-          const probe = yield* (yield* executor.batch()).process
+          const probe = yield* executor.process()
           const before = yield* VirtualTime.now
-          const wave = yield* probe.executeBatch(Array.from({ length: caps[kind] }, (_, n) =>
+          const wave = yield* probe.executeWave(Array.from({ length: caps[kind] }, (_, n) =>
             ToolCall.make(`probe${n}`, kind, { act: "probe", key: `probe${n}`, millis: 20, wave: 1 })))
           if (
             !wave.outcomes.every((it) =>

@@ -105,7 +105,7 @@ describe("what is no call is one refused call", () => {
     it.effect(what, () =>
       run({ t: echo }, {}, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(asWave([call("1", "t", { n: 1 }), item(), call("2", "t", { n: 2 })]))
+          const wave = yield* process.executeWave(asWave([call("1", "t", { n: 1 }), item(), call("2", "t", { n: 2 })]))
           assert.deepStrictEqual(wave.outcomes.map(tag), ["Succeeded", "InvalidParameters", "Succeeded"])
           assert.deepStrictEqual(wave.outcomes.map((it) => it.callId), ["1", id ?? "call_2", "2"])
           assert.deepStrictEqual(wave.toolMessages.map((it) => it.isError), [false, true, false])
@@ -152,14 +152,14 @@ describe("what is no call is one refused call", () => {
           ]
         ]
         for (const [wave, expected] of waves) {
-          assert.deepStrictEqual((yield* process.executeBatch(asWave(wave))).outcomes.map(tag), expected)
+          assert.deepStrictEqual((yield* process.executeWave(asWave(wave))).outcomes.map(tag), expected)
         }
       })))
 
   it.effect("with an id that no other call of the wave has", () =>
     run({ t: echo }, {}, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch(asWave([null, call("call_1", "t"), call("call_1_", "x"), null]))
+        const wave = yield* process.executeWave(asWave([null, call("call_1", "t"), call("call_1_", "x"), null]))
         assert.strictEqual(new Set(wave.outcomes.map((it) => it.callId)).size, 4)
       })))
 
@@ -176,7 +176,7 @@ describe("what is no call is one refused call", () => {
                 ? { item: call(`${n}`, "t", { seed, n }), isCall: true }
                 : { item: pick(hostile)[0](), isCall: false }
           )
-          const { outcomes } = yield* process.executeBatch(asWave(items.map((it) => it.item)))
+          const { outcomes } = yield* process.executeWave(asWave(items.map((it) => it.item)))
           assert.deepStrictEqual(
             outcomes.map(tag),
             items.map(({ isCall }) => isCall ? "Succeeded" : "InvalidParameters"),
@@ -268,7 +268,7 @@ describe("cancelling", () => {
   it.effect("takes odd ids for nobody's, and odd reasons for none", () =>
     run({ t: () => Effect.sleep("1 second") }, {}, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* Effect.forkChild(process.executeBatch([call("1", "t"), call("2", "t", { n: 2 })]), {
+        const wave = yield* Effect.forkChild(process.executeWave([call("1", "t"), call("2", "t", { n: 2 })]), {
           startImmediately: true
         })
         yield* Effect.sleep(10)
@@ -294,7 +294,7 @@ describe("a call that changes after it was handed over", () => {
       )
       const params = { path: "docs", deep: { list: ["a"] } }
       const asked = { id: "1", name: "t", params }
-      const wave = yield* Effect.forkChild(process.executeBatch([asked]), { startImmediately: true })
+      const wave = yield* Effect.forkChild(process.executeWave([asked]), { startImmediately: true })
       params.path = "secret"
       params.deep.list.push("b")
       asked.name = "other"
@@ -307,7 +307,7 @@ describe("a call that changes after it was handed over", () => {
     run({ t: echo }, {}, ({ process }) =>
       Effect.gen(function*() {
         const params: unknown = JSON.parse(`{"__proto__":{"a":1},"constructor":null,"":[],"toString":"x"}`)
-        const [outcome] = (yield* process.executeBatch([{ id: "1", name: "t", params }])).outcomes
+        const [outcome] = (yield* process.executeWave([{ id: "1", name: "t", params }])).outcomes
         assert.strictEqual(JSON.stringify(value(outcome)), JSON.stringify(params))
         assert.strictEqual(Object.getPrototypeOf(value(outcome)), Object.prototype)
       })))

@@ -49,8 +49,8 @@ const open = Effect.fnUntraced(function*(onAsked: (tool: string) => Effect.Effec
     Effect.forkScoped({ startImmediately: true })
   )
   const executor = Context.get(context, ToolExecutor.ToolExecutor)
-  const process = yield* (yield* executor.batch()).process
-  const wave = yield* process.executeBatch([ToolCall.make("1", "send", {}), ToolCall.make("2", "pay", {})])
+  const process = yield* executor.process()
+  const wave = yield* process.executeWave([ToolCall.make("1", "send", {}), ToolCall.make("2", "pay", {})])
   assert.deepStrictEqual(wave.outcomes.map((it) => it._tag), ["Succeeded", "Succeeded"])
   return { executor, handlers, process, asked }
 })
@@ -96,7 +96,7 @@ describe("a tool that becomes another", () => {
       const { asked, handlers, process } = yield* open()
       for (let turn = 0; turn < 8; turn++) {
         yield* handlers.replace(yield* registryOf({ send: { description: `Sends ${turn}` }, pay }))
-        yield* process.executeBatch([ToolCall.make(`s${turn}`, "send", {}), ToolCall.make(`p${turn}`, "pay", {})])
+        yield* process.executeWave([ToolCall.make(`s${turn}`, "send", {}), ToolCall.make(`p${turn}`, "pay", {})])
       }
       assert.deepStrictEqual(asked, ["send", "pay", ...Array.from({ length: 8 }, () => "send")])
     }))))

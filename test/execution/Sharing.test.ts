@@ -22,7 +22,7 @@ describe("a shared output", () => {
     run(text(50_000), { dedupe: { onDuplicate: "replay" } }, ({ process }) =>
       Effect.gen(function*() {
         assert.lengthOf(yield* process.call(Text, { a: 1 }), 50_000)
-        const wave = yield* process.executeBatch(calls(same))
+        const wave = yield* process.executeWave(calls(same))
         assert.isAtMost(wave.toolMessages[0]!.text.length, 10_000)
         assert.include(wave.toolMessages[0]!.text, "50000 characters in all")
         assert.deepInclude(wave.outcomes[0], { replayOf: "host_1" })
@@ -32,7 +32,7 @@ describe("a shared output", () => {
     run(text(50_000, 100), { dedupe: { inFlight: "join" } }, ({ batch, process }) =>
       Effect.gen(function*() {
         const host = yield* Effect.forkChild(process.call(Text, { a: 1 }), { startImmediately: true })
-        const wave = yield* (yield* batch.process).executeBatch(calls(same))
+        const wave = yield* (yield* batch.process()).executeWave(calls(same))
         assert.isAtMost(wave.toolMessages[0]!.text.length, 10_000)
         assert.lengthOf(yield* Fiber.join(host), 50_000)
       })))
@@ -44,8 +44,8 @@ describe("a shared output", () => {
       ({ process }) =>
         Effect.gen(function*() {
           const many = Array.from({ length: 20 }, (_, n) => call(String(n), ...same))
-          yield* process.executeBatch(many.slice(0, 1))
-          const wave = yield* process.executeBatch(many)
+          yield* process.executeWave(many.slice(0, 1))
+          const wave = yield* process.executeWave(many)
           assert.isAtMost(wave.toolMessages.reduce((sum, it) => sum + it.text.length, 0), 20_000)
         })
     ))
@@ -56,17 +56,17 @@ describe("a shared output", () => {
       { dedupe: { onDuplicate: "replay", inFlight: "join", reach: "principal" } },
       ({ executor, process }) =>
         Effect.gen(function*() {
-          const other = yield* (yield* executor.batch()).process
-          const leader = yield* Effect.forkChild(process.executeBatch(calls(same)), { startImmediately: true })
-          const [joined] = (yield* other.executeBatch(calls(same))).outcomes
+          const other = yield* executor.process()
+          const leader = yield* Effect.forkChild(process.executeWave(calls(same)), { startImmediately: true })
+          const [joined] = (yield* other.executeWave(calls(same))).outcomes
           const [led] = (yield* Fiber.join(leader)).outcomes
           assert.strictEqual(led?._tag === "Succeeded" && led.output._tag, "Artifact")
           assert.strictEqual(joined?._tag === "Succeeded" && joined.output._tag, "Truncated")
           assert.lengthOf(value(joined) as string, 50_000)
           // what lies where this batch cannot read is read anew
-          const anew = (yield* other.executeBatch(calls(same))).outcomes[0]
+          const anew = (yield* other.executeWave(calls(same))).outcomes[0]
           assert.isUndefined(anew?._tag === "Succeeded" && anew.replayOf)
-          const again = (yield* process.executeBatch(calls(same))).outcomes[0]
+          const again = (yield* process.executeWave(calls(same))).outcomes[0]
           assert.strictEqual(again?._tag === "Succeeded" && again.output._tag, "Artifact")
         })
     ))
@@ -84,10 +84,10 @@ describe("the output budget of a batch", () => {
       { artifacts, output: { batchChars: 10_000 } },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(...Array.from({ length: 20 }, () => "t")))
+          const wave = yield* process.executeWave(calls(...Array.from({ length: 20 }, () => "t")))
           assert.isAtMost(wave.toolMessages.reduce((sum, it) => sum + it.text.length, 0), 20_000)
           // what was held and not used is there for the next
-          const next = yield* process.executeBatch([call("x", "t", { x: 1 })])
+          const next = yield* process.executeWave([call("x", "t", { x: 1 })])
           assert.isAbove(next.toolMessages[0]!.text.length, 50)
         })
     )
@@ -101,20 +101,20 @@ describe("a call that joined another", () => {
     run({ t: sleeper }, join, ({ executor, process }) =>
       Effect.gen(function*() {
         yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-        const wave = yield* process.executeBatch(calls(["t", {}], ["t", {}]))
+        const wave = yield* process.executeWave(calls(["t", {}], ["t", {}]))
         assert.deepStrictEqual(tags(wave), ["Cancelled", "Succeeded"])
 
-        const other = yield* (yield* executor.batch()).process
-        const leader = yield* Effect.forkChild(process.executeBatch(calls(["t", { n: 1 }])), { startImmediately: true })
+        const other = yield* executor.process()
+        const leader = yield* Effect.forkChild(process.executeWave(calls(["t", { n: 1 }])), { startImmediately: true })
         yield* Effect.forkChild(Effect.delay(Fiber.interrupt(leader), 10))
-        assert.deepStrictEqual(tags(yield* other.executeBatch(calls(["t", { n: 1 }]))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* other.executeWave(calls(["t", { n: 1 }]))), ["Succeeded"])
       })))
 
   it.effect("does not outlive its own cancellation", () =>
     run({ t: sleeper }, join, ({ process }) =>
       Effect.gen(function*() {
         yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))
-        const wave = yield* process.executeBatch(calls(["t", {}], ["t", {}]))
+        const wave = yield* process.executeWave(calls(["t", {}], ["t", {}]))
         assert.deepStrictEqual(tags(wave), ["Cancelled", "Cancelled"])
       })))
 
@@ -124,10 +124,10 @@ describe("a call that joined another", () => {
       { ...join, tools: { t: { timeout: 100, retryOnTimeout: false } } },
       ({ batch, process }) =>
         Effect.gen(function*() {
-          const other = yield* batch.process
-          yield* Effect.forkChild(process.executeBatch(calls(["t", {}])), { startImmediately: true })
-          assert.deepStrictEqual(tags(yield* other.executeBatch(calls(["t", {}]))), ["TimedOut"])
-          assert.deepStrictEqual(tags(yield* other.executeBatch(calls(["t", { b: 1 }]))), ["ToolBlocked"])
+          const other = yield* batch.process()
+          yield* Effect.forkChild(process.executeWave(calls(["t", {}])), { startImmediately: true })
+          assert.deepStrictEqual(tags(yield* other.executeWave(calls(["t", {}]))), ["TimedOut"])
+          assert.deepStrictEqual(tags(yield* other.executeWave(calls(["t", { b: 1 }]))), ["ToolBlocked"])
         })
     ))
 })
@@ -153,7 +153,7 @@ describe("parameters that cannot be encoded back", () => {
     it.effect(`${what} are told apart by the arguments`, () =>
       run({ t: { handler: () => Effect.succeed(1), tool: tool(encode) } }, {}, ({ process }) =>
         Effect.map(
-          process.executeBatch(calls(["t", { text: "a" }], ["t", { text: "b" }], ["t", { text: "a" }])),
+          process.executeWave(calls(["t", { text: "a" }], ["t", { text: "b" }], ["t", { text: "a" }])),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "DuplicateCall"])
         )))
   }

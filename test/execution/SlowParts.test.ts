@@ -49,7 +49,7 @@ describe("a store that never answers", () => {
     it.effect(`(${operation}) ends the wave all the same`, () =>
       run(tools, options, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(["t", { sleep: 1 }], ["t", { sleep: 2 }]))
+          const wave = yield* process.executeWave(calls(["t", { sleep: 1 }], ["t", { sleep: 2 }]))
           assert.lengthOf(wave.outcomes, 2)
           assert.isAtMost(yield* VirtualTime.now, 30_000)
         })))
@@ -59,12 +59,12 @@ describe("a store that never answers", () => {
     it.effect(`(${operation}) holds neither who cancels nor who interrupts`, () =>
       run(tools, options, ({ batch, process }) =>
         Effect.gen(function*() {
-          const cancelled = yield* Effect.forkChild(process.executeBatch(calls("t")), { startImmediately: true })
+          const cancelled = yield* Effect.forkChild(process.executeWave(calls("t")), { startImmediately: true })
           yield* Effect.sleep(10)
           yield* process.cancel("enough")
           assert.lengthOf((yield* Fiber.join(cancelled)).outcomes, 1)
-          const other = yield* batch.process
-          const interrupted = yield* Effect.forkChild(other.executeBatch(calls("t")), { startImmediately: true })
+          const other = yield* batch.process()
+          const interrupted = yield* Effect.forkChild(other.executeWave(calls("t")), { startImmediately: true })
           yield* Effect.sleep(10)
           yield* Fiber.interrupt(interrupted)
           assert.isAtMost(yield* VirtualTime.now, 30_000)
@@ -76,7 +76,7 @@ describe("a store that never answers", () => {
       { t: sleeper },
       { store: store(() => ({ reserve: () => Effect.never })) },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => {
+        Effect.map(process.executeWave(calls("t")), (wave) => {
           assert.deepStrictEqual(tags(wave), ["StoreUnavailable"])
           assert.include(wave.toolMessages[0]?.text, "the state store")
         })
@@ -91,7 +91,7 @@ describe("a store that answers late", () => {
     const slow = store(deaf)
     return run({ t: sleeper }, { store: slow }, ({ process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", {}]))), ["StoreUnavailable"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", {}]))), ["StoreUnavailable"])
         yield* Effect.sleep("1 minute")
         const key = { _tag: "Key", principal: "default", tool: "t", key: "{}", readOnly: true } as const
         assert.isUndefined(slow.check([{ ...key, process: "p", ignoreOtherProcesses: false }], 60_000))
@@ -104,7 +104,7 @@ describe("a store that answers late", () => {
       { store: store((memory) => ({ mutated: (principal) => later(() => memory.mutated(principal), 100) })) },
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls(["r", {}], "w", ["r", {}])),
+          process.executeWave(calls(["r", {}], "w", ["r", {}])),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "Succeeded"])
         )
     ))
@@ -119,8 +119,8 @@ describe("a store that answers late", () => {
       ({ process }) =>
         Effect.gen(function*() {
           const waves = yield* Effect.all([
-            process.executeBatch(calls(["r", { a: 1 }])),
-            process.executeBatch(calls(["r", { a: 2 }]))
+            process.executeWave(calls(["r", { a: 1 }])),
+            process.executeWave(calls(["r", { a: 2 }]))
           ], { concurrency: "unbounded" })
           assert.deepStrictEqual(waves.flatMap(tags).toSorted(), ["CallBudgetExhausted", "Succeeded"])
         })
@@ -136,7 +136,7 @@ describe("a decoder", () => {
       ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("2"), 10))
-          const wave = yield* process.executeBatch(calls(["slow", { at: "x" }], "t"))
+          const wave = yield* process.executeWave(calls(["slow", { at: "x" }], "t"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Cancelled"])
           assert.strictEqual(ran, 0)
         })
@@ -146,12 +146,12 @@ describe("a decoder", () => {
   it.effect("that hangs is waited for ten seconds, and never longer than the turn", () =>
     run({ slow: { handler: sleeper, tool: slowDecode(1e9) } }, {}, ({ batch, process }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch(calls(["slow", { at: "" }]))
+        const wave = yield* process.executeWave(calls(["slow", { at: "" }]))
         assert.deepStrictEqual(tags(wave), ["InvalidParameters"])
         assert.include(wave.toolMessages[0]?.text, "in time")
         assert.strictEqual(yield* VirtualTime.now, 10_000)
-        const short = yield* batch.processWith({ turn: { timeout: 500 } })
-        assert.deepStrictEqual(tags(yield* short.executeBatch(calls(["slow", { at: "" }]))), ["InvalidParameters"])
+        const short = yield* batch.process({ turn: { timeout: 500 } })
+        assert.deepStrictEqual(tags(yield* short.executeWave(calls(["slow", { at: "" }]))), ["InvalidParameters"])
         assert.strictEqual(yield* VirtualTime.now, 10_500)
       })))
 })
@@ -160,14 +160,14 @@ describe("a look-up of what a call touches", () => {
   it.effect("that hangs is waited for ten seconds, then calls of the tool wait for each other", () =>
     run({ w: lookUp(() => Effect.never) }, {}, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch(calls("w", "w"))
+        const wave = yield* process.executeWave(calls("w", "w"))
         assert.deepStrictEqual(wave.outcomes.map((it) => it.startedAt), [10_000, 11_000])
       })))
 
   it.effect("that hangs ends with the turn", () =>
     run({ w: lookUp(() => Effect.never) }, { turn: { timeout: 500 } }, ({ process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("w"))), ["DeadlineExceeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["DeadlineExceeded"])
         assert.strictEqual(yield* VirtualTime.now, 500)
       })))
 
@@ -176,7 +176,7 @@ describe("a look-up of what a call touches", () => {
       { ok: { class: "ConcurrentMut", handler: sleeper }, w: lookUp(() => Effect.delay(Effect.succeed([]), 5_000)) },
       {},
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("w", "ok", "w")), (wave) => {
+        Effect.map(process.executeWave(calls("w", "ok", "w")), (wave) => {
           assert.deepStrictEqual(wave.outcomes.map((it) => it.startedAt), [5_000, 0, 5_000])
         })
     ))
@@ -190,11 +190,11 @@ describe("a look-up of what a call touches", () => {
       { pools: { concurrent: 1 }, executionTimeout: "2 hours" },
       ({ batch, process }) =>
         Effect.gen(function*() {
-          const other = yield* batch.process
-          yield* Effect.forkChild(other.executeBatch(calls(["hold", { sleep: 3_600_000 }])))
+          const other = yield* batch.process()
+          yield* Effect.forkChild(other.executeWave(calls(["hold", { sleep: 3_600_000 }])))
           yield* Effect.sleep(1)
           yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))
-          const wave = yield* process.executeBatch(calls(["w", {}], ["w", { slow: true }]))
+          const wave = yield* process.executeWave(calls(["w", {}], ["w", { slow: true }]))
           assert.deepStrictEqual(tags(wave), ["Cancelled", "Cancelled"])
           assert.isAtMost(yield* VirtualTime.now, 200)
         })

@@ -98,7 +98,7 @@ describe("a step", () => {
   it.effect("gives the text of a replayed output that is kept elsewhere", () =>
     run({ dedupe: { onDuplicate: "replay" } }, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch([Harness.call("1", "large", {})])
+        const wave = yield* process.executeWave([Harness.call("1", "large", {})])
         const answer = yield* (yield* process.step).execute(Harness.call("2", "large", {}))
         assert.include(answer.text, "kept as artifact")
         assert.strictEqual(answer.text, wave.toolMessages[0]?.text)
@@ -120,10 +120,10 @@ describe("a step", () => {
           Effect.forEach(waves, (names) =>
             Effect.gen(function*() {
               log.length = 0
-              yield* (yield* batch.process).executeBatch(names.map((name, n) => Harness.call(`${n}`, name, { n })))
+              yield* (yield* batch.process()).executeWave(names.map((name, n) => Harness.call(`${n}`, name, { n })))
               const wave = log.join(" ")
               log.length = 0
-              yield* together(yield* (yield* batch.process).step, ...names)
+              yield* together(yield* (yield* batch.process()).step, ...names)
               assert.strictEqual(log.join(" "), wave, names.join())
             }), { discard: true })
       )
@@ -170,7 +170,7 @@ describe("a step", () => {
         for (const begun of [Effect.asVoid(process.step), guarded, Effect.asVoid(AiSdk.toTools(process))]) {
           const error = yield* Effect.flip(begun)
           assert.instanceOf(error, ConfigurationError.ConfigurationError)
-          assert.include(error.message, "executeBatch")
+          assert.include(error.message, "executeWave")
         }
       })))
 })

@@ -36,7 +36,7 @@ describe("behind the place where a wave stops", () => {
       const { ids, options } = asked()
       return run({ t: { class: kind, handler: sleeper } }, options, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("t", "nope", "t", "t"))
+          const wave = yield* process.executeWave(calls("t", "nope", "t", "t"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound", "Skipped", "Skipped"])
           assert.deepStrictEqual(ids, ["1"])
         }))
@@ -47,7 +47,7 @@ describe("behind the place where a wave stops", () => {
     const { ids, options } = asked()
     return run({ t: { class: "SerialMut", handler: sleeper } }, options, ({ process }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch(calls("t", ["t", { no: true }], "t", "t"))
+        const wave = yield* process.executeWave(calls("t", ["t", { no: true }], "t", "t"))
         assert.deepStrictEqual(tags(wave), ["Succeeded", "GuardRejected", "Skipped", "Skipped"])
         assert.deepStrictEqual(ids, ["1", "2"])
       }))
@@ -65,8 +65,8 @@ describe("behind the place where a wave stops", () => {
       { onExecutionError: "stop" },
       ({ batch, process }) =>
         Effect.gen(function*() {
-          yield* (yield* batch.process).executeBatch([call("d", "w", { deaf: true })], { timeout: 10 })
-          const wave = yield* process.executeBatch(calls("w", "w", "w"))
+          yield* (yield* batch.process()).executeWave([call("d", "w", { deaf: true })], { timeout: 10 })
+          const wave = yield* process.executeWave(calls("w", "w", "w"))
           assert.deepStrictEqual(tags(wave), ["ToolBlocked", "Skipped", "Skipped"])
         })
     ))
@@ -74,7 +74,7 @@ describe("behind the place where a wave stops", () => {
   it.effect("calls that were refused on arrival are skipped", () =>
     run({ t: sleeper }, { onExecutionError: "stop" }, ({ process }) =>
       Effect.map(
-        process.executeBatch([...calls("t", "nope", "nope"), call("4", "t", null)]),
+        process.executeWave([...calls("t", "nope", "nope"), call("4", "t", null)]),
         (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound", "Skipped", "Skipped"])
       )))
 
@@ -91,10 +91,10 @@ describe("behind the place where a wave stops", () => {
       ({ batch, process }) =>
         Effect.gen(function*() {
           const wave = (it: ToolProcess.ToolProcess, all: ReadonlyArray<ToolCall.ToolCall>) =>
-            Effect.forkChild(it.executeBatch(all), { startImmediately: true })
-          yield* wave(yield* batch.process, calls(["t", { sleep: 5_000 }]))
+            Effect.forkChild(it.executeWave(all), { startImmediately: true })
+          yield* wave(yield* batch.process(), calls(["t", { sleep: 5_000 }]))
           const first = yield* wave(process, calls("stops", ["t", { a: 1 }]))
-          const follower = yield* wave(yield* batch.process, calls(["t", { a: 1 }]))
+          const follower = yield* wave(yield* batch.process(), calls(["t", { a: 1 }]))
           assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["TimedOut", "Skipped"])
           assert.deepStrictEqual(tags(yield* Fiber.join(follower)), ["Succeeded"])
         })
@@ -132,8 +132,8 @@ describe("behind the place where a wave stops", () => {
           tools: { stops: { timeout: "1 second" } }
         })
         if (what.includes("another")) {
-          const other = yield* batch.process
-          yield* Effect.forkChild(other.executeBatch([call("h", "hold", { sleep: 100_000 })]), {
+          const other = yield* batch.process()
+          yield* Effect.forkChild(other.executeWave([call("h", "hold", { sleep: 100_000 })]), {
             startImmediately: true
           })
         }
@@ -146,7 +146,7 @@ describe("behind the place where a wave stops", () => {
           { startImmediately: true }
         )
         yield* Effect.forkChild(Effect.delay(process.cancelCall("3"), 2_000), { startImmediately: true })
-        const wave = yield* process.executeBatch(
+        const wave = yield* process.executeWave(
           calls(["slow", { sleep: 10_000 }], ["stops", { sleep: 5_000 }], "late")
         )
         assert.deepStrictEqual(tags(wave), ["Succeeded", "TimedOut", "Skipped"])

@@ -98,7 +98,7 @@ describe("a path that an earlier call of the wave makes a link", () => {
   it.effect("is not written to where the policy asks about what it is now", () =>
     inWorld({}, ({ people, process, world }) =>
       Effect.gen(function*() {
-        const wave = yield* process.executeBatch(calls(toHooks, ["write", { path: "src/gen" }]))
+        const wave = yield* process.executeWave(calls(toHooks, ["write", { path: "src/gen" }]))
         assert.deepStrictEqual(tags(wave), ["Succeeded", "TargetsChanged"])
         assert.deepStrictEqual(world.touched, [])
         assert.deepStrictEqual(yield* people.list, [])
@@ -115,7 +115,7 @@ describe("a path that an earlier call of the wave makes a link", () => {
       Effect.gen(function*() {
         for (const tool of ["read", "write"]) {
           world.links.clear()
-          const wave = yield* process.executeBatch(
+          const wave = yield* process.executeWave(
             calls(["link", { ...toSecret[1], tool }], [tool, { path: "docs/x" }])
           )
           assert.deepStrictEqual(reason(wave.outcomes[1]), { _tag: "PolicyDenied", rule: "deny *(secret/*)" })
@@ -128,7 +128,7 @@ describe("a path that an earlier call of the wave makes a link", () => {
       { policy: { default: "ask", allow: ["link", "write(docs/*)", "write(src/*)"] } },
       ({ process, world }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(
+          const wave = yield* process.executeWave(
             calls(["link", { from: "docs/x", to: "src/x" }], ["write", { path: "docs/x" }])
           )
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
@@ -140,8 +140,8 @@ describe("a path that an earlier call of the wave makes a link", () => {
     inWorld({}, ({ executor, world }) =>
       Effect.scoped(Effect.gen(function*() {
         const fork = yield* executor.fork({ policy: { default: "allow", deny: ["write(secret/*)"] } })
-        const process = yield* (yield* fork.batch()).process
-        const wave = yield* process.executeBatch(calls(toSecret, ["write", { path: "docs/x" }]))
+        const process = yield* fork.process()
+        const wave = yield* process.executeWave(calls(toSecret, ["write", { path: "docs/x" }]))
         assert.deepStrictEqual(tags(wave), ["Succeeded", "PolicyDenied"])
         assert.deepStrictEqual(world.touched, [])
       }))))
@@ -151,7 +151,7 @@ describe("a path that an earlier call of the wave makes a link", () => {
       { policy: { default: "allow", deny: ["*(secret/*)"] } },
       ({ process, world }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(toSecret, ["write", { path: "docs/x" }]))
+          const wave = yield* process.executeWave(calls(toSecret, ["write", { path: "docs/x" }]))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "PolicyDenied"])
           assert.deepStrictEqual(world.touched, [])
         }),
@@ -161,8 +161,8 @@ describe("a path that an earlier call of the wave makes a link", () => {
   it.effect("is not touched under the key of another path", () =>
     inWorld({ pools: { concurrent: 1 } }, ({ batch, process, world }) =>
       Effect.gen(function*() {
-        yield* later((yield* batch.process).executeBatch([call("h", "hold")]))
-        const wave = yield* later(process.executeBatch(calls(["keyed", { path: "a" }], ["write", { path: "b" }])))
+        yield* later((yield* batch.process()).executeWave([call("h", "hold")]))
+        const wave = yield* later(process.executeWave(calls(["keyed", { path: "a" }], ["write", { path: "b" }])))
         yield* Effect.sleep("10 millis")
         world.links.set("a", "c")
         assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["TargetsChanged", "Succeeded"])
@@ -179,7 +179,7 @@ describe("what a person allowed", () => {
   ) =>
     inWorld(options, ({ people, process, world }) =>
       Effect.gen(function*() {
-        const wave = yield* later(process.executeBatch(calls(["write", { path }])))
+        const wave = yield* later(process.executeWave(calls(["write", { path }])))
         yield* Effect.sleep("10 millis")
         world.links.set("docs/x", "secret/x")
         world.links.set("edited", "secret/x")
@@ -221,17 +221,17 @@ describe("what a person allowed", () => {
       { ...asks, pools: { concurrent: 1 } },
       ({ batch, executor, people, process, world }) =>
         Effect.gen(function*() {
-          const first = yield* later(process.executeBatch(calls(["write", { path: "docs/x" }])))
+          const first = yield* later(process.executeWave(calls(["write", { path: "docs/x" }])))
           yield* answer(people, { _tag: "ApproveForScope" })
           assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded"])
-          yield* later((yield* batch.process).executeBatch([call("h", "hold")]))
-          const wave = yield* later(process.executeBatch([call("2", "write", { path: "docs/x", n: 2 })]))
+          yield* later((yield* batch.process()).executeWave([call("h", "hold")]))
+          const wave = yield* later(process.executeWave([call("2", "write", { path: "docs/x", n: 2 })]))
           yield* Effect.sleep("10 millis")
           world.links.set("docs/x", "secret/x")
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["TargetsChanged"])
           assert.deepStrictEqual((yield* executor.grants).map(({ targets }) => targets), [["docs/x"]])
           // the next call is asked about as what it is
-          const next = yield* later(process.executeBatch([call("3", "write", { path: "docs/x", n: 3 })]))
+          const next = yield* later(process.executeWave([call("3", "write", { path: "docs/x", n: 3 })]))
           assert.deepStrictEqual((yield* people.list).map(({ targets }) => targets), [[{ text: "secret/x" }]])
           yield* answer(people)
           assert.deepStrictEqual(tags(yield* Fiber.join(next)), ["Succeeded"])
@@ -260,16 +260,16 @@ describe("a call that shares the outcome of an equal one", () => {
       { dedupe: { inFlight: "join" }, pools: { read: 1 } },
       ({ batch, executor, process, world }) =>
         Effect.gen(function*() {
-          yield* later((yield* batch.process).executeBatch([call("0", "rest")]))
-          const leader = yield* later(process.executeBatch([call("1", "read", { path: "docs/x" })]))
+          yield* later((yield* batch.process()).executeWave([call("0", "rest")]))
+          const leader = yield* later(process.executeWave([call("1", "read", { path: "docs/x" })]))
           const found: { tags?: ReadonlyArray<string> } = {}
-          world.whatever = Effect.map(process.executeBatch([call("2", "read", { path: "docs/x" })]), (wave) => {
+          world.whatever = Effect.map(process.executeWave([call("2", "read", { path: "docs/x" })]), (wave) => {
             found.tags = tags(wave)
           })
           // a sub-agent that holds on to its caller's process gets no further by it
           const fork = yield* executor.fork({ policy: { default: "allow", deny: ["read(secret/*)"] } })
-          const inner = yield* (yield* fork.batch()).process
-          const spying = yield* later(inner.executeBatch([call("3", "agent")]))
+          const inner = yield* fork.process()
+          const spying = yield* later(inner.executeWave([call("3", "agent")]))
           yield* Effect.sleep("10 millis")
           world.links.set("docs/x", "secret/x")
           assert.strictEqual(value((yield* Fiber.join(leader)).outcomes[0]), "secret/x")
@@ -283,8 +283,8 @@ describe("a call that shares the outcome of an equal one", () => {
       { policy: { default: "allow", deny: ["read(secret/*)"] }, dedupe: { inFlight: "join" }, pools: { read: 1 } },
       ({ batch, process, world }) =>
         Effect.gen(function*() {
-          yield* later((yield* batch.process).executeBatch([call("0", "read", { path: "other" })]))
-          const wave = yield* later(process.executeBatch([
+          yield* later((yield* batch.process()).executeWave([call("0", "read", { path: "other" })]))
+          const wave = yield* later(process.executeWave([
             call("1", "read", { path: "docs/x" }),
             call("2", "read", { path: "docs/x" })
           ]))
@@ -301,7 +301,7 @@ describe("finding the targets once more", () => {
       { policy: { default: "deny", allow: ["write(docs/*)", "link"] }, tools: { write: { timeout: "3 seconds" } } },
       ({ process, world }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(["write", { path: "docs/x" }]))
+          const wave = yield* process.executeWave(calls(["write", { path: "docs/x" }]))
           assert.deepStrictEqual(tags(wave), ["PolicyDenied"])
           assert.deepStrictEqual(world.touched, [])
           assert.strictEqual(yield* VirtualTime.now, 3_000)
@@ -325,7 +325,7 @@ describe("finding the targets once more", () => {
         ) {
           yield* inWorld({ policy }, ({ process, world }) =>
             Effect.gen(function*() {
-              const wave = yield* process.executeBatch(
+              const wave = yield* process.executeWave(
                 calls(["write", { path: ".git/hooks/x" }], ["read", { path: "a" }])
               )
               assert.notInclude(tags(wave), "Succeeded")
@@ -338,9 +338,9 @@ describe("finding the targets once more", () => {
   it.effect("is one look more for a tool that says what its calls are about, and none for others", () =>
     inWorld({ policy: { default: "allow", deny: ["*(secret/*)"] } }, ({ process, world }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("hold"))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("hold"))), ["Succeeded"])
         assert.strictEqual(world.looks, 0)
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["read", { path: "a" }]))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["read", { path: "a" }]))), ["Succeeded"])
         assert.strictEqual(world.looks, 2)
       })))
 
@@ -349,7 +349,7 @@ describe("finding the targets once more", () => {
       { pools: { concurrent: 1 } },
       ({ process, world }) =>
         Effect.gen(function*() {
-          const wave = yield* later(process.executeBatch(calls(["write", { path: "a" }], ["write", { path: "b" }])))
+          const wave = yield* later(process.executeWave(calls(["write", { path: "a" }], ["write", { path: "b" }])))
           yield* Effect.sleep("10 millis")
           yield* process.cancelCall("1")
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled", "Succeeded"])
@@ -368,8 +368,8 @@ describe("finding the targets once more", () => {
       { policy: { default: "allow", ask: ["write(secret/*)"] }, pools: { concurrent: 1 } },
       ({ batch, process, world }) =>
         Effect.gen(function*() {
-          yield* later((yield* batch.process).executeBatch([call("h", "hold")]))
-          const wave = yield* later(process.executeBatch(calls(["write", { path: "docs/x" }])))
+          yield* later((yield* batch.process()).executeWave([call("h", "hold")]))
+          const wave = yield* later(process.executeWave(calls(["write", { path: "docs/x" }])))
           own[0]!.text = "secret/x"
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["TargetsChanged"])
           assert.deepStrictEqual(world.touched, [])

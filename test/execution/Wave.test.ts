@@ -23,8 +23,8 @@ const mut = (handler: (params: { readonly [key: string]: unknown }) => Effect.Ef
 const fullWidth = (env: Env, tool: string, width: number) =>
   Effect.gen(function*() {
     const before = yield* VirtualTime.now
-    const probe = yield* (yield* env.executor.batch()).process
-    const wave = yield* probe.executeBatch(
+    const probe = yield* env.executor.process()
+    const wave = yield* probe.executeWave(
       Array.from({ length: width }, (_, n) => call(`probe${n}`, tool, { probe: n, sleep: 100 }))
     )
     assert.deepStrictEqual(new Set(tags(wave)), new Set(["Succeeded"]))
@@ -41,7 +41,7 @@ describe("Wave", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch([]),
+            process.executeWave([]),
             (wave) =>
               assert.deepStrictEqual(wave, {
                 outcomes: [],
@@ -55,7 +55,7 @@ describe("Wave", () => {
     it.effect("answers each of several calls with one id", () =>
       run({ t: ({ n }) => Effect.succeed(n) }, {}, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch([
+          const wave = yield* process.executeWave([
             call("x", "t", { n: 1 }),
             call("x", "t", { n: 2 }),
             call("x", "no")
@@ -70,7 +70,7 @@ describe("Wave", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls(["t", { text: "x".repeat(5_000_000) }])),
+            process.executeWave(calls(["t", { text: "x".repeat(5_000_000) }])),
             (wave) => assert.deepStrictEqual(wave.outcomes.map(value), [5_000_000])
           )
       ))
@@ -81,7 +81,7 @@ describe("Wave", () => {
           Effect.gen(function*() {
             let deep: unknown = 1
             for (let i = 0; i < 100_000; i++) deep = { a: deep }
-            const wave = yield* process.executeBatch(calls(["t", deep], ["t", { b: 1 }]))
+            const wave = yield* process.executeWave(calls(["t", deep], ["t", { b: 1 }]))
             assert.strictEqual(tag(wave.outcomes[1]!), "Succeeded")
             assert.include(["Succeeded", "InvalidParameters"], tag(wave.outcomes[0]!))
             assert.isBelow(wave.toolMessages[0]!.text.length, 2_000)
@@ -91,7 +91,7 @@ describe("Wave", () => {
     it.effect("passes keys such as __proto__ on to the handler", () =>
       run({ t: (params) => Effect.succeed(Object.keys(params).join()) }, {}, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch([
+          const wave = yield* process.executeWave([
             ToolCall.fromText("1", "t", `{"__proto__": {"x": 1}, "constructor": 1}`),
             ToolCall.fromText("2", "t", `{"__proto__": {"x": 1}, "constructor": 1, "request_heartbeat": true}`),
             ToolCall.fromText("3", "t", `{"__proto__": {"x": 2}, "constructor": 1}`)
@@ -106,7 +106,7 @@ describe("Wave", () => {
     it.effect("knows no tool by the name of a member of every object", () =>
       run({ t: () => Effect.void }, { tools: { t: {} } }, ({ process }) =>
         Effect.map(
-          process.executeBatch(calls("constructor", "__proto__", "toString", "hasOwnProperty", "")),
+          process.executeWave(calls("constructor", "__proto__", "toString", "hasOwnProperty", "")),
           (wave) => assert.deepStrictEqual(new Set(tags(wave)), new Set(["ToolNotFound"]))
         )))
 
@@ -116,7 +116,7 @@ describe("Wave", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("constructor", "toString")),
+            process.executeWave(calls("constructor", "toString")),
             (wave) => assert.deepStrictEqual(wave.outcomes.map(value), [1, 2])
           )
       ))
@@ -126,7 +126,7 @@ describe("Wave", () => {
         { a: () => Effect.void, b: () => Effect.void },
         { policy: { default: "allow", deny: ["b"] } },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("nope", "b")), (wave) => {
+          Effect.map(process.executeWave(calls("nope", "b")), (wave) => {
             assert.deepInclude(wave.outcomes[0], { reason: { _tag: "ToolNotFound", available: ["a"] } })
             assert.strictEqual(tag(wave.outcomes[1]!), "PolicyDenied")
           })
@@ -135,7 +135,7 @@ describe("Wave", () => {
     it.effect("refuses malformed arguments and never runs them as {}", () =>
       run({ t: () => Effect.succeed("ran") }, {}, ({ process }) =>
         Effect.map(
-          process.executeBatch([
+          process.executeWave([
             ToolCall.fromText("1", "t", "nothing"),
             ToolCall.fromText("2", "t", "{"),
             call("3", "t", null)
@@ -162,7 +162,7 @@ describe("Wave", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch(
+            process.executeWave(
               ["free", "strict", "raw"].flatMap((name) =>
                 ["", " \n"].map((text, n) => ToolCall.fromText(`${name}${n}`, name, text))
               )
@@ -188,7 +188,7 @@ describe("Wave", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls(["read", {}], "write", ["read", {}])),
+            process.executeWave(calls(["read", {}], "write", ["read", {}])),
             (wave) => assert.deepStrictEqual(wave.outcomes.map(value), [0, 1, 1])
           )
       )
@@ -211,7 +211,7 @@ describe("Wave", () => {
         { mode: "parallel" },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("w", "w", "w")),
+            process.executeWave(calls("w", "w", "w")),
             () => assert.deepStrictEqual(log, ["+1", "-1", "+2", "-2", "+3", "-3"])
           )
       )
@@ -220,7 +220,7 @@ describe("Wave", () => {
     it.effect("ends a stopped wave at the first refusal in input order", () =>
       run({ t: sleeper }, { onExecutionError: "stop" }, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls(["t", { sleep: 10 }], "nope", ["t", { sleep: 20 }], "nope"))
+          const wave = yield* process.executeWave(calls(["t", { sleep: 10 }], "nope", ["t", { sleep: 20 }], "nope"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound", "Skipped", "Skipped"])
         })))
 
@@ -231,7 +231,7 @@ describe("Wave", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.forkChild(Effect.delay(process.cancelCall("2"), 10))
-            const wave = yield* process.executeBatch(calls("f", ["t", { sleep: 100 }], ["t", { sleep: 20 }]))
+            const wave = yield* process.executeWave(calls("f", ["t", { sleep: 100 }], ["t", { sleep: 20 }]))
             assert.deepStrictEqual(tags(wave), ["Failed", "Cancelled", "Succeeded"])
           })
       ))
@@ -242,7 +242,7 @@ describe("Wave", () => {
         { onExecutionError: "stop", pools: { read: 2 }, tools: { slow: { timeout: 50 } } },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("slow", ["t", { sleep: 200 }], ["t", { sleep: 30 }])),
+            process.executeWave(calls("slow", ["t", { sleep: 200 }], ["t", { sleep: 30 }])),
             (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut", "Succeeded", "Skipped"])
           )
       ))
@@ -258,7 +258,7 @@ describe("Wave", () => {
         },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("slow", ["t", { n: 1 }], ["t", { n: 1 }])),
+            process.executeWave(calls("slow", ["t", { n: 1 }], ["t", { n: 1 }])),
             (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut", "Skipped", "Skipped"])
           )
       ))
@@ -277,12 +277,12 @@ describe("Wave", () => {
         { tools: { s: { timeout: 10, retryOnTimeout: false } } },
         ({ batch, process }) =>
           Effect.gen(function*() {
-            assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "s"))), ["Failed", "TimedOut"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "s"))), ["Failed", "TimedOut"])
             assert.deepStrictEqual(
-              tags(yield* process.executeBatch(calls("t", "s", "s"))),
+              tags(yield* process.executeWave(calls("t", "s", "s"))),
               Array(3).fill("ToolBlocked")
             )
-            assert.deepStrictEqual(tags(yield* (yield* batch.process).executeBatch(calls("t", "s"))), [
+            assert.deepStrictEqual(tags(yield* (yield* batch.process()).executeWave(calls("t", "s"))), [
               "Failed",
               "TimedOut"
             ])
@@ -300,7 +300,7 @@ describe("Wave", () => {
         },
         { mode: "parallel" },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t", "t")), (wave) =>
+          Effect.map(process.executeWave(calls("t", "t")), (wave) =>
             assert.deepStrictEqual(tags(wave), ["Failed", "ToolBlocked"]))
       ))
   })
@@ -310,7 +310,7 @@ describe("Wave", () => {
       run({ t: sleeper }, { pools: { read: 1 } }, (env) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(env.process.cancelCall("2", "not needed"), 10))
-          const wave = yield* env.process.executeBatch(calls("t", "t", "t"))
+          const wave = yield* env.process.executeWave(calls("t", "t", "t"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Cancelled", "Succeeded"])
           assert.deepInclude(wave.outcomes[1], { started: false, reason: "not needed", attempt: 0 })
           assert.strictEqual(yield* VirtualTime.now, 2_000)
@@ -321,7 +321,7 @@ describe("Wave", () => {
       run({ t: sleeper }, {}, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("2"), 10))
-          const wave = yield* process.executeBatch(calls("t", "t", "t"))
+          const wave = yield* process.executeWave(calls("t", "t", "t"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Cancelled", "Succeeded"])
           assert.deepInclude(wave.outcomes[1], { started: true, duration: 10 })
         })))
@@ -330,7 +330,7 @@ describe("Wave", () => {
       run({ w: { class: "SerialMut", handler: sleeper } }, {}, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("2"), 10))
-          const wave = yield* process.executeBatch(calls("w", "w", "w"))
+          const wave = yield* process.executeWave(calls("w", "w", "w"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Cancelled", "Succeeded"])
           assert.deepInclude(wave.outcomes[1], { started: false })
         })))
@@ -339,18 +339,18 @@ describe("Wave", () => {
       run({ t: sleeper }, {}, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 100))
-          const wave = yield* process.executeBatch(calls(["t", { sleep: 10 }], ["t", { sleep: 200 }]))
+          const wave = yield* process.executeWave(calls(["t", { sleep: 10 }], ["t", { sleep: 200 }]))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
           yield* process.cancelCall("1")
           yield* process.cancelCall("no such id")
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", { sleep: 11 }]))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { sleep: 11 }]))), ["Succeeded"])
         })))
 
     it.effect("of an id takes all calls of that id", () =>
       run({ t: sleeper }, {}, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("x"), 10))
-          const wave = yield* process.executeBatch([call("x", "t", { n: 1 }), call("y", "t"), call("x", "t", { n: 2 })])
+          const wave = yield* process.executeWave([call("x", "t", { n: 1 }), call("y", "t"), call("x", "t", { n: 2 })])
           assert.deepStrictEqual(tags(wave), ["Cancelled", "Succeeded", "Cancelled"])
         })))
 
@@ -362,7 +362,7 @@ describe("Wave", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.forkChild(Effect.delay(process.cancelCall("x"), 10))
-            const wave = yield* process.executeBatch([call("x", "t", { n: 1 }), call("x", "t", { n: 2 })])
+            const wave = yield* process.executeWave([call("x", "t", { n: 1 }), call("x", "t", { n: 2 })])
             assert.deepStrictEqual(wave.outcomes.map((it) => it._tag === "Cancelled" && it.started), [true, false])
             assert.strictEqual(started, 1)
           })
@@ -376,10 +376,10 @@ describe("Wave", () => {
         ({ batch, process }) =>
           Effect.gen(function*() {
             yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))
-            const wave = yield* process.executeBatch(calls("t", "w", "nope", "t"))
+            const wave = yield* process.executeWave(calls("t", "w", "nope", "t"))
             assert.deepStrictEqual(tags(wave), ["Cancelled", "Cancelled", "ToolNotFound", "Cancelled"])
-            assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "nope"))), ["Cancelled", "Cancelled"])
-            assert.deepStrictEqual(tags(yield* (yield* batch.process).executeBatch(calls("t"))), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "nope"))), ["Cancelled", "Cancelled"])
+            assert.deepStrictEqual(tags(yield* (yield* batch.process()).executeWave(calls("t"))), ["Succeeded"])
           })
       ))
 
@@ -387,8 +387,8 @@ describe("Wave", () => {
       run({ t: sleeper }, {}, ({ executor }) =>
         Effect.gen(function*() {
           const fiber = yield* Effect.scoped(Effect.gen(function*() {
-            const process = yield* (yield* executor.batch("b")).process
-            const fiber = yield* Effect.forkDetach(process.executeBatch(calls("t")), { startImmediately: true })
+            const process = yield* executor.process({ batch: "b" })
+            const fiber = yield* Effect.forkDetach(process.executeWave(calls("t")), { startImmediately: true })
             yield* Effect.sleep(10)
             return fiber
           }))
@@ -400,7 +400,7 @@ describe("Wave", () => {
       run({ t: { handler: sleeper, tool: hangingDecode } }, {}, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["t", { at: "x" }]))), ["Cancelled"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { at: "x" }]))), ["Cancelled"])
         })))
 
     it.effect("of the process ends a wave whose resource keys are being found", () =>
@@ -410,7 +410,7 @@ describe("Wave", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))
-            assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Cancelled"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Cancelled"])
           })
       ))
 
@@ -421,7 +421,7 @@ describe("Wave", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))
-            assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Cancelled"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Cancelled"])
             assert.isAtMost(yield* VirtualTime.now, 5_000)
           })
       ))
@@ -441,7 +441,7 @@ describe("Wave", () => {
         const store = recording(counts)
         return run(tools, { ...options, store, rules }, (env) =>
           Effect.gen(function*() {
-            const fiber = yield* Effect.forkChild(env.process.executeBatch(wave))
+            const fiber = yield* Effect.forkChild(env.process.executeWave(wave))
             yield* Effect.sleep(10)
             assert.isUndefined(fiber.pollUnsafe())
             yield* Fiber.interrupt(fiber)
@@ -449,7 +449,7 @@ describe("Wave", () => {
             assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
             assert.deepStrictEqual(Array.from(counts.values()).filter((it) => it !== 1), [], "each settled once")
             // what was not spent can be had again, under the same keys
-            const left = yield* env.process.executeBatch(
+            const left = yield* env.process.executeWave(
               Array.from({ length: 6 }, (_, n) => call(`again${n}`, "probe", { n, sleep: 1 }))
             )
             assert.strictEqual(tags(left).filter((it) => it === "Succeeded").length, 5 - spent)
@@ -496,7 +496,7 @@ describe("Wave", () => {
         { pools: { read: 1 } },
         ({ process }) =>
           Effect.gen(function*() {
-            const fiber = yield* Effect.forkChild(process.executeBatch(calls("t", "t", "t")))
+            const fiber = yield* Effect.forkChild(process.executeWave(calls("t", "t", "t")))
             yield* Effect.sleep(10)
             yield* Fiber.interrupt(fiber)
             assert.strictEqual(started, 1)
@@ -514,8 +514,8 @@ describe("Wave", () => {
         { dedupe: { inFlight: "join" }, pools: { concurrent: 1 } },
         ({ batch, process }) =>
           Effect.gen(function*() {
-            yield* Effect.forkChild((yield* batch.process).executeBatch(calls("hold")), { startImmediately: true })
-            const fiber = yield* Effect.forkChild(process.executeBatch(calls(["t", {}], ["t", {}])))
+            yield* Effect.forkChild((yield* batch.process()).executeWave(calls("hold")), { startImmediately: true })
+            const fiber = yield* Effect.forkChild(process.executeWave(calls(["t", {}], ["t", {}])))
             yield* Effect.sleep(10)
             yield* Fiber.interrupt(fiber)
             yield* Effect.sleep(10)
@@ -531,7 +531,7 @@ describe("Wave", () => {
         {},
         (env) =>
           Effect.gen(function*() {
-            const fiber = yield* Effect.forkChild(env.process.executeBatch(calls("t", "t")))
+            const fiber = yield* Effect.forkChild(env.process.executeWave(calls("t", "t")))
             yield* Effect.sleep(10)
             yield* Fiber.interrupt(fiber)
             assert.strictEqual(cleaned, 2)
@@ -546,7 +546,7 @@ describe("Wave", () => {
         { guards: [{ name: "deaf", check: () => Effect.uninterruptible(Effect.sleep("1 hour")) }] },
         ({ process }) =>
           Effect.gen(function*() {
-            const fiber = yield* Effect.forkChild(process.executeBatch(calls("t")))
+            const fiber = yield* Effect.forkChild(process.executeWave(calls("t")))
             yield* Effect.sleep(10)
             yield* Fiber.interrupt(fiber)
             assert.isAtMost(yield* VirtualTime.now, 60_000)
@@ -558,7 +558,7 @@ describe("Wave", () => {
     const nested = (name: string, params: unknown = {}) =>
       Effect.gen(function*() {
         const { executor } = yield* ToolContext.ToolContext
-        const process = yield* (yield* executor!.batch()).process
+        const process = yield* executor!.process()
         return tag(yield* process.execute(call("inner", name, params)))
       }).pipe(Effect.scoped)
 
@@ -568,7 +568,7 @@ describe("Wave", () => {
         { pools: { read: 2 } },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("outer")),
+            process.executeWave(calls("outer")),
             (wave) => assert.deepStrictEqual(wave.outcomes.map(value), ["Succeeded"])
           )
       ))
@@ -578,7 +578,7 @@ describe("Wave", () => {
         { outer: () => nested("inner"), inner: () => Effect.succeed(1), other: sleeper },
         { pools: { read: 2 } },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("other", "outer")), (wave) =>
+          Effect.map(process.executeWave(calls("other", "outer")), (wave) =>
             assert.deepStrictEqual(
               wave.outcomes.map(value),
               [undefined, "Succeeded"].map((it, i) => i === 0 ? wave.outcomes.map(value)[0] : it)
@@ -591,7 +591,7 @@ describe("Wave", () => {
         { pools: { read: 1 } },
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(calls("outer"))
+            const wave = yield* process.executeWave(calls("outer"))
             assert.deepStrictEqual(wave.outcomes.map(value), ["ReentryRefused"])
             assert.strictEqual(yield* VirtualTime.now, 0)
           })
@@ -603,7 +603,7 @@ describe("Wave", () => {
         { pools: { read: 2 } },
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(calls("outer", "outer"))
+            const wave = yield* process.executeWave(calls("outer", "outer"))
             assert.include(wave.outcomes.map(value), "ReentryRefused")
             assert.strictEqual(yield* VirtualTime.now, 5)
           })
@@ -614,7 +614,7 @@ describe("Wave", () => {
         { t: mut(({ depth }) => depth === 1 ? Effect.succeed("deep") : nested("t", { depth: 1 })) },
         { tools: { t: { maxConcurrent: 1 } } },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("t")), (wave) =>
+          Effect.map(process.executeWave(calls("t")), (wave) =>
             assert.deepStrictEqual(wave.outcomes.map(value), ["ReentryRefused"]))
       ))
 
@@ -626,7 +626,7 @@ describe("Wave", () => {
         {},
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(
+            const wave = yield* process.executeWave(
               calls(["t", { key: "a", inner: "b" }], ["t", { key: "b", inner: "a" }])
             )
             assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
@@ -642,7 +642,7 @@ describe("Wave", () => {
         { dedupe: { inFlight: "join" } },
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(calls("t"))
+            const wave = yield* process.executeWave(calls("t"))
             assert.deepStrictEqual(wave.outcomes.map(value), ["ReentryRefused"])
             assert.strictEqual(yield* VirtualTime.now, 0)
           })
@@ -654,7 +654,7 @@ describe("Wave", () => {
         { dedupe: { inFlight: "join" } },
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(calls(["t", { other: "a" }], ["t", { other: "b" }]))
+            const wave = yield* process.executeWave(calls(["t", { other: "a" }], ["t", { other: "b" }]))
             assert.include(wave.outcomes.map(value), "ReentryRefused")
             assert.strictEqual(yield* VirtualTime.now, 5)
           })
@@ -669,7 +669,7 @@ describe("Wave", () => {
         {},
         (env) =>
           Effect.gen(function*() {
-            const wave = yield* env.process.executeBatch(calls("outer"))
+            const wave = yield* env.process.executeWave(calls("outer"))
             assert.deepStrictEqual(wave.outcomes.map(value), ["ReentryRefused"])
             yield* fullWidth(env, "inner", 1)
           })
@@ -698,7 +698,7 @@ describe("Wave", () => {
         { pools: { concurrent: 3 }, executionTimeout: "1 hour" },
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(
+            const wave = yield* process.executeWave(
               Array.from({ length: 12 }, (_, n) => call(String(n), "t", { depth: 3, n }))
             )
             assert.deepStrictEqual(new Set(tags(wave)), new Set(["Succeeded"]))
@@ -726,8 +726,8 @@ describe("Wave", () => {
         const one = yield* open(tools, { pools, store, principal: "one", dedupe: { onDuplicate: "replay" } })
         const two = yield* open(tools, { pools, store, principal: "two", dedupe: { onDuplicate: "replay" } })
         const waves = yield* Effect.all([
-          one.process.executeBatch(calls("t", "t", "t")),
-          two.process.executeBatch(calls("t", "t", "t"))
+          one.process.executeWave(calls("t", "t", "t")),
+          two.process.executeWave(calls("t", "t", "t"))
         ], { concurrency: "unbounded" })
         assert.deepStrictEqual(waves.map(tags), [Array(3).fill("Succeeded"), Array(3).fill("Succeeded")])
         assert.isTrue(waves.flatMap((it) => it.outcomes).every((it) => it.startedAt !== undefined))
@@ -740,10 +740,10 @@ describe("Wave", () => {
     it.effect("ends the wait for a permit", () =>
       run({ t: sleeper }, { pools: { read: 1 }, turn: { timeout: 500 } }, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("t", "t"))
+          const wave = yield* process.executeWave(calls("t", "t"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "DeadlineExceeded"])
           assert.deepInclude(wave.outcomes[0], { duration: 1_000 })
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "nope"))), [
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "nope"))), [
             "DeadlineExceeded",
             "DeadlineExceeded"
           ])
@@ -754,7 +754,7 @@ describe("Wave", () => {
         { t: sleeper },
         { pools: { read: 1 }, turn: { timeout: 500 }, dedupe: { inFlight: "join" } },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls(["t", {}], ["t", {}])), (wave) =>
+          Effect.map(process.executeWave(calls(["t", {}], ["t", {}])), (wave) =>
             assert.deepStrictEqual(tags(wave), ["Succeeded", "DeadlineExceeded"]))
       ))
 
@@ -775,9 +775,9 @@ describe("Wave", () => {
         }
         const other = yield* open(tools, { pools })
         const { process } = yield* open(tools, { pools, turn: { timeout: 300 } })
-        yield* Effect.forkChild(other.process.executeBatch(calls(["w", { sleep: 10_000 }])))
+        yield* Effect.forkChild(other.process.executeWave(calls(["w", { sleep: 10_000 }])))
         yield* Effect.sleep(1)
-        const wave = yield* process.executeBatch(calls(["r", { sleep: 100 }], ["w", { slow: true }]))
+        const wave = yield* process.executeWave(calls(["r", { sleep: 100 }], ["w", { slow: true }]))
         assert.deepStrictEqual(tags(wave), ["Succeeded", "DeadlineExceeded"])
         assert.isAtMost(yield* VirtualTime.now, 601)
       }))))
@@ -789,7 +789,7 @@ describe("Wave", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.sleep(900)
-            const wave = yield* process.executeBatch(calls("t"))
+            const wave = yield* process.executeWave(calls("t"))
             assert.deepInclude(wave.outcomes[0], { _tag: "TimedOut", which: "turn", limitMillis: 300 })
           })
       ))
@@ -801,7 +801,7 @@ describe("Wave", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.sleep(900)
-            const wave = yield* process.executeBatch(calls("t"))
+            const wave = yield* process.executeWave(calls("t"))
             assert.deepInclude(wave.outcomes[0], { _tag: "TimedOut", which: "turn", limitMillis: 100 })
           })
       ))
@@ -812,7 +812,7 @@ describe("Wave", () => {
         { turn: { timeout: 1_000, minimumSlice: 1 }, tools: { t: { timeout: 1_000 } } },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls("t")),
+            process.executeWave(calls("t")),
             (wave) => assert.deepInclude(wave.outcomes[0], { which: "turn", limitMillis: 1_000 })
           )
       ))
@@ -821,26 +821,26 @@ describe("Wave", () => {
       run({ t: sleeper }, { turn: { maxCalls: 2 }, pools: { read: 1 } }, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("waits"), 10))
-          const wave = yield* process.executeBatch([
+          const wave = yield* process.executeWave([
             call("1", "nope"),
             ToolCall.fromText("2", "t", "{"),
             call("3", "t", { n: 1 }),
             call("waits", "t", { n: 2 })
           ])
           assert.deepStrictEqual(tags(wave), ["ToolNotFound", "InvalidParameters", "Succeeded", "Cancelled"])
-          const next = yield* process.executeBatch([call("5", "t", { n: 3 }), call("6", "t", { n: 4 })])
+          const next = yield* process.executeWave([call("5", "t", { n: 3 }), call("6", "t", { n: 4 })])
           assert.deepStrictEqual(tags(next), ["Succeeded", "CallBudgetExhausted"])
         })))
 
     it.effect("is the process's own", () =>
       run({ t: () => Effect.void }, { turn: { maxCalls: 1 } }, ({ batch, process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "t"))), [
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "t"))), [
             "Succeeded",
             "CallBudgetExhausted"
           ])
-          const free = yield* batch.processWith({ turn: {} })
-          assert.deepStrictEqual(tags(yield* free.executeBatch(calls(["t", { a: 1 }], ["t", { a: 2 }]))), [
+          const free = yield* batch.process({ turn: {} })
+          assert.deepStrictEqual(tags(yield* free.executeWave(calls(["t", { a: 1 }], ["t", { a: 2 }]))), [
             "Succeeded",
             "Succeeded"
           ])
@@ -854,7 +854,7 @@ describe("Wave", () => {
         { pools: { read: 1 }, dedupe: false },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(Array.from({ length: 5_000 }, (_, n) => call(String(n), "t"))),
+            process.executeWave(Array.from({ length: 5_000 }, (_, n) => call(String(n), "t"))),
             (wave) => assert.isTrue(wave.outcomes.every((it) => it._tag === "Succeeded"))
           )
       ))
@@ -865,7 +865,7 @@ describe("Wave", () => {
         {},
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* process.executeBatch(
+            const wave = yield* process.executeWave(
               calls(["t", { keys: ["a", "b"] }], ["t", { keys: ["b", "a"] }], ["t", { keys: ["c", "c"] }])
             )
             assert.deepStrictEqual(new Set(tags(wave)), new Set(["Succeeded"]))
@@ -878,7 +878,7 @@ describe("Wave", () => {
     const done = Deferred.makeUnsafe<number>()
     return run({ t: () => Deferred.succeed(done, 1) }, {}, ({ process }) =>
       Effect.gen(function*() {
-        yield* Effect.forkChild(process.executeBatch(calls("t")))
+        yield* Effect.forkChild(process.executeWave(calls("t")))
         assert.strictEqual(yield* Deferred.await(done), 1)
       }))
   })

@@ -34,8 +34,8 @@ const inFork = (
 ) =>
   Effect.gen(function*() {
     const child = yield* ToolExecutor.fork(options)
-    const process = yield* (yield* child.batch()).processWith({ meta: options.meta })
-    const { outcomes } = yield* process.executeBatch(wave)
+    const process = yield* child.process({ meta: options.meta })
+    const { outcomes } = yield* process.executeWave(wave)
     return outcomes.map((it) => value(it) ?? Harness.tag(it))
   }).pipe(Effect.scoped)
 
@@ -47,7 +47,7 @@ describe("a handler", () => {
   it.effect("knows whose call it is", () =>
     run({ t: () => whose }, { principal: "ada" }, ({ batch, executor }) =>
       Effect.gen(function*() {
-        const process = yield* batch.processWith({ meta: { user: 7 } })
+        const process = yield* batch.process({ meta: { user: 7 } })
         const found = read<Whose>(value(yield* process.execute(call("c1", "t", {}))))
         assert.deepInclude(found, {
           agentPath: [],
@@ -92,7 +92,7 @@ describe("a handler", () => {
       { principal: "ada", guards, policy: { default: "allow", deny: ["t(x)"] } },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* Effect.provideService(process.executeBatch(calls("t", "sub")), ToolExecutor.Principal, "bob")
+          yield* Effect.provideService(process.executeWave(calls("t", "sub")), ToolExecutor.Principal, "bob")
           assert.isAbove(seen.length, 6)
           assert.deepStrictEqual(Array.from(new Set(seen)), ["ada"])
           assert.strictEqual(yield* ToolExecutor.Principal, "default")
@@ -116,7 +116,7 @@ describe("a handler", () => {
       {},
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch([call("1", "t", {})])), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "t", {})])), ["Succeeded"])
           assert.lengthOf(keys, 3)
           assert.lengthOf(new Set(keys), 1)
         })
@@ -134,9 +134,9 @@ describe("a handler", () => {
         )
         for (const id of ["same", "other"]) {
           const batch = yield* executor.batch(id)
-          for (const process of [yield* batch.process, yield* batch.process]) {
-            yield* process.executeBatch([call("1", "t", {}), call("1", "t", {})])
-            yield* process.executeBatch([call("1", "t", {}), call("2", "sub", {})])
+          for (const process of [yield* batch.process(), yield* batch.process()]) {
+            yield* process.executeWave([call("1", "t", {}), call("1", "t", {})])
+            yield* process.executeWave([call("1", "t", {}), call("2", "sub", {})])
           }
         }
       }
@@ -154,7 +154,7 @@ describe("a handler", () => {
         own: agent(() =>
           Effect.gen(function*() {
             const { executor } = yield* ToolContext.ToolContext
-            const process = yield* (yield* executor!.batch()).process
+            const process = yield* executor!.process()
             return value(yield* process.execute(call("1", "t", { own: true })))
           }).pipe(Effect.scoped)
         )
@@ -162,8 +162,8 @@ describe("a handler", () => {
       { principal: "ada" },
       ({ batch }) =>
         Effect.gen(function*() {
-          const process = yield* batch.processWith({ meta: { user: 7 } })
-          const wave = yield* process.executeBatch(calls("sub", "own"))
+          const process = yield* batch.process({ meta: { user: 7 } })
+          const wave = yield* process.executeWave(calls("sub", "own"))
           const [one, [two] = []] = read<readonly [Whose, ReadonlyArray<Whose>?]>(value(wave.outcomes[0]))
           assert.deepInclude(one, { agentPath: ["one"], principal: "ada", meta: { user: 7, depth: 1 } })
           assert.deepInclude(two, { agentPath: ["one", "two"], principal: "ada", meta: { user: 8, depth: 1 } })
@@ -222,7 +222,7 @@ describe("what a sub-agent does", () => {
           Stream.runForEach(process.events, (event) => Effect.sync(() => seen.push(named(event)))),
           { startImmediately: true }
         )
-        yield* process.executeBatch(calls("sub"))
+        yield* process.executeWave(calls("sub"))
         yield* Effect.sleep(1)
         assert.lengthOf(seen.filter((it) => it === "one>two>t CallComplete"), 1)
         assert.lengthOf(seen, 15)
@@ -277,7 +277,7 @@ describe("nobody is asked about a call that would wait for its own caller", () =
   const nested = (name: string) => () =>
     Effect.gen(function*() {
       const { executor } = yield* ToolContext.ToolContext
-      const process = yield* (yield* executor!.batch()).process
+      const process = yield* executor!.process()
       return Harness.tag(yield* process.execute(call("1", name, {})))
     }).pipe(Effect.scoped)
   const key = (keys: () => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>) => (tool: Tool.Any) =>
@@ -370,7 +370,7 @@ describe("nobody is asked about a call that would wait for its own caller", () =
         { approvals, policy: { default: "allow", ask: ["inner"] }, mode: "parallel" },
         ({ process }) =>
           Effect.gen(function*() {
-            const wave = yield* Effect.forkChild(process.executeBatch(calls("slow", "outer")))
+            const wave = yield* Effect.forkChild(process.executeWave(calls("slow", "outer")))
             yield* Effect.sleep(10)
             const [request] = yield* approvals.list
             assert.strictEqual(request?.tool, "inner")

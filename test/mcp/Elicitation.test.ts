@@ -59,8 +59,8 @@ const tools: Tools = {
       Effect.gen(function*() {
         const { executor } = yield* ToolContext.ToolContext
         const own = forks === true ? yield* Effect.orDie(ToolExecutor.fork({ name: "helper" })) : executor!
-        const process = yield* (yield* own.batch()).process
-        const wave = yield* process.executeBatch([ToolCall.make("inner", "send", { to: "all" })])
+        const process = yield* own.process()
+        const wave = yield* process.executeWave([ToolCall.make("inner", "send", { to: "all" })])
         return wave.toolMessages.map((it) => it.text)
       }).pipe(Effect.scoped)
   }

@@ -759,7 +759,7 @@ describe("a guarded toolkit behind a server", () => {
           )
         )
         const executor = Context.get(context, ToolExecutor.ToolExecutor)
-        const process = yield* (yield* executor.batch()).process
+        const process = yield* executor.process()
         const connect = yield* serve(McpGateway.layerToolkit(yield* process.guard(kit)))
         const client = makeClient()
         yield* connect(client)

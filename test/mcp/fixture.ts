@@ -90,7 +90,7 @@ export const open = Effect.fnUntraced(function*(
   )
   const executor = Context.get(context, ToolExecutor.ToolExecutor)
   const handlers = Context.get(context, ToolHandlers.ToolHandlers)
-  const process = yield* (yield* executor.batch()).process
+  const process = yield* executor.process()
   let last = 0
   const call = (name: string, params: unknown = {}) => process.execute(ToolCall.make(`call_${++last}`, name, params))
   return {

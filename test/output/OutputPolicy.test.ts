@@ -53,7 +53,7 @@ describe("OutputPolicy", () => {
       returning("x".repeat(100)),
       { output: { maxChars: 100 } },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) =>
+        Effect.map(process.executeWave(calls("t")), (wave) =>
           assert.deepStrictEqual(outputOf(wave), {
             _tag: "Inline",
             value: "x".repeat(100),
@@ -68,7 +68,7 @@ describe("OutputPolicy", () => {
       { output: { maxChars: 600 }, artifacts },
       ({ batch, process }) =>
         Effect.gen(function*() {
-          const output = outputOf(yield* process.executeBatch(calls("t")))
+          const output = outputOf(yield* process.executeWave(calls("t")))
           assert.strictEqual(output._tag, "Artifact")
           if (output._tag !== "Artifact") return
           assert.isAtMost(output.modelText.length, 600)
@@ -96,7 +96,7 @@ describe("OutputPolicy", () => {
         { output: { maxChars: 700 }, artifacts },
         ({ process }) =>
           Effect.gen(function*() {
-            const output = outputOf(yield* process.executeBatch(calls("t")))
+            const output = outputOf(yield* process.executeWave(calls("t")))
             assert.deepInclude(output, { _tag: "Truncated", originalChars: 5_000, value: "z".repeat(5_000) })
             assert.isAtMost(output.modelText.length, 700)
             assert.match(output.modelText, /\[cut: 5000 characters in all\]$/)
@@ -111,7 +111,7 @@ describe("OutputPolicy", () => {
       { output: { maxChars: "unbounded" } },
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls("t")),
+          process.executeWave(calls("t")),
           (wave) => assert.strictEqual(outputOf(wave).modelText.length, 50_000)
         )
     ))
@@ -122,10 +122,10 @@ describe("OutputPolicy", () => {
       { output: { maxChars: 1_000, batchChars: 1_500 }, artifacts: false },
       ({ batch, process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("t"))
-          const second = yield* (yield* batch.process).executeBatch(calls(["t", { other: 1 }]))
+          yield* process.executeWave(calls("t"))
+          const second = yield* (yield* batch.process()).executeWave(calls(["t", { other: 1 }]))
           assert.isAtMost(outputOf(second).modelText.length, 600)
-          const third = yield* process.executeBatch(calls(["t", { other: 2 }]))
+          const third = yield* process.executeWave(calls(["t", { other: 2 }]))
           assert.isAtMost(outputOf(third).modelText.length, 500)
         })
     ))
@@ -148,7 +148,7 @@ describe("OutputPolicy", () => {
   ) {
     it.effect(`takes no output that contains ${what}: Failed(result)`, () =>
       run(returning(value), {}, ({ process }) =>
-        Effect.map(process.executeBatch(calls("t", "t")), (wave) => {
+        Effect.map(process.executeWave(calls("t", "t")), (wave) => {
           assert.deepInclude(wave.outcomes[0], { _tag: "Failed", origin: "result" })
           assert.deepStrictEqual(tags(wave), ["Failed", "Failed"])
         })))
@@ -161,7 +161,7 @@ describe("OutputPolicy", () => {
       {},
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls(["t", {}])),
+          process.executeWave(calls(["t", {}])),
           (wave) => assert.deepInclude(wave.outcomes[0], { _tag: "Failed", origin: "result" })
         )
     )
@@ -172,7 +172,7 @@ describe("OutputPolicy", () => {
       returning(undefined),
       {},
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => assert.isNotEmpty(outputOf(wave).modelText))
+        Effect.map(process.executeWave(calls("t")), (wave) => assert.isNotEmpty(outputOf(wave).modelText))
     ))
 
   it.effect("shows the shape of large objects inside the limit", () =>
@@ -184,7 +184,7 @@ describe("OutputPolicy", () => {
       }),
       {},
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => {
+        Effect.map(process.executeWave(calls("t")), (wave) => {
           const output = outputOf(wave)
           assert.strictEqual(output._tag, "Artifact")
           assert.include(output.modelText, "4800 more")
@@ -211,7 +211,7 @@ describe("OutputPolicy", () => {
     const picture = (size: number) => ({ type: "file", mediaType: "image/png", data: "A".repeat(size) })
     const text = (text: string) => ({ type: "text", text })
     const execute = (process: ToolProcess.ToolProcess, ...sizes: ReadonlyArray<number>) =>
-      Effect.map(process.executeBatch(calls(["t", { sizes }])), outputOf)
+      Effect.map(process.executeWave(calls(["t", { sizes }])), outputOf)
 
     it.effect("stand in the content of an output, and are named in its text", () =>
       run(tools, {}, ({ process }) =>
@@ -271,7 +271,7 @@ describe("OutputPolicy", () => {
         tools,
         { output: { maxChars: 600 }, artifacts: false },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls(["t", { sizes: [8], text: "x".repeat(5_000) }])), (wave) => {
+          Effect.map(process.executeWave(calls(["t", { sizes: [8], text: "x".repeat(5_000) }])), (wave) => {
             const output = outputOf(wave)
             assert.strictEqual(output._tag, "Truncated")
             const [told, file] = output.content ?? []
@@ -288,7 +288,7 @@ describe("OutputPolicy", () => {
         ({ batch, process }) =>
           Effect.gen(function*() {
             assert.lengthOf((yield* execute(process, 600)).content ?? [], 2)
-            assert.notProperty(yield* execute(yield* batch.process, 601), "content")
+            assert.notProperty(yield* execute(yield* batch.process(), 601), "content")
             assert.lengthOf((yield* execute(process, 400)).content ?? [], 2)
           })
       ))
@@ -315,8 +315,8 @@ describe("OutputPolicy", () => {
     const kit = Toolkit.make(Words)
     const lines = Array.from({ length: 4_000 }, (_, n) => `line ${n}`)
     return Effect.gen(function*() {
-      const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
-      const wave = yield* process.executeBatch([ToolCall.make("1", "words", {})])
+      const process = yield* (yield* ToolExecutor.ToolExecutor).process()
+      const wave = yield* process.executeWave([ToolCall.make("1", "words", {})])
       const { modelText } = outputOf(wave)
       assert.isTrue(modelText.startsWith("line 0\nline 1\n"), modelText.slice(0, 100))
       const toolkit = yield* process.guard(kit)
@@ -348,6 +348,6 @@ describe("OutputPolicy", () => {
       { t: () => Effect.fail("f".repeat(50_000)) },
       { output: { maxChars: 600 } },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => assert.isAtMost(wave.toolMessages[0]!.text.length, 600))
+        Effect.map(process.executeWave(calls("t")), (wave) => assert.isAtMost(wave.toolMessages[0]!.text.length, 600))
     ))
 })

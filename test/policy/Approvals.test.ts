@@ -65,7 +65,7 @@ describe("a question", () => {
   it.effect("says what is asked, and is answered by its id in any order", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
-        const wave = yield* later(process.executeBatch(calls(["w", { path: "a" }], ["w", { path: "b" }])))
+        const wave = yield* later(process.executeWave(calls(["w", { path: "a" }], ["w", { path: "b" }])))
         const [first] = yield* people.list
         assert.deepInclude(first, {
           callId: "1",
@@ -87,7 +87,7 @@ describe("a question", () => {
   it.effect("takes no answer that is forged, repeated, late or to another call", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
-        const wave = yield* later(process.executeBatch(calls(["w", { path: "a" }])))
+        const wave = yield* later(process.executeWave(calls(["w", { path: "a" }])))
         const id = yield* idOf(people, "1")
         const answer = (to: string, of?: { readonly tool: string; readonly args: unknown }) =>
           Effect.map(Effect.flip(people.answer(to, { _tag: "ApproveOnce" }, of)), (error) => error.reason)
@@ -101,7 +101,7 @@ describe("a question", () => {
         assert.strictEqual(yield* answer(id), "NotPending")
         assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
 
-        const silent = yield* later(process.executeBatch(calls(["w", { path: "c" }])))
+        const silent = yield* later(process.executeWave(calls(["w", { path: "c" }])))
         const late = yield* idOf(people, "1")
         const refused = yield* Fiber.join(silent)
         assert.deepInclude(refused.outcomes[0], { reason: { _tag: "PermissionDenied", by: "timeout" } })
@@ -115,10 +115,10 @@ describe("a question", () => {
       { rules: [consent("w"), { _tag: "MaxCalls", tool: "w", max: 1 }], pools: { concurrent: 1 } },
       ({ batch, people, process }) =>
         Effect.gen(function*() {
-          const wave = yield* later(process.executeBatch(calls("w", "w")))
+          const wave = yield* later(process.executeWave(calls("w", "w")))
           assert.deepStrictEqual(yield* pending(people), ["1"])
-          const other = yield* batch.process
-          assert.deepStrictEqual(tags(yield* other.executeBatch(calls("r", "w"))), ["Succeeded", "RuleViolation"])
+          const other = yield* batch.process()
+          assert.deepStrictEqual(tags(yield* other.executeWave(calls("r", "w"))), ["Succeeded", "RuleViolation"])
           yield* approve(people, "1")
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded", "RuleViolation"])
         })
@@ -131,7 +131,7 @@ describe("a question", () => {
       ({ people, process }) =>
         Effect.gen(function*() {
           for (const answer of ["Deny", "ApproveOnce"] as const) {
-            const wave = yield* later(process.executeBatch(calls(["w", {}])))
+            const wave = yield* later(process.executeWave(calls(["w", {}])))
             yield* approve(people, "1", { _tag: answer })
             assert.deepStrictEqual(tags(yield* Fiber.join(wave)), [
               answer === "Deny" ? "PermissionDenied" : "Succeeded"
@@ -143,7 +143,7 @@ describe("a question", () => {
   it.effect("is withdrawn when its call is cancelled or its caller interrupted", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
-        const wave = yield* later(process.executeBatch(calls("w", "w")))
+        const wave = yield* later(process.executeWave(calls("w", "w")))
         yield* process.cancelCall("1")
         assert.deepStrictEqual(yield* pending(people), ["2"])
         yield* Fiber.interrupt(wave)
@@ -156,7 +156,7 @@ describe("a question", () => {
         { w: mut() },
         { rules: [consent("w")] },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls("w")), (wave) =>
+          Effect.map(process.executeWave(calls("w")), (wave) =>
             assert.deepInclude(wave.outcomes[0], {
               reason: { _tag: "PermissionDenied", by: "noApprover", reason: "a rule requires consent" }
             }))
@@ -165,7 +165,7 @@ describe("a question", () => {
         const scope = yield* Scope.make()
         const people = yield* Scope.provide(Approvals.make(), scope)
         const { process } = yield* open({ w: mut() }, { rules: [consent("w")], approvals: people })
-        const wave = yield* later(process.executeBatch(calls("w")))
+        const wave = yield* later(process.executeWave(calls("w")))
         yield* Scope.close(scope, Exit.void)
         assert.deepInclude((yield* Fiber.join(wave)).outcomes[0], {
           reason: { _tag: "PermissionDenied", by: "closed" }
@@ -180,7 +180,7 @@ describe("a question", () => {
           change._tag === "Asked"
             ? Effect.ignore(people.answer(change.request.id, { _tag: "ApproveOnce" }))
             : Effect.void))
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("w", "w"))), ["Succeeded", "Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("w", "w"))), ["Succeeded", "Succeeded"])
       })))
 
   it.effect("is told to whoever watches", () =>
@@ -210,7 +210,7 @@ describe("a remembered answer", () => {
     answer?: Approvals.Answer
   ) =>
     Effect.gen(function*() {
-      const wave = yield* later(env.process.executeBatch([call("x", "w", params)]))
+      const wave = yield* later(env.process.executeWave([call("x", "w", params)]))
       const isAsked = (yield* env.people.list).length > 0
       if (isAsked && answer !== undefined) yield* approve(env.people, "x", answer)
       return [isAsked, ...answer === undefined && isAsked ? [] : tags(yield* Fiber.join(wave))]
@@ -234,13 +234,13 @@ describe("a remembered answer", () => {
       Effect.gen(function*() {
         const granted = (wave: WaveResult) =>
           wave.outcomes.map((it) => it._tag === "Succeeded" ? it.grant?.targets : it._tag)
-        const once = yield* later(env.process.executeBatch([call("1", "w", { path: "a", n: 1 })]))
+        const once = yield* later(env.process.executeWave([call("1", "w", { path: "a", n: 1 })]))
         yield* approve(env.people, "1")
         assert.deepStrictEqual(granted(yield* Fiber.join(once)), [undefined])
-        const first = yield* later(env.process.executeBatch([call("2", "w", { path: "a", n: 2 })]))
+        const first = yield* later(env.process.executeWave([call("2", "w", { path: "a", n: 2 })]))
         yield* approve(env.people, "2", forScope)
         assert.deepStrictEqual(granted(yield* Fiber.join(first)), [["a"]])
-        const [next, again] = (yield* env.process.executeBatch([
+        const [next, again] = (yield* env.process.executeWave([
           call("3", "w", { path: "a", n: 3 }),
           call("4", "w", { path: "a", n: 2 })
         ])).outcomes
@@ -248,7 +248,7 @@ describe("a remembered answer", () => {
         assert.deepInclude(next, { _tag: "Succeeded", grant: grant! })
         assert.deepInclude(again, { _tag: "Succeeded", replayOf: "2", grant: grant! })
         yield* env.executor.revoke({ tool: "w" })
-        const replayed = yield* later(env.process.executeBatch([call("5", "w", { path: "a", n: 2 })]))
+        const replayed = yield* later(env.process.executeWave([call("5", "w", { path: "a", n: 2 })]))
         yield* approve(env.people, "5")
         const [ungranted] = (yield* Fiber.join(replayed)).outcomes
         assert.deepInclude(ungranted, { _tag: "Succeeded", replayOf: "2" })
@@ -267,7 +267,7 @@ describe("a remembered answer", () => {
     it.effect(`is none where the call was about nothing: allowed ${what}, it allows nothing else`, () =>
       asking({ w: mut() }, {}, (env) =>
         Effect.gen(function*() {
-          const waiting = yield* later(env.process.executeBatch([call("waiting", "w", { path: "b" })]))
+          const waiting = yield* later(env.process.executeWave([call("waiting", "w", { path: "b" })]))
           assert.deepStrictEqual(yield* ask(env, { n: 1 }, answer), [true, "Succeeded"])
           assert.deepStrictEqual(yield* env.executor.grants, [])
           assert.deepStrictEqual(yield* pending(env.people), ["waiting"])
@@ -312,8 +312,8 @@ describe("a remembered answer", () => {
         (env) =>
           Effect.gen(function*() {
             yield* ask(env, { path: "a", n: 1 }, { _tag: "ApproveForDuration", duration: "1 second" })
-            yield* later((yield* env.batch.process).executeBatch([call("h", "hold", { millis: 3_000 })]))
-            const wave = yield* later(env.process.executeBatch([call("2", "w", { path: "a", n: 2 })]))
+            yield* later((yield* env.batch.process()).executeWave([call("h", "hold", { millis: 3_000 })]))
+            const wave = yield* later(env.process.executeWave([call("2", "w", { path: "a", n: 2 })]))
             yield* Effect.sleep(2_000)
             yield* program(env)
             assert.deepStrictEqual(yield* pending(env.people), [])
@@ -345,8 +345,8 @@ describe("a remembered answer", () => {
           assert.deepStrictEqual((yield* env.executor.grants).map(({ targets, tool }) => ({ targets, tool })), [
             { targets: ["a"], tool: "w" }
           ])
-          yield* later((yield* env.batch.process).executeBatch([call("h", "hold", { millis: 100 })]))
-          const wave = yield* later(env.process.executeBatch([call("2", "w", { path: "a", n: 2 })]))
+          yield* later((yield* env.batch.process()).executeWave([call("h", "hold", { millis: 100 })]))
+          const wave = yield* later(env.process.executeWave([call("2", "w", { path: "a", n: 2 })]))
           yield* Effect.sleep(10)
           assert.strictEqual(yield* env.executor.revoke({ tool: "w" }), 1)
           assert.deepInclude((yield* Fiber.join(wave)).outcomes[0], {
@@ -360,7 +360,7 @@ describe("a remembered answer", () => {
   it.effect("settles the questions it covers, and no others", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
-        const wave = yield* later(process.executeBatch([
+        const wave = yield* later(process.executeWave([
           call("1", "w", { path: "a", n: 1 }),
           call("2", "w", { path: "b" }),
           call("3", "w", { path: "a", n: 3 })
@@ -377,8 +377,8 @@ describe("a remembered answer", () => {
       const options = { rules: [consent("w")], approvals: people }
       const one = yield* open({ w: mut() }, { ...options, principal: "one" })
       const two = yield* open({ w: mut() }, { ...options, principal: "two" })
-      const first = yield* later(one.process.executeBatch([call("1", "w", { path: "a" })]))
-      const second = yield* later(two.process.executeBatch([call("2", "w", { path: "a" })]))
+      const first = yield* later(one.process.executeWave([call("1", "w", { path: "a" })]))
+      const second = yield* later(two.process.executeWave([call("2", "w", { path: "a" })]))
       yield* approve(people, "1", forScope)
       assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded"])
       assert.deepStrictEqual(yield* pending(people), ["2"])
@@ -390,13 +390,13 @@ describe("a remembered answer", () => {
     asking({ w: mut() }, { dedupe: { onDuplicate: "replay" } }, (env) =>
       Effect.gen(function*() {
         yield* ask(env, { path: "a" }, forScope)
-        const [replayed] = (yield* env.process.executeBatch([call("2", "w", { path: "a" })])).outcomes
+        const [replayed] = (yield* env.process.executeWave([call("2", "w", { path: "a" })])).outcomes
         assert.strictEqual(replayed?._tag === "Succeeded" && replayed.replayOf, "x")
         yield* env.executor.revoke({ tool: "w" })
-        const refused = yield* later(env.process.executeBatch([call("3", "w", { path: "a" })]))
+        const refused = yield* later(env.process.executeWave([call("3", "w", { path: "a" })]))
         yield* approve(env.people, "3", { _tag: "Deny" })
         assert.deepStrictEqual(tags(yield* Fiber.join(refused)), ["PermissionDenied"])
-        const asked = yield* later(env.process.executeBatch([call("4", "w", { path: "a" })]))
+        const asked = yield* later(env.process.executeWave([call("4", "w", { path: "a" })]))
         yield* approve(env.people, "4", { _tag: "ApproveOnce" })
         assert.deepInclude((yield* Fiber.join(asked)).outcomes[0], { _tag: "Succeeded", replayOf: "x" })
       })))
@@ -417,7 +417,7 @@ describe("edited arguments", () => {
       ({ executor, people, process }) =>
         Effect.gen(function*() {
           for (const [path, expected] of [[".env", "PolicyDenied"], ["b", "Succeeded"]] as const) {
-            const wave = yield* later(process.executeBatch(calls(["w", { path: "a" }])))
+            const wave = yield* later(process.executeWave(calls(["w", { path: "a" }])))
             yield* approve(people, "1", edit({ path }))
             assert.deepStrictEqual(yield* pending(people), [])
             const result = yield* Fiber.join(wave)
@@ -431,10 +431,10 @@ describe("edited arguments", () => {
   it.effect("take the place of the first in dedupe", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
-        const wave = yield* later(process.executeBatch(calls(["w", { path: "a" }])))
+        const wave = yield* later(process.executeWave(calls(["w", { path: "a" }])))
         yield* approve(people, "1", edit({ path: "b" }))
         yield* Fiber.join(wave)
-        const again = yield* later(process.executeBatch([call("2", "w", { path: "b" }), call("3", "w", { path: "a" })]))
+        const again = yield* later(process.executeWave([call("2", "w", { path: "b" }), call("3", "w", { path: "a" })]))
         assert.deepStrictEqual(yield* pending(people), ["3"])
         yield* approve(people, "3")
         assert.deepStrictEqual(tags(yield* Fiber.join(again)), ["DuplicateCall", "Succeeded"])
@@ -451,7 +451,7 @@ describe("asking up front", () => {
       },
       ({ people, process }) =>
         Effect.gen(function*() {
-          const wave = yield* later(process.executeBatch(calls("x", "r", "w", "x")))
+          const wave = yield* later(process.executeWave(calls("x", "r", "w", "x")))
           assert.deepStrictEqual(yield* pending(people), ["3", "4"])
           yield* Effect.sleep(50)
           yield* approve(people, "4")
@@ -466,7 +466,7 @@ describe("asking up front", () => {
   it.effect("goes on with the others when calls are cancelled, refused or edited meanwhile", () =>
     asking({ w: mut() }, { approval: "upfront" }, ({ people, process }) =>
       Effect.gen(function*() {
-        const wave = yield* later(process.executeBatch(calls("w", "w", "w", "w")))
+        const wave = yield* later(process.executeWave(calls("w", "w", "w", "w")))
         yield* process.cancelCall("1")
         yield* approve(people, "2", { _tag: "Deny" })
         yield* approve(people, "3", { _tag: "ApproveOnce", params: { edited: true } })
@@ -492,7 +492,7 @@ describe("asking up front", () => {
         },
         ({ people, process }) =>
           Effect.gen(function*() {
-            const wave = yield* later(process.executeBatch(calls("a", "w", "x")))
+            const wave = yield* later(process.executeWave(calls("a", "w", "x")))
             const isTogether = mode === "parallel"
             assert.deepStrictEqual(yield* pending(people), [isTogether ? "3" : "2"])
             yield* Effect.sleep(50)
@@ -518,7 +518,7 @@ describe("asking up front", () => {
       ({ people, process }) =>
         Effect.gen(function*() {
           // nobody could know that `a` fails, after which `w` may run
-          const wave = yield* later(process.executeBatch(calls("a", "r", "r", "w", "w", "r")))
+          const wave = yield* later(process.executeWave(calls("a", "r", "r", "w", "w", "r")))
           assert.deepStrictEqual(yield* pending(people), ["4"])
           yield* Effect.sleep(50)
           yield* approve(people, "4")
@@ -535,9 +535,9 @@ describe("asking up front", () => {
       { approval: "upfront", rules: [consent("w"), { _tag: "MaxCalls", tool: "w", max: 1 }], turn: { maxCalls: 3 } },
       ({ batch, people, process }) =>
         Effect.gen(function*() {
-          const slow = yield* later(process.executeBatch([call("1", "w", { n: 1 })]))
-          const other = yield* batch.process
-          const fast = yield* later(other.executeBatch([call("2", "w", { n: 2 })]))
+          const slow = yield* later(process.executeWave([call("1", "w", { n: 1 })]))
+          const other = yield* batch.process()
+          const fast = yield* later(other.executeWave([call("2", "w", { n: 2 })]))
           assert.deepStrictEqual(yield* pending(people), ["1", "2"])
           yield* approve(people, "2")
           assert.deepStrictEqual(tags(yield* Fiber.join(fast)), ["Succeeded"])
@@ -554,8 +554,8 @@ describe("the turn's number of calls", () => {
       { approval: "upfront", turn: { maxCalls: 1 } },
       ({ people, process }) =>
         Effect.gen(function*() {
-          const thinking = yield* later(process.executeBatch(calls("w")))
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("r"))), ["Succeeded"])
+          const thinking = yield* later(process.executeWave(calls("w")))
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("r"))), ["Succeeded"])
           yield* approve(people, "1")
           assert.deepStrictEqual(tags(yield* Fiber.join(thinking)), ["CallBudgetExhausted"])
         })
@@ -570,8 +570,8 @@ describe("a policy that allows all", () => {
     asking(tools, { permissions }, ({ executor, people, process }) =>
       Effect.gen(function*() {
         const child = yield* executor.fork({ policy: { default: "allow", deny: ["x"] } })
-        const wave = yield* process.executeBatch(calls(["w", { path: "a" }]))
-        const below = yield* (yield* (yield* child.batch()).process).executeBatch(calls("w", "x"))
+        const wave = yield* process.executeWave(calls(["w", { path: "a" }]))
+        const below = yield* (yield* child.process()).executeWave(calls("w", "x"))
         assert.deepStrictEqual([...tags(wave), ...tags(below)], ["Succeeded", "Succeeded", "PolicyDenied"])
         assert.deepStrictEqual(yield* people.list, [])
       })))
@@ -591,12 +591,12 @@ describe("the turn's clock", () => {
       { turn: { timeout: 1_000, minimumSlice: 1 }, mode: "parallel" },
       ({ people, process }) =>
         Effect.gen(function*() {
-          const wave = yield* later(process.executeBatch(calls(["r", { millis: 600 }], "w")))
+          const wave = yield* later(process.executeWave(calls(["r", { millis: 600 }], "w")))
           yield* Effect.sleep(10_000)
           yield* approve(people, "2")
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded", "Succeeded"])
           // 600 ms are used: it stood still from then on
-          const next = yield* process.executeBatch([call("3", "r", { millis: 399 }), call("4", "r", { millis: 500 })])
+          const next = yield* process.executeWave([call("3", "r", { millis: 399 }), call("4", "r", { millis: 500 })])
           assert.deepStrictEqual(tags(next), ["Succeeded", "TimedOut"])
         })
     ))
@@ -607,7 +607,7 @@ describe("the turn's clock", () => {
       { turn: { timeout: 1_000, minimumSlice: 1 }, mode: "parallel" },
       ({ people, process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(calls("r", "w"))
+          const wave = yield* process.executeWave(calls("r", "w"))
           assert.deepStrictEqual(tags(wave), ["TimedOut", "DeadlineExceeded"])
           assert.deepStrictEqual(yield* pending(people), [])
           assert.strictEqual(yield* VirtualTime.now, 1_000)

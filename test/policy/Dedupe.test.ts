@@ -20,7 +20,7 @@ describe("Dedupe", () => {
     it.effect("is the same whatever the order of keys, at every depth", () =>
       run({ t: counter() }, {}, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch([
+          const wave = yield* process.executeWave([
             call("1", "t", { a: 1, b: { c: 1, d: [1, 2] } }),
             call("2", "t", { b: { d: [1, 2], c: 1 }, a: 1 }),
             call("3", "t", { a: 1, b: { c: 1, d: [2, 1] } })
@@ -43,7 +43,7 @@ describe("Dedupe", () => {
       it.effect(`tells ${what} apart`, () =>
         run({ t: counter() }, {}, ({ process }) =>
           Effect.map(
-            process.executeBatch([ToolCall.fromText("1", "t", a), ToolCall.fromText("2", "t", b)]),
+            process.executeWave([ToolCall.fromText("1", "t", a), ToolCall.fromText("2", "t", b)]),
             (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
           )))
     }
@@ -55,7 +55,7 @@ describe("Dedupe", () => {
       }).annotate(Tool.Readonly, true)
       return run({ t: { handler: counter(), tool } }, {}, ({ process }) =>
         Effect.map(
-          process.executeBatch([
+          process.executeWave([
             call("1", "t", { on: "2020-01-01T00:00:00.000Z", csv: "1" }),
             call("2", "t", { on: "2021-01-01T00:00:00.000Z", csv: "1" }),
             call("3", "t", { on: "2020-01-01T00:00:00Z", csv: "1.0" })
@@ -80,7 +80,7 @@ describe("Dedupe", () => {
     it.effect("leaves the control argument out", () =>
       run({ t: counter() }, {}, ({ process }) =>
         Effect.map(
-          process.executeBatch([call("1", "t", { a: 1, request_heartbeat: true }), call("2", "t", { a: 1 })]),
+          process.executeWave([call("1", "t", { a: 1, request_heartbeat: true }), call("2", "t", { a: 1 })]),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall"])
         )))
 
@@ -90,7 +90,7 @@ describe("Dedupe", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch(calls(["t", {}], ["u", {}])),
+            process.executeWave(calls(["t", {}], ["u", {}])),
             (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
           )
       ))
@@ -100,21 +100,21 @@ describe("Dedupe", () => {
     it.effect("counts from settlement and is over at exactly its length", () =>
       run({ t: counter(1_000) }, { dedupe: { window: "1 minute" } }, ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(same("1"))
+          yield* process.executeWave(same("1"))
           yield* Effect.sleep(59_999)
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["DuplicateCall"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
           yield* Effect.sleep(1)
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("3"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("3"))), ["Succeeded"])
         })))
 
     it.effect("is not made longer by duplicates", () =>
       run({ t: counter() }, { dedupe: { window: 1_000 } }, ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(same("1"))
+          yield* process.executeWave(same("1"))
           yield* Effect.sleep(900)
-          yield* process.executeBatch(same("2"))
+          yield* process.executeWave(same("2"))
           yield* Effect.sleep(100)
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("3"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("3"))), ["Succeeded"])
         })))
   })
 
@@ -125,13 +125,13 @@ describe("Dedupe", () => {
         { dedupe: { reach } },
         ({ batch, executor, process }) =>
           Effect.gen(function*() {
-            const neighbour = yield* batch.process
-            const other = yield* (yield* executor.batch()).process
-            yield* process.executeBatch(same("1"))
+            const neighbour = yield* batch.process()
+            const other = yield* executor.process()
+            yield* process.executeWave(same("1"))
             return [
-              ...tags(yield* process.executeBatch(same("2"))),
-              ...tags(yield* neighbour.executeBatch(same("3"))),
-              ...tags(yield* other.executeBatch(same("4")))
+              ...tags(yield* process.executeWave(same("2"))),
+              ...tags(yield* neighbour.executeWave(same("3"))),
+              ...tags(yield* other.executeWave(same("4")))
             ]
           })
       )
@@ -156,8 +156,8 @@ describe("Dedupe", () => {
         Effect.gen(function*() {
           const turn = (id: string) =>
             Effect.scoped(Effect.gen(function*() {
-              const { process } = yield* executor.batch("chat")
-              return tags(yield* (yield* process).executeBatch(same(id)))
+              const process = yield* executor.process({ batch: "chat" })
+              return tags(yield* process.executeWave(same(id)))
             }))
           assert.deepStrictEqual(yield* turn("1"), ["Succeeded"])
           assert.deepStrictEqual(yield* turn("2"), ["Succeeded"])
@@ -166,11 +166,11 @@ describe("Dedupe", () => {
     it.effect("ends with a batch that nobody used for an hour, however long the window is", () =>
       run({ t: counter() }, { dedupe: { window: "1 day" } }, ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(same("1"))
+          yield* process.executeWave(same("1"))
           yield* Effect.sleep(3_599_999)
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["DuplicateCall"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
           yield* Effect.sleep("1 hour")
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("3"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("3"))), ["Succeeded"])
         })))
 
     it.effect("lets a read die by a write in another batch of the principal", () =>
@@ -179,9 +179,9 @@ describe("Dedupe", () => {
         {},
         ({ executor, process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch(same("1"))
-            yield* (yield* (yield* executor.batch()).process).executeBatch([call("w", "w")])
-            assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["Succeeded"])
+            yield* process.executeWave(same("1"))
+            yield* (yield* executor.process()).executeWave([call("w", "w")])
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["Succeeded"])
           })
       ))
   })
@@ -196,17 +196,17 @@ describe("Dedupe", () => {
         Effect.gen(function*() {
           assert.strictEqual(yield* process.call(tool, { a: 1 }), 1)
           assert.strictEqual(yield* process.call(tool, { a: 1 }), 2)
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("1"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("1"))), ["Succeeded"])
           assert.strictEqual(yield* process.call(tool, { a: 1 }), 4)
           // and takes nothing from the model's own
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["DuplicateCall"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
         })))
 
     it.effect("refuses nobody while it is on its way", () =>
       run(tools(100), {}, ({ batch, process }) =>
         Effect.gen(function*() {
           const host = yield* Effect.forkChild(process.call(tool, { a: 1 }), { startImmediately: true })
-          const wave = yield* (yield* batch.process).executeBatch(same("1", "2"))
+          const wave = yield* (yield* batch.process()).executeWave(same("1", "2"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall"])
           assert.strictEqual(yield* Fiber.join(host), 1)
         })))
@@ -218,10 +218,10 @@ describe("Dedupe", () => {
         ({ batch, process }) =>
           Effect.gen(function*() {
             const host = yield* Effect.forkChild(process.call(tool, { a: 1 }), { startImmediately: true })
-            const wave = yield* (yield* batch.process).executeBatch(same("1"))
+            const wave = yield* (yield* batch.process()).executeWave(same("1"))
             assert.strictEqual(value(wave.outcomes[0]), 1)
             assert.strictEqual(yield* Fiber.join(host), 1)
-            assert.strictEqual(value((yield* process.executeBatch(same("2"))).outcomes[0]), 1)
+            assert.strictEqual(value((yield* process.executeWave(same("2"))).outcomes[0]), 1)
             assert.strictEqual(yield* process.call(tool, { a: 1 }), 1)
           })
       ))
@@ -232,10 +232,10 @@ describe("Dedupe", () => {
           run(tools(100), { dedupe }, ({ batch, process }) =>
             Effect.gen(function*() {
               const host = yield* Effect.forkChild(process.call(tool, { a: 1 }), { startImmediately: true })
-              const first = yield* (yield* batch.process).executeBatch(same("1"))
+              const first = yield* (yield* batch.process()).executeWave(same("1"))
               yield* Fiber.join(host)
               yield* process.call(tool, { a: 2 })
-              const second = yield* process.executeBatch([call("2", "t", { a: 2 })])
+              const second = yield* process.executeWave([call("2", "t", { a: 2 })])
               return [...first.outcomes, ...second.outcomes].map(value)
             }))
         assert.deepStrictEqual(yield* both({ onDuplicate: "replay" }), [2, 3])
@@ -249,7 +249,7 @@ describe("Dedupe", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* process.startConstraints({ t: { a: 1 } })
-            assert.deepStrictEqual(tags(yield* process.executeBatch(same("1"))), ["DuplicateCall"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("1"))), ["DuplicateCall"])
           })
       ))
 
@@ -263,10 +263,10 @@ describe("Dedupe", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.sleep(60_001)
-            const wave = yield* process.executeBatch(same("1"))
+            const wave = yield* process.executeWave(same("1"))
             assert.deepStrictEqual(wave.outcomes.map(value), [2])
             yield* Effect.sleep(60_000)
-            assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["DuplicateCall"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
           })
       ))
   })
@@ -274,7 +274,7 @@ describe("Dedupe", () => {
   describe("a tool whose answer changes by itself", () => {
     const annotated = (annotate: (tool: Tool.Any) => Tool.Any) => ({ t: { handler: counter(), annotate } })
     const twice = (annotate: (tool: Tool.Any) => Tool.Any, rules: ReadonlyArray<ToolRule.ToolRule> = []) =>
-      run(annotated(annotate), { rules }, ({ process }) => Effect.map(process.executeBatch(same("1", "2")), tags))
+      run(annotated(annotate), { rules }, ({ process }) => Effect.map(process.executeWave(same("1", "2")), tags))
 
     it.effect("has no key, whatever it changes", () =>
       Effect.gen(function*() {
@@ -321,10 +321,10 @@ describe("Dedupe", () => {
     const third = (dedupe: Dedupe.Options) =>
       run(tools(), { dedupe, rules }, ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(same("1"))
-          const before = tags(yield* process.executeBatch(same("2")))
-          yield* process.executeBatch([call("w", "w")])
-          return [...before, ...tags(yield* process.executeBatch(same("3")))]
+          yield* process.executeWave(same("1"))
+          const before = tags(yield* process.executeWave(same("2")))
+          yield* process.executeWave([call("w", "w")])
+          return [...before, ...tags(yield* process.executeWave(same("3")))]
         }))
 
     it.effect("that is refused is told so, whatever comes after dedupe", () =>
@@ -344,7 +344,7 @@ describe("Dedupe", () => {
             const prompts: Array<string> = []
             const got: Array<string> = []
             for (const id of ["1", "2"]) {
-              const wave = yield* Effect.forkChild(process.executeBatch(same(id)), { startImmediately: true })
+              const wave = yield* Effect.forkChild(process.executeWave(same(id)), { startImmediately: true })
               yield* Effect.sleep(1)
               for (const it of yield* approvals.list) {
                 prompts.push(it.callId)
@@ -383,8 +383,8 @@ describe("Dedupe", () => {
       it.effect(`is not a call that ${what}`, () =>
         run({ t: once(first) }, { tools: { t: { timeout: 100 } } }, ({ process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch(same("1"))
-            assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["Succeeded"])
+            yield* process.executeWave(same("1"))
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["Succeeded"])
           })))
     }
 
@@ -392,8 +392,8 @@ describe("Dedupe", () => {
       run({ t: once(Effect.never) }, {}, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("1"))), ["Cancelled"])
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("1"))), ["Cancelled"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["Succeeded"])
         })))
 
     it.effect("is a failure where the policy says so", () =>
@@ -402,8 +402,8 @@ describe("Dedupe", () => {
         { dedupe: { outcomes: ["Succeeded", "Failed"], onDuplicate: "replay" } },
         ({ process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch(same("1"))
-            const wave = yield* process.executeBatch(same("2"))
+            yield* process.executeWave(same("1"))
+            const wave = yield* process.executeWave(same("2"))
             assert.deepInclude(wave.outcomes[0], { _tag: "Failed", error: "no", replayOf: "1", attempt: 0 })
           })
       ))
@@ -414,12 +414,12 @@ describe("Dedupe", () => {
         { tools: { t: { timeout: 100 } }, dedupe: { inFlight: "join" } },
         ({ process }) =>
           Effect.gen(function*() {
-            assert.deepStrictEqual(tags(yield* process.executeBatch(same("1"))), ["TimedOut"])
-            const wave = yield* process.executeBatch(same("2"))
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("1"))), ["TimedOut"])
+            const wave = yield* process.executeWave(same("2"))
             assert.deepInclude(wave.outcomes[0], { reason: { _tag: "DuplicateCall", of: "1", running: true } })
             assert.include(wave.toolMessages[0]!.text, "still running")
             yield* Effect.sleep("1 minute")
-            assert.deepStrictEqual(tags(yield* process.executeBatch(same("3"))), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("3"))), ["Succeeded"])
           })
       ))
   })
@@ -430,14 +430,14 @@ describe("Dedupe", () => {
     it.effect("dies when a mutating call starts", () =>
       run(tools(), {}, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch([...same("1", "2"), call("w", "w"), ...same("3", "4")])
+          const wave = yield* process.executeWave([...same("1", "2"), call("w", "w"), ...same("3", "4")])
           assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "Succeeded", "Succeeded", "DuplicateCall"])
         })))
 
     it.effect("lives on when a mutating call is refused or fails to start", () =>
       run(tools(), { rules: [{ _tag: "MaxCalls", tool: "w", max: 0 }] }, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch([...same("1"), call("w", "w"), ...same("2")])
+          const wave = yield* process.executeWave([...same("1"), call("w", "w"), ...same("2")])
           assert.deepStrictEqual(tags(wave), ["Succeeded", "RuleViolation", "DuplicateCall"])
         })))
 
@@ -447,9 +447,9 @@ describe("Dedupe", () => {
         { tools: { w: { timeout: 100 } } },
         ({ batch, process }) =>
           Effect.gen(function*() {
-            const write = yield* Effect.forkChild(process.executeBatch([call("w", "w")]), { startImmediately: true })
-            const other = yield* batch.process
-            const read = (id: string) => Effect.map(other.executeBatch(same(id)), tags)
+            const write = yield* Effect.forkChild(process.executeWave([call("w", "w")]), { startImmediately: true })
+            const other = yield* batch.process()
+            const read = (id: string) => Effect.map(other.executeWave(same(id)), tags)
             yield* Effect.sleep(50)
             assert.deepStrictEqual([...yield* read("1"), ...yield* read("2")], ["Succeeded", "DuplicateCall"])
             assert.deepStrictEqual(tags(yield* Fiber.join(write)), ["TimedOut"])
@@ -465,8 +465,8 @@ describe("Dedupe", () => {
         { mode: "parallel" },
         ({ process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch([...same("1"), call("w", "w")])
-            assert.deepStrictEqual(tags(yield* process.executeBatch(same("2"))), ["Succeeded"])
+            yield* process.executeWave([...same("1"), call("w", "w")])
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["Succeeded"])
           })
       ))
 
@@ -476,7 +476,7 @@ describe("Dedupe", () => {
         {},
         ({ process }) =>
           Effect.map(
-            process.executeBatch([...same("1"), call("w", "w"), ...same("2")]),
+            process.executeWave([...same("1"), call("w", "w"), ...same("2")]),
             (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "DuplicateCall"])
           )
       ))
@@ -486,8 +486,8 @@ describe("Dedupe", () => {
     it.effect("gives the outcome again, with the call's own id, place and wish to go on", () =>
       run({ t: counter(10) }, { dedupe: { onDuplicate: "replay" } }, ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(same("1"))
-          const wave = yield* process.executeBatch([
+          yield* process.executeWave(same("1"))
+          const wave = yield* process.executeWave([
             call("x", "nope"),
             call("2", "t", { a: 1, request_heartbeat: true })
           ])
@@ -511,8 +511,8 @@ describe("Dedupe", () => {
         { dedupe: { onDuplicate: "replay" }, rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }], turn: { maxCalls: 1 } },
         ({ process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch(same("1"))
-            const wave = yield* process.executeBatch(same("2"))
+            yield* process.executeWave(same("1"))
+            const wave = yield* process.executeWave(same("2"))
             assert.include(["Succeeded", "CallBudgetExhausted"], tags(wave)[0])
           })
       ))
@@ -520,9 +520,9 @@ describe("Dedupe", () => {
     it.effect("of a replay gives the first one's id", () =>
       run({ t: counter() }, { dedupe: { onDuplicate: "replay" } }, ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(same("1"))
-          yield* process.executeBatch(same("2"))
-          assert.deepInclude((yield* process.executeBatch(same("3"))).outcomes[0], { replayOf: "1" })
+          yield* process.executeWave(same("1"))
+          yield* process.executeWave(same("2"))
+          assert.deepInclude((yield* process.executeWave(same("3"))).outcomes[0], { replayOf: "1" })
         })))
 
     it.effect("in flight is still a refusal", () =>
@@ -531,7 +531,7 @@ describe("Dedupe", () => {
         { dedupe: { onDuplicate: "replay" } },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(same("1", "2")),
+            process.executeWave(same("1", "2")),
             (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall"])
           )
       ))
@@ -545,7 +545,7 @@ describe("Dedupe", () => {
         { dedupe: { onDuplicate: "replay" } },
         ({ process }) =>
           Effect.gen(function*() {
-            yield* process.executeBatch(same("1"))
+            yield* process.executeWave(same("1"))
             const exit = yield* Effect.exit(process.call(tool, { a: 1 }))
             if (exit._tag === "Success") assert.strictEqual(exit.value.length, whole.length)
           })
@@ -559,7 +559,7 @@ describe("Dedupe", () => {
     it.effect("gives one execution's outcome to all equal calls of a wave", () =>
       run({ t: counter(10) }, { dedupe }, ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(same("1", "2", "3"))
+          const wave = yield* process.executeWave(same("1", "2", "3"))
           assert.deepStrictEqual(wave.outcomes.map(value), [1, 1, 1])
           assert.deepStrictEqual(wave.outcomes.map((it) => it._tag === "Succeeded" && it.replayOf), [
             undefined,
@@ -572,10 +572,10 @@ describe("Dedupe", () => {
     it.effect("works across waves and processes", () =>
       run({ t: counter(100) }, { dedupe }, ({ batch, process }) =>
         Effect.gen(function*() {
-          const other = yield* batch.process
-          const first = yield* Effect.forkChild(process.executeBatch(same("1")))
+          const other = yield* batch.process()
+          const first = yield* Effect.forkChild(process.executeWave(same("1")))
           yield* Effect.sleep(10)
-          const second = yield* other.executeBatch(same("2"))
+          const second = yield* other.executeWave(same("2"))
           assert.deepStrictEqual(value(second.outcomes[0]), 1)
           assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded"])
         })))
@@ -592,7 +592,7 @@ describe("Dedupe", () => {
           { t: () => Effect.andThen(Effect.sleep(10), handler) },
           { dedupe, tools: { t: { timeout: 100 } } },
           ({ process }) =>
-            Effect.map(process.executeBatch(same("1", "2")), (wave) => {
+            Effect.map(process.executeWave(same("1", "2")), (wave) => {
               assert.deepStrictEqual(tags(wave), [expected, expected])
               assert.deepInclude(wave.outcomes[1], { replayOf: "1", commits: 0 })
             })
@@ -603,7 +603,7 @@ describe("Dedupe", () => {
       run({ t: counter(100) }, { dedupe }, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-          assert.deepStrictEqual(tags(yield* process.executeBatch(same("1", "2"))), ["Cancelled", "Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(same("1", "2"))), ["Cancelled", "Succeeded"])
         })))
 
     const limits: ReadonlyArray<readonly [string, Options, ToolProcess.ExecuteOptions, ReadonlyArray<string>]> = [
@@ -619,10 +619,10 @@ describe("Dedupe", () => {
       it.effect(`${expected[1] === "TimedOut" ? "shares the end of" : "runs once more after"} a leader when ${why}`, () =>
         run({ t: counter(100) }, { dedupe, ...options }, ({ batch, process }) =>
           Effect.gen(function*() {
-            const leader = yield* Effect.forkChild(process.executeBatch(same("1"), execute), { startImmediately: true })
+            const leader = yield* Effect.forkChild(process.executeWave(same("1"), execute), { startImmediately: true })
             yield* Effect.sleep(40)
-            const others = [yield* batch.processWith({ turn: {} }), yield* batch.processWith({ turn: {} })]
-            const waves = yield* Effect.forEach(others, (it, index) => it.executeBatch(same(String(index + 2))), {
+            const others = [yield* batch.process({ turn: {} }), yield* batch.process({ turn: {} })]
+            const waves = yield* Effect.forEach(others, (it, index) => it.executeWave(same(String(index + 2))), {
               concurrency: 2
             })
             assert.deepStrictEqual([...tags(yield* Fiber.join(leader)), ...waves.flatMap(tags)], expected)
@@ -634,7 +634,7 @@ describe("Dedupe", () => {
     it.effect("shares the end of a leader whose limit holds for both: that of one wave", () =>
       run({ t: counter(100) }, { dedupe }, ({ process }) =>
         Effect.map(
-          process.executeBatch(same("1", "2"), { timeout: 50 }),
+          process.executeWave(same("1", "2"), { timeout: 50 }),
           (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut", "TimedOut"])
         )))
 
@@ -644,14 +644,14 @@ describe("Dedupe", () => {
         { rules: [{ _tag: "StartConstraint", tool: "t" }] },
         ({ batch, process }) =>
           Effect.gen(function*() {
-            const first = yield* Effect.forkChild(process.executeBatch(same("1")), { startImmediately: true })
-            const other = yield* batch.process
-            const [joined] = (yield* other.executeBatch(same("2"))).outcomes
+            const first = yield* Effect.forkChild(process.executeWave(same("1")), { startImmediately: true })
+            const other = yield* batch.process()
+            const [joined] = (yield* other.executeWave(same("2"))).outcomes
             assert.deepInclude(joined, { _tag: "Succeeded", replayOf: "1" })
             assert.deepStrictEqual(yield* other.startPending, [])
             assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded"])
             // what is awaited no more is a duplicate
-            assert.deepStrictEqual(tags(yield* other.executeBatch(same("3"))), ["DuplicateCall"])
+            assert.deepStrictEqual(tags(yield* other.executeWave(same("3"))), ["DuplicateCall"])
           })
       ))
 
@@ -661,9 +661,9 @@ describe("Dedupe", () => {
         { rules: [{ _tag: "StartConstraint", tool: "t" }] },
         ({ batch, process }) =>
           Effect.gen(function*() {
-            yield* Effect.forkChild(process.executeBatch(same("1")), { startImmediately: true })
+            yield* Effect.forkChild(process.executeWave(same("1")), { startImmediately: true })
             yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-            assert.deepStrictEqual(tags(yield* (yield* batch.process).executeBatch(same("2"))), ["Succeeded"])
+            assert.deepStrictEqual(tags(yield* (yield* batch.process()).executeWave(same("2"))), ["Succeeded"])
           })
       ))
 
@@ -680,10 +680,10 @@ describe("Dedupe", () => {
                   const [request] = yield* approvals.list
                   yield* approvals.answer(request!.id, { _tag: "ApproveOnce" })
                 })
-                const leader = yield* Effect.forkChild(process.executeBatch(same("1")), { startImmediately: true })
+                const leader = yield* Effect.forkChild(process.executeWave(same("1")), { startImmediately: true })
                 yield* answer
-                const other = yield* batch.process
-                const follower = yield* Effect.forkChild(other.executeBatch(same("2")), { startImmediately: true })
+                const other = yield* batch.process()
+                const follower = yield* Effect.forkChild(other.executeWave(same("2")), { startImmediately: true })
                 yield* Effect.sleep(after)
                 yield* answer
                 return [
@@ -704,7 +704,7 @@ describe("Dedupe", () => {
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-            const wave = yield* process.executeBatch([call("b", "block"), ...same("1", "2", "3")])
+            const wave = yield* process.executeWave([call("b", "block"), ...same("1", "2", "3")])
             assert.deepStrictEqual(tags(wave), ["Succeeded", "Cancelled", "Succeeded", "Succeeded"])
             assert.deepInclude(wave.outcomes[3], { replayOf: "2" })
             assert.strictEqual(yield* VirtualTime.now, 150)
@@ -717,12 +717,12 @@ describe("Dedupe", () => {
         { dedupe, pools: { read: 1 } },
         ({ batch, process }) =>
           Effect.gen(function*() {
-            const other = yield* batch.process
-            const block = yield* Effect.forkChild(process.executeBatch([call("b", "block")]))
+            const other = yield* batch.process()
+            const block = yield* Effect.forkChild(process.executeWave([call("b", "block")]))
             yield* Effect.sleep(1)
-            const leader = yield* Effect.forkChild(process.executeBatch(same("1")))
+            const leader = yield* Effect.forkChild(process.executeWave(same("1")))
             yield* Effect.sleep(1)
-            const follower = yield* Effect.forkChild(other.executeBatch(same("2")))
+            const follower = yield* Effect.forkChild(other.executeWave(same("2")))
             yield* Effect.sleep(1)
             yield* Fiber.interrupt(leader)
             assert.deepStrictEqual(tags(yield* Fiber.join(follower)), ["Succeeded"])
@@ -734,7 +734,7 @@ describe("Dedupe", () => {
       run({ t: counter(100) }, { dedupe }, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("2"), 10))
-          const wave = yield* process.executeBatch(same("1", "2", "3"))
+          const wave = yield* process.executeWave(same("1", "2", "3"))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Cancelled", "Succeeded"])
         })))
 
@@ -744,7 +744,7 @@ describe("Dedupe", () => {
         { dedupe, rules: [{ _tag: "MaxCalls", tool: "*", max: 1 }] },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(same("1", "2")),
+            process.executeWave(same("1", "2")),
             (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
           )
       ))
@@ -757,7 +757,7 @@ describe("Dedupe", () => {
         { rules: [{ _tag: "NeverDedupe", tool: "t" }] },
         ({ process }) =>
           Effect.map(
-            process.executeBatch(same("1", "2")),
+            process.executeWave(same("1", "2")),
             (wave) => assert.deepStrictEqual(wave.outcomes.map(value), [1, 2])
           )
       ))
@@ -767,7 +767,7 @@ describe("Dedupe", () => {
         { t: counter(), u: counter() },
         { dedupe: false, rules: [{ _tag: "AlwaysDedupe", tool: "t" }] },
         ({ process }) =>
-          Effect.map(process.executeBatch([...same("1", "2"), call("3", "u"), call("4", "u")]), (wave) =>
+          Effect.map(process.executeWave([...same("1", "2"), call("3", "u"), call("4", "u")]), (wave) =>
             assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "Succeeded", "Succeeded"]))
       ))
   })

@@ -23,8 +23,8 @@ describe("MaxCalls", () => {
     run({ t: sleeper }, { rules: [max("t", 3)] }, ({ batch }) =>
       Effect.gen(function*() {
         const waves = yield* Effect.forEach([1, 2, 3], (n) =>
-          Effect.flatMap(batch.process, (process) =>
-            process.executeBatch([call(`${n}a`, "t", { n, a: 1 }), call(`${n}b`, "t", { n, b: 1 })])), {
+          Effect.flatMap(batch.process(), (process) =>
+            process.executeWave([call(`${n}a`, "t", { n, a: 1 }), call(`${n}b`, "t", { n, b: 1 })])), {
           concurrency: "unbounded"
         })
         const all = waves.flatMap(tags)
@@ -45,9 +45,9 @@ describe("MaxCalls", () => {
   it.effect("is the batch's own", () =>
     run({ t: sleeper }, { rules: [max("t", 1)] }, ({ executor, process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "t"))), ["Succeeded", "RuleViolation"])
-        const other = yield* (yield* executor.batch()).process
-        assert.deepStrictEqual(tags(yield* other.executeBatch([call("x", "t", { x: 1 })])), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "t"))), ["Succeeded", "RuleViolation"])
+        const other = yield* executor.process()
+        assert.deepStrictEqual(tags(yield* other.executeWave([call("x", "t", { x: 1 })])), ["Succeeded"])
       })))
 
   it.effect("is had again for a call that never started", () =>
@@ -57,8 +57,8 @@ describe("MaxCalls", () => {
       ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("2"), 10))
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("u", "t"))), ["Succeeded", "Cancelled"])
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("u", "t"))), ["Succeeded", "Cancelled"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
         })
     ))
 
@@ -69,8 +69,8 @@ describe("MaxCalls", () => {
       ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("4"), 10))
-          yield* process.executeBatch(calls("f", "d", "n", "c"))
-          const again = yield* process.executeBatch(calls("f", "d", "n", "c"))
+          yield* process.executeWave(calls("f", "d", "n", "c"))
+          const again = yield* process.executeWave(calls("f", "d", "n", "c"))
           assert.deepStrictEqual(new Set(tags(again)), new Set(["RuleViolation"]))
         })
     ))
@@ -80,7 +80,7 @@ describe("MaxCalls", () => {
       { t: sleeper },
       { rules: [max("t", 5), max("*", 2), max("t", 3)] },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t", "t", "t")), (wave) => {
+        Effect.map(process.executeWave(calls("t", "t", "t")), (wave) => {
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RuleViolation"])
           assert.deepInclude(wave.outcomes[2], { attempt: 0 })
           const refused = wave.outcomes[2]!
@@ -97,7 +97,7 @@ describe("MaxCalls", () => {
       { rules: [max("*", 1)] },
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls("a", "b", "a", "b")),
+          process.executeWave(calls("a", "b", "a", "b")),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RuleViolation", "RuleViolation"])
         )
     ))
@@ -107,17 +107,17 @@ describe("MaxCalls", () => {
       { t: sleeper },
       { rules: [max("t", 0)] },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["RuleViolation"]))
+        Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["RuleViolation"]))
     ))
 
   it.effect("is counted anew after completeBatch", () =>
     run({ t: sleeper }, { rules: [max("t", 1)] }, ({ executor }) =>
       Effect.gen(function*() {
-        const first = yield* (yield* executor.batch("b")).process
-        yield* first.executeBatch(calls("t"))
+        const first = yield* executor.process({ batch: "b" })
+        yield* first.executeWave(calls("t"))
         yield* executor.completeBatch("b")
-        const next = yield* (yield* executor.batch("b")).process
-        assert.deepStrictEqual(tags(yield* next.executeBatch([call("x", "t", { x: 1 })])), ["Succeeded"])
+        const next = yield* executor.process({ batch: "b" })
+        assert.deepStrictEqual(tags(yield* next.executeWave([call("x", "t", { x: 1 })])), ["Succeeded"])
       })))
 
   it.effect("is not spent by a duplicate", () =>
@@ -126,7 +126,7 @@ describe("MaxCalls", () => {
       { rules: [max("t", 2)] },
       ({ process }) =>
         Effect.map(
-          process.executeBatch([call("1", "t"), call("2", "t"), call("3", "t", { a: 1 }), call("4", "t", { a: 2 })]),
+          process.executeWave([call("1", "t"), call("2", "t"), call("3", "t", { a: 1 }), call("4", "t", { a: 2 })]),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "Succeeded", "RuleViolation"])
         )
     ))
@@ -141,9 +141,9 @@ describe("ContinueLoop and heartbeats", () => {
       Effect.gen(function*() {
         assert.isFalse(executor.requiresHeartbeat("a"))
         assert.isTrue(executor.requiresHeartbeat("b"))
-        assert.isTrue((yield* process.executeBatch(calls("a"))).needsContinuation)
-        assert.isFalse((yield* process.executeBatch(calls(["b", { n: 1 }]))).needsContinuation)
-        assert.isTrue((yield* process.executeBatch(calls(["b", { n: 2, request_heartbeat: true }]))).needsContinuation)
+        assert.isTrue((yield* process.executeWave(calls("a"))).needsContinuation)
+        assert.isFalse((yield* process.executeWave(calls(["b", { n: 1 }]))).needsContinuation)
+        assert.isTrue((yield* process.executeWave(calls(["b", { n: 2, request_heartbeat: true }]))).needsContinuation)
       })))
 
   it.effect("are not waited for without heartbeats: a model sees the results of every wave", () =>
@@ -151,14 +151,14 @@ describe("ContinueLoop and heartbeats", () => {
       rules: [{ _tag: "ExitLoop", tool: "done" }]
     }, ({ batch, process }) =>
       Effect.gen(function*() {
-        assert.isTrue((yield* process.executeBatch(calls("a"))).needsContinuation)
-        assert.isTrue((yield* process.executeBatch(calls("nothing"))).needsContinuation)
-        assert.isFalse((yield* process.executeBatch([])).needsContinuation)
-        assert.isFalse((yield* process.executeBatch(calls("done", ["a", { n: 1 }]))).needsContinuation)
-        assert.isFalse((yield* process.executeBatch(calls(["a", { n: 2 }]))).needsContinuation)
-        const other = yield* batch.process
+        assert.isTrue((yield* process.executeWave(calls("a"))).needsContinuation)
+        assert.isTrue((yield* process.executeWave(calls("nothing"))).needsContinuation)
+        assert.isFalse((yield* process.executeWave([])).needsContinuation)
+        assert.isFalse((yield* process.executeWave(calls("done", ["a", { n: 1 }]))).needsContinuation)
+        assert.isFalse((yield* process.executeWave(calls(["a", { n: 2 }]))).needsContinuation)
+        const other = yield* batch.process()
         yield* other.cancel("enough")
-        assert.isFalse((yield* other.executeBatch(calls(["a", { n: 3 }]))).needsContinuation)
+        assert.isFalse((yield* other.executeWave(calls(["a", { n: 3 }]))).needsContinuation)
       })))
 
   for (const flag of ["true", 1, null, {}, false]) {
@@ -168,7 +168,7 @@ describe("ContinueLoop and heartbeats", () => {
         { t: (params) => Effect.sync(() => seen = params) },
         { heartbeats: true },
         ({ process }) =>
-          Effect.map(process.executeBatch(calls(["t", { a: 1, request_heartbeat: flag }])), (wave) => {
+          Effect.map(process.executeWave(calls(["t", { a: 1, request_heartbeat: flag }])), (wave) => {
             assert.deepStrictEqual(seen, { a: 1 })
             assert.isFalse(wave.needsContinuation)
           })
@@ -182,7 +182,7 @@ describe("ContinueLoop and heartbeats", () => {
       { t: (params) => Effect.sync(() => seen = params) },
       { heartbeats: true },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls(["t", { a: { request_heartbeat: true } }])), (wave) => {
+        Effect.map(process.executeWave(calls(["t", { a: { request_heartbeat: true } }])), (wave) => {
           assert.deepStrictEqual(seen, { a: { request_heartbeat: true } })
           assert.isFalse(wave.needsContinuation)
         })
@@ -231,7 +231,7 @@ describe("Guards", () => {
         },
         ({ process }) =>
           Effect.gen(function*() {
-            const exit = yield* Effect.exit(process.executeBatch(calls("t")))
+            const exit = yield* Effect.exit(process.executeWave(calls("t")))
             assert.isTrue(Exit.isSuccess(exit), "the wave has its outcomes")
             if (Exit.isSuccess(exit)) {
               const outcome = exit.value.outcomes[0]!
@@ -257,7 +257,7 @@ describe("Guards", () => {
       { t: () => Effect.void },
       { guards: [note("one"), note("two")] },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("nope", "t")), () => assert.deepStrictEqual(asked, ["one 2", "two 2"]))
+        Effect.map(process.executeWave(calls("nope", "t")), () => assert.deepStrictEqual(asked, ["one 2", "two 2"]))
     )
   })
 
@@ -267,7 +267,7 @@ describe("Guards", () => {
       { guards: [guard("slow", () => Effect.sleep(100))] },
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t", "t", "t"))), Array(3).fill("Succeeded"))
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "t", "t"))), Array(3).fill("Succeeded"))
           assert.strictEqual(yield* VirtualTime.now, 100)
         })
     ))
@@ -279,9 +279,9 @@ describe("Guards", () => {
       { guards: [guard("door", () => open ? Effect.void : Effect.fail("closed"))], rules: [max("t", 1)] },
       ({ process }) =>
         Effect.gen(function*() {
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["GuardRejected"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["GuardRejected"])
           open = true
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
         })
     )
   })
@@ -301,7 +301,7 @@ describe("Permissions", () => {
   it.effect("run only closed-world reads unless told otherwise", () =>
     run(tools, { policy: {} }, ({ executor, process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(each)), [
+        assert.deepStrictEqual(tags(yield* process.executeWave(each)), [
           "Succeeded",
           "PermissionDenied",
           "PermissionDenied",
@@ -313,7 +313,7 @@ describe("Permissions", () => {
   it.effect("do not even ask about others where the default is readOnly", () =>
     run(tools, { policy: { default: "readOnly" } }, ({ executor, process }) =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeBatch(each)), [
+        assert.deepStrictEqual(tags(yield* process.executeWave(each)), [
           "Succeeded",
           "PolicyDenied",
           "PolicyDenied",
@@ -349,7 +349,7 @@ describe("Permissions", () => {
       { policy: { allow: ["read", "write"], deny: ["read"] } },
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls("read", "write")),
+          process.executeWave(calls("read", "write")),
           (wave) => assert.deepStrictEqual(tags(wave), ["PolicyDenied", "Succeeded"])
         )
     ))
@@ -376,7 +376,7 @@ describe("Permissions", () => {
       { policy: { default: "allow" }, mode: "parallel" },
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(
+          const wave = yield* process.executeWave(
             [["large", { n: 1 }], ["large", { n: 2 }], ["effect", { n: 3 }], ["effect", { n: 4 }]].map((
               [name, params],
               n
@@ -384,7 +384,7 @@ describe("Permissions", () => {
           )
           assert.deepStrictEqual(tags(wave), ["Succeeded", "PermissionDenied", "Succeeded", "PermissionDenied"])
           assert.deepStrictEqual(asked.slice(0, 2), [{ n: 1 }, { toolCallId: "0", messages: [] }])
-          const broken = yield* process.executeBatch(calls("throws", "dies", "hangs"))
+          const broken = yield* process.executeWave(calls("throws", "dies", "hangs"))
           assert.deepStrictEqual(tags(broken), Array(3).fill("PermissionDenied"))
         })
     )
@@ -395,7 +395,7 @@ describe("Permissions", () => {
       tools,
       { policy: { default: "allow" } },
       ({ process }) =>
-        Effect.map(process.executeBatch(calls("asks")), (wave) => {
+        Effect.map(process.executeWave(calls("asks")), (wave) => {
           const outcome = wave.outcomes[0]!
           assert.strictEqual(
             outcome._tag === "Denied" && outcome.reason._tag === "PermissionDenied" && outcome.reason.by,
@@ -410,8 +410,8 @@ describe("Permissions", () => {
       { policy: { default: "allow" }, dedupe: { onDuplicate: "replay" } },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls(["asks", {}]))
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls(["asks", {}]))), ["PermissionDenied"])
+          yield* process.executeWave(calls(["asks", {}]))
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls(["asks", {}]))), ["PermissionDenied"])
         })
     ))
 

@@ -265,7 +265,7 @@ describe("Permissions", () => {
       { policy: { default: "ask", allow: ["w(src/*)", "w(later)"], deny: ["w(*.env)"] } },
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls(["w", { path: "src/a" }], ["w", { path: "later" }], ["w", { path: "src/.env" }], [
+          process.executeWave(calls(["w", { path: "src/a" }], ["w", { path: "later" }], ["w", { path: "src/.env" }], [
             "w",
             { path: "x" }
           ], ["w", {}])),
@@ -283,7 +283,7 @@ describe("Permissions", () => {
   it.effect("asks about what is protected, whatever allows the tool", () =>
     run({ w: about("protected") }, { policy: { default: "allow", allow: ["w"] } }, ({ process }) =>
       Effect.map(
-        process.executeBatch(calls(["w", { path: ".git/config" }])),
+        process.executeWave(calls(["w", { path: ".git/config" }])),
         (wave) => assert.deepStrictEqual(tags(wave), ["PermissionDenied"])
       )))
 
@@ -300,7 +300,7 @@ describe("Permissions", () => {
       { policy: { default: "allow", deny: ["w(prod*)"] } },
       ({ process }) =>
         Effect.map(
-          process.executeBatch(calls(["w", { env: "dev" }], ["w", { env: "prod-eu" }])),
+          process.executeWave(calls(["w", { env: "dev" }], ["w", { env: "prod-eu" }])),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "PolicyDenied"])
         )
     ))

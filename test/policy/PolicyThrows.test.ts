@@ -38,9 +38,9 @@ describe("a policy that throws", () => {
       VirtualTime.run(Effect.scoped(Effect.gen(function*() {
         const executor = yield* build({ decide: throwsFrom(look), sees: () => true })
         const batch = yield* executor.batch()
-        const [mine, other] = [yield* batch.process, yield* batch.process]
-        const innocent = yield* Effect.forkChild(mine.executeBatch(calls("t")), { startImmediately: true })
-        const guilty = yield* Effect.forkChild(other.executeBatch(calls("bad", ["t", { b: 1 }])), {
+        const [mine, other] = [yield* batch.process(), yield* batch.process()]
+        const innocent = yield* Effect.forkChild(mine.executeWave(calls("t")), { startImmediately: true })
+        const guilty = yield* Effect.forkChild(other.executeWave(calls("bad", ["t", { b: 1 }])), {
           startImmediately: true
         })
         assert.deepStrictEqual(tags(yield* Fiber.join(innocent)), ["Succeeded"])
@@ -59,8 +59,8 @@ describe("a policy that throws", () => {
         }
       })
       assert.deepStrictEqual((yield* executor.tools).map((it) => it.name), ["t"])
-      const process = yield* (yield* executor.batch()).process
-      const wave = yield* process.executeBatch(calls("nope", ["t", { sleep: 1 }]))
+      const process = yield* executor.process()
+      const wave = yield* process.executeWave(calls("nope", ["t", { sleep: 1 }]))
       assert.deepStrictEqual(tags(wave), ["ToolNotFound", "Succeeded"])
       assert.deepInclude(wave.outcomes[0], { reason: { _tag: "ToolNotFound", available: ["t"] } })
     }))))
@@ -77,9 +77,9 @@ describe("a policy of the host's own", () => {
           return true
         }
       })
-      const process = yield* (yield* executor.batch()).process
+      const process = yield* executor.process()
       asked = 0
-      const wave = yield* process.executeBatch(calls(...Array.from({ length: 50 }, (_, i) => `nope_${i}`)))
+      const wave = yield* process.executeWave(calls(...Array.from({ length: 50 }, (_, i) => `nope_${i}`)))
       assert.isTrue(tags(wave).every((it) => it === "ToolNotFound"))
       assert.strictEqual(asked, 2)
     }))))

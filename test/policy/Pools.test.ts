@@ -188,7 +188,7 @@ describe("Pools", () => {
         const host = yield* Effect.forkChild(
           Effect.forEach(Array.from({ length: 20 }), () => shared.withPermit(work), { concurrency: "unbounded" })
         )
-        const wave = yield* process.executeBatch(Array.from({ length: 20 }, (_, n) => call(String(n), "t", { n })))
+        const wave = yield* process.executeWave(Array.from({ length: 20 }, (_, n) => call(String(n), "t", { n })))
         yield* Fiber.join(host)
         assert.deepStrictEqual(new Set(tags(wave)), new Set(["Succeeded"]))
         assert.strictEqual(most, 2)
@@ -204,7 +204,7 @@ describe("Pools", () => {
           const { process } = yield* open({ t: sleeper }, { pools: { read: shared } })
           yield* Effect.forkChild(shared.withPermit(Effect.sleep(100)))
           yield* Effect.sleep(1)
-          assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
           assert.strictEqual(yield* VirtualTime.now, 1_100)
         }))
       ))
@@ -215,13 +215,13 @@ describe("Pools", () => {
         const { process } = yield* open({ t: sleeper }, { pools: { read: shared } })
         const host = yield* Effect.forkChild(shared.withPermit(Effect.sleep(100)))
         yield* Effect.sleep(1)
-        const fiber = yield* Effect.forkChild(process.executeBatch(calls("t", "t")))
+        const fiber = yield* Effect.forkChild(process.executeWave(calls("t", "t")))
         yield* Effect.sleep(1)
         yield* Fiber.interrupt(fiber)
         yield* Fiber.join(host)
         yield* Effect.sleep(1)
         assert.isTrue((yield* shared.withPermitsIfAvailable(1)(Effect.void))._tag === "Some")
-        assert.deepStrictEqual(tags(yield* process.executeBatch(calls("t"))), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
       }))))
 
     it.effect("goes to host code that waits before calls that come later", () =>
@@ -229,12 +229,12 @@ describe("Pools", () => {
         const shared = Semaphore.makeUnsafe(1)
         const { process } = yield* open({ t: sleeper }, { pools: { read: shared } })
         const fiber = yield* Effect.forkChild(
-          process.executeBatch(Array.from({ length: 10 }, (_, n) => call(String(n), "t", { n, sleep: 10 })))
+          process.executeWave(Array.from({ length: 10 }, (_, n) => call(String(n), "t", { n, sleep: 10 })))
         )
         yield* Effect.sleep(1)
         const host = yield* Effect.forkChild(shared.withPermit(VirtualTime.now))
         yield* Effect.sleep(1)
-        const late = yield* process.executeBatch([call("late", "t", { late: true, sleep: 10 })])
+        const late = yield* process.executeWave([call("late", "t", { late: true, sleep: 10 })])
         assert.isAtMost(yield* Fiber.join(host), late.outcomes[0]!.startedAt!)
         yield* Fiber.join(fiber)
       }))))
@@ -246,9 +246,9 @@ describe("Pools", () => {
       { pools: Pools.layerNoop, mode: "parallel", tools: { capped: { maxConcurrent: 2 } } },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("t", "t", "t", "t"))
+          yield* process.executeWave(calls("t", "t", "t", "t"))
           assert.strictEqual(yield* VirtualTime.now, 1_000)
-          yield* process.executeBatch(calls("capped", "capped", "capped", "capped"))
+          yield* process.executeWave(calls("capped", "capped", "capped", "capped"))
           assert.strictEqual(yield* VirtualTime.now, 3_000)
         })
     ))
@@ -263,7 +263,7 @@ describe("Pools", () => {
       })
       for (let at = 0; at < 40; at++) {
         const fiber = yield* Effect.forkChild(
-          env.process.executeBatch(
+          env.process.executeWave(
             calls(["r", { sleep: 7 }], ["r", { sleep: 9 }], ["r", { sleep: 4 }], ["w", { sleep: 6 }], ["w", {
               sleep: 3
             }], ["w", { sleep: 5 }])
@@ -273,8 +273,8 @@ describe("Pools", () => {
         yield* Fiber.interrupt(fiber)
       }
       const before = yield* VirtualTime.now
-      yield* env.process.executeBatch(calls("r", "r"))
-      yield* env.process.executeBatch(calls("w", "w"))
+      yield* env.process.executeWave(calls("r", "r"))
+      yield* env.process.executeWave(calls("w", "w"))
       assert.strictEqual(yield* VirtualTime.now, before + 2_000)
     }))))
 })

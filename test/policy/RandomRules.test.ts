@@ -154,7 +154,7 @@ describe("random rule sets", () => {
         const past: Array<Past> = []
         const batches = [yield* executor.batch(), yield* executor.batch()]
         const processes: Array<ToolProcess.ToolProcess> = []
-        for (const batch of batches) processes.push(yield* batch.process, yield* batch.process)
+        for (const batch of batches) processes.push(yield* batch.process(), yield* batch.process())
         for (let wave = 0; wave < 12; wave++) {
           const process = pick(processes)
           const calls = Array.from({ length: 1 + int(4) }, (_, n) =>
@@ -164,7 +164,7 @@ describe("random rule sets", () => {
               kind: int(3),
               ...(chance(0.6) ? { op: pick(["x", "y", "z"]) } : {})
             }))
-          const { outcomes } = yield* process.executeBatch(calls)
+          const { outcomes } = yield* process.executeWave(calls)
           for (const [index, outcome] of outcomes.entries()) {
             const { kind, op } = calls[index]!.params as { readonly kind: unknown; readonly op?: unknown }
             const before = outcomes[index - 1]
@@ -254,7 +254,7 @@ describe("random rule sets", () => {
         const waves: Array<Fiber.Fiber<void>> = []
         for (let wave = 0; wave < 8; wave++) {
           const batch = pick(batches)
-          const process = yield* batch.process
+          const process = yield* batch.process()
           const again = 1 + int(2)
           const calls = () =>
             Array.from({ length: 1 + int(6) }, () =>
@@ -268,7 +268,7 @@ describe("random rule sets", () => {
                 deaf: chance(0.1)
               }))
           const play = Effect.gen(function*() {
-            for (let n = 0; n < again; n++) yield* process.executeBatch(calls())
+            for (let n = 0; n < again; n++) yield* process.executeWave(calls())
           })
           const note = (outcome: ToolOutcome.ToolOutcome, at: number) => {
             if (outcome._tag === "Succeeded") successes.push({ process: process.id, tool: outcome.tool, at })

@@ -31,11 +31,11 @@ describe("the last success", () => {
   it.effect("is the last in input order, not the last to end", () =>
     run(tools, options, ({ batch }) =>
       Effect.gen(function*() {
-        const first = yield* batch.process
-        yield* first.executeBatch([call("1", "a", { sleep: 50 }), call("2", "x", { sleep: 10 })])
+        const first = yield* batch.process()
+        yield* first.executeWave([call("1", "a", { sleep: 50 }), call("2", "x", { sleep: 10 })])
         assert.deepStrictEqual(yield* first.allowedNext, ["a", "b", "x", "y"])
-        const second = yield* batch.process
-        yield* second.executeBatch([call("3", "x", { sleep: 51 }), call("4", "a", { sleep: 11 })])
+        const second = yield* batch.process()
+        yield* second.executeWave([call("3", "x", { sleep: 51 }), call("4", "a", { sleep: 11 })])
         assert.deepStrictEqual(yield* second.allowedNext, ["b"])
       })))
 
@@ -46,14 +46,14 @@ describe("the last success", () => {
       ({ process }) =>
         Effect.gen(function*() {
           // "y" waits for a permit until "a" behind it has succeeded
-          const wave = yield* process.executeBatch([
+          const wave = yield* process.executeWave([
             call("1", "x", { sleep: 50 }),
             call("2", "x", { sleep: 10 }),
             call("3", "a", { sleep: 5 }),
             call("4", "y", { sleep: 5 })
           ])
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "Succeeded", "RuleViolation"])
-          const capped = yield* process.executeBatch([call("5", "b", {})])
+          const capped = yield* process.executeWave([call("5", "b", {})])
           assert.deepStrictEqual(tags(capped), ["Succeeded"])
         })
     ))
@@ -64,7 +64,7 @@ describe("the last success", () => {
       options,
       ({ process }) =>
         Effect.map(
-          process.executeBatch([
+          process.executeWave([
             call("1", "y", { sleep: 50 }),
             call("2", "y", { sleep: 10 }),
             call("3", "a", { sleep: 5 })
@@ -79,11 +79,11 @@ describe("the last success", () => {
       { ...options, dedupe: false },
       ({ process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch(calls("x", "a"))
-          yield* process.executeBatch(calls("x", "f"))
-          yield* process.executeBatch([])
+          yield* process.executeWave(calls("x", "a"))
+          yield* process.executeWave(calls("x", "f"))
+          yield* process.executeWave([])
           assert.deepStrictEqual(yield* process.allowedNext, ["b"])
-          yield* process.executeBatch(calls("b"))
+          yield* process.executeWave(calls("b"))
           assert.lengthOf(yield* process.allowedNext, 5)
         })
     ))
@@ -102,15 +102,15 @@ describe("order", () => {
       },
       ({ batch, process }) =>
         Effect.gen(function*() {
-          const slow = yield* Effect.forkChild(process.executeBatch([call("1", "slow", { sleep: 50 })]))
+          const slow = yield* Effect.forkChild(process.executeWave([call("1", "slow", { sleep: 50 })]))
           yield* Effect.sleep(1)
-          const publish = yield* Effect.forkChild(process.executeBatch([call("2", "publish", {})]))
+          const publish = yield* Effect.forkChild(process.executeWave([call("2", "publish", {})]))
           yield* Effect.sleep(1)
-          assert.deepStrictEqual(tags(yield* process.executeBatch([call("3", "edit", {})])), ["RuleViolation"])
+          assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "edit", {})])), ["RuleViolation"])
           yield* Fiber.join(slow)
           yield* Fiber.join(publish)
-          const other = yield* batch.process
-          assert.deepStrictEqual(tags(yield* other.executeBatch([call("4", "edit", { n: 1 })])), ["Succeeded"])
+          const other = yield* batch.process()
+          assert.deepStrictEqual(tags(yield* other.executeWave([call("4", "edit", { n: 1 })])), ["Succeeded"])
         })
     ))
 
@@ -125,14 +125,14 @@ describe("order", () => {
       ({ batch, process }) =>
         Effect.gen(function*() {
           yield* process.call(declare("a"), { host: true })
-          assert.deepStrictEqual(tags(yield* process.executeBatch([call("1", "b", { n: 1 })])), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "b", { n: 1 })])), ["Succeeded"])
 
           // nobody in this process waits for the second tool's success: its key counts
-          const joining = yield* batch.process
-          const leader = yield* Effect.forkChild(process.executeBatch([call("2", "b", { n: 2, sleep: 10 })]))
+          const joining = yield* batch.process()
+          const leader = yield* Effect.forkChild(process.executeWave([call("2", "b", { n: 2, sleep: 10 })]))
           yield* Effect.sleep(1)
-          yield* joining.executeBatch([call("3", "a", { n: 3 })])
-          const [joined] = (yield* joining.executeBatch([call("4", "b", { n: 2, sleep: 10 })])).outcomes
+          yield* joining.executeWave([call("3", "a", { n: 3 })])
+          const [joined] = (yield* joining.executeWave([call("4", "b", { n: 2, sleep: 10 })])).outcomes
           assert.strictEqual(joined?._tag === "Succeeded" && joined.replayOf, "2")
           yield* Fiber.join(leader)
           assert.include(yield* joining.allowedNext, "b")
@@ -148,9 +148,9 @@ describe("order", () => {
       },
       ({ batch, process }) =>
         Effect.gen(function*() {
-          yield* process.executeBatch([call("1", "a", {})])
-          const other = yield* batch.process
-          const [replayed] = (yield* other.executeBatch([call("2", "a", {})])).outcomes
+          yield* process.executeWave([call("1", "a", {})])
+          const other = yield* batch.process()
+          const [replayed] = (yield* other.executeWave([call("2", "a", {})])).outcomes
           assert.strictEqual(replayed?._tag === "Succeeded" && replayed.replayOf, "1")
           assert.deepStrictEqual(yield* other.allowedNext, ["b"])
         })
@@ -165,7 +165,7 @@ describe("order", () => {
       },
       ({ process }) =>
         Effect.map(
-          process.executeBatch([call("1", "b", {}), call("2", "a", {}), call("3", "b", {})]),
+          process.executeWave([call("1", "b", {}), call("2", "a", {}), call("3", "b", {})]),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RuleViolation"])
         )
     ))
@@ -190,10 +190,10 @@ describe("order", () => {
       ({ process }) =>
         Effect.gen(function*() {
           for (const how of ["fail", "die", "hang"]) {
-            const wave = yield* process.executeBatch([call(how, "a", { how }), call(`b ${how}`, "b", { how })])
+            const wave = yield* process.executeWave([call(how, "a", { how }), call(`b ${how}`, "b", { how })])
             assert.strictEqual(tags(wave)[1], "RuleViolation", how)
           }
-          const wave = yield* process.executeBatch([call("1", "a", {}), call("2", "b", {})])
+          const wave = yield* process.executeWave([call("1", "a", {}), call("2", "b", {})])
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
         })
     ))
@@ -212,27 +212,27 @@ describe("the end of the loop", () => {
   it.effect("comes in the order: required before exit, exit, continue, heartbeat", () =>
     run(tools, { rules, heartbeats: true }, ({ batch, process }) =>
       Effect.gen(function*() {
-        assert.strictEqual(ends(yield* process.executeBatch(calls("done"))), "go on")
+        assert.strictEqual(ends(yield* process.executeWave(calls("done"))), "go on")
         assert.strictEqual(yield* process.phase, "exiting")
-        assert.strictEqual(ends(yield* process.executeBatch(calls("save"))), "exit")
+        assert.strictEqual(ends(yield* process.executeWave(calls("save"))), "exit")
         assert.strictEqual(yield* process.phase, "done")
         const asking = [call("h", "work", { request_heartbeat: true, h: 1 })]
-        assert.strictEqual(ends(yield* process.executeBatch(asking)), "exit")
-        const other = yield* batch.process
+        assert.strictEqual(ends(yield* process.executeWave(asking)), "exit")
+        const other = yield* batch.process()
         assert.strictEqual(yield* other.phase, "working")
-        assert.strictEqual(ends(yield* other.executeBatch([call("s", "save", { s: 1 })])), "stop")
-        assert.strictEqual(ends(yield* other.executeBatch([call("w", "work", { w: 1 })])), "go on")
+        assert.strictEqual(ends(yield* other.executeWave([call("s", "save", { s: 1 })])), "stop")
+        assert.strictEqual(ends(yield* other.executeWave([call("w", "work", { w: 1 })])), "go on")
         const beat = [call("x", "save", { request_heartbeat: true, x: 1 })]
-        assert.strictEqual(ends(yield* other.executeBatch(beat)), "go on")
+        assert.strictEqual(ends(yield* other.executeWave(beat)), "go on")
       })))
 
   it.effect("is held up by a required tool for so many waves, then let through", () =>
     run(tools, { rules, exitAttempts: 2 }, ({ process }) =>
       Effect.gen(function*() {
-        yield* process.executeBatch(calls("done"))
-        assert.strictEqual(ends(yield* process.executeBatch([])), "go on")
+        yield* process.executeWave(calls("done"))
+        assert.strictEqual(ends(yield* process.executeWave([])), "go on")
         assert.isFalse(yield* process.shouldExit)
-        assert.strictEqual(ends(yield* process.executeBatch([])), "exit")
+        assert.strictEqual(ends(yield* process.executeWave([])), "exit")
         assert.isTrue(yield* process.shouldExit)
         assert.deepStrictEqual(yield* process.exitPending, ["save"])
       })))
@@ -241,16 +241,16 @@ describe("the end of the loop", () => {
     run(tools, { rules, heartbeats: true }, ({ process }) =>
       Effect.gen(function*() {
         yield* process.cancel("enough")
-        assert.strictEqual(ends(yield* process.executeBatch(calls("save"))), "stop")
+        assert.strictEqual(ends(yield* process.executeWave(calls("save"))), "stop")
       })))
 
   it.effect("does not come while nobody asked for it, however long a tool is required", () =>
     run(tools, { rules, heartbeats: true }, ({ process }) =>
       Effect.gen(function*() {
         for (let n = 0; n < 20; n++) {
-          assert.strictEqual(ends(yield* process.executeBatch([call(`${n}`, "work", { n })])), "go on")
+          assert.strictEqual(ends(yield* process.executeWave([call(`${n}`, "work", { n })])), "go on")
         }
-        yield* process.executeBatch(calls("done"))
+        yield* process.executeWave(calls("done"))
         assert.isFalse(yield* process.shouldExit)
       })))
 })
@@ -288,7 +288,7 @@ describe("calls of the host", () => {
         Effect.gen(function*() {
           const started = (args?: Record<string, Record<string, unknown>>) =>
             Effect.gen(function*() {
-              const process = yield* batch.process
+              const process = yield* batch.process()
               const wave = yield* process.startConstraints(args)
               assert.deepStrictEqual(yield* process.startPending, [])
               return wave.outcomes.map((it) => it.tool)
@@ -314,7 +314,7 @@ describe("what may come next", () => {
       ({ process }) =>
         Effect.gen(function*() {
           assert.deepStrictEqual(yield* process.toolChoice, "auto")
-          yield* process.executeBatch(calls("used", "rests", "oauth"))
+          yield* process.executeWave(calls("used", "rests", "oauth"))
           assert.deepStrictEqual(yield* process.allowedNext, ["other", "oauth"])
           assert.deepStrictEqual(yield* process.toolChoice, { oneOf: ["other", "oauth"] })
           yield* Effect.sleep("1 second")
@@ -339,13 +339,13 @@ describe("what may come next", () => {
       ({ process }) =>
         Effect.gen(function*() {
           assert.deepStrictEqual(yield* process.toolChoice, { mode: "required", oneOf: ["load"] })
-          yield* process.executeBatch(calls("load"))
+          yield* process.executeWave(calls("load"))
           assert.deepStrictEqual(yield* process.forcedNext, [])
           assert.deepStrictEqual(yield* process.toolChoice, "auto")
-          yield* process.executeBatch(calls("search"))
+          yield* process.executeWave(calls("search"))
           assert.deepStrictEqual(yield* process.forcedNext, ["pick"])
-          yield* process.executeBatch(calls("pick"))
-          yield* process.executeBatch(calls("done"))
+          yield* process.executeWave(calls("pick"))
+          yield* process.executeWave(calls("done"))
           assert.deepStrictEqual(yield* process.toolChoice, { mode: "required", oneOf: ["save"] })
         })
     ))
@@ -373,7 +373,7 @@ describe("rules that a tool brings itself", () => {
   it.effect("hold beside the host's", () =>
     run({ a: limited, b: sleeper }, { rules: [rule("MaxCalls", { tool: "b", max: 0 })] }, ({ process }) =>
       Effect.map(
-        process.executeBatch(calls("a", "a", "b")),
+        process.executeWave(calls("a", "a", "b")),
         (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "RuleViolation", "RuleViolation"])
       )))
 
@@ -447,8 +447,8 @@ describe("the schema that a model sees", () => {
   it.effect("is kept: the host's argument overrides what a model makes up", () =>
     Effect.gen(function*() {
       const executor = yield* ToolExecutor.ToolExecutor
-      const process = yield* (yield* executor.batch()).process
-      const wave = yield* process.executeBatch([
+      const process = yield* executor.process()
+      const wave = yield* process.executeWave([
         call("1", "deploy", { env: "dev" }),
         call("2", "deploy", { env: "dev", token: "guess", note: "x" }),
         call("3", "deploy", { env: "prod", token: "secret" })

@@ -132,7 +132,7 @@ export const open = Effect.fnUntraced(function*(
   const context = yield* Effect.orDie(Layer.build(Layer.fresh(layer(tools, options))))
   const executor = Context.get(context, ToolExecutor.ToolExecutor)
   const batch = yield* executor.batch()
-  return { executor, batch, process: yield* batch.process }
+  return { executor, batch, process: yield* batch.process() }
 })
 
 /** Runs a program with an executor over tools, in virtual time. */

@@ -28,12 +28,7 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
   // whoever begins a session of the gateway begins with this process
   const session: Service = {
     ...executor,
-    batch: () =>
-      Effect.succeed({
-        id: process.batch,
-        process: Effect.succeed(process),
-        processWith: () => Effect.succeed(process)
-      })
+    process: () => Effect.succeed(process)
   }
   const registrations = McpGateway.layer().pipe(
     Layer.provide(Layer.succeed(ToolExecutor, session)),

@@ -20,10 +20,7 @@ const executor = LocalExecutor.layer([kit, ArtifactTools.toolkit]).pipe(
 const run = <A, E>(program: Effect.Effect<A, E, Scope.Scope | ToolExecutor.ToolExecutor>) =>
   VirtualTime.run(Effect.scoped(Effect.provide(program, executor)), { limit: "1 day" })
 
-const begin = Effect.flatMap(
-  Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.batch()),
-  (batch) => batch.process
-)
+const begin = Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
 
 let serial = 0
 const ask = (process: ToolProcess.ToolProcess, name: string, params: unknown) =>

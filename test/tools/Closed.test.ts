@@ -48,7 +48,7 @@ describe("a closed tool", () => {
       {},
       ({ process }) =>
         Effect.gen(function*() {
-          const wave = yield* process.executeBatch(
+          const wave = yield* process.executeWave(
             calls(
               ["open", { a: { b: 1, c: 2 }, d: 3 }],
               ["closed", { a: { b: 1 }, d: 3 }],

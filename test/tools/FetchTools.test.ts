@@ -11,9 +11,9 @@ import { loopback, serve, text } from "./web.ts"
 /** What becomes of calls about these URLs under a policy, where nobody is there to ask. */
 const outcomesOf = (policy: Policy.Policy, ...urls: ReadonlyArray<string>) =>
   Effect.gen(function*() {
-    const process = yield* (yield* (yield* ToolExecutor.ToolExecutor).batch()).process
+    const process = yield* (yield* ToolExecutor.ToolExecutor).process()
     const calls = urls.map((url, index) => ToolCall.make(String(index), "fetch_url", { url }))
-    const { outcomes } = yield* process.executeBatch(calls)
+    const { outcomes } = yield* process.executeWave(calls)
     return outcomes.map((it) => it._tag === "Denied" ? it.reason._tag : it._tag)
   }).pipe(
     Effect.scoped,

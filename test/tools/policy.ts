@@ -15,11 +15,11 @@ export const throughPolicy = Effect.fnUntraced(function*(
   const made = WorkspaceTools.make(options)
   return yield* Effect.gen(function*() {
     const executor = yield* ToolExecutor.ToolExecutor
-    const process = yield* (yield* executor.batch()).process
+    const process = yield* executor.process()
     const people = yield* Approvals.Approvals
     const calls = wave.map(([name, params], index) => ToolCall.make(String(index), name, params))
     let left = questions
-    const running = yield* Effect.forkChild(process.executeBatch(calls))
+    const running = yield* Effect.forkChild(process.executeWave(calls))
     while (running.pollUnsafe() === undefined) {
       for (const { id } of yield* people.list) {
         yield* answer === undefined || --left < 0 ? people.giveUp(id) : Effect.ignore(people.answer(id, answer))
