@@ -13,7 +13,7 @@ const dist = join(root, "dist")
 rmSync(dist, { recursive: true, force: true })
 
 const tsc = join(root, "node_modules/typescript/bin/tsc")
-const result = spawnSync(process.execPath, [tsc, "-p", "tsconfig.build.json"], { cwd: root, stdio: "inherit" })
+const result = spawnSync(process.execPath, [tsc, "-p", "scripts/tsconfig.build.json"], { cwd: root, stdio: "inherit" })
 if (result.status !== 0) process.exit(result.status ?? 1)
 
 const bin = join(dist, "cli/bin.js")

@@ -12,7 +12,7 @@ import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import type { McpDoor } from "./McpDoor.ts"
+import type { McpDoor } from "./Door.ts"
 
 /** The middleware of the routes of a server with sessions, however their path is spelled; what the server itself refuses stays refused. */
 export const layer = (

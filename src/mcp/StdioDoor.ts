@@ -6,7 +6,7 @@ import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
-import type { McpDoor } from "./McpDoor.ts"
+import type { McpDoor } from "./Door.ts"
 
 /** Standard input as a server is to see it: without what may not go on, and at its end once nothing is left to answer. */
 export const layer = (door: McpDoor): Layer.Layer<Stdio.Stdio, never, Stdio.Stdio> =>
