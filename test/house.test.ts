@@ -1,9 +1,10 @@
 /**
- * Holds what no linter rule holds: that the gates look at anything, and what
- * the sources never contain.
+ * Holds what no linter rule holds: that the gates look at anything, what the
+ * sources never contain, and that links of the guides lead somewhere.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { readdirSync, readFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { posix } from "node:path"
 import { fileURLToPath } from "node:url"
 
 const root = fileURLToPath(new URL("../", import.meta.url))
@@ -48,5 +49,66 @@ describe("the house", () => {
   it("keeps Effect's diagnostics switched on", () => {
     // Without this entry effect-tsgo checks no file, and says so without failing.
     assert.include(readFileSync(`${root}tsconfig.json`, "utf8"), `"@effect/language-service"`)
+  })
+})
+
+const documents = ["README.md", "CHANGELOG.md", ...readdirSync(`${root}docs`).map((file) => `docs/${file}`)]
+  .filter((file) => file.endsWith(".md"))
+
+interface Link {
+  readonly text: string
+  /** Path from the root of the repository. */
+  readonly target: string
+}
+
+/** Reads the relative links of a document, `[text](target)` and `[text][label]` alike. */
+const linksOf = (file: string, document: string): ReadonlyArray<Link> => {
+  const prose = document.replaceAll(/^(`{3,})[^]*?^\1/gm, "")
+  const labels = new Map(
+    Array.from(prose.matchAll(/^\[([^\]]+)\]: (\S+)$/gm), ([, label = "", target = ""]) => [label, target])
+  )
+  return Array.from(prose.matchAll(/\[([^[\]]+)\](?:\(([^)\s]+)\)|\[([^\]]+)\])/g))
+    .map(([, text = "", target, label = ""]) => ({
+      text: text.replaceAll(/\s+/g, " "),
+      target: target ?? labels.get(label) ?? `no target for ${label}`
+    }))
+    .concat(Array.from(labels, ([text, target]) => ({ text, target })))
+    .filter(({ target }) => !/^(?:https?:|#)/.test(target))
+    .map(({ target, text }) => ({ text, target: posix.join(posix.dirname(file), target.replace(/#.*$/, "")) }))
+}
+
+/** The names of tests and scenarios in a file; what a template fills in is "…". */
+const sentencesOf = (text: string): ReadonlySet<string> =>
+  new Set(
+    Array.from(
+      text.matchAll(/(?:\(|^ +"name": |^ +)(?:"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\$]|\\.|\$\{[^`{}]*\})*)`)/gm),
+      ([, quoted, template = ""]) => quoted ?? template.replaceAll(/\$\{[^}]*\}/g, "…")
+    )
+  )
+
+/** Tells whether a test is named by a sentence: its own, or that of what it is about before its own. */
+const isNamed = (sentence: string, sentences: ReadonlySet<string>): boolean =>
+  sentences.has(sentence) ||
+  Array.from(sentence.matchAll(/ /g)).some(({ index }) =>
+    sentences.has(sentence.slice(0, index)) && sentences.has(sentence.slice(index + 1))
+  )
+
+describe("the guides", () => {
+  for (const file of documents) {
+    it(`have links that lead somewhere (${file})`, () => {
+      const links = linksOf(file, readFileSync(`${root}${file}`, "utf8"))
+      assert.deepStrictEqual(links.filter(({ target }) => !existsSync(`${root}${target}`)), [])
+    })
+  }
+
+  it("have a test for each promise of the contract", () => {
+    const file = "docs/contract.md"
+    const links = linksOf(file, readFileSync(`${root}${file}`, "utf8"))
+      .filter(({ target, text }) => /^test\/.*\./.test(target) && text.includes(" "))
+    const missing = links.filter(({ target, text }) =>
+      !isNamed(text, sentencesOf(readFileSync(`${root}${target}`, "utf8")))
+    )
+    assert.isAbove(links.length, 100)
+    assert.deepStrictEqual(missing, [])
   })
 })
