@@ -25,11 +25,11 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
+import type { Service as Executor } from "./Executor.ts"
 import type { FileChange } from "./FileChange.ts"
 import { ArtifactError } from "./output/ArtifactStore.ts"
 import type { Target } from "./policy/PermissionPattern.ts"
 import type { Grant } from "./store/Grant.ts"
-import type { ToolExecutor } from "./ToolExecutor.ts"
 import type { ArtifactRef } from "./ToolOutcome.ts"
 
 /**
@@ -152,7 +152,7 @@ export interface Service {
    * with it: after that nothing made with it does anything. `undefined` outside an
    * executor.
    */
-  readonly executor: ToolExecutor["Service"] | undefined
+  readonly executor: Executor | undefined
 }
 
 /**

@@ -25,20 +25,20 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
-import type * as Stream from "effect/Stream"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import { InCommit } from "./execution/Attempt.ts"
 import * as Batches from "./execution/Batches.ts"
 import type { Engine } from "./execution/Engine.ts"
 import * as EventHub from "./execution/EventHub.ts"
 import * as Facade from "./execution/Facade.ts"
-import type * as Forks from "./execution/Forks.ts"
 import * as Limits from "./execution/Limits.ts"
-import { type Orphan, Orphans } from "./execution/Orphans.ts"
+import { Orphans } from "./execution/Orphans.ts"
 import { PatientStore } from "./execution/PatientStore.ts"
 import * as Periodic from "./execution/Periodic.ts"
 import * as Ports from "./execution/Ports.ts"
 import * as Principals from "./execution/Principal.ts"
+import * as Process from "./execution/Process.ts"
+import type { DepthExceeded, ForkOptions, Service } from "./Executor.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
@@ -46,141 +46,24 @@ import * as Approvals from "./policy/Approvals.ts"
 import { Dedupe } from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
 import * as Permissions from "./policy/Permissions.ts"
-import type * as Policy from "./policy/Policy.ts"
 import { Pools } from "./policy/Pools.ts"
 import { Rules } from "./policy/Rules.ts"
-import type * as TurnBudget from "./policy/TurnBudget.ts"
-import type { Grant } from "./store/Grant.ts"
 import * as StateStore from "./store/StateStore.ts"
 import * as ToolCall from "./ToolCall.ts"
 import { ToolContext } from "./ToolContext.ts"
-import { type RegisteredTool, ToolHandlers } from "./ToolHandlers.ts"
-import * as ToolProcess from "./ToolProcess.ts"
+import { ToolHandlers } from "./ToolHandlers.ts"
 import type { Of } from "./ToolRule.ts"
 
-/**
- * Options of a process.
- *
- * @category options
- * @since 0.1.0
- */
-export type ProcessOptions = Batches.ProcessOptions
-
-/**
- * Options of a process that is begun in one step with its batch.
- *
- * @category options
- * @since 0.1.0
- */
-export interface NewProcessOptions extends ProcessOptions {
-  /** The batch it belongs to. Default: one of its own. */
-  readonly batch?: string | undefined
-}
-
-/**
- * Options of a sub-agent's executor.
- *
- * @category options
- * @since 0.1.0
- */
-export interface ForkOptions {
-  /** Name of the agent, as people who are asked see it. Default `"agent"`. */
-  readonly name?: string | undefined
-  /** What it may do at most: only what its parent's policy allows, too. Default: the parent's. */
-  readonly policy?: Policy.Policy | undefined
-  /** The turn's budget of its processes; never longer than the call that it works for. */
-  readonly turn?: TurnBudget.Options | undefined
-}
-
-/**
- * One user request with all its processes. Call limits live here.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Batch {
-  readonly id: string
-  /** Begins one pass of an agent; the turn's clock starts. */
-  readonly process: (options?: ProcessOptions) => Effect.Effect<ToolProcess.ToolProcess>
-}
-
-/**
- * What an executor does.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Service {
-  /**
-   * Begins one pass of an agent, in a batch of its own or in the one of that id;
-   * the turn's clock starts. The batch is open as long as the scope is. For
-   * several processes in one batch there is `batch`.
-   */
-  readonly process: (options?: NewProcessOptions) => Effect.Effect<ToolProcess.ToolProcess, never, Scope.Scope>
-  /**
-   * Begins a batch. Closing its scope cancels what still runs and forgets the
-   * batch's counts. Without an id it gets one of its own.
-   */
-  readonly batch: (id?: string) => Effect.Effect<Batch, never, Scope.Scope>
-  /** Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone. */
-  readonly completeBatch: (id: string) => Effect.Effect<void>
-  /** Tells whether an agent goes on after the tool only if the model asks for it: with `Heartbeats`, without a `ContinueLoop` rule. */
-  readonly requiresHeartbeat: (tool: string) => boolean
-  /**
-   * The tools that the policy lets this agent see, with the JSON Schemas of
-   * their parameters as the rules leave them: `AllowedOperations` limits values,
-   * prefilled arguments are the host's and not shown.
-   */
-  readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
-  /** Tells, from now on, when the tools have changed. */
-  readonly toolChanges: Stream.Stream<void>
-  /** The standing permissions of the principal. */
-  readonly grants: Effect.Effect<ReadonlyArray<Grant>, StateStore.StateStoreError>
-  /**
-   * Takes standing permissions back: one by its id, or all of a tool. Calls that
-   * they let through and that have not started are refused. Gives how many.
-   */
-  readonly revoke: (which: { readonly id?: string; readonly tool?: string }) => Effect.Effect<
-    number,
-    StateStore.StateStoreError
-  >
-  /**
-   * Makes an executor for a sub-agent; closing the scope ends it.
-   *
-   * **Details**
-   *
-   * Shared with this one: tools, rules, reads and serial writers, resource keys,
-   * people and their answers, cooldowns, call counts, artifacts, checkpoints. Its
-   * own: the concurrent pool and the caps of tools (who waits for it holds nothing
-   * it needs), equal calls, the state of its processes. Made by a handler, it
-   * belongs to the batch of the handler's call, its turns end with that call, and
-   * so does it.
-   *
-   * Fails with `DepthExceeded` below eight levels, with `ConfigurationError` for a
-   * policy that is none.
-   */
-  readonly fork: (options?: ForkOptions) => Effect.Effect<
-    Service,
-    Forks.DepthExceeded | ConfigurationError,
-    Scope.Scope
-  >
-  /** A fork that lets only ReadOnly, closed-world tools run, and nothing else whatever it is asked. */
-  readonly readOnly: (options?: Omit<ForkOptions, "policy">) => Effect.Effect<
-    Service,
-    Forks.DepthExceeded | ConfigurationError,
-    Scope.Scope
-  >
-  /** Forgets what is past its window; gives the number of entries dropped. */
-  readonly pruneExpired: Effect.Effect<number, StateStore.StateStoreError>
-  /** Handlers that still run although their call has its outcome. */
-  readonly orphans: Effect.Effect<{
-    readonly running: ReadonlyArray<Orphan>
-    /** How many there ever were. */
-    readonly total: number
-    /** Commits and reports that came after the outcome and were kept out. */
-    readonly lateWritesBlocked: number
-  }>
-}
+export {
+  type Batch,
+  DepthExceeded,
+  type ForkOptions,
+  type NewProcessOptions,
+  type Orphan,
+  type Orphans,
+  type ProcessOptions,
+  type Service
+} from "./Executor.ts"
 
 /**
  * The executor of one principal.
@@ -281,7 +164,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const executor = Facade.fromEngine(engine, batches, buffer)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
     const state = yield* batches.begins(yield* batches.enter(), {}, { fires: tool })
-    return yield* ToolProcess.make(engine, state).execute(ToolCall.make(state.id, tool, params))
+    return yield* Process.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)
   const end = (reason: string) => batches.close(reason)
   yield* Effect.addFinalizer(() => end("the executor is over"))
@@ -346,7 +229,7 @@ export const layer: Layer.Layer<ToolExecutor, ConfigurationError, Gates> = Layer
  */
 export const fork = (options?: ForkOptions): Effect.Effect<
   Service,
-  Forks.DepthExceeded | ConfigurationError,
+  DepthExceeded | ConfigurationError,
   Scope.Scope
 > => Effect.flatMap(running, (executor) => executor.fork(options))
 
@@ -360,7 +243,7 @@ export const fork = (options?: ForkOptions): Effect.Effect<
  */
 export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
   Service,
-  Forks.DepthExceeded | ConfigurationError,
+  DepthExceeded | ConfigurationError,
   Scope.Scope
 > => Effect.flatMap(running, (executor) => executor.readOnly(options))
 
@@ -373,7 +256,7 @@ export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
  */
 export const layerFork = (
   options?: ForkOptions
-): Layer.Layer<ToolExecutor, Forks.DepthExceeded | ConfigurationError, ToolExecutor> =>
+): Layer.Layer<ToolExecutor, DepthExceeded | ConfigurationError, ToolExecutor> =>
   Layer.fresh(Layer.effect(ToolExecutor, Effect.andThen(ToolExecutor, fork(options))))
 
 // Utilities

@@ -10,6 +10,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
+import type { ProcessOptions } from "../Executor.ts"
 import { RuleHistory } from "../policy/RuleHistory.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
 import { tooLate } from "./Ends.ts"
@@ -17,19 +18,6 @@ import type { BatchState, Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
 import type { Above } from "./Forks.ts"
 import type { LiveContext } from "./LiveContext.ts"
-
-/**
- * Options of a process.
- *
- * @category options
- * @since 0.1.0
- */
-export interface ProcessOptions {
-  /** The turn's budget; overrides `TurnBudget.Turn`. */
-  readonly turn?: TurnBudget.Options | undefined
-  /** Metadata of the operation, for handlers (`ToolContext.meta`). */
-  readonly meta?: Readonly<Record<string, unknown>> | undefined
-}
 
 /**
  * An open batch.

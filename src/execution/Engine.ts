@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import type * as Context from "effect/Context"
+import type { Service as Executor } from "../Executor.ts"
 import type { ArtifactStore } from "../output/ArtifactStore.ts"
 import type { Checkpoints } from "../output/Checkpoints.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
@@ -15,7 +16,6 @@ import type { Pools } from "../policy/Pools.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import type { Rules } from "../policy/Rules.ts"
 import type { TurnBudget } from "../policy/TurnBudget.ts"
-import type { ToolExecutor } from "../ToolExecutor.ts"
 import type { ToolHandlers } from "../ToolHandlers.ts"
 import type { Batches, OpenBatch } from "./Batches.ts"
 import type { CallState } from "./CallState.ts"
@@ -76,7 +76,7 @@ export interface Engine {
   /** The open batches. */
   readonly batches: () => Batches
   /** The service itself; for the handler of a call, a handle that ends with the call. */
-  readonly service: (caller?: LiveContext) => ToolExecutor["Service"]
+  readonly service: (caller?: LiveContext) => Executor
 }
 
 /**

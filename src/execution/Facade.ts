@@ -7,14 +7,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
+import type { Batch, ForkOptions, ProcessOptions, Service } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Grant from "../store/Grant.ts"
-import type { Batch, ForkOptions, ProcessOptions, Service } from "../ToolExecutor.ts"
-import * as ToolProcess from "../ToolProcess.ts"
 import * as Batches from "./Batches.ts"
 import type { Engine } from "./Engine.ts"
 import * as Forks from "./Forks.ts"
 import { LiveContext } from "./LiveContext.ts"
+import * as Process from "./Process.ts"
 import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
 
@@ -43,7 +43,7 @@ export const fromEngine = (
           Effect.flatMap(caller, (caller) =>
             Effect.map(
               batches.begins(open, options, { above: Forks.aboveOf(engine, caller) }),
-              (state) => ToolProcess.make(engine, state, handle)
+              (state) => Process.make(engine, state, handle)
             ))
         return { id: open.state.id, process }
       }

@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
+import { DepthExceeded } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as ToolContext from "../ToolContext.ts"
 import type { OpenBatch } from "./Batches.ts"
@@ -21,21 +21,6 @@ import { LiveContext } from "./LiveContext.ts"
  * @since 0.1.0
  */
 export const maxDepth = 8
-
-/**
- * Error of a fork that would be nested too deeply.
- *
- * @category errors
- * @since 0.1.0
- */
-export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-tool-executor/DepthExceeded")(
-  "DepthExceeded",
-  { max: Schema.Finite, agentPath: Schema.Array(Schema.String) }
-) {
-  override get message(): string {
-    return `Agents may be nested ${this.max} deep, and this would be one more: ${this.agentPath.join(" > ")}.`
-  }
-}
 
 /**
  * Where a sub-agent comes from.

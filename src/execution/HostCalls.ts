@@ -6,18 +6,8 @@
  */
 import * as Effect from "effect/Effect"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import type { HostArguments } from "../ToolProcess.ts"
 import * as Received from "./Received.ts"
-
-/**
- * The arguments of host calls by tool, in their encoded form; a tool without any
- * is called with `{}`.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Arguments {
-  readonly [tool: string]: Readonly<Record<string, unknown>>
-}
 
 /**
  * Tells whether there are arguments for a tool; of what cannot be read there are none.
@@ -25,7 +15,7 @@ export interface Arguments {
  * @category predicates
  * @since 0.1.0
  */
-export const has = (args: Arguments, tool: string): boolean => {
+export const has = (args: HostArguments, tool: string): boolean => {
   try {
     return Object.hasOwn(args, tool)
   } catch {
@@ -42,7 +32,7 @@ export const has = (args: Arguments, tool: string): boolean => {
  */
 export const run = Effect.fnUntraced(function*(
   tools: ReadonlyArray<string>,
-  args: Arguments,
+  args: HostArguments,
   attempts: number,
   makeId: () => string,
   execute: (calls: ReadonlyArray<Received.Received>) => Effect.Effect<ToolOutcome.WaveResult>

@@ -8,6 +8,7 @@
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
+import type { Service as Executor } from "../Executor.ts"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { GateCall } from "../policy/Gate.ts"
@@ -16,7 +17,6 @@ import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { Service } from "../ToolContext.ts"
 import { isCustomType, reservedTypes } from "../ToolEvent.ts"
-import type { ToolExecutor } from "../ToolExecutor.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Calls } from "./Calls.ts"
 import type { CallState } from "./CallState.ts"
@@ -43,7 +43,7 @@ export class LiveContext implements Service, HandlerContext {
   readonly state: ProcessState
   readonly calls: Calls
   private made: Writes | undefined
-  private handle: ToolExecutor["Service"] | undefined
+  private handle: Executor | undefined
   private standing: ReadonlyArray<Grant> | StateStoreError | undefined
 
   constructor(
@@ -123,7 +123,7 @@ export class LiveContext implements Service, HandlerContext {
     return this.attempt.signal
   }
 
-  get executor(): ToolExecutor["Service"] {
+  get executor(): Executor {
     return this.handle ??= this.engine.service(this)
   }
 

@@ -8,22 +8,10 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import type { Orphan } from "../Executor.ts"
 import { clip } from "../internal/clip.ts"
 import type { CallState } from "./CallState.ts"
 import type { Engine } from "./Engine.ts"
-
-/**
- * A handler that still runs although its call has its outcome.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Orphan {
-  readonly callId: string
-  readonly tool: string
-  /** Epoch milliseconds at which its call had its outcome. */
-  readonly since: number
-}
 
 /**
  * The orphans of an executor.

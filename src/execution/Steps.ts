@@ -12,10 +12,10 @@ import * as Effect from "effect/Effect"
 import { ConfigurationError } from "../ConfigurationError.ts"
 import { type Item, makeRunGate } from "../internal/runGate.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
-import type { ToolCall } from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import type { Answer, Step } from "../ToolProcess.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
@@ -23,39 +23,6 @@ import * as Received from "./Received.ts"
 import type { Settings } from "./Settings.ts"
 import { StopPlace } from "./StopPlace.ts"
 import type * as Waves from "./Waves.ts"
-
-/**
- * One model step.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Step {
-  /**
-   * Runs a call once those that arrived before it let it; it arrives when the
-   * effect begins. Interrupting it ends the call, or gives up its place.
-   */
-  readonly execute: (call: ToolCall) => Effect.Effect<Answer>
-}
-
-/**
- * What became of a call, with what a loop passes on of it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Answer {
-  readonly outcome: ToolOutcome.ToolOutcome
-  /**
-   * The encoded output, whole, of a call that succeeded. Of an equal call whose
-   * output is kept as an artifact, which is replayed, the text.
-   */
-  readonly value: unknown
-  /** What the model is told, within the limits of the executor. */
-  readonly text: string
-  /** The same for models that can be shown files, such as images: parts in their order. */
-  readonly content: ToolContent.ToolContent
-}
 
 /**
  * Runs one call at its place in a step, and passes on what is reported meanwhile.

@@ -4,7 +4,7 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as GuardedToolkit from "../GuardedToolkit.ts"
+import { Shortened } from "../internal/shortened.ts"
 
 /** Puts the preview of what is large in its place, and makes no promise of another form. */
 export const previewed = <Tools extends Record<string, Tool.Any>>({ handle, tools }: Toolkit.WithHandler<Tools>) => ({
@@ -14,9 +14,7 @@ export const previewed = <Tools extends Record<string, Tool.Any>>({ handle, tool
   handle: (...call: Parameters<typeof handle>) =>
     Effect.map(
       handle(...call),
-      Stream.map((result) =>
-        GuardedToolkit.Shortened in result ? { ...result, encodedResult: result[GuardedToolkit.Shortened] } : result
-      )
+      Stream.map((result) => Shortened in result ? { ...result, encodedResult: result[Shortened] } : result)
     )
 })
 

@@ -1,0 +1,193 @@
+/**
+ * A process as the host sees it, over the engine.
+ *
+ * @since 0.1.0
+ */
+import type * as Tool from "effect/ai/Tool"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { RuleHistory } from "../policy/RuleHistory.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
+import type { ToolEvent } from "../ToolEvent.ts"
+import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
+import type { ExecuteOptions, HostArguments, HostOptions, Phase, ToolProcess } from "../ToolProcess.ts"
+import type { Engine, ProcessState } from "./Engine.ts"
+import { EventHub } from "./EventHub.ts"
+import * as Forks from "./Forks.ts"
+import * as Guarded from "./Guarded.ts"
+import * as HostCalls from "./HostCalls.ts"
+import type { LiveContext } from "./LiveContext.ts"
+import * as NextTools from "./NextTools.ts"
+import * as Received from "./Received.ts"
+import type { Settings } from "./Settings.ts"
+import * as Steps from "./Steps.ts"
+import { Wave } from "./Wave.ts"
+
+/**
+ * Creates a process on an engine; `handle` is the call whose handler made it, which
+ * it ends with.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (engine: Engine, state: ProcessState, handle?: LiveContext): ToolProcess => {
+  const caller = Forks.callingWith(handle)
+  const runWave = (
+    calls: ReadonlyArray<Received.Received>,
+    options?: ExecuteOptions,
+    wave?: Partial<Pick<Settings, "hub" | "wholeOutputs" | "told" | "step">>
+  ) =>
+    Effect.flatMap(caller, (caller) =>
+      new Wave(engine, state, calls, {
+        timeoutMillis: options?.timeout === undefined
+          ? Infinity
+          : Duration.toMillis(Duration.fromInputUnsafe(options.timeout)),
+        wholeOutputs: wave?.wholeOutputs ?? false,
+        told: wave?.told ?? state.fires === undefined,
+        hub: wave?.hub ?? state.hub,
+        caller,
+        step: wave?.step
+      }).run)
+  const runWhole: Steps.Run = (call, hub, step) =>
+    Effect.map(runWave([call], undefined, { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
+
+  const executeWave: ToolProcess["executeWave"] = (calls, options) =>
+    Effect.suspend(() => runWave(Received.wave(calls), options))
+  let hostCalls = 0
+  const hostId = () => `host_${++hostCalls}`
+  const hostRun = (tools: ReadonlyArray<string>, args: HostArguments = {}, options: HostOptions = {}) =>
+    HostCalls.run(tools, args, options.attempts ?? 1, hostId, (calls) => runWave(calls, options))
+  const ask = <A>(question: (set: RuleSet.RuleSet, history: RuleHistory) => A) =>
+    Effect.sync(() => question(engine.rules.current(), state.history))
+  return {
+    id: state.id,
+    batch: state.batch.id,
+    executeWave,
+    executeBatch: executeWave,
+    execute: (call, options) =>
+      Effect.suspend(() => Effect.map(runWave([Received.one(call)], options), (wave) => wave.outcomes[0]!)),
+    stream: (calls, options) =>
+      streamOf(state.hub, (hub) => Effect.suspend(() => runWave(Received.wave(calls), options, { hub }))),
+    call: Effect.fnUntraced(function*<T extends Tool.Any>(
+      tool: T,
+      params: Tool.Parameters<T>,
+      options?: ExecuteOptions
+    ): Effect.fn.Return<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError> {
+      const schemas = codecs(tool)
+      const id = hostId()
+      // what dies of its own getters is no less refused than what fails to be encoded
+      const encoded = yield* Effect.catchDefect(schemas.encode(params), () => Effect.succeed(unreadable))
+      const call = Received.one({ id, name: tool.name, params: encoded })
+      const wave = yield* runWave([call], options, { wholeOutputs: true, told: false })
+      const outcome = yield* orFail(wave.outcomes[0]!)
+      if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
+      const { output } = outcome
+      if (output._tag !== "Artifact") return (yield* schemas.success(output.value)) as Tool.Success<T>
+      // only another call's outcome can be an artifact here, and the value is no longer there
+      const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
+      return yield* toError({ ...outcome, _tag: "Denied", reason })
+    }),
+    guard: (toolkit) => Guarded.make(engine, state, toolkit, runWhole),
+    answer: ({ tools }, content) =>
+      Guarded.answer(
+        engine,
+        state,
+        tools,
+        content,
+        (calls) => Effect.map(runWave(calls, undefined, { wholeOutputs: true }), (wave) => wave.outcomes)
+      ),
+    step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
+    shown: (value) => Steps.shown(engine, state, value),
+    tools: Effect.suspend(() => engine.service().tools),
+    startConstraints: (args, options) =>
+      Effect.suspend(() => hostRun(startTools(engine.rules.current(), state.history, args), args, options)),
+    exitRequirements: (args, options) =>
+      Effect.suspend(() => hostRun(RuleSet.exitPending(engine.rules.current(), state.history), args, options)),
+    phase: ask(phaseOf),
+    shouldExit: ask((set, history) => history.shouldExit(set)),
+    startPending: ask(RuleSet.startPending),
+    exitPending: ask(RuleSet.exitPending),
+    allowedNext: NextTools.allowed(engine, state),
+    forcedNext: NextTools.forced(engine, state),
+    toolChoice: NextTools.choice(engine, state),
+    events: state.hub.stream,
+    cancel: (reason) =>
+      Effect.sync(() => {
+        if (handle?.isOver) return
+        state.cancelled ??= said(reason)
+        for (const wave of Array.from(state.waves)) wave.cancel(said(reason))
+      }),
+    cancelCall: (id, reason) =>
+      Effect.sync(() => {
+        if (handle?.isOver) return
+        // who waits for one of them may begin the next at once
+        for (const wave of Array.from(state.waves)) wave.cancelId(id, said(reason))
+      })
+  }
+}
+
+// Utilities
+
+/** No JSON: whoever reads it says so. */
+const unreadable = Symbol("unreadable")
+
+/** Why a call was cancelled. */
+const said = (reason: unknown): string => typeof reason === "string" ? reason : "it was cancelled"
+
+const phaseOf = (set: RuleSet.RuleSet, history: RuleHistory): Phase =>
+  history.shouldExit(set)
+    ? "done"
+    : RuleSet.startPending(set, history).length > 0
+    ? "starting"
+    : history.exitWanted
+    ? "exiting"
+    : "working"
+
+/** The start tools that the host calls: of alternatives one is enough. */
+const startTools = (
+  set: RuleSet.RuleSet,
+  history: RuleHistory,
+  args: HostArguments = {}
+): ReadonlyArray<string> => {
+  const pending = RuleSet.startPending(set, history)
+  const any = pending.filter((tool) => set.forTool(tool).start?.mode === "any")
+  const given = any.filter((tool) => HostCalls.has(args, tool))
+  const chosen = given.length > 0 ? given : any.slice(0, 1)
+  return pending.filter((tool) => !any.includes(tool) || chosen.includes(tool))
+}
+
+/** The stream of one wave: a reader of its own beside the process's observers. */
+const streamOf = (
+  observers: EventHub,
+  run: (hub: EventHub) => Effect.Effect<WaveResult>
+): Stream.Stream<ToolEvent> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const hub = new EventHub(observers.capacity, observers)
+    const events = yield* hub.open
+    // a wave that never began has no end that it could tell
+    const wave = Effect.ensuring(run(hub), Effect.sync(() => hub.end()))
+    const fiber = yield* Effect.forkScoped(wave, { startImmediately: true })
+    return events.pipe(
+      Stream.takeUntil((event) => event._tag === "ToolsEnd"),
+      Stream.concat(Stream.drain(Stream.fromEffect(Fiber.join(fiber)))),
+      Stream.ensuring(Fiber.interrupt(fiber))
+    )
+  }))
+
+const codecs = (tool: Tool.Any) => ({
+  encode: Schema.encodeUnknownEffect(tool.parametersSchema as Schema.Codec<unknown, unknown>),
+  success: Schema.decodeUnknownEffect(tool.successSchema as Schema.Codec<unknown, unknown>),
+  failure: Schema.decodeUnknownOption(tool.failureSchema as Schema.Codec<unknown, unknown>)
+})
+
+const failWith = <T extends Tool.Any>(
+  schemas: ReturnType<typeof codecs>,
+  outcome: Of<"Failed">
+): Effect.Effect<never, Tool.Failure<T> | ToolExecutionError> => {
+  const failure = outcome.origin === "handler" ? schemas.failure(outcome.error) : Option.none()
+  return Option.isSome(failure) ? Effect.fail(failure.value as Tool.Failure<T>) : Effect.fail(toError(outcome))
+}
