@@ -13,7 +13,6 @@ import type * as Fiber from "effect/Fiber"
 import { clip } from "../internal/clip.ts"
 import * as Detached from "../internal/detached.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
-import * as Dedupe from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
@@ -310,9 +309,7 @@ export class Calls implements Owner, Host, Stoppable {
     if (reservation === undefined) this.conclude(call, outcome, fiber)
     else {
       if (this.engine.leaders.size > 0) this.engine.leaders.delete(reservation.id)
-      const about = { batch: this.process.batch.id, targets: call.gateCall?.targets }
-      const isWanted = call.isWanted === true
-      const settlement = Dedupe.settlement(this.engine.dedupe, outcome, fiber !== undefined, isWanted, about)
+      const settlement = Stages.settlement(this.engine, call, outcome, fiber !== undefined)
       this.ledger.settle(reservation, settlement, now, () => this.conclude(call, outcome, fiber))
     }
     for (const [wave, calls] of behind) wave.skipBehind(calls)

@@ -8,8 +8,8 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Permissions from "../policy/Permissions.ts"
-import * as Rules from "../policy/Rules.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
+import type { Claim } from "../store/StateStore.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 
 /**
@@ -21,19 +21,24 @@ import type { Engine, ProcessState } from "./Engine.ts"
 export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     if (process.cancelled !== undefined || process.budget.check(now, false) !== undefined) return Effect.succeed([])
-    const set = engine.rules.current()
-    const registry = engine.handlers.current()
-    const ordered = (set.rules.length === 0 ? Array.from(registry.keys()) : RuleSet.allowedNext(set, process.history))
-      .filter((name) => Permissions.sees(engine.permissions, registry.get(name)!) && !process.blocked.has(name))
-    const isLimited = (tool: string) => {
-      const { cooldown, groups, maxCalls } = set.forTool(tool)
-      return cooldown !== undefined || maxCalls !== undefined || groups.length > 0
+    const { rules } = engine
+    const scope = { batch: process.batch.key, principal: engine.principal }
+    const ordered: Array<string> = []
+    const limited = new Map<string, ReadonlyArray<Claim>>()
+    for (const [name, tool] of engine.handlers.current()) {
+      if (!Permissions.sees(engine.permissions, tool) || process.blocked.has(name)) continue
+      if (rules.check(process.history, name) !== undefined) continue
+      ordered.push(name)
+      const claims = rules.claims(name, scope)
+      if (claims.length > 0) limited.set(name, claims)
     }
-    const limited = ordered.filter(isLimited)
-    if (limited.length === 0) return Effect.succeed(ordered)
+    if (limited.size === 0) return Effect.succeed(ordered)
     // side by side: a store that does not answer is waited for once
-    const free = Effect.filter(limited, (tool) => isFree(engine, process, set, tool, now), { concurrency: "unbounded" })
-    return Effect.map(free, (it) => ordered.filter((tool) => it.includes(tool) || !isLimited(tool)))
+    const free = Effect.filter(limited, ([, claims]) => isFree(engine, claims, now), { concurrency: "unbounded" })
+    return Effect.map(free, (it) => {
+      const names = new Set(it.map(([name]) => name))
+      return ordered.filter((tool) => names.has(tool) || !limited.has(tool))
+    })
   })
 
 /**
@@ -66,14 +71,7 @@ export const choice = (engine: Engine, process: ProcessState): Effect.Effect<Lan
 // Utilities
 
 /** Whether limits and cooldowns leave room for a call. */
-const isFree = (
-  engine: Engine,
-  process: ProcessState,
-  set: RuleSet.RuleSet,
-  tool: string,
-  now: number
-): Effect.Effect<boolean> => {
-  const claims = Rules.claims(set.forTool(tool), { tool, batch: process.batch.key, principal: engine.principal })
+const isFree = (engine: Engine, claims: ReadonlyArray<Claim>, now: number): Effect.Effect<boolean> => {
   const refused = engine.store.check(claims, now)
   if (!Effect.isEffect(refused)) return Effect.succeed(refused === undefined)
   // a store that cannot be reached refuses every claim

@@ -8,18 +8,18 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Dedupe from "../policy/Dedupe.ts"
-import type { GateCall } from "../policy/Gate.ts"
+import type { Duplicate } from "../policy/Dedupe.ts"
+import * as Gate from "../policy/Gate.ts"
 import * as Guards from "../policy/Guards.ts"
 import * as Permissions from "../policy/Permissions.ts"
-import * as Rules from "../policy/Rules.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import * as Grant from "../store/Grant.ts"
-import type { Claim, KeyTaken, Refused, StateStoreError } from "../store/StateStore.ts"
-import type { ParameterIssue, ToolRefusal } from "../ToolRefusal.ts"
+import type { Claim, KeyTaken, Refused, Settlement, StateStoreError } from "../store/StateStore.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { End } from "./Attempt.ts"
 import type { CallState } from "./CallState.ts"
-import { denied, invalid, turn, unreadable } from "./Ends.ts"
+import { denied, turn } from "./Ends.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import type { Reserved } from "./Ledger.ts"
 import { lookUp, readKeys } from "./LookUp.ts"
@@ -49,7 +49,7 @@ export type Dispatched =
  * @category models
  * @since 0.1.0
  */
-export type Share = CallState | Dedupe.Kept
+export type Share = CallState | { readonly outcome: ToolOutcome }
 
 const admitted: Dispatched = { _tag: "Admitted" }
 const anew: Dispatched = { _tag: "Anew" }
@@ -93,7 +93,9 @@ export const reserved = (
     }
     if ("_tag" in reserved) return refusedClaim(engine, process, call, reserved)
     call.reservation = reserved
-    if (engine.dedupe.inFlight === "join" || call.rules!.mayBeAwaited) engine.leaders.set(reserved.id, call)
+    if (engine.dedupe.leads(call.gateCall!, { mayBeAwaited: call.rules!.mayBeAwaited })) {
+      engine.leaders.set(reserved.id, call)
+    }
   }
   const end = call.decided ?? outOfOrder(engine, process, call)
   if (end !== undefined) return decided(end)
@@ -201,9 +203,9 @@ const blocked = (process: ProcessState, call: CallState): End | undefined => {
 
 /** Gate 9, for the call's place in its process. */
 const outOfOrder = (engine: Engine, process: ProcessState, call: CallState): End | undefined => {
-  if (call.rules!.isFree) return undefined
-  const set = engine.rules.current()
-  return denied(Rules.check(set, process.history.before(set, call.history, call.index), call.gateCall!))
+  const { rules } = engine
+  const history = process.history.before(rules.current(), call.history, call.index)
+  return denied(Gate.orRefused("Rules", () => rules.check(history, call.call.name, call.gateCall)))
 }
 
 /**
@@ -226,7 +228,7 @@ export const grantFor = (
   engine: Engine,
   call: CallState,
   { remember }: Permissions.Asks,
-  targets: GateCall["targets"],
+  targets: Gate.GateCall["targets"],
   grants: ReadonlyArray<Grant.Grant> | StateStoreError,
   now: number
 ): Grant.Grant | undefined => {
@@ -239,13 +241,15 @@ export const grantFor = (
   return grants.find((it) => !engine.revoked.has(it.id) && Grant.covers(it, about, now))
 }
 
-const incomparable: ParameterIssue = { path: "", message: "They cannot be compared with those of other calls" }
-
 const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End | ReadonlyArray<Claim> => {
-  const { principal, tool: { name: tool } } = call.gateCall!
-  const limits = Rules.claims(call.rules!, { batch: process.batch.key, principal, tool })
-  try {
-    const key = Dedupe.claim(engine.dedupe, call.gateCall!, {
+  const { tool: { name: tool } } = call.gateCall!
+  const limits = Gate.orRefused(
+    "Rules",
+    () => engine.rules.claims(tool, { batch: process.batch.key, principal: engine.principal })
+  )
+  if ("_tag" in limits) return denied(limits)!
+  const key = Gate.orRefused("Dedupe", () =>
+    engine.dedupe.claim(call.gateCall!, {
       rule: call.rules!.dedupe,
       batch: process.batch.key,
       told: call.told,
@@ -253,11 +257,9 @@ const claimsOf = (engine: Engine, process: ProcessState, call: CallState): End |
       fires: process.fires === tool,
       anew: call.anew === true,
       agent: engine.parent && engine.unique
-    })
-    return key === undefined ? limits : limits.length === 0 ? [key] : [key, ...limits]
-  } catch (error) {
-    return invalid([error instanceof RangeError ? unreadable : incomparable])
-  }
+    }))
+  if (key === undefined) return limits
+  return key._tag === "Key" ? limits.length === 0 ? [key] : [key, ...limits] : denied(key)!
 }
 
 const refusedClaim = (
@@ -268,62 +270,75 @@ const refusedClaim = (
 ): Dispatched => {
   if (refused._tag !== "KeyTaken") {
     return decided(
-      outOfOrder(engine, process, call) ?? denied(Rules.explain(call.rules!, call.call.name, refused))!
+      outOfOrder(engine, process, call) ??
+        denied(Gate.orRefused("Rules", () => engine.rules.explain(call.call.name, refused)))!
     )
   }
   // the store may not know yet that the other one is over
   const pending = refused.running ? engine.store.pendingKey(refused.reservation) : undefined
   if (pending === "release") return decided(unavailable({ operation: "settle" }))
-  const found = shareOf(engine, process, call, refused)
-  if (found === "anew") return anew
+  const leader = refused.running ? engine.leaders.get(refused.reservation) : undefined
+  const found = duplicate(engine, process, call, refused, leader !== undefined && leader.outcome === undefined)
+  // one that has no key of its own anew has none either
+  if (found._tag === "Anew" && call.anew !== true) return anew
   const { owner: of } = refused
   const running = refused.running && pending !== "keep"
-  if (found === undefined) return decided(denied({ _tag: "DuplicateCall", of, running })!)
+  if (found._tag === "Refused" || found._tag === "Anew") return decided(denied({ _tag: "DuplicateCall", of, running })!)
   // what another call has is only for those who may call now
   const end = outOfOrder(engine, process, call)
   if (end !== undefined) return decided(end)
   const question = unanswered(call)
   return question !== undefined && call.refused !== undefined
     ? decided(denied(call.refused)!)
-    : { _tag: "Shares", share: found, question }
+    : { _tag: "Shares", share: found._tag === "Joins" ? leader! : found, question }
 }
 
 /**
- * Whether an equal call may have something to share, by what is to become of
- * duplicates.
+ * What a call gets whose key another one has; `joinable` if that one runs here.
  *
  * @category stages
  * @since 0.1.0
  */
-export const mayShare = (engine: Engine, process: ProcessState, call: CallState, refused: KeyTaken): boolean =>
-  refused.running
-    ? engine.dedupe.inFlight === "join" || (refused.process !== process.id && isAwaited(engine, process, call))
-    // one that was to join, and was asked about for longer than the other one ran
-    : engine.dedupe.onDuplicate === "replay" || call.sharing === true
-
-/** What an equal call has for this one; `undefined` if nothing, `anew` if that is no reason to refuse it. */
-const shareOf = (
+export const duplicate = (
   engine: Engine,
   process: ProcessState,
   call: CallState,
-  refused: KeyTaken
-): Share | "anew" | undefined => {
-  // nobody is refused for what no model was told of, and no host for what one was
-  const nothing = call.told && !refused.untold ? undefined : "anew"
-  if (!mayShare(engine, process, call, refused)) return nothing
-  if (refused.running) {
-    const leader = engine.leaders.get(refused.reservation)
-    return leader === undefined || leader.outcome !== undefined ? nothing : leader
+  taken: KeyTaken,
+  joinable: boolean
+): Duplicate => {
+  try {
+    return engine.dedupe.duplicate(call.gateCall!, taken, {
+      told: call.told,
+      awaited: isAwaited(engine, process, call),
+      wanted: call.sharing === true,
+      joinable,
+      differs: (targets) => Targets.differ(engine, call, targets),
+      isRead: call.rules!.conditionals.length > 0
+    })
+  } catch {
+    return { _tag: "Refused" }
   }
-  const kept = refused.value as Dedupe.Kept | undefined
-  if (kept === undefined) return nothing
-  const { batch, outcome, targets } = kept
-  // what it was about then is not what this call was judged by
-  if (Targets.differ(engine, call, targets)) return call.tool!.readOnly ? "anew" : nothing
-  if (outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact") return kept
-  // an artifact is its batch's, and tells neither hosts nor conditions what it holds
-  if (batch !== process.batch.id) return call.tool!.readOnly ? "anew" : nothing
-  return call.told && call.rules!.conditionals.length === 0 ? kept : nothing
+}
+
+/**
+ * What becomes of what a call has reserved.
+ *
+ * @category stages
+ * @since 0.1.0
+ */
+export const settlement = (
+  engine: Engine,
+  call: CallState,
+  outcome: ToolOutcome,
+  stillRunning: boolean
+): Settlement => {
+  const started = outcome.startedAt !== undefined
+  try {
+    const options = { stillRunning, wanted: call.isWanted === true }
+    return { ...engine.dedupe.settlement(call.gateCall!, outcome, options), started }
+  } catch {
+    return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined }
+  }
 }
 
 const isAwaited = (engine: Engine, process: ProcessState, call: CallState): boolean =>

@@ -12,7 +12,6 @@
  */
 import * as Effect from "effect/Effect"
 import type { Asks } from "../policy/Permissions.ts"
-import * as RuleSet from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/StateStore.ts"
 import * as Arrival from "./Arrival.ts"
 import type { Calls } from "./Calls.ts"
@@ -109,7 +108,6 @@ const rehearse = Effect.fnUntraced(function*(
   calls: Calls,
   runs: ReadonlyArray<ReadonlyArray<CallState>>
 ) {
-  const set = engine.rules.current()
   const { exitWanted, inBatch, last, succeeded } = process.history
   const assumed = new Set(succeeded)
   let before = last
@@ -129,16 +127,20 @@ const rehearse = Effect.fnUntraced(function*(
     }
     const claims = Stages.claims(engine, process, call, calls.now())
     if ("_tag" in claims) continue
-    const { args, tool: { name: tool } } = call.gateCall!
+    const { tool: { name: tool } } = call.gateCall!
     const history = { exitWanted, inBatch, last: before, succeeded: assumed }
-    if (RuleSet.check(set, history, { tool, params: args }) !== undefined) continue
+    if (engine.rules.check(history, tool, call.gateCall) !== undefined) continue
     if (claims.length > 0) {
       const answer = calls.ledger.reserve(call.call.id, claims, calls.now())
       const reserved = "wait" in answer ? yield* waitFor(calls, call, answer.wait) : answer
       if (reserved === undefined || "operation" in reserved) continue
       if (!("_tag" in reserved)) held.push(reserved)
       // who may get another call's outcome is asked about like one that runs
-      else if (reserved._tag !== "KeyTaken" || !Stages.mayShare(engine, process, call, reserved)) continue
+      else if (reserved._tag !== "KeyTaken") continue
+      else {
+        const { _tag: gets } = Stages.duplicate(engine, process, call, reserved, true)
+        if (gets !== "Joins" && gets !== "Replays") continue
+      }
     }
     Stages.count(process, call)
     counted.push(call)

@@ -14,8 +14,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { ConfigurationError, notOneOf, type Problem } from "../ConfigurationError.ts"
-import type { KeyClaim, Settlement } from "../store/StateStore.ts"
+import type { KeyClaim, KeyTaken, Settlement } from "../store/StateStore.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { GateCall } from "./Gate.ts"
 
 /**
@@ -48,19 +49,24 @@ export interface Options {
 }
 
 /**
- * The dedupe policy of an executor.
+ * Which calls are equal, and what the second of two equal ones gets.
+ *
+ * `layer` does it by a policy. A service of one's own decides as it likes: what it
+ * refuses itself (`claim`) never reaches the store, and what it has kept with a
+ * key (`settlement`) it is given again (`duplicate`).
  *
  * @category services
  * @since 0.1.0
  */
 export class Dedupe extends Context.Service<Dedupe, {
-  /** False: only tools with an `AlwaysDedupe` rule have keys. */
-  readonly enabled: boolean
-  readonly reach: "process" | "batch" | "principal"
-  readonly windowMillis: number
-  readonly outcomes: ReadonlySet<ToolOutcome.Tag>
-  readonly onDuplicate: "reject" | "replay"
-  readonly inFlight: "reject" | "join"
+  /** Gives the key that a call needs, `undefined` if it needs none, or says why the call may not run. */
+  readonly claim: (call: GateCall, options: ClaimOptions) => KeyClaim | ToolRefusal | undefined
+  /** Tells whether another call may join this one while it runs: then it can be found. */
+  readonly leads: (call: GateCall, options: LeadOptions) => boolean
+  /** Says what a call gets whose key another one has. */
+  readonly duplicate: (call: GateCall, taken: KeyTaken, options: DuplicateOptions) => Duplicate
+  /** Says what becomes of a call's key with its outcome. */
+  readonly settlement: (call: GateCall, outcome: ToolOutcome.ToolOutcome, options: SettlementOptions) => KeySettlement
 }>()("effect-tool-executor/policy/Dedupe") {}
 
 /**
@@ -69,15 +75,7 @@ export class Dedupe extends Context.Service<Dedupe, {
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options?: Options): Dedupe["Service"] =>
-  Dedupe.of({
-    enabled: true,
-    reach: options?.reach ?? "batch",
-    windowMillis: Duration.toMillis(Duration.fromInputUnsafe(options?.window ?? "5 minutes")),
-    outcomes: new Set(options?.outcomes ?? ["Succeeded"]),
-    onDuplicate: options?.onDuplicate ?? "reject",
-    inFlight: options?.inFlight ?? "reject"
-  })
+export const make = (options?: Options): Dedupe["Service"] => fromPolicy(policyOf(options, true))
 
 /**
  * Layer that refuses, replays or joins equal calls; fails with everything that is
@@ -95,7 +93,7 @@ export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError
  * @category layers
  * @since 0.1.0
  */
-export const layerNoop: Layer.Layer<Dedupe> = Layer.sync(Dedupe, () => Dedupe.of({ ...make(), enabled: false }))
+export const layerNoop: Layer.Layer<Dedupe> = Layer.sync(Dedupe, () => fromPolicy(policyOf(undefined, false)))
 
 /**
  * What a key depends on beside the call itself.
@@ -121,38 +119,63 @@ export interface ClaimOptions {
 }
 
 /**
- * Gives the key that a call needs; `undefined` if it needs none. A tool whose
- * answer changes by itself has none, unless a rule says so.
+ * What it depends on whether a call may be joined.
  *
- * @category gates
+ * @category options
  * @since 0.1.0
  */
-export const claim = (self: Dedupe["Service"], call: GateCall, options: ClaimOptions): KeyClaim | undefined => {
-  const { agent = "", anew, awaited, batch, fires, rule, told } = options
-  const { params, process, tool } = call
-  if (rule === "never" || (rule === undefined && (!self.enabled || tool.volatile))) return undefined
-  const replays = self.onDuplicate === "replay"
-  const joins = self.inFlight === "join"
-  // without a share in it, nobody is refused for what no model was told, and no host for what one was
-  const unshared = told ? "told" : "none"
-  const reach = self.reach === "batch" ? batch : self.reach === "process" ? process : ""
-  return {
-    _tag: "Key",
-    principal: call.principal,
-    batch: self.reach === "principal" ? undefined : batch,
-    tool: tool.name,
-    key: `${agent} ${reach} ${tool.canonical(params, call.args)}`,
-    readOnly: tool.readOnly,
-    process,
-    untold: !told,
-    settled: anew ? "none" : replays ? "all" : unshared,
-    running: !anew && (joins || awaited) ? "all" : unshared,
-    ignoreOtherProcesses: awaited || fires
-  }
+export interface LeadOptions {
+  /** A process may wait for a success of this tool. */
+  readonly mayBeAwaited: boolean
 }
 
 /**
- * An outcome as it is kept with a key, for replay.
+ * What a duplicate gets depends on this beside the two calls.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface DuplicateOptions {
+  /** A model is told of the outcome. */
+  readonly told: boolean
+  /** The process still waits for a success of this tool. */
+  readonly awaited: boolean
+  /** A person was asked whether it may have that outcome, and meanwhile it has come. */
+  readonly wanted: boolean
+  /** The other one can be joined: it is known here, and has no outcome yet. */
+  readonly joinable: boolean
+  /** Tells whether a call about these targets was about something else than this one is. */
+  readonly differs: (targets: GateCall["targets"]) => boolean
+  /** The rules read what the tool gave, to say what may come next. */
+  readonly isRead: boolean
+}
+
+/**
+ * What becomes of a key depends on this beside the outcome.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface SettlementOptions {
+  /** The fiber of the handler has outlived the outcome. */
+  readonly stillRunning: boolean
+  /** A person is being asked whether an equal call may have the outcome. */
+  readonly wanted: boolean
+}
+
+/**
+ * What becomes of a key: the part of a settlement that is not the rules'.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface KeySettlement extends Pick<Settlement, "key" | "windowMillis"> {
+  /** What is kept with the key, for replay. */
+  readonly value: Kept | undefined
+}
+
+/**
+ * An outcome as it is kept with a key.
  *
  * @category models
  * @since 0.1.0
@@ -166,27 +189,111 @@ export interface Kept {
 }
 
 /**
- * Gives what becomes of a call's key with its outcome. A fiber that still runs
- * keeps its key in flight.
+ * What a call gets whose key another one has.
  *
- * @category gates
+ * @category models
  * @since 0.1.0
  */
-export const settlement = (
-  self: Dedupe["Service"],
-  outcome: ToolOutcome.ToolOutcome,
-  stillRunning: boolean,
-  /** Somebody waits for a person who allows it to have this outcome. */
-  isWanted: boolean,
-  about: Pick<Kept, "batch" | "targets">
-): Settlement => ({
-  started: outcome.startedAt !== undefined,
-  key: stillRunning ? "running" : self.outcomes.has(outcome._tag) ? "keep" : "release",
-  windowMillis: self.windowMillis,
-  value: isWanted || self.onDuplicate === "replay" ? { outcome, ...about } satisfies Kept : undefined
-})
+export type Duplicate =
+  /** It is refused, with the id of the other one (`DuplicateCall`). */
+  | { readonly _tag: "Refused" }
+  /** It runs itself. */
+  | { readonly _tag: "Anew" }
+  /** It waits for the other one and gets the same outcome, if order and permissions let it. */
+  | { readonly _tag: "Joins" }
+  /** It gets that outcome, if order and permissions let it. */
+  | { readonly _tag: "Replays"; readonly outcome: ToolOutcome.ToolOutcome }
 
 // Utilities
+
+interface Policy {
+  /** False: only tools with an `AlwaysDedupe` rule have keys. */
+  readonly enabled: boolean
+  readonly reach: "process" | "batch" | "principal"
+  readonly windowMillis: number
+  readonly outcomes: ReadonlySet<ToolOutcome.Tag>
+  readonly replays: boolean
+  readonly joins: boolean
+}
+
+const policyOf = (options: Options | undefined, enabled: boolean): Policy => ({
+  enabled,
+  reach: options?.reach ?? "batch",
+  windowMillis: Duration.toMillis(Duration.fromInputUnsafe(options?.window ?? "5 minutes")),
+  outcomes: new Set(options?.outcomes ?? ["Succeeded"]),
+  replays: options?.onDuplicate === "replay",
+  joins: options?.inFlight === "join"
+})
+
+const refused: Duplicate = { _tag: "Refused" }
+const anew: Duplicate = { _tag: "Anew" }
+const joins: Duplicate = { _tag: "Joins" }
+
+const fromPolicy = (policy: Policy): Dedupe["Service"] =>
+  Dedupe.of({
+    claim: (call, options) => {
+      const { rule } = options
+      // a tool whose answer changes by itself has no key, unless a rule says so
+      if (rule === "never" || (rule === undefined && (!policy.enabled || call.tool.volatile))) return undefined
+      try {
+        return keyOf(policy, call, options)
+      } catch (error) {
+        const message = error instanceof RangeError
+          ? "They are nested too deeply to be read"
+          : "They cannot be compared with those of other calls"
+        return { _tag: "InvalidParameters", issues: [{ path: "", message }] }
+      }
+    },
+    leads: (_, { mayBeAwaited }) => policy.joins || mayBeAwaited,
+    duplicate: (call, taken, options) => {
+      // nobody is refused for what no model was told of, and no host for what one was
+      const nothing = options.told && !taken.untold ? refused : anew
+      if (taken.running) {
+        const may = policy.joins || (taken.process !== call.process && options.awaited)
+        return may && options.joinable ? joins : nothing
+      }
+      const kept = taken.value as Kept | undefined
+      if (kept === undefined || !(policy.replays || options.wanted)) return nothing
+      const { batch, outcome, targets } = kept
+      // what it was about then is not what this call was judged by
+      if (options.differs(targets)) return call.tool.readOnly ? anew : nothing
+      const replays: Duplicate = { _tag: "Replays", outcome }
+      if (outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact") return replays
+      // an artifact is its batch's, and tells neither hosts nor conditions what it holds
+      if (batch !== call.batch) return call.tool.readOnly ? anew : nothing
+      return options.told && !options.isRead ? replays : nothing
+    },
+    settlement: ({ batch, targets }, outcome, { stillRunning, wanted }) => ({
+      // a fiber that still runs keeps its key in flight
+      key: stillRunning ? "running" : policy.outcomes.has(outcome._tag) ? "keep" : "release",
+      windowMillis: policy.windowMillis,
+      value: wanted || policy.replays ? { outcome, batch, targets } : undefined
+    })
+  })
+
+const keyOf = (
+  policy: Policy,
+  { args, params, principal, process, tool }: GateCall,
+  options: ClaimOptions
+): KeyClaim => {
+  const { agent = "", anew, awaited, batch, fires, told } = options
+  const reach = policy.reach === "batch" ? batch : policy.reach === "process" ? process : ""
+  // without a share in it, nobody is refused for what no model was told, and no host for what one was
+  const unshared = told ? "told" : "none"
+  return {
+    _tag: "Key",
+    principal,
+    batch: policy.reach === "principal" ? undefined : batch,
+    tool: tool.name,
+    key: `${agent} ${reach} ${tool.canonical(params, args)}`,
+    readOnly: tool.readOnly,
+    process,
+    untold: !told,
+    settled: anew ? "none" : policy.replays ? "all" : unshared,
+    running: !anew && (policy.joins || awaited) ? "all" : unshared,
+    ignoreOtherProcesses: awaited || fires
+  }
+}
 
 const checked = (options: Options = {}): Effect.Effect<Dedupe["Service"], ConfigurationError> => {
   const { inFlight = "reject", onDuplicate = "reject", outcomes = [], reach = "batch", window = 0 } = options

