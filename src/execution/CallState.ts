@@ -89,7 +89,7 @@ export class CallState implements Ticket {
   /** What the host's guards said. */
   declare guarded?: ToolRefusal | undefined
   /** A person is being asked. */
-  declare asking?: { readonly id: string; readonly withdraw: () => void } | undefined
+  declare asking?: { readonly id: string | undefined; readonly withdraw: () => void } | undefined
   /** A person has allowed it: it is not asked about again. */
   declare approved?: true
   /** It is about something else than it was judged by. */

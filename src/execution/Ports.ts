@@ -11,13 +11,12 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
+import { type Deadline, Deadlines } from "../internal/deadlines.ts"
 import * as Detached from "../internal/detached.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { Checkpoint, CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
-import type { Approvals, Question, Resolution } from "../policy/Approvals.ts"
-import { Grant } from "../store/Grant.ts"
+import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../policy/Approvals.ts"
 import { type Answer, StateStoreError } from "../store/StateStore.ts"
 import { ArtifactRef } from "../ToolOutcome.ts"
 import type { ProcessState } from "./Engine.ts"
@@ -95,43 +94,74 @@ export const checkpoints = (driver: Checkpoints["Service"]): Checkpoints["Servic
 }
 
 /**
- * People, as an executor asks them.
+ * People, as an executor asks them: neither fails, dies or hangs, whatever the driver does.
  *
  * @category models
  * @since 0.1.0
  */
 export interface People {
+  /** Makes a request of a question, with its id; `undefined` where it could not be made: there is nobody to ask. */
+  readonly request: (question: Question) => Effect.Effect<ApprovalRequest | undefined>
   /**
-   * Asks; `undefined` where the question could not be put. `onEnd` is called at most
-   * once, never before this returns, and never after `withdraw`.
+   * Asks and waits. What it goes on with runs in a turn of its own, never in
+   * whoever answers. Interruption withdraws the request and is held up by nobody.
    */
-  readonly ask: (
-    question: Question,
-    onEnd: (resolution: Resolution) => void
-  ) => { readonly id: string; readonly withdraw: () => void } | undefined
+  readonly ask: (request: ApprovalRequest) => Effect.Effect<Resolution>
 }
 
 /**
- * People who answer once, and in time: what comes twice or too late changes
- * nothing, and what is no answer is a no.
+ * People who answer in time: who is silent for longer than the request lasts has
+ * said no, and so has who gives what is no answer.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const people = (driver: Approvals["Service"], context: Context.Context<never>): People => {
-  const desk = new Desk(Effect.runForkWith(context), Context.get(context, Clock.Clock))
+  const run = Effect.runForkWith(context)
+  const clock = Context.get(context, Clock.Clock)
+  const deadlines = new Deadlines(clock, run)
+  const warn = (what: string, cause: unknown) => void run(Effect.logWarning(`Approvals.${what}`, cause))
+
   return {
-    ask: (question, onEnd) => {
-      const open = new Open(desk, onEnd)
-      try {
-        open.put(driver.ask(question, (resolution) => open.answered(resolution)))
-        return open
-      } catch (cause) {
-        open.close()
-        desk.warn("failed", cause)
-        return undefined
-      }
-    }
+    request: (question) =>
+      inTime(Effect.suspend(() => driver.request(question)), (cause) => cause, isRequest).pipe(
+        Effect.map(({ askedAt, expiresAt, id }) => ({ ...question, askedAt, expiresAt, id })),
+        Effect.catch((cause) => Effect.as(Effect.logWarning("Approvals.request failed", cause), undefined))
+      ),
+    ask: (request) =>
+      Effect.callback((resume) => {
+        const asked = run(Effect.suspend(() => driver.ask(request)))
+        let deadline: Deadline | undefined
+        let isOver = false
+        const end = (resolution: Resolution) => {
+          if (isOver) return
+          isOver = true
+          if (deadline !== undefined) deadlines.delete(deadline)
+          resume(Effect.as(Effect.yieldNow, resolution))
+        }
+        asked.addObserver((exit) => {
+          if (isOver) return
+          if (Exit.isFailure(exit)) {
+            warn("ask failed", exit.cause)
+            return end({ _tag: "Denied", by: "noApprover", reason: request.why })
+          }
+          if (isResolution(exit.value)) return end(exit.value)
+          warn("ask gave no answer", exit.value)
+          end({ _tag: "Denied", by: "closed" })
+        })
+        if (isOver) return
+        if (request.expiresAt !== "unlimited") {
+          deadline = deadlines.add(request.expiresAt + patience, () => {
+            end({ _tag: "Denied", by: "timeout" })
+            asked.interruptUnsafe()
+          })
+        }
+        return Effect.sync(() => {
+          isOver = true
+          if (deadline !== undefined) deadlines.delete(deadline)
+          asked.interruptUnsafe()
+        })
+      })
   }
 }
 
@@ -144,154 +174,29 @@ const isAny = () => true
 
 const nonsense = "it is no answer"
 
-/** How long people have where their driver does not say so. */
-const silentMillis = 300_000
-
-type Asked = ReturnType<Approvals["Service"]["ask"]>
-
-/** A question, until it is answered. */
-class Open {
-  id = ""
-  /** Epoch milliseconds until which the driver may be silent. */
-  until = Infinity
-  private readonly desk: Desk
-  private onEnd: ((resolution: Resolution) => void) | undefined
-  private asked: Asked | undefined
-
-  constructor(desk: Desk, onEnd: (resolution: Resolution) => void) {
-    this.desk = desk
-    this.onEnd = onEnd
-  }
-
-  /** The driver has it; throws where what it gave is no request. */
-  put(asked: Asked): void {
-    const { expiresAt, id } = asked.request
-    if (typeof id !== "string") throw new TypeError("its request has no id")
-    this.id = id
-    this.asked = asked
-    const now = this.desk.now()
-    this.until = (typeof expiresAt === "number" && expiresAt >= now ? expiresAt : now + silentMillis) + patience
-    this.desk.add(this)
-  }
-
-  /** Who answers before the question is put is heard after that. */
-  answered(resolution: unknown): void {
-    if (this.asked !== undefined) return this.end(resolution)
-    this.desk.run(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.end(resolution))))
-  }
-
-  /** Nobody has answered in time. */
-  silent(): void {
-    const onEnd = this.withdraw()
-    onEnd?.({ _tag: "Denied", by: "timeout" })
-  }
-
-  /** Takes the question back; gives who is not told any more. */
-  withdraw(): typeof this.onEnd {
-    const onEnd = this.close()
-    try {
-      if (onEnd !== undefined) this.asked?.withdraw()
-    } catch (cause) {
-      this.desk.warn("did not take a question back", cause)
-    }
-    return onEnd
-  }
-
-  close(): typeof this.onEnd {
-    const { onEnd } = this
-    this.onEnd = undefined
-    this.desk.delete(this)
-    return onEnd
-  }
-
-  private end(resolution: unknown): void {
-    const onEnd = this.close()
-    if (onEnd === undefined) return
-    if (isAnswered(resolution)) return onEnd(resolution)
-    this.desk.warn("gave no answer", resolution)
-    onEnd({ _tag: "Denied", by: "closed" })
-  }
-}
-
-/** The open questions of a driver; one fiber waits for the first that nobody answers in time. */
-class Desk {
-  readonly run: (effect: Effect.Effect<void>) => Fiber.Fiber<void>
-  private readonly clock: Clock.Clock
-  private readonly all = new Set<Open>()
-  private wakesAt = Infinity
-  private fiber: Fiber.Fiber<void> | undefined
-
-  constructor(run: (effect: Effect.Effect<void>) => Fiber.Fiber<void>, clock: Clock.Clock) {
-    this.run = run
-    this.clock = clock
-  }
-
-  now(): number {
-    return this.clock.currentTimeMillisUnsafe()
-  }
-
-  warn(what: string, cause: unknown): void {
-    this.run(Effect.logWarning(`Approvals.ask ${what}`, cause))
-  }
-
-  add(open: Open): void {
-    this.all.add(open)
-    this.wakeAt(open.until)
-  }
-
-  delete(open: Open): void {
-    this.all.delete(open)
-    if (this.all.size > 0) return
-    this.fiber?.interruptUnsafe()
-    this.wakesAt = Infinity
-  }
-
-  private wakeAt(time: number): void {
-    if (time >= this.wakesAt) return
-    this.fiber?.interruptUnsafe()
-    this.wakesAt = time
-    const wake = Effect.sync(() => {
-      this.fiber = undefined
-      this.wake()
-    })
-    this.fiber = this.run(Effect.andThen(Effect.sleep(Math.max(0, time - this.now())), wake))
-  }
-
-  private wake(): void {
-    this.wakesAt = Infinity
-    const now = this.now()
-    for (const open of Array.from(this.all)) {
-      if (open.until <= now) open.silent()
-      else this.wakeAt(open.until)
-    }
-  }
-}
-
 const isRef = Schema.is(ArtifactRef)
 const isPart = Schema.is(Schema.Struct({ text: Schema.String, chars: Schema.Finite }))
 const isCheckpoint = Schema.is(Checkpoint)
 const areCheckpoints = Schema.is(Schema.Array(Checkpoint))
 const isContent = (answer: unknown) => answer === undefined || answer instanceof Uint8Array
 
-const isResolution = Schema.is(Schema.Union([
-  Schema.TaggedStruct("Approved", {
-    grant: Schema.UndefinedOr(Grant),
-    isOwn: Schema.Boolean,
-    edited: Schema.optional(Schema.Struct({ params: Schema.Unknown }))
-  }),
-  Schema.TaggedStruct("Denied", {
-    by: Schema.Literals(["user", "timeout", "closed", "noApprover"]),
-    reason: Schema.optional(Schema.String)
-  })
-]))
-
-const isAnswered = (answer: unknown): answer is Resolution => {
+/** Whether it is that, also where looking at it throws. */
+const safely = <A>(is: (value: unknown) => value is A) => (value: unknown): value is A => {
   try {
-    return isResolution(answer)
+    return is(value)
   } catch {
     return false
   }
 }
+
+const isResolution = safely(Schema.is(Resolution))
+
+/** What a driver gives to a question. */
+const isRequest = Schema.is(Schema.Struct({
+  id: Schema.String,
+  askedAt: Schema.Finite,
+  expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")])
+}))
 
 const failure = (operation: string, cause: unknown): StateStoreError =>
   cause instanceof StateStoreError ? cause : new StateStoreError({ operation, cause })

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type * as Approvals from "../policy/Approvals.ts"
 import type { Preview, Resolution } from "../policy/Approvals.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import type * as Permissions from "../policy/Permissions.ts"
@@ -87,6 +88,23 @@ export const writerBefore = (all: ReadonlyArray<CallState>, call: CallState): Ca
     if (isSame) return all[index]
   }
   return undefined
+}
+
+/** A question that is open; its id, once the request is made. */
+interface Asking {
+  id: string | undefined
+  readonly withdraw: () => void
+}
+
+const answerOf = (resolution: Resolution): string => {
+  switch (resolution._tag) {
+    case "Approved":
+      return resolution.grant?.answer ?? "ApproveOnce"
+    case "Denied":
+      return resolution.by
+    case "Suspended":
+      return "suspended"
+  }
 }
 
 type Approved = Extract<Resolution, { readonly _tag: "Approved" }>
@@ -193,6 +211,9 @@ export class Questions {
       if (resolution._tag === "Denied") {
         return this.wave.settle(call, { _tag: "Denied", reason: refusalOf(resolution) })
       }
+      if (resolution._tag === "Suspended") {
+        return this.wave.settle(call, { _tag: "Cancelled", started: false, reason: resolution.reason })
+      }
       this.approve(call, resolution)
       this.wave.approved(call, resolution.edited)
     })
@@ -215,6 +236,9 @@ export class Questions {
         const { by, reason } = resolution
         const why = reason === undefined ? {} : { reason }
         return attempt.stop({ _tag: "Denied", reason: { _tag: "WriteDenied", by, ...why } })
+      }
+      if (resolution._tag === "Suspended") {
+        return attempt.stop({ _tag: "Cancelled", started: true, reason: resolution.reason })
       }
       this.remember(resolution)
       call.onPermits = goOn
@@ -249,43 +273,53 @@ export class Questions {
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
     const remember = isKnown ? question.remember : "call"
     const isRunning = call.attempt !== undefined
-    const asked = this.engine.approvals?.ask(
-      {
-        preview: undefined,
-        ...question,
-        remember,
-        agentPath,
-        args,
-        batch,
-        callId,
-        class: kind,
-        isRunning,
-        principal,
-        process,
-        revision: Revisions.of(call.tool!),
-        targets: targets ?? [],
-        tool
-      },
-      (resolution) => {
-        this.end(call, resolution._tag === "Denied" ? resolution.by : resolution.grant?.answer ?? "ApproveOnce")
-        onEnd(resolution)
-        this.tell()
-      }
-    )
-    if (asked === undefined) return onEnd({ _tag: "Denied", by: "noApprover", reason: question.why })
-    call.asking = asked
+    const people = this.engine.approvals
+    const nobody = { _tag: "Denied", by: "noApprover", reason: question.why } as const
+    if (people === undefined) return onEnd(nobody)
     this.open++
-    const now = this.wave.now()
-    this.process.budget.ask(1, now)
-    const of = { callId, tool, index: call.index, at: now }
+    this.process.budget.ask(1, this.wave.now())
     this.wave.asked()
+    const asking: Asking = { id: undefined, withdraw: () => fiber.interruptUnsafe() }
+    call.asking = asking
+    const about: Approvals.Question = {
+      preview: undefined,
+      ...question,
+      remember,
+      agentPath,
+      args,
+      batch,
+      callId,
+      class: kind,
+      isRunning,
+      principal,
+      process,
+      revision: Revisions.of(call.tool!),
+      targets: targets ?? [],
+      tool
+    }
     const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
-    this.wave.events.publish({
-      _tag: "ToolApprovalRequested",
-      ...of,
-      requestId: asked.id,
-      why: question.why,
-      ...diff
+    const asked = Effect.flatMap(people.request(about), (request) => {
+      if (request === undefined) return Effect.succeed(nobody)
+      asking.id = request.id
+      this.wave.events.publish({
+        _tag: "ToolApprovalRequested",
+        callId,
+        tool,
+        index: call.index,
+        at: this.wave.now(),
+        requestId: request.id,
+        why: question.why,
+        ...diff
+      })
+      return people.ask(request)
+    })
+    const fiber = Effect.runForkWith(this.engine.context)(asked)
+    fiber.addObserver((exit) => {
+      if (call.asking !== asking || exit._tag === "Failure") return
+      const resolution = exit.value
+      this.end(call, answerOf(resolution))
+      onEnd(resolution)
+      this.tell()
     })
   }
 
@@ -318,8 +352,9 @@ export class Questions {
   /** Nobody needs the answer any more. */
   withdraw(call: CallState): void {
     if (call.asking === undefined) return
-    call.asking.withdraw()
+    const { withdraw } = call.asking
     this.end(call, "withdrawn")
+    withdraw()
     this.tell()
   }
 
@@ -330,6 +365,7 @@ export class Questions {
     this.open--
     const now = this.wave.now()
     this.process.budget.ask(-1, now)
+    if (requestId === undefined) return
     const of = { callId: call.call.id, tool: call.call.name, index: call.index, at: now }
     this.wave.events.publish({ _tag: "ToolApprovalResolved", ...of, requestId, answer })
   }

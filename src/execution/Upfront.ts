@@ -49,7 +49,9 @@ export const ask = Effect.fnUntraced(function*(
     }
     calls.questions.ask(call, { ...question, preview: found?.preview }, (resolution) => {
       if (resolution._tag === "Denied") call.refused = refusalOf(resolution)
-      else {
+      else if (resolution._tag === "Suspended") {
+        call.decided ??= { _tag: "Cancelled", started: false, reason: resolution.reason }
+      } else {
         calls.questions.approve(call, resolution)
         if (resolution.edited !== undefined) edited.push([call, resolution.edited.params])
       }

@@ -4,201 +4,49 @@
  *
  * An executor that finds this service in its context asks; without it nobody is
  * there, and what would be asked is refused at once. A request is answered
- * once; it ends with silence after its time and when the scope closes.
+ * once; it ends with silence after its time and when the scope closes, and is
+ * withdrawn when whoever asked does not wait for it any more.
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Fiber from "effect/Fiber"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as PubSub from "effect/PubSub"
-import * as Schema from "effect/Schema"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { ConfigurationError, validateStrict } from "../ConfigurationError.ts"
-import * as FileChange from "../FileChange.ts"
-import { canonicalJson } from "../internal/canonicalJson.ts"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import { type Deadline, Deadlines } from "../internal/deadlines.ts"
 import * as Grant from "../store/Grant.ts"
+import {
+  type Answer,
+  ApprovalError,
+  type ApprovalRequest,
+  type Question,
+  type Resolution,
+  resolve,
+  type Shown
+} from "./ApprovalRequest.ts"
+
+export * from "./ApprovalRequest.ts"
 
 /**
- * A pending question.
- *
- * @category models
- * @since 0.1.0
- */
-export interface ApprovalRequest {
-  /** Cannot be guessed. */
-  readonly id: string
-  readonly principal: string
-  /** Names of the sub-agents from the root down to the one that calls; empty: the root itself. */
-  readonly agentPath: ReadonlyArray<string>
-  readonly batch: string
-  readonly process: string
-  readonly callId: string
-  readonly tool: string
-  /** What the tool says it is: an answer is remembered for no other of that name. */
-  readonly revision?: string | undefined
-  /** The tool's concurrency class. */
-  readonly class: string
-  /** The arguments that the tool will be called with. */
-  readonly args: unknown
-  /** What the call is about, as far as it is known. */
-  readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: "exact" | "protected" | undefined }>
-  /** Why it is asked. */
-  readonly why: string
-  /** What the call would write, where it can tell: a unified diff of at most 20,000 characters, or why there is none. */
-  readonly preview: Preview | undefined
-  /** The call runs already and waits with its write: its arguments cannot be edited any more. */
-  readonly isRunning: boolean
-  /** What an answer may be remembered for at most. */
-  readonly remember: "call" | "resources" | "tool"
-  /** Epoch milliseconds. */
-  readonly askedAt: number
-  /** Epoch milliseconds after which silence is a no. */
-  readonly expiresAt: number
-}
-
-/**
- * What a call would write, as it is shown.
- *
- * @category models
- * @since 0.1.0
- */
-export type Preview =
-  | { readonly _tag: "Diff"; readonly diff: string }
-  | { readonly _tag: "None"; readonly because: string }
-
-const params = Schema.optionalKey(Schema.Json)
-const scope = Schema.optionalKey(Schema.Literals(["resources", "tool"]))
-const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
-
-/**
- * Schema of an answer.
- *
- * **Details**
- *
- * `ApproveForDuration` and `ApproveForScope` are remembered, for the targets of
- * this call to the letter, or for the whole tool if it never names any or `scope`
- * says so, for the agent that asked and its sub-agents, or with `agents: "all"` for
- * every agent of the principal. `Deny` and silence never are. `params` are edited arguments: the call is
- * looked at anew with them, without a second question, and nothing is
- * remembered.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Answer = Schema.Union([
-  Schema.TaggedStruct("ApproveOnce", { params }),
-  Schema.TaggedStruct("ApproveForDuration", { params, duration: Schema.String, scope, agents }),
-  Schema.TaggedStruct("ApproveForScope", { params, scope, agents }),
-  Schema.TaggedStruct("Deny", { reason: Schema.optionalKey(Schema.String) })
-])
-
-/**
- * What a person says to a request.
- *
- * @category models
- * @since 0.1.0
- */
-export type Answer = typeof Answer.Type
-
-/**
- * How a request ended.
- *
- * @category models
- * @since 0.1.0
- */
-export type Resolution =
-  /** `grant` is what the answer made, or, of another request's answer, what covers this one. */
-  | {
-    readonly _tag: "Approved"
-    readonly grant: Grant.Grant | undefined
-    readonly isOwn: boolean
-    /** The edited arguments, if there are any. */
-    readonly edited?: { readonly params: unknown } | undefined
-  }
-  | {
-    readonly _tag: "Denied"
-    readonly by: "user" | "timeout" | "closed" | "noApprover"
-    readonly reason?: string | undefined
-  }
-
-/**
- * Error of an answer that changes nothing.
- *
- * @category errors
- * @since 0.1.0
- */
-export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-tool-executor/ApprovalError")(
-  "ApprovalError",
-  {
-    id: Schema.String,
-    /**
-     * `NotPending`: unknown, answered already or expired. `NotTheSame`: the answer
-     * was to another call. `NotEditable`: the call runs already. `NotAnAnswer`: it
-     * has another form; `problem` says where.
-     */
-    reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
-    problem: Schema.optionalKey(Schema.String)
-  }
-) {
-  override get message(): string {
-    switch (this.reason) {
-      case "NotPending":
-        return `Request ${this.id} is not pending: it is unknown, was answered or has expired.`
-      case "NotTheSame":
-        return `Request ${this.id} is about another tool or other arguments than what was answered.`
-      case "NotEditable":
-        return `The call of request ${this.id} runs already: its arguments cannot be edited. Approve or deny it.`
-      case "NotAnAnswer":
-        return `The answer to request ${this.id} is none (${this.problem}); expected ApproveOnce, ApproveForDuration, ApproveForScope or Deny.`
-      case "NoDuration":
-        return `The duration of the answer to request ${this.id} is none, or has no end; give one such as "1 hour".`
-    }
-  }
-}
-
-/**
- * What an executor asks.
- *
- * @category models
- * @since 0.1.0
- */
-export type Question = Omit<ApprovalRequest, "id" | "askedAt" | "expiresAt">
-
-/**
- * What a person was shown: the tool with its arguments, or their `hash`.
- *
- * @category models
- * @since 0.1.0
- */
-export type Shown = { readonly tool: string; readonly args: unknown } | { readonly hash: string }
-
-/**
- * Gives the SHA-256 of a tool and its arguments, in hex: what a page sends back
- * with the answer, so that it is one to this call and no other. Arguments nested
- * too deeply have the empty text, and no answer with a hash is to them.
- *
- * @category getters
- * @since 0.1.0
- */
-export const hash = ({ args, tool }: { readonly tool: string; readonly args: unknown }): string =>
-  FileChange.hashOf(canonical([tool, args]))
-
-/**
- * Something that happened to the pending requests.
+ * Something that happened to the pending requests: one was asked, or one ended,
+ * and how. Who asked may have withdrawn it: then it has no answer.
  *
  * @category models
  * @since 0.1.0
  */
 export type Change =
   | { readonly _tag: "Asked"; readonly request: ApprovalRequest }
-  | { readonly _tag: "Ended"; readonly id: string }
+  | { readonly _tag: "Ended"; readonly id: string; readonly how: Resolution | { readonly _tag: "Withdrawn" } }
 
 /**
  * The pending requests.
@@ -207,14 +55,14 @@ export type Change =
  * @since 0.1.0
  */
 export class Approvals extends Context.Service<Approvals, {
-  /** Asks; `onEnd` is called once, unless the question is withdrawn first. For executors. */
-  readonly ask: (question: Question, onEnd: (resolution: Resolution) => void) => {
-    readonly request: ApprovalRequest
-    readonly withdraw: () => void
-  }
+  /** Makes a request of a question: with its id and its deadline. Nobody is asked yet. For executors. */
+  readonly request: (question: Question) => Effect.Effect<ApprovalRequest>
+  /** Asks and waits for what becomes of it; interruption withdraws the request. For executors. */
+  readonly ask: (request: ApprovalRequest) => Effect.Effect<Resolution>
   /**
    * Answers a request, once. `of` is what was shown, itself or its `hash`: an
    * answer to another tool or other arguments than the request's changes nothing.
+   * Nothing of what the answer allows runs before this has returned.
    */
   readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
   /** Gives a request up, where nobody can be asked about it: it is refused at once, as without `Approvals`. */
@@ -243,111 +91,193 @@ export const Mode = Context.Reference<"perCall" | "upfront">("effect-tool-execut
  * @since 0.1.0
  */
 export interface Options {
-  /** How long a request waits for an answer. Default 300 seconds. */
-  readonly timeout?: Duration.Input | undefined
+  /** How long a request waits for an answer, or `"unlimited"`, if its question does not say so. Default 300 seconds. */
+  readonly timeout?: Duration.Input | "unlimited" | undefined
+  /** Makes the id of a request, if its question does not bring one. Default: a random UUID, which cannot be guessed. */
+  readonly makeId?: Effect.Effect<string> | undefined
 }
 
 /**
- * Creates the service; what is pending when the scope closes is refused. Fails
- * with `ConfigurationError` where the timeout is no duration.
+ * Creates the service, in memory; what is pending when the scope closes is
+ * refused. Fails with `ConfigurationError` where the timeout is no duration.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = Effect.fnUntraced(function*(
+export const make = (
   options?: Options
+): Effect.Effect<Approvals["Service"], ConfigurationError, Scope.Scope> => makeWith(options, () => undefined)
+
+/**
+ * Creates the service around a function that asks people and gives their answer.
+ * It is interrupted when the request ends another way: answered elsewhere by its
+ * id, withdrawn, expired. Where it dies, or what it gives is no answer, the request is given up.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeAsk = Effect.fnUntraced(function*<R>(
+  put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>,
+  options?: Options
+): Effect.fn.Return<Approvals["Service"], ConfigurationError, Scope.Scope | R> {
+  const run = Effect.runForkWith(yield* Effect.context<R>())
+  const approvals: Approvals["Service"] = yield* makeWith(options, (request) => {
+    const fiber = run(Effect.yieldNow.pipe(
+      Effect.flatMap(() => put(request)),
+      // it ends the request, which interrupts this
+      Effect.flatMap((answer) => Effect.uninterruptible(approvals.answer(request.id, answer, request))),
+      Effect.tapCause((cause) =>
+        Cause.hasInterruptsOnly(cause)
+          ? Effect.void
+          : Effect.logWarning(`Request ${request.id} could not be put to anybody`, cause)
+      ),
+      Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : approvals.giveUp(request.id))
+    ))
+    return () => fiber.interruptUnsafe()
+  })
+  return approvals
+})
+
+/**
+ * Layer of pending requests, for executors and whoever answers.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationError> =>
+  Layer.effect(Approvals, make(options))
+
+/**
+ * Layer that asks people by a function of the host's.
+ *
+ * **Example** (Asking in a chat)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Approvals } from "effect-tool-executor"
+ *
+ * export const layer = Approvals.layerAsk(({ tool, why }) =>
+ *   Effect.as(Effect.log(`May ${tool} run? (${why})`), { _tag: "Deny", reason: "nobody is at the chat" })
+ * )
+ * ```
+ *
+ * @see {@link makeAsk} for when the function is interrupted
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerAsk = <R>(
+  put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>,
+  options?: Options
+): Layer.Layer<Approvals, ConfigurationError, Exclude<R, Scope.Scope>> => Layer.effect(Approvals, makeAsk(put, options))
+
+// Utilities
+
+interface Pending {
+  readonly request: ApprovalRequest
+  readonly resume: (effect: Effect.Effect<Resolution>) => void
+  deadline: Deadline | undefined
+  /** Puts the request to somebody no more. */
+  stop: (() => void) | undefined
+}
+
+/** `begin` is told of each request when it is pending; what it gives is called when it is not any more. */
+const makeWith = Effect.fnUntraced(function*(
+  options: Options | undefined,
+  begin: (request: ApprovalRequest) => (() => void) | undefined
 ): Effect.fn.Return<Approvals["Service"], ConfigurationError, Scope.Scope> {
-  const given = Duration.fromInput(options?.timeout ?? "300 seconds")
-  if (Option.isNone(given)) {
-    const problem = { path: "timeout", problem: "it is no duration", expected: "a duration such as \"5 minutes\"" }
-    return yield* new ConfigurationError({ subject: "Approvals", problems: [problem] })
+  const timeout = millisOf(options?.timeout ?? "300 seconds")
+  if (timeout === undefined) {
+    const expected = "a duration such as \"5 minutes\", or \"unlimited\""
+    const problem = `it is ${String(options?.timeout)}`
+    return yield* new ConfigurationError({ subject: "Approvals", problems: [{ path: "timeout", problem, expected }] })
   }
-  const context = yield* Effect.context<never>()
+  const run = Effect.runForkWith(yield* Effect.context<never>())
   const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
   const clock = yield* Clock.Clock
+  const makeId = options?.makeId ?? random.uuidV4()
+  const deadlines = new Deadlines(clock, run)
   const hub = yield* PubSub.sliding<Change>(1_024)
-  const patience = Duration.toMillis(given.value)
-  // in order of their age, which is the order in which they expire
+  // oldest first
   const pending = new Map<string, Pending>()
   // what an answer may settle besides: by tool, and by the first target, so that it does not depend on how many wait
   const alike = new Map<string, Set<Pending>>()
-  let timer: Fiber.Fiber<void> | undefined
   let isClosed = false
 
+  let untold: Array<Change> = []
   // in a turn of its own: who answers at once must not do so while the question is still being put
   const tell = (change: Change) => {
-    Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, PubSub.publish(hub, change)))
+    if (untold.push(change) > 1) return
+    const all = Effect.suspend(() => {
+      const changes = untold
+      untold = []
+      return PubSub.publishAll(hub, changes)
+    })
+    run(Effect.asVoid(Effect.andThen(Effect.yieldNow, all)))
   }
-  const remove = (it: Pending): boolean => {
-    if (!pending.delete(it.request.id)) return false
+  const remove = (it: Pending, how: Extract<Change, { readonly _tag: "Ended" }>["how"]): boolean => {
+    const { id } = it.request
+    if (pending.get(id) !== it) return false
+    pending.delete(id)
     for (const key of keysOf(it.request)) {
       const others = alike.get(key)
       others?.delete(it)
       if (others?.size === 0) alike.delete(key)
     }
-    tell({ _tag: "Ended", id: it.request.id })
+    if (it.deadline !== undefined) deadlines.delete(it.deadline)
+    it.stop?.()
+    tell({ _tag: "Ended", id, how })
     return true
   }
+  // who waits goes on in a turn of its own: whoever answers has nothing to do with what runs then
   const end = (it: Pending, resolution: Resolution) => {
-    if (remove(it)) it.onEnd(resolution)
+    if (remove(it, resolution)) it.resume(Effect.as(Effect.yieldNow, resolution))
   }
-  const expire: Effect.Effect<void> = Effect.suspend(() => {
-    const now = clock.currentTimeMillisUnsafe()
-    for (const it of pending.values()) {
-      if (it.request.expiresAt > now) return Effect.andThen(Effect.sleep(it.request.expiresAt - now), expire)
-      end(it, { _tag: "Denied", by: "timeout" })
-    }
-    timer = undefined
-    return Effect.void
-  })
+  const closed: Resolution = { _tag: "Denied", by: "closed" }
   yield* Effect.addFinalizer(() =>
     Effect.sync(() => {
-      timer?.interruptUnsafe()
       isClosed = true
-      for (const it of Array.from(pending.values())) end(it, { _tag: "Denied", by: "closed" })
+      for (const it of Array.from(pending.values())) end(it, closed)
     })
   )
 
   return Approvals.of({
-    ask: (question, onEnd) => {
-      const askedAt = clock.currentTimeMillisUnsafe()
-      const id = Effect.runSyncWith(context)(random.uuidV4())
-      const it: Pending = { request: { ...question, id, askedAt, expiresAt: askedAt + patience }, onEnd }
-      pending.set(id, it)
-      for (const key of keysOf(question)) {
-        const others = alike.get(key)
-        if (others === undefined) alike.set(key, new Set([it]))
-        else others.add(it)
-      }
-      tell({ _tag: "Asked", request: it.request })
-      // in a turn of its own, also where the time is none
-      const soon = (then: Effect.Effect<void>) => Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, then))
-      if (isClosed) soon(Effect.sync(() => end(it, { _tag: "Denied", by: "closed" })))
-      else timer ??= soon(expire)
-      return { request: it.request, withdraw: () => void remove(it) }
-    },
+    request: (question) =>
+      Effect.map(question.id === undefined ? makeId : Effect.succeed(question.id), (id) => {
+        const askedAt = clock.currentTimeMillisUnsafe()
+        const expiresAt = question.expiresAt ?? (timeout === Infinity ? "unlimited" : askedAt + timeout)
+        return { ...question, id, askedAt, expiresAt }
+      }),
+    ask: (request) =>
+      Effect.callback((resume) => {
+        if (isClosed) return resume(Effect.succeed(closed))
+        if (pending.has(request.id)) return resume(Effect.die(new Error(`request ${request.id} is already pending`)))
+        const it: Pending = { request, resume, deadline: undefined, stop: undefined }
+        pending.set(request.id, it)
+        for (const key of keysOf(request)) {
+          const others = alike.get(key)
+          if (others === undefined) alike.set(key, new Set([it]))
+          else others.add(it)
+        }
+        if (request.expiresAt !== "unlimited") {
+          it.deadline = deadlines.add(request.expiresAt, () => end(it, { _tag: "Denied", by: "timeout" }))
+        }
+        tell({ _tag: "Asked", request })
+        it.stop = begin(request)
+        return Effect.sync(() => void remove(it, { _tag: "Withdrawn" }))
+      }),
     answer: Effect.fnUntraced(function*(id, answer, of) {
-      // it may come from a page, as it was sent
-      const problems = validateStrict(Answer, withoutUndefined(answer), "")
-      if (problems.length > 0) {
-        const problem = problems.map((it) => `${it.path}: ${it.problem}`).join("; ")
-        return yield* new ApprovalError({ id, reason: "NotAnAnswer", problem })
-      }
+      const grantId = yield* random.uuidV4()
       const it = pending.get(id)
       if (it === undefined) return yield* new ApprovalError({ id, reason: "NotPending" })
-      if (of !== undefined && !isShown(it.request, of)) return yield* new ApprovalError({ id, reason: "NotTheSame" })
-      if (it.request.isRunning && answer._tag !== "Deny" && answer.params !== undefined) {
-        return yield* new ApprovalError({ id, reason: "NotEditable" })
-      }
-      if (answer._tag === "Deny") return end(it, { _tag: "Denied", by: "user", reason: answer.reason })
       const now = clock.currentTimeMillisUnsafe()
-      const grant = grantOf(it.request, answer, now, yield* random.uuidV4())
-      if (grant === "NoDuration") return yield* new ApprovalError({ id, reason: grant })
+      const resolved = resolve(it.request, answer, { now, grantId, of })
+      if (Result.isFailure(resolved)) return yield* resolved.failure
+      const resolution = resolved.success
+      const grant = resolution._tag === "Approved" ? resolution.grant : undefined
       const { principal, tool } = it.request
       const about = grant === undefined ? [] : grant.targets ?? [undefined]
       const others = about.flatMap((target) => Array.from(alike.get(keyOf(principal, tool, target)) ?? []))
-      const edited = answer.params === undefined ? undefined : { params: answer.params }
-      end(it, { _tag: "Approved", grant, isOwn: true, edited })
+      end(it, resolution)
       if (grant === undefined) return
       // whoever else waits for the same has been answered, too
       for (const other of others) {
@@ -365,26 +295,15 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-/**
- * Layer of pending requests, for executors and whoever answers.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationError> =>
-  Layer.effect(Approvals, make(options))
-
-// Utilities
-
-interface Pending {
-  readonly request: ApprovalRequest
-  readonly onEnd: (resolution: Resolution) => void
+/** `undefined` where it is no time that can be waited for. */
+const millisOf = (timeout: Duration.Input | "unlimited"): number | undefined => {
+  if (timeout === "unlimited") return Infinity
+  return Duration.fromInput(timeout).pipe(
+    Option.map(Duration.toMillis),
+    Option.filter((it) => it >= 0 && !Number.isNaN(timeout)),
+    Option.getOrUndefined
+  )
 }
-
-const withoutUndefined = (value: unknown): unknown =>
-  typeof value === "object" && value !== null
-    ? Object.fromEntries(Object.entries(value).filter(([, it]) => it !== undefined))
-    : value
 
 const keyOf = (principal: string, tool: string, target: string | undefined): string =>
   JSON.stringify([principal, tool, target])
@@ -396,39 +315,3 @@ const keysOf = (
   first === undefined
     ? [keyOf(principal, tool, undefined)]
     : [keyOf(principal, tool, undefined), keyOf(principal, tool, first.text)]
-
-/** What is too deep to be compared is not the same. */
-const isShown = (request: ApprovalRequest, of: Shown): boolean => {
-  const own = hash(request)
-  return own !== "" && own === ("hash" in of ? of.hash.toLowerCase() : hash(of))
-}
-
-const canonical = (value: unknown): string | undefined => {
-  try {
-    return canonicalJson(value)
-  } catch {
-    return undefined
-  }
-}
-
-const grantOf = (
-  request: ApprovalRequest,
-  answer: Exclude<Answer, { readonly _tag: "Deny" }>,
-  now: number,
-  id: string
-): Grant.Grant | undefined | "NoDuration" => {
-  const { principal, remember, revision, targets, tool } = request
-  // an edit holds for its call alone
-  const isKept = remember !== "call" && answer.params === undefined
-  if (answer._tag === "ApproveOnce") return undefined
-  const isWhole = targets.length === 0 || (answer.scope === "tool" && remember === "tool")
-  const agentPath = answer.agents === "all" ? [] : request.agentPath
-  const base = { id, principal, tool, revision, agentPath, grantedAt: now, answer: answer._tag } as const
-  const about = isWhole ? base : { ...base, targets: targets.map((it) => it.text) }
-  if (answer._tag === "ApproveForScope") return isKept ? about : undefined
-  const duration = Duration.fromInput(answer.duration as Duration.Input)
-  if (duration._tag === "None" || !(Duration.toMillis(duration.value) > 0) || !Duration.isFinite(duration.value)) {
-    return "NoDuration"
-  }
-  return !isKept ? undefined : { ...about, expiresAt: now + Duration.toMillis(duration.value) }
-}

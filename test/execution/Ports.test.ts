@@ -131,6 +131,8 @@ describe("a state store", () => {
       for (const { id } of yield* approvals.list) {
         yield* approvals.answer(id, { _tag: "ApproveForScope", scope: "tool" })
       }
+      // the call takes its answer up in its own turn
+      yield* Effect.sleep(1)
       const next = yield* later((yield* batch.process()).executeWave([call("2", "w", { b: 1 })]))
       assert.deepStrictEqual(yield* approvals.list, [])
       isBroken = true
@@ -186,54 +188,62 @@ describe("a driver that answers what is no answer", () => {
 })
 
 describe("people, by a driver", () => {
-  type Ask = Approvals.Approvals["Service"]["ask"]
-  type Asked = ReturnType<Ask>
-  type OnEnd = Parameters<Ask>[1]
+  type Driver = Partial<Pick<Approvals.Approvals["Service"], "ask" | "request">>
   const denied: Approvals.Resolution = { _tag: "Denied", by: "user" }
   const approved: Approvals.Resolution = { _tag: "Approved", grant: undefined, isOwn: true }
-  const asked = (withdraw = () => {}): Asked => ({ request: { id: "q" } as Approvals.ApprovalRequest, withdraw })
-  const soon = (answer: (onEnd: OnEnd) => void): Ask => (_, onEnd) => {
-    queueMicrotask(() => answer(onEnd))
-    return asked()
+  const request = (question: Approvals.Question) =>
+    Effect.map(Effect.clockWith((clock) => clock.currentTimeMillis), (askedAt) => ({
+      ...question,
+      id: "q",
+      askedAt,
+      expiresAt: askedAt + 300_000
+    }))
+  const broken = {
+    get _tag() {
+      throw new Error("the answer threw")
+    }
   }
-  const drivers: Readonly<Record<string, Ask>> = {
-    "that throws": () => {
-      throw new Error("the driver threw")
-    },
-    "that gives nothing": () => undefined as never,
-    "that gives no request": () => ({}) as never,
-    "that never answers": () => asked(),
-    "that answers before it gives the request": (_, onEnd) => {
-      onEnd(denied)
-      return asked()
-    },
-    "that says no, then yes": soon((onEnd) => {
-      onEnd(denied)
-      onEnd(approved)
-    }),
-    "whose answer is a number": soon((onEnd) => onEnd(7 as never)),
-    "whose answer is null": soon((onEnd) => onEnd(null as never)),
-    "whose answer is an empty object": soon((onEnd) => onEnd({} as never)),
-    "whose answer throws": soon((onEnd) =>
-      onEnd(
-        new Proxy({}, {
-          get: () => {
-            throw new Error("the answer threw")
-          }
-        }) as never
-      )
+  const drivers: Readonly<Record<string, Driver>> = {
+    ...Object.fromEntries(
+      Object.entries(ways).flatMap(([way, answer]) => [
+        [`whose request ${way}`, { request: answer, ask: () => Effect.succeed(approved) }],
+        [`whose ask ${way}`, { request, ask: answer }]
+      ])
     ),
-    "whose permission is none": soon((onEnd) => onEnd({ ...approved, grant: 7 } as never)),
-    "that takes no question back": () =>
-      asked(() => {
-        throw new Error("it cannot be taken back")
-      }),
-    "that answers when the question is taken back": (_, onEnd) => asked(() => onEnd(approved))
+    "that gives a request with no id": {
+      request: (question) => Effect.map(request(question), (it) => ({ ...it, id: undefined as never })),
+      ask: () => Effect.succeed(approved)
+    },
+    "that gives a request with no deadline": {
+      request: (question) => Effect.map(request(question), (it) => ({ ...it, expiresAt: NaN })),
+      ask: () => Effect.succeed(approved)
+    },
+    "that says no, then yes": {
+      request,
+      ask: () =>
+        Effect.callback((resume) => {
+          resume(Effect.succeed(denied))
+          resume(Effect.succeed(approved))
+        })
+    },
+    "whose answer is null": { request, ask: () => Effect.succeed(null as never) },
+    "whose answer is an empty object": { request, ask: () => Effect.succeed({} as never) },
+    "whose answer throws": { request, ask: () => Effect.succeed(broken as never) },
+    "whose permission is no grant": { request, ask: () => Effect.succeed({ ...approved, grant: 7 } as never) },
+    "that takes no question back": { request, ask: () => Effect.uninterruptible(Effect.never) },
+    "that answers when the question is taken back": {
+      request,
+      ask: () => Effect.onInterrupt(Effect.never, () => Effect.succeed(approved))
+    },
+    "that dies when the question is taken back": {
+      request,
+      ask: () => Effect.onInterrupt(Effect.never, () => Effect.die("it cannot be taken back"))
+    }
   }
-  const waves = (ask: Ask, approval: "perCall" | "upfront", then: (env: Env) => Effect.Effect<unknown>) =>
+  const waves = (driver: Driver, approval: "perCall" | "upfront", then: (env: Env) => Effect.Effect<unknown>) =>
     run(
       { w: { class: "SerialMut", handler: () => Effect.void }, r: () => Effect.void },
-      { approval, approvals: { ask } as never, policy: { default: "allow", ask: ["w"] } },
+      { approval, approvals: driver as never, policy: { default: "allow", ask: ["w"] } },
       (env) =>
         Effect.gen(function*() {
           const wave = yield* Effect.forkChild(env.process.executeWave(calls("r", "w", "r")), {
@@ -245,10 +255,10 @@ describe("people, by a driver", () => {
     )
 
   for (const approval of ["perCall", "upfront"] as const) {
-    for (const [which, ask] of Object.entries(drivers)) {
+    for (const [which, driver] of Object.entries(drivers)) {
       it.effect(`${which} is a no, in time (${approval})`, () =>
         Effect.gen(function*() {
-          const { outcomes, took } = yield* waves(ask, approval, () => Effect.void)
+          const { outcomes, took } = yield* waves(driver, approval, () => Effect.void)
           assert.deepStrictEqual(outcomes, ["Succeeded", "PermissionDenied", "Succeeded"])
           assert.isAtMost(took, 305_000)
         }))
@@ -256,7 +266,15 @@ describe("people, by a driver", () => {
 
     it.effect(`that do not answer hold nobody who cancels (${approval})`, () =>
       Effect.gen(function*() {
-        for (const which of ["that takes no question back", "that answers when the question is taken back"]) {
+        for (
+          const which of [
+            "whose request never answers",
+            "whose request is deaf",
+            "that takes no question back",
+            "that answers when the question is taken back",
+            "that dies when the question is taken back"
+          ]
+        ) {
           const { outcomes, took } = yield* waves(drivers[which]!, approval, ({ process }) =>
             Effect.andThen(Effect.sleep(10), process.cancelCall("2")))
           assert.deepStrictEqual(outcomes, ["Succeeded", "Cancelled", "Succeeded"])

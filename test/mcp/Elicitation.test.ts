@@ -394,12 +394,10 @@ describe("an answer to a form", () => {
         return Effect.succeed(new McpSchema.ElicitAcceptResult({ action: "accept", content }))
       }
       const client = { clientCapabilities: { elicitation }, getClient: Effect.succeed({ elicit }) }
-      let resolution: Approvals.Resolution | undefined
-      const asked = approvals.ask({ ...request, ...question }, (it) => {
-        resolution = it
-      })
-      yield* Elicitation.put(approvals, client as unknown as McpSchema.McpServerClient["Service"], asked.request)
-      return { resolution, forms }
+      const asked = yield* approvals.request({ ...request, ...question })
+      const resolved = yield* Effect.forkChild(approvals.ask(asked), { startImmediately: true })
+      yield* Elicitation.put(approvals, client as unknown as McpSchema.McpServerClient["Service"], asked)
+      return { resolution: yield* Fiber.join(resolved), forms }
     }))
 
   it.effect("that cannot be taken gives the question up at once, since nobody would ask again", () =>

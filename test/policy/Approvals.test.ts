@@ -634,7 +634,8 @@ describe("an answer of a wrong form", () => {
         isRunning: false,
         remember: "tool"
       } as const
-      const { request } = approvals.ask(question, () => {})
+      const request = yield* approvals.request(question)
+      yield* later(approvals.ask(request))
       for (
         const wrong of [
           null,
@@ -654,6 +655,6 @@ describe("an answer of a wrong form", () => {
   it.effect("is none with a time that is none", () =>
     Effect.scoped(Effect.gen(function*() {
       const error = yield* Effect.flip(Approvals.make({ timeout: "nope" as never }))
-      assert.include(error.message, "timeout: it is no duration")
+      assert.include(error.message, "timeout: it is nope")
     })))
 })
