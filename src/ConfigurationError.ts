@@ -11,6 +11,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { OptionReader, shown } from "./internal/OptionReader.ts"
 import { issuesOf, missing, unknown } from "./internal/schemaIssues.ts"
 
 /**
@@ -96,16 +97,22 @@ export const validateStrict = <A, I>(
   })
 
 /**
- * Gives what is wrong with a value that has to be one of a few, for settings that
- * are not read by a `Schema`.
+ * Reads the options that code gives; fails with everything that is wrong with
+ * them. `subject` names what is being built in the error.
  *
  * @category decoding
- * @since 0.1.0
+ * @internal
  */
-export const notOneOf = (path: string, value: unknown, values: ReadonlyArray<unknown>): ReadonlyArray<Problem> =>
-  values.includes(value)
-    ? []
-    : [{ path, problem: `it is ${valueAt(value, [])}`, expected: `one of ${values.join(", ")}` }]
+export const readOptions = <A>(
+  subject: string,
+  read: (reader: OptionReader) => A
+): Effect.Effect<A, ConfigurationError> =>
+  Effect.suspend(() => {
+    const reader = new OptionReader()
+    const value = read(reader)
+    const { problems } = reader
+    return problems.length === 0 ? Effect.succeed(value) : new ConfigurationError({ subject, problems })
+  })
 
 // Utilities
 
@@ -142,6 +149,5 @@ const valueAt = (input: unknown, path: Path): string => {
       ? (value as Record<PropertyKey, unknown>)[key]
       : undefined
   }
-  const text = JSON.stringify(value) ?? "undefined"
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text
+  return shown(value)
 }

@@ -24,7 +24,7 @@ import type { ToolProcess } from "./ToolProcess.ts"
  * @since 0.1.0
  */
 export interface ProcessOptions {
-  /** The turn's budget; overrides `TurnBudget.Turn`. */
+  /** The turn's budget, instead of what the executor has (`TurnBudget`). */
   readonly turn?: TurnBudget.Options | undefined
   /** Metadata of the operation, for handlers (`ToolContext.meta`). */
   readonly meta?: Readonly<Record<string, unknown>> | undefined

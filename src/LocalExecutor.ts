@@ -16,12 +16,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { ConfigurationError } from "./ConfigurationError.ts"
-import * as Attempt from "./execution/Attempt.ts"
-import * as EventHub from "./execution/EventHub.ts"
-import * as Waves from "./execution/Waves.ts"
+import * as ExecutorSettings from "./ExecutorSettings.ts"
 import * as ArtifactStore from "./output/ArtifactStore.ts"
-import * as OutputPolicy from "./output/OutputPolicy.ts"
-import * as Approvals from "./policy/Approvals.ts"
 import * as Dedupe from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
 import * as Permissions from "./policy/Permissions.ts"
@@ -40,7 +36,7 @@ import type { ToolRule } from "./ToolRule.ts"
  * @category options
  * @since 0.1.0
  */
-export interface Options extends Attempt.Options {
+export interface Options extends ExecutorSettings.Options {
   /** The rules of the host. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
   /** Who may call what. Default: ReadOnly, closed-world tools run, others are asked about. */
@@ -51,26 +47,10 @@ export interface Options extends Attempt.Options {
   readonly dedupe?: Dedupe.Options | false | undefined
   /** Sizes of the pools. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
   readonly pools?: Pools.Options | undefined
-  /** How much of an output the model sees. Default: 10,000 characters. */
-  readonly output?: OutputPolicy.Options | undefined
   /** Time and calls of a turn. Default: no limit. */
   readonly turn?: TurnBudget.Options | undefined
   /** The host's own checks, asked in order. */
   readonly guards?: ReadonlyArray<Guards.Guard> | undefined
-  /** How a wave is cut into runs. Default `"classes"`. */
-  readonly mode?: "classes" | "parallel" | "sequential" | undefined
-  /** Whether a refused or timed out call ends its wave. Default `"continue"`. */
-  readonly onExecutionError?: "continue" | "stop" | undefined
-  /** Whether events that tools emit are passed on. Default true. */
-  readonly toolEvents?: boolean | undefined
-  /** Whether agents go on only if the model asks for it (`request_heartbeat`). Default false. */
-  readonly heartbeats?: boolean | undefined
-  /** How many waves a required tool may hold up the end of the loop. Default 5. */
-  readonly exitAttempts?: number | undefined
-  /** When people are asked, if `Approvals` are there: about each call in its turn, or about a whole wave first. Default `"perCall"`. */
-  readonly approval?: "perCall" | "upfront" | undefined
-  /** Whose executor it is. Default `"default"`. */
-  readonly principal?: string | undefined
 }
 
 /**
@@ -148,6 +128,7 @@ export type Gates =
   | Pools.Pools
   | StateStore.StateStore
   | ArtifactStore.ArtifactStore
+  | TurnBudget.TurnBudget
 
 // Utilities
 
@@ -176,7 +157,11 @@ const gatesWith = (
     options.pools === undefined ? foundOr(Pools.Pools, Pools.layer()) : Pools.layer(options.pools),
     foundOr(StateStore.StateStore, StateStore.layerMemory()),
     foundOr(ArtifactStore.ArtifactStore, ArtifactStore.layerMemory()),
-    settings(options)
+    options.turn === undefined
+      ? foundOr(TurnBudget.TurnBudget, TurnBudget.layerNoop)
+      : TurnBudget.layer(options.turn),
+    ExecutorSettings.layer(options),
+    options.guards === undefined ? Layer.empty : Layer.succeed(Guards.Guards, options.guards)
   )
 
 /** What the host has provided, or the default. */
@@ -200,34 +185,3 @@ const readOnly: Layer.Layer<Permissions.Permissions> = Layer.effect(
     })
   )
 )
-
-const settings = (options: Options) => {
-  const { cleanupGrace, commitTimeout, executionTimeout } = options
-  return Layer.mergeAll(
-    fields(Attempt.Limits, { cleanupGrace, commitTimeout, executionTimeout }),
-    fields(OutputPolicy.Limits, options.output),
-    fields(TurnBudget.Turn, options.turn),
-    setting(Guards.Guards, options.guards),
-    setting(Waves.Mode, options.mode),
-    setting(Waves.OnExecutionError, options.onExecutionError),
-    setting(EventHub.ToolEvents, options.toolEvents),
-    setting(Approvals.Mode, options.approval),
-    setting(Rules.ExitAttempts, options.exitAttempts),
-    setting(ToolExecutor.Heartbeats, options.heartbeats),
-    setting(ToolExecutor.Principal, options.principal)
-  )
-}
-
-/** A setting that the options leave open is as the host has provided it. */
-const setting = <A>(reference: Context.Reference<A>, given: A | undefined): Layer.Layer<never> =>
-  given === undefined ? Layer.empty : Layer.succeed(reference, given)
-
-/** The same field by field. */
-const fields = <A extends object>(reference: Context.Reference<A>, given: A = {} as A): Layer.Layer<never> =>
-  Layer.effect(
-    reference,
-    Effect.map(reference, (around) => ({
-      ...around,
-      ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
-    }))
-  )

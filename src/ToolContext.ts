@@ -98,7 +98,7 @@ export interface Service {
   readonly emit: (type: string, data: unknown) => Effect.Effect<void>
   /**
    * Runs a write that is not to be cut in half. It cannot be interrupted from
-   * outside and has its own bound (`Attempt.Limits.commitTimeout`); a timeout
+   * outside and has its own bound (`commitTimeout` in `ExecutorSettings`); a timeout
    * or cancellation that comes while it runs waits for it, and the outcome
    * counts it. Once the call has its outcome the write does not run: the
    * caller is interrupted instead, and the attempt is counted.

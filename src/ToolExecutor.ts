@@ -28,10 +28,9 @@ import type * as Scope from "effect/Scope"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import { InCommit } from "./execution/Attempt.ts"
 import * as Batches from "./execution/Batches.ts"
+import * as CheckedSettings from "./execution/CheckedSettings.ts"
 import type { Engine } from "./execution/Engine.ts"
-import * as EventHub from "./execution/EventHub.ts"
 import * as Facade from "./execution/Facade.ts"
-import * as Limits from "./execution/Limits.ts"
 import { Orphans } from "./execution/Orphans.ts"
 import { PatientStore } from "./execution/PatientStore.ts"
 import * as Periodic from "./execution/Periodic.ts"
@@ -48,6 +47,7 @@ import * as Guards from "./policy/Guards.ts"
 import * as Permissions from "./policy/Permissions.ts"
 import { Pools } from "./policy/Pools.ts"
 import { Rules } from "./policy/Rules.ts"
+import * as TurnBudget from "./policy/TurnBudget.ts"
 import * as StateStore from "./store/StateStore.ts"
 import * as ToolCall from "./ToolCall.ts"
 import { ToolContext } from "./ToolContext.ts"
@@ -74,25 +74,13 @@ export {
 export class ToolExecutor extends Context.Service<ToolExecutor, Service>()("effect-tool-executor/ToolExecutor") {}
 
 /**
- * Whose executor it is. Dedupe keys and artifacts carry it. Inside a call, whose
- * call it is. Default `"default"`.
+ * Whose executor it is, where its settings do not say (`ExecutorSettings`), and
+ * inside a call, whose call it is: stores and guards read it. Default `"default"`.
  *
  * @category references
  * @since 0.1.0
  */
 export const Principal: Context.Reference<string> = Principals.Principal
-
-/**
- * Whether agents go on only if the model asks for it. Then the tools that need
- * a heartbeat show the argument `request_heartbeat` in their JSON Schema. The
- * argument is taken out of every call, on or off. Default false.
- *
- * @category references
- * @since 0.1.0
- */
-export const Heartbeats = Context.Reference<boolean>("effect-tool-executor/ToolExecutor/Heartbeats", {
-  defaultValue: () => false
-})
 
 /**
  * What an executor is made of.
@@ -122,14 +110,13 @@ export interface Open {
  */
 export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> = Effect.gen(function*() {
   const context = apart(yield* Effect.context<never>())
-  const { turn, ...limits } = yield* Limits.checked
+  const { output, ...settings } = yield* CheckedSettings.checked
   const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
   const store = new PatientStore(driver, context)
   yield* Effect.addFinalizer(() => store.close)
   // ids of our own are no other executor's, over one store
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
-  const buffer = yield* EventHub.Buffer
   const engine: Engine = {
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
@@ -143,25 +130,22 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     store,
     artifacts,
     checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
-    output: OutputPolicy.make(yield* OutputPolicy.Limits, artifacts),
+    output: OutputPolicy.make(output, artifacts),
     orphans: new Orphans(),
     guards: yield* Guards.Guards,
-    guardMillis: yield* Guards.TimeoutMillis,
-    principal: yield* Principal,
+    turns: Option.getOrElse(yield* Effect.serviceOption(TurnBudget.TurnBudget), () => TurnBudget.plain),
     agentPath: [],
     parent: undefined,
     unique,
-    ...limits,
-    toolEvents: yield* EventHub.ToolEvents,
-    heartbeats: yield* Heartbeats,
+    ...settings,
     leaders: new Map(),
     context,
     batches: () => batches,
-    service: (caller) => caller === undefined ? executor : Facade.fromEngine(engine, batches, buffer, caller)
+    service: (caller) => caller === undefined ? executor : Facade.fromEngine(engine, batches, caller)
   }
   yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
-  const batches = new Batches.Batches(engine, turn, buffer, unique)
-  const executor = Facade.fromEngine(engine, batches, buffer)
+  const batches = new Batches.Batches(engine, {}, unique)
+  const executor = Facade.fromEngine(engine, batches)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
     const state = yield* batches.begins(yield* batches.enter(), {}, { fires: tool })
     return yield* Process.make(engine, state).execute(ToolCall.make(state.id, tool, params))
@@ -197,7 +181,8 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
  * "off" is written (`Rules.layerNoop`, `Permissions.layerAllowAll`,
  * `Dedupe.layerNoop`, `Pools.layerNoop`). Extras are used if they are there:
  * `StateStore` (else memory of its own), `ArtifactStore` (else large outputs
- * are cut).
+ * are cut), `Checkpoints` (else nothing can be undone), `Approvals` (else nobody
+ * is asked), `TurnBudget` (else no limit), and the settings (`ExecutorSettings`).
  *
  * @category layers
  * @since 0.1.0

@@ -30,6 +30,7 @@ import * as LayerMap from "effect/LayerMap"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { ConfigurationError } from "./ConfigurationError.ts"
+import * as ExecutorSettings from "./ExecutorSettings.ts"
 import * as Permissions from "./policy/Permissions.ts"
 import type * as Policy from "./policy/Policy.ts"
 import { Pools } from "./policy/Pools.ts"
@@ -108,7 +109,7 @@ export const layer = (options: Options = {}): Layer.Layer<
         (session: string) =>
           Layer.fresh(Layer.effect(Opened, open(session))).pipe(
             Layer.provide(Layer.mergeAll(
-              Layer.succeed(ToolExecutor.Principal, session),
+              ExecutorSettings.layer({ principal: session }),
               Layer.succeed(StateStore.StateStore, store),
               Layer.fresh(Layer.effect(Pools, Effect.map(Pools, (pools) => pools.session()))),
               Layer.fresh(Layer.effect(Permissions.Permissions, permissionsOf(session, options)))

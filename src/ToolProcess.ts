@@ -101,7 +101,7 @@ export interface Answer {
  *
  * No method fails for a reason of a call: whatever happens to it is its
  * outcome. Interrupting the caller ends all calls of the wave; it waits for
- * their clean-up within `Attempt.Limits.cleanupGrace`.
+ * their clean-up within `cleanupGrace` of the settings.
  *
  * @category models
  * @since 0.1.0

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import { readFileSync } from "node:fs"
-import { Approvals, EventHub, Guards, Rules, ToolExecutor, Waves } from "../src/index.ts"
+import { Dedupe, ExecutorSettings, Guards, ToolExecutor, TurnBudget } from "../src/index.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -15,18 +15,25 @@ const rows = new Map(
   })
 )
 
-/** Settings that are read from the context, as they are there without a layer. */
-const settings: Readonly<Record<string, Context.Reference<never>>> = {
-  principal: ToolExecutor.Principal as never,
-  approval: Approvals.Mode as never,
-  mode: Waves.Mode as never,
-  onExecutionError: Waves.OnExecutionError as never,
-  heartbeats: ToolExecutor.Heartbeats as never,
-  exitAttempts: Rules.ExitAttempts as never,
-  toolEvents: EventHub.ToolEvents as never,
-  "EventHub.Buffer": EventHub.Buffer as never,
-  guards: Guards.Guards as never,
-  "Guards.TimeoutMillis": Guards.TimeoutMillis as never
+/** The fields of an object, those of objects in it with a dot between. */
+const dotted = (prefix: string, fields: object): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    Object.entries(fields).flatMap(([name, value]: [string, unknown]) =>
+      typeof value === "object" && !Array.isArray(value)
+        ? Object.entries(dotted(`${prefix}${name}.`, value as object))
+        : [[`${prefix}${name}`, value]]
+    )
+  )
+
+/** Values that the code has by name. */
+const values: Readonly<Record<string, unknown>> = {
+  principal: Context.get(Context.empty(), ToolExecutor.Principal),
+  guards: Context.get(Context.empty(), Guards.Guards),
+  ...dotted("", ExecutorSettings.defaults),
+  ...dotted("dedupe.", Dedupe.defaults),
+  "turn.timeout": TurnBudget.unlimited.limitMillis,
+  "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
+  "turn.maxCalls": TurnBudget.unlimited.maxCalls
 }
 
 /** Where the code has each of the others: a file, and what stands before and after the value. */
@@ -34,24 +41,9 @@ const places: Readonly<Record<string, readonly [file: string, before: string, af
   "policy.default": ["src/policy/Policy.ts", "policy.default ?? ", ","],
   "policy.mode": ["src/policy/Policy.ts", "policy.mode ?? ", ","],
   "Approvals.layer timeout": ["src/policy/Approvals.ts", "options?.timeout ?? ", ")"],
-  executionTimeout: ["src/execution/Limits.ts", "limits.executionTimeout, ", ")"],
-  commitTimeout: ["src/execution/Limits.ts", "limits.commitTimeout, ", ")"],
-  cleanupGrace: ["src/execution/Limits.ts", "limits.cleanupGrace, ", ")"],
-  "turn.timeout": ["src/policy/TurnBudget.ts", "options.timeout === undefined\n      ? ", "\n"],
-  "turn.maxCalls": ["src/policy/TurnBudget.ts", "options.maxCalls ?? ", "\n"],
-  "turn.minimumSlice": ["src/policy/TurnBudget.ts", "options.minimumSlice ?? ", ")"],
   "pools.read": ["src/policy/Pools.ts", "pool(\"read\", ", ")"],
   "pools.concurrent": ["src/policy/Pools.ts", "pool(\"concurrent\", ", ","],
   "pools.serial": ["src/policy/Pools.ts", "pool(\"serial\", ", ")"],
-  "dedupe.reach": ["src/policy/Dedupe.ts", "options?.reach ?? ", ","],
-  "dedupe.window": ["src/policy/Dedupe.ts", "options?.window ?? ", ")"],
-  "dedupe.outcomes": ["src/policy/Dedupe.ts", "options?.outcomes ?? ", ")"],
-  "dedupe.onDuplicate": ["src/policy/Dedupe.ts", "options?.onDuplicate ?? ", ","],
-  "dedupe.inFlight": ["src/policy/Dedupe.ts", "options?.inFlight ?? ", "\n"],
-  "output.maxChars": ["src/output/OutputPolicy.ts", "options.maxChars, ", ")"],
-  "output.batchChars": ["src/output/OutputPolicy.ts", "options.batchChars, ", ")"],
-  "output.maxFileChars": ["src/output/OutputPolicy.ts", "options.maxFileChars, ", ")"],
-  "output.batchFileChars": ["src/output/OutputPolicy.ts", "options.batchFileChars, ", ")"],
   "StateStore.layerMemory maxKeys": ["src/store/MemoryStore.ts", "options?.maxKeys ?? ", ","],
   "StateStore.layerMemory maxKeyChars": ["src/store/MemoryStore.ts", "options?.maxKeyChars ?? ", "\n"],
   "StateStore.layerMemory batchTtlMillis": ["src/store/MemoryStore.ts", "options?.batchTtlMillis ?? ", "\n"],
@@ -83,15 +75,15 @@ describe("the table of defaults", () => {
     })
   }
 
-  for (const [option, reference] of Object.entries(settings)) {
+  for (const [option, value] of Object.entries(values)) {
     it(`has ${option} as it is where nobody sets it`, () => {
-      const value: unknown = Context.get(Context.empty(), reference)
-      assert.strictEqual(rows.get(option), spoken(option, JSON.stringify(value)))
+      const code = value === Infinity ? "Infinity" : JSON.stringify(value)
+      assert.strictEqual(rows.get(option), spoken(option, code))
     })
   }
 
   it("has no row that nobody looks at, and every option of the one-line executor", () => {
-    assert.sameMembers(Array.from(rows.keys()), [...Object.keys(settings), ...Object.keys(places)])
+    assert.sameMembers(Array.from(rows.keys()), [...Object.keys(values), ...Object.keys(places)])
     const options = read("src/LocalExecutor.ts").split("export interface Options")[1]!.split("\n}")[0]!
     for (const [, name] of options.matchAll(/readonly (\w+)\?/g)) {
       const isThere = Array.from(rows.keys()).some((it) => it === name || it.startsWith(`${name}.`))

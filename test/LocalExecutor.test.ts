@@ -10,14 +10,13 @@ import * as Schema from "effect/Schema"
 import {
   Approvals,
   ArtifactStore,
-  Attempt,
   Checkpoints,
   ConfigurationError,
   Dedupe,
   ExecutedModel,
+  ExecutorSettings,
   Guards,
   LocalExecutor,
-  OutputPolicy,
   Permissions,
   Pools,
   StateStore,
@@ -25,8 +24,7 @@ import {
   ToolContext,
   ToolExecutor,
   ToolHandlers,
-  TurnBudget,
-  Waves
+  TurnBudget
 } from "../src/index.ts"
 import * as VirtualTime from "../src/testing/VirtualTime.ts"
 import { tags, toolkit } from "./support/Harness.ts"
@@ -142,7 +140,10 @@ describe("an executor of one line", () => {
         [{ dedupe: { outcomes: ["Denied"] } }, "outcomes[0]: it is \"Denied\"; expected one of Succeeded, Failed"],
         [{ dedupe: { onDuplicate: "run" } }, "onDuplicate: it is \"run\"; expected one of reject, replay"],
         [{ dedupe: { inFlight: "wait" } }, "inFlight: it is \"wait\"; expected one of reject, join"],
-        [{ dedupe: { window: "a while" } }, "window: it is \"a while\"; expected a duration, such as \"5 minutes\""]
+        [
+          { dedupe: { window: "a while" } },
+          "window: it is \"a while\"; expected a duration, such as \"30 seconds\", or 0 for none"
+        ]
       ] as const
       for (const [options, says] of wrongs) {
         const error = yield* Effect.flip(tagsOf(options as object, Layer.empty, "read"))
@@ -169,14 +170,14 @@ describe("an executor of one line", () => {
 
   it.effect("has the settings that are there, field by field, and its own over them", () =>
     Effect.gen(function*() {
-      const limits = Layer.succeed(Attempt.Limits, { executionTimeout: "1 second", commitTimeout: "1 second" })
+      const limits = ExecutorSettings.layer({ executionTimeout: "1 second", commitTimeout: "1 second" })
       const allow = { policy: { default: "allow" } } as const
       assert.deepStrictEqual(yield* tagsOf(allow, limits, "write"), ["TimedOut"])
       assert.deepStrictEqual(yield* tagsOf({ ...allow, commitTimeout: "3 seconds" }, limits, "write"), ["TimedOut"])
       assert.deepStrictEqual(yield* tagsOf({ ...allow, executionTimeout: "3 seconds" }, limits, "write"), ["Succeeded"])
       assert.deepStrictEqual(yield* tagsOf({ ...allow, executionTimeout: undefined }, limits, "write"), ["TimedOut"])
 
-      const turn = Layer.succeed(TurnBudget.Turn, { maxCalls: 1 })
+      const turn = TurnBudget.layer({ maxCalls: 1 })
       assert.deepStrictEqual(yield* tagsOf(allow, turn, "read", "write"), ["Succeeded", "CallBudgetExhausted"])
       assert.deepStrictEqual(yield* tagsOf({ ...allow, turn: { timeout: "1 hour" } }, turn, "read", "write"), [
         "Succeeded",
@@ -191,7 +192,7 @@ describe("an executor of one line", () => {
       assert.deepStrictEqual(yield* tagsOf({}, guards, "read"), ["GuardRejected"])
       assert.deepStrictEqual(yield* tagsOf({ guards: [] }, guards, "read"), ["Succeeded"])
 
-      const stop = Layer.succeed(Waves.OnExecutionError, "stop" as const)
+      const stop = ExecutorSettings.layer({ onExecutionError: "stop" })
       assert.deepStrictEqual(yield* tagsOf({}, stop, "write", "read"), ["PermissionDenied", "Skipped"])
       assert.deepStrictEqual(yield* tagsOf({ onExecutionError: "continue" }, stop, "write", "read"), [
         "PermissionDenied",
@@ -204,11 +205,11 @@ describe("an executor of one line", () => {
       assert.strictEqual(yield* text({}), "ada ")
       assert.strictEqual(yield* text({ principal: "bob" }), "bob ")
 
-      const output = Layer.succeed(OutputPolicy.Limits, { maxChars: 300 })
+      const output = ExecutorSettings.layer({ output: { maxChars: 300 } })
       const { wave } = yield* waveOf({}, output, "read")
       assert.isAtMost(wave.toolMessages[0]!.text.length, 300)
 
-      const heartbeats = Layer.succeed(ToolExecutor.Heartbeats, true)
+      const heartbeats = ExecutorSettings.layer({ heartbeats: true })
       assert.isTrue((yield* waveOf({}, heartbeats, "read")).executor.requiresHeartbeat("read"))
       assert.isFalse((yield* waveOf({ heartbeats: false }, heartbeats, "read")).executor.requiresHeartbeat("read"))
     }))

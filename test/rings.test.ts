@@ -41,7 +41,11 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
       core: true,
       files: ["Executor.ts", "GuardedToolkit.ts", "ToolContext.ts", "ToolProcess.ts"]
     },
-    { name: "executor", core: true, files: ["ExecutedModel.ts", "ToolExecutor.ts", "ToolExecutors.ts", "execution/"] },
+    {
+      name: "executor",
+      core: true,
+      files: ["ExecutedModel.ts", "ExecutorSettings.ts", "ToolExecutor.ts", "ToolExecutors.ts", "execution/"]
+    },
     { name: "assemblies", core: true, files: ["LocalExecutor.ts"] },
     { name: "agent", core: true, files: ["agent/"] },
     { name: "tools, mcp and adapters", files: ["tools/", "mcp/", "adapters/"] },

@@ -12,7 +12,6 @@
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -25,31 +24,6 @@ import * as ToolContent from "../ToolContent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
-
-/**
- * Limits of every attempt.
- *
- * @category options
- * @since 0.1.0
- */
-export interface Options {
-  /** How long a call may run if its tool says nothing else. Default 120 seconds. */
-  readonly executionTimeout?: Duration.Input | undefined
-  /** How long an outcome waits for a commit that is under way. Default 5 seconds. */
-  readonly commitTimeout?: Duration.Input | undefined
-  /** How long an interrupted caller waits for handlers that clean up. Default 5 seconds. */
-  readonly cleanupGrace?: Duration.Input | undefined
-}
-
-/**
- * The limits, read when the executor is built.
- *
- * @category references
- * @since 0.1.0
- */
-export const Limits = Context.Reference<Options>("effect-tool-executor/execution/Attempt/Limits", {
-  defaultValue: () => ({})
-})
 
 /**
  * How a call ends: an outcome without what all outcomes have in common.

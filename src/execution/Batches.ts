@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { ProcessOptions } from "../Executor.ts"
 import { RuleHistory } from "../policy/RuleHistory.ts"
-import * as TurnBudget from "../policy/TurnBudget.ts"
+import type * as TurnBudget from "../policy/TurnBudget.ts"
 import { tooLate } from "./Ends.ts"
 import type { BatchState, Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
@@ -43,8 +43,8 @@ export interface OpenBatch {
  */
 export class Batches {
   private readonly engine: Engine
-  private readonly turn: TurnBudget.Options
-  private readonly buffer: number
+  /** What is said of every turn of this executor. */
+  private readonly turn: Partial<TurnBudget.Limits>
   /** Ids of our own are no other executor's, over one store. */
   private readonly unique: string
   private readonly open = new Map<string, OpenBatch>()
@@ -59,10 +59,9 @@ export class Batches {
     return this.over !== undefined
   }
 
-  constructor(engine: Engine, turn: TurnBudget.Options, buffer: number, unique: string) {
+  constructor(engine: Engine, turn: Partial<TurnBudget.Limits>, unique: string) {
     this.engine = engine
     this.turn = turn
-    this.buffer = buffer
     this.unique = unique
   }
 
@@ -106,7 +105,7 @@ export class Batches {
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
   begins(
     open: OpenBatch,
-    options: ProcessOptions,
+    { meta, turn }: { readonly meta?: ProcessOptions["meta"]; readonly turn?: TurnBudget.Limits | undefined },
     { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
   ): Effect.Effect<ProcessState> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
@@ -114,9 +113,9 @@ export class Batches {
         id: `process-${this.unique}-${++this.lastProcess}`,
         batch: open.state,
         open,
-        budget: new TurnBudget.TurnBudget(options.turn ?? this.turn, now, this.engine.parent?.clock),
-        hub: new EventHub(this.buffer, undefined, above?.hub),
-        meta: { ...above?.meta, ...options.meta },
+        budget: this.engine.turns.begin(turn ?? this.turn, now, this.engine.parent?.clock),
+        hub: new EventHub(this.engine.eventBuffer, undefined, above?.hub),
+        meta: { ...above?.meta, ...meta },
         history: new RuleHistory(open.state.succeeded),
         fires,
         blocked: new Map(),

@@ -219,7 +219,7 @@ export class Dispatching {
    */
   enter(admitted: ReadonlyArray<CallState>): Effect.Effect<void> | undefined {
     // where people are asked before anything runs, nothing starts while they think
-    if (this.engine.approvalMode === "upfront" && (this.calls.questions.isOpen || this.held.length > 0)) {
+    if (this.engine.approval === "upfront" && (this.calls.questions.isOpen || this.held.length > 0)) {
       for (const call of admitted) call.isDeferred = true
       this.held.push(...admitted)
       return undefined

@@ -15,10 +15,11 @@ import type { Permissions } from "../policy/Permissions.ts"
 import type { Pools } from "../policy/Pools.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import type { Rules } from "../policy/Rules.ts"
-import type { TurnBudget } from "../policy/TurnBudget.ts"
+import type { Budget, TurnBudget } from "../policy/TurnBudget.ts"
 import type { ToolHandlers } from "../ToolHandlers.ts"
 import type { Batches, OpenBatch } from "./Batches.ts"
 import type { CallState } from "./CallState.ts"
+import type { CheckedSettings } from "./CheckedSettings.ts"
 import type { EventHub } from "./EventHub.ts"
 import type { Parent } from "./Forks.ts"
 import type { LiveContext } from "./LiveContext.ts"
@@ -33,13 +34,12 @@ import type { Wave } from "./Wave.ts"
  * @category models
  * @since 0.1.0
  */
-export interface Engine {
+export interface Engine extends Omit<CheckedSettings, "output"> {
   readonly handlers: ToolHandlers["Service"]
   readonly rules: Rules["Service"]
   readonly permissions: Permissions["Service"]
   /** Who is asked; absent: nobody is there. */
   readonly approvals: People | undefined
-  readonly approvalMode: "perCall" | "upfront"
   /** Grants that were taken back while calls they let through were waiting. */
   readonly revoked: Set<string>
   readonly dedupe: Dedupe["Service"]
@@ -51,24 +51,13 @@ export interface Engine {
   readonly output: OutputPolicy
   readonly orphans: Orphans
   readonly guards: ReadonlyArray<Guard>
-  readonly guardMillis: number
-  readonly principal: string
   /** Names of the sub-agents from the root down to this one; empty: the root. */
   readonly agentPath: ReadonlyArray<string>
   /** Where a sub-agent comes from. */
   readonly parent: Parent | undefined
   /** No other executor over the same store has this text. */
   readonly unique: string
-  readonly mode: "classes" | "parallel" | "sequential"
-  readonly onExecutionError: "continue" | "stop"
-  readonly executionMillis: number
-  readonly commitMillis: number
-  readonly graceMillis: number
-  readonly toolEvents: boolean
-  /** Agents go on only if the model asks for it. */
-  readonly heartbeats: boolean
-  /** How many waves a required tool may hold up the end of the loop. */
-  readonly exitAttempts: number
+  readonly turns: TurnBudget["Service"]
   /** The calls that hold a dedupe key, by reservation: others may join them. */
   readonly leaders: Map<number, CallState>
   /** The services of the executor's layer, for what runs beside a caller. */
@@ -108,7 +97,7 @@ export interface ProcessState {
   readonly batch: BatchState
   /** The same batch, as it is entered and left. */
   readonly open: OpenBatch
-  readonly budget: TurnBudget
+  readonly budget: Budget
   readonly hub: EventHub
   readonly meta: Readonly<Record<string, unknown>>
   /** What rules remember of it. */

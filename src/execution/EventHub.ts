@@ -7,33 +7,11 @@
  * @since 0.1.0
  */
 import type * as Cause from "effect/Cause"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { ToolEvent } from "../ToolEvent.ts"
-
-/**
- * How many events a reader may leave unread before events of tools are dropped
- * for it. Default 1,024.
- *
- * @category references
- * @since 0.1.0
- */
-export const Buffer = Context.Reference<number>("effect-tool-executor/execution/EventHub/Buffer", {
-  defaultValue: () => 1_024
-})
-
-/**
- * Whether events that tools emit are passed on. Default true.
- *
- * @category references
- * @since 0.1.0
- */
-export const ToolEvents = Context.Reference<boolean>("effect-tool-executor/execution/EventHub/ToolEvents", {
-  defaultValue: () => true
-})
 
 interface Reader {
   readonly queue: Queue.Queue<ToolEvent, Cause.Done>

@@ -9,6 +9,7 @@ import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import type { Batch, ForkOptions, ProcessOptions, Service } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
+import * as TurnBudget from "../policy/TurnBudget.ts"
 import * as Grant from "../store/Grant.ts"
 import * as Batches from "./Batches.ts"
 import type { Engine } from "./Engine.ts"
@@ -28,7 +29,6 @@ import * as ShownTools from "./ShownTools.ts"
 export const fromEngine = (
   engine: Engine,
   batches: Batches.Batches,
-  buffer: number,
   handle?: LiveContext
 ): Service => {
   const caller = Forks.callingWith(handle)
@@ -40,11 +40,12 @@ export const fromEngine = (
       Effect.flatMap(caller, (caller) => batches.enter(id, Forks.batchFor(engine, caller), handle)),
       (open): Batch => {
         const process = (options: ProcessOptions = {}) =>
-          Effect.flatMap(caller, (caller) =>
-            Effect.map(
-              batches.begins(open, options, { above: Forks.aboveOf(engine, caller) }),
-              (state) => Process.make(engine, state, handle)
-            ))
+          Effect.gen(function*() {
+            const turn = options.turn && (yield* Effect.orDie(TurnBudget.limits(options.turn, "ToolExecutor.process")))
+            const above = Forks.aboveOf(engine, yield* caller)
+            const state = yield* batches.begins(open, { meta: options.meta, turn }, { above })
+            return Process.make(engine, state, handle)
+          })
         return { id: open.state.id, process }
       }
     )
@@ -60,17 +61,18 @@ export const fromEngine = (
     options: Omit<ForkOptions, "policy">,
     policy: Permissions.Permissions["Service"] | undefined
   ) {
+    const turn = yield* TurnBudget.limits(options.turn ?? {}, "ToolExecutor.fork")
     const above = yield* caller
     const parent = Forks.parentOf(engine, above)
     const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
     const forked: Engine = yield* Forks.engineOf(parent, options.name ?? "agent", policy, {
       unique,
       batches: () => own,
-      service: (caller) => caller === undefined ? self : fromEngine(forked, own, buffer, caller)
+      service: (caller) => caller === undefined ? self : fromEngine(forked, own, caller)
     })
-    const own = new Batches.Batches(forked, options.turn ?? {}, buffer, unique)
+    const own = new Batches.Batches(forked, turn, unique)
     // whoever makes a sub-agent is the one that waits for it
-    const self = fromEngine(forked, own, buffer, above instanceof LiveContext ? above : undefined)
+    const self = fromEngine(forked, own, above instanceof LiveContext ? above : undefined)
     const close = own.close("the sub-agent is over")
     const siblings = parent.engine.batches().below
     const leave = parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))

@@ -88,8 +88,8 @@ export const begin = (
  * @category checking
  * @internal
  */
-export const checked = ({ approvalMode }: Engine): Effect.Effect<void, ConfigurationError> =>
-  approvalMode === "perCall" ? Effect.void : new ConfigurationError({
+export const checked = ({ approval }: Engine): Effect.Effect<void, ConfigurationError> =>
+  approval === "perCall" ? Effect.void : new ConfigurationError({
     subject: "ToolProcess",
     problems: [{
       path: "approval",

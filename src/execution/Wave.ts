@@ -124,7 +124,7 @@ export class Wave implements Watcher {
       if (waits !== undefined) slow.push([call, waits])
     }
     if (slow.length > 0) yield* calls.waits.waitAll(slow)
-    if (this.engine.approvalMode === "upfront") {
+    if (this.engine.approval === "upfront") {
       yield* Upfront.ask(this.engine, this.process, calls, this.cut(calls))
     }
     const { step } = this.settings

@@ -6,32 +6,7 @@
  *
  * @since 0.1.0
  */
-import * as Context from "effect/Context"
 import type { ToolClass } from "../ToolHandlers.ts"
-
-/**
- * How a wave is cut: by concurrency class, as one run, or call by call.
- *
- * @category references
- * @since 0.1.0
- */
-export const Mode = Context.Reference<"classes" | "parallel" | "sequential">(
-  "effect-tool-executor/execution/Waves/Mode",
-  {
-    defaultValue: () => "classes"
-  }
-)
-
-/**
- * Whether a refused or timed out call ends its wave.
- *
- * @category references
- * @since 0.1.0
- */
-export const OnExecutionError = Context.Reference<"continue" | "stop">(
-  "effect-tool-executor/execution/Waves/OnExecutionError",
-  { defaultValue: () => "continue" }
-)
 
 /**
  * What the cut depends on.

@@ -8,8 +8,8 @@
  *
  * @since 0.1.0
  */
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type { OptionReader } from "../internal/OptionReader.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type { Output } from "../ToolOutcome.ts"
 import type { ArtifactError, ArtifactStore, Owner } from "./ArtifactStore.ts"
@@ -40,13 +40,45 @@ export interface Options {
 }
 
 /**
- * The limits, read when the executor is built.
+ * What holds where nobody says anything.
  *
- * @category references
+ * @category constants
  * @since 0.1.0
  */
-export const Limits = Context.Reference<Options>("effect-tool-executor/output/OutputPolicy/Limits", {
-  defaultValue: () => ({})
+export const defaults = {
+  maxChars: 10_000,
+  batchChars: 1_000_000,
+  maxFileChars: 5_000_000,
+  batchFileChars: 50_000_000,
+  previewString: 3_000,
+  previewList: 200,
+  previewKeys: 80,
+  previewDepth: 4
+} as const
+
+/**
+ * The limits in plain numbers; `Infinity` is no limit.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Bounds = { readonly [K in keyof Options]-?: number }
+
+/**
+ * Reads limits, each at its place below `output`.
+ *
+ * @category decoding
+ * @internal
+ */
+export const read = (reader: OptionReader, options: Complete): Bounds => ({
+  maxChars: reader.bound("output.maxChars", options.maxChars, 1),
+  batchChars: reader.bound("output.batchChars", options.batchChars, 1),
+  maxFileChars: reader.bound("output.maxFileChars", options.maxFileChars, 1),
+  batchFileChars: reader.bound("output.batchFileChars", options.batchFileChars, 1),
+  previewString: reader.atLeast("output.previewString", options.previewString, 0),
+  previewList: reader.atLeast("output.previewList", options.previewList, 0),
+  previewKeys: reader.atLeast("output.previewKeys", options.previewKeys, 0),
+  previewDepth: reader.atLeast("output.previewDepth", options.previewDepth, 0)
 })
 
 /**
@@ -79,11 +111,8 @@ const minimumChars = 500
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options: Options, store: ArtifactStore["Service"] | undefined) => {
-  const maxChars = bound(options.maxChars, 10_000)
-  const batchChars = bound(options.batchChars, 1_000_000)
-  const maxFileChars = bound(options.maxFileChars, 5_000_000)
-  const batchFileChars = bound(options.batchFileChars, 50_000_000)
+export const make = (bounds: Bounds, store: ArtifactStore["Service"] | undefined) => {
+  const { batchChars, batchFileChars, maxChars, maxFileChars } = bounds
   /** The limit of the next text, given what the batch has used. */
   const limit = (used: number): number => Math.min(maxChars, Math.max(minimumChars, batchChars - used))
 
@@ -129,7 +158,7 @@ export const make = (options: Options, store: ArtifactStore["Service"] | undefin
           const marker = `\n[preview: ${payload.length} characters in all, kept as artifact ${ref.id}. ${from.readOn}]`
           const previewOf = (text: string) => cut(text, Math.max(0, chars - marker.length), "")
           const marked = (text: string) => cut(previewOf(text) + marker, chars, "")
-          const whole = shown === undefined ? previewText(value, options) : told
+          const whole = shown === undefined ? previewText(value, bounds) : told
           return {
             _tag: "Artifact",
             ref,
@@ -201,23 +230,23 @@ export const cut = (text: string, limit: number, marker: string): string => {
  * @category formatting
  * @since 0.1.0
  */
-export const compact = (value: unknown, options: Options, depth = 0): unknown => {
+export const compact = (value: unknown, bounds: Bounds, depth = 0): unknown => {
   if (typeof value === "string") {
-    const limit = options.previewString ?? 3_000
+    const limit = bounds.previewString
     return value.length > limit ? cut(value, limit, `… (${value.length} characters)`) : value
   }
   if (typeof value !== "object" || value === null) return value
-  if (depth >= (options.previewDepth ?? 4)) return Array.isArray(value) ? `[${value.length} items]` : "{…}"
+  if (depth >= bounds.previewDepth) return Array.isArray(value) ? `[${value.length} items]` : "{…}"
   if (Array.isArray(value)) {
-    const limit = options.previewList ?? 200
-    const shown = value.slice(0, limit).map((item) => compact(item, options, depth + 1))
+    const limit = bounds.previewList
+    const shown = value.slice(0, limit).map((item) => compact(item, bounds, depth + 1))
     return value.length > limit ? [...shown, `… ${value.length - limit} more`] : shown
   }
-  const limit = options.previewKeys ?? 80
+  const limit = bounds.previewKeys
   const entries = Object.entries(value)
   const shown: Array<[string, unknown]> = entries.slice(0, limit).map(([key, it]) => [
     key,
-    compact(it, options, depth + 1)
+    compact(it, bounds, depth + 1)
   ])
   if (entries.length > limit) shown.push(["…", `${entries.length - limit} more keys`])
   return Object.fromEntries(shown)
@@ -225,9 +254,8 @@ export const compact = (value: unknown, options: Options, depth = 0): unknown =>
 
 // Utilities
 
-const bound = (limit: number | "unbounded" | undefined, otherwise: number): number =>
-  limit === "unbounded" ? Infinity : limit ?? otherwise
+type Complete = { readonly [K in keyof Options]-?: NonNullable<Options[K]> }
 
-const previewText = (value: unknown, options: Options): string =>
+const previewText = (value: unknown, bounds: Bounds): string =>
   // the whole of a long string is better cut once, at the limit
-  typeof value === "string" ? value : textOf(compact(value, options))
+  typeof value === "string" ? value : textOf(compact(value, bounds))

@@ -74,17 +74,6 @@ export class Approvals extends Context.Service<Approvals, {
 }>()("effect-tool-executor/policy/Approvals") {}
 
 /**
- * When an executor asks: about each call when its turn comes, or about all calls
- * of a wave that would get so far before any of them runs. Default `"perCall"`.
- *
- * @category references
- * @since 0.1.0
- */
-export const Mode = Context.Reference<"perCall" | "upfront">("effect-tool-executor/policy/Approvals/Mode", {
-  defaultValue: () => "perCall"
-})
-
-/**
  * Options of the requests.
  *
  * @category options

@@ -8,12 +8,12 @@
  *
  * @since 0.1.0
  */
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import { ConfigurationError, notOneOf, type Problem } from "../ConfigurationError.ts"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import type { KeyClaim, KeyTaken, Settlement } from "../store/StateStore.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
@@ -70,22 +70,46 @@ export class Dedupe extends Context.Service<Dedupe, {
 }>()("effect-tool-executor/policy/Dedupe") {}
 
 /**
- * Creates a policy.
+ * What holds where nobody says anything.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  reach: "batch",
+  window: "5 minutes",
+  outcomes: ["Succeeded"],
+  onDuplicate: "reject",
+  inFlight: "reject"
+} as const satisfies Required<Options>
+
+/**
+ * Creates a policy; fails with everything that is wrong with the options.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options?: Options): Dedupe["Service"] => fromPolicy(policyOf(options, true))
+export const make = (options?: Options): Effect.Effect<Dedupe["Service"], ConfigurationError> =>
+  Effect.map(policyOf(options, true), fromPolicy)
 
 /**
- * Layer that refuses, replays or joins equal calls; fails with everything that is
- * wrong with the options.
+ * Layer that refuses, replays or joins equal calls.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> =>
-  Layer.effect(Dedupe, Effect.suspend(() => checked(options)))
+export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> => Layer.effect(Dedupe, make(options))
+
+/**
+ * The same with options from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<Dedupe, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Dedupe, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Layer that lets equal calls run, except where a rule says `AlwaysDedupe`.
@@ -93,7 +117,10 @@ export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError
  * @category layers
  * @since 0.1.0
  */
-export const layerNoop: Layer.Layer<Dedupe> = Layer.sync(Dedupe, () => fromPolicy(policyOf(undefined, false)))
+export const layerNoop: Layer.Layer<Dedupe> = Layer.effect(
+  Dedupe,
+  Effect.suspend(() => Effect.orDie(Effect.map(policyOf(undefined, false), fromPolicy)))
+)
 
 /**
  * What a key depends on beside the call itself.
@@ -216,14 +243,19 @@ interface Policy {
   readonly joins: boolean
 }
 
-const policyOf = (options: Options | undefined, enabled: boolean): Policy => ({
-  enabled,
-  reach: options?.reach ?? "batch",
-  windowMillis: Duration.toMillis(Duration.fromInputUnsafe(options?.window ?? "5 minutes")),
-  outcomes: new Set(options?.outcomes ?? ["Succeeded"]),
-  replays: options?.onDuplicate === "replay",
-  joins: options?.inFlight === "join"
-})
+const policyOf = (options: Options = {}, enabled: boolean): Effect.Effect<Policy, ConfigurationError> =>
+  readOptions("Dedupe", (read) => ({
+    enabled,
+    reach: read.oneOf("reach", options.reach ?? defaults.reach, ["process", "batch", "principal"]),
+    windowMillis: read.millis("window", options.window ?? defaults.window, true),
+    outcomes: new Set(
+      (options.outcomes ?? defaults.outcomes).map((it, index) =>
+        read.oneOf(`outcomes[${index}]`, it, ["Succeeded", "Failed"])
+      )
+    ),
+    replays: read.oneOf("onDuplicate", options.onDuplicate ?? defaults.onDuplicate, ["reject", "replay"]) === "replay",
+    joins: read.oneOf("inFlight", options.inFlight ?? defaults.inFlight, ["reject", "join"]) === "join"
+  }))
 
 const refused: Duplicate = { _tag: "Refused" }
 const anew: Duplicate = { _tag: "Anew" }
@@ -293,20 +325,4 @@ const keyOf = (
     running: !anew && (policy.joins || awaited) ? "all" : unshared,
     ignoreOtherProcesses: awaited || fires
   }
-}
-
-const checked = (options: Options = {}): Effect.Effect<Dedupe["Service"], ConfigurationError> => {
-  const { inFlight = "reject", onDuplicate = "reject", outcomes = [], reach = "batch", window = 0 } = options
-  const problems: ReadonlyArray<Problem> = [
-    ...notOneOf("reach", reach, ["process", "batch", "principal"]),
-    ...Option.isSome(Duration.fromInput(window))
-      ? []
-      : [{ path: "window", problem: `it is ${JSON.stringify(window)}`, expected: "a duration, such as \"5 minutes\"" }],
-    ...outcomes.flatMap((it, index) => notOneOf(`outcomes[${index}]`, it, ["Succeeded", "Failed"])),
-    ...notOneOf("onDuplicate", onDuplicate, ["reject", "replay"]),
-    ...notOneOf("inFlight", inFlight, ["reject", "join"])
-  ]
-  return problems.length === 0
-    ? Effect.succeed(make(options))
-    : new ConfigurationError({ subject: "Dedupe", problems })
 }

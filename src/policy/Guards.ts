@@ -37,16 +37,6 @@ export const Guards = Context.Reference<ReadonlyArray<Guard>>("effect-tool-execu
 })
 
 /**
- * Time that all guards of a call have together, in milliseconds. Default 10,000.
- *
- * @category references
- * @since 0.1.0
- */
-export const TimeoutMillis = Context.Reference<number>("effect-tool-executor/policy/Guards/TimeoutMillis", {
-  defaultValue: () => 10_000
-})
-
-/**
  * Asks the guards in order; the first that says no decides.
  *
  * @category gates

@@ -72,17 +72,6 @@ export type RuleClaim = Exclude<Claim, { readonly _tag: "Key" }>
 export type RuleRefused = Exclude<Refused, { readonly _tag: "KeyTaken" }>
 
 /**
- * How many waves a required tool may hold up the end of the loop. After so many
- * the exit is let through; `exitPending` still names what is missing. Default 5.
- *
- * @category references
- * @since 0.1.0
- */
-export const ExitAttempts = Context.Reference<number>("effect-tool-executor/policy/Rules/ExitAttempts", {
-  defaultValue: () => 5
-})
-
-/**
  * Creates the rules of an executor; fails with every problem of the set.
  *
  * @category constructors

@@ -6,8 +6,13 @@
  *
  * @since 0.1.0
  */
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import type { Verdict } from "./Gate.ts"
 
 /**
@@ -26,14 +31,16 @@ export interface Options {
 }
 
 /**
- * The budget of each turn, read when a process begins.
+ * The limits of a turn in plain numbers; `Infinity` is no limit.
  *
- * @category references
+ * @category models
  * @since 0.1.0
  */
-export const Turn = Context.Reference<Options>("effect-tool-executor/policy/TurnBudget/Turn", {
-  defaultValue: () => ({})
-})
+export interface Limits {
+  readonly limitMillis: number
+  readonly minimumSliceMillis: number
+  readonly maxCalls: number
+}
 
 /**
  * The time of the call that a sub-agent works for: its turn ends with it, and
@@ -55,13 +62,132 @@ export interface ParentClock {
  * @category models
  * @since 0.1.0
  */
-export class TurnBudget {
-  /** Epoch milliseconds at which the turn is over, pauses up to now included; `Infinity` without a limit. */
-  deadline: number
+export interface Budget {
+  /** Time of the whole turn; `Infinity` without a limit. */
   readonly limitMillis: number
-  readonly minimumSliceMillis: number
-  readonly maxCalls: number
+  /** Says no when the time is over or, with `counted` false, when all calls are used. */
+  readonly check: (now: number, counted: boolean) => Verdict
+  /** Milliseconds that are left of the turn. */
+  readonly left: (now: number) => number
+  /** The clock stands still: people are asked and nothing executes. */
+  readonly isPaused: boolean
+  /** So many more questions are open. */
+  readonly ask: (more: number, now: number) => void
+  /** So many more handlers execute. */
+  readonly execute: (more: number, now: number) => void
+  /** Counts a call that was dispatched. */
+  readonly take: () => void
+  /** Gives back a call that never started. */
+  readonly giveBack: () => void
+  /** The time that a call starting now has, and which limit that is. Equal limits: the turn's. */
+  readonly limit: (toolMillis: number, now: number) => { readonly millis: number; readonly which: "tool" | "turn" }
   /** Called when the clock stood still and goes on. */
+  onGoOn: (() => void) | undefined
+}
+
+/**
+ * Gives each process its budget.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class TurnBudget extends Context.Service<TurnBudget, {
+  /**
+   * Begins the turn of a process: what is said of this turn wins over what is
+   * said of all. `parent` is the time of the call that it works for.
+   */
+  readonly begin: (limits: Partial<Limits>, now: number, parent?: ParentClock) => Budget
+}>()("effect-tool-executor/policy/TurnBudget") {}
+
+/**
+ * No limit of time, none of calls.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const unlimited: Limits = { limitMillis: Infinity, minimumSliceMillis: 5_000, maxCalls: Infinity }
+
+/**
+ * Reads the options of one turn; fails with everything that is wrong with them.
+ * What they leave open has no limit.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const limits = (options: Options, subject: string): Effect.Effect<Limits, ConfigurationError> =>
+  Effect.map(given(options, subject), (it) => ({ ...unlimited, ...it }))
+
+/**
+ * Creates budgets. What the options leave open is as a `TurnBudget` in the context
+ * has it, if there is one.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  options: Options = {}
+): Effect.fn.Return<TurnBudget["Service"], ConfigurationError> {
+  const own = yield* given(options, "TurnBudget")
+  const around = Option.getOrElse(yield* Effect.serviceOption(TurnBudget), () => plain)
+  return { begin: (limits, now, parent) => around.begin({ ...own, ...limits }, now, parent) }
+})
+
+/**
+ * Layer of budgets. What the options leave open is as a layer around it has it, if
+ * there is one; a process may be given limits of its own.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options?: Options): Layer.Layer<TurnBudget, ConfigurationError> =>
+  Layer.effect(TurnBudget, make(options))
+
+/**
+ * The same with options from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<TurnBudget, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(TurnBudget, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * Layer without limits, but for those that a process is given.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerNoop: Layer.Layer<TurnBudget> = Layer.sync(TurnBudget, () => plain)
+
+/**
+ * Budgets without limits, but for those that a process is given.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const plain: TurnBudget["Service"] = {
+  begin: (limits, now, parent) => new Turn({ ...unlimited, ...limits }, now, parent)
+}
+
+// Utilities
+
+const given = (options: Options, subject: string): Effect.Effect<Partial<Limits>, ConfigurationError> =>
+  readOptions(subject, (read) => ({
+    ...options.timeout === undefined ? {} : { limitMillis: read.millis("turn.timeout", options.timeout) },
+    ...options.minimumSlice === undefined
+      ? {}
+      : { minimumSliceMillis: read.millis("turn.minimumSlice", options.minimumSlice, true) },
+    ...options.maxCalls === undefined ? {} : { maxCalls: read.atLeast("turn.maxCalls", options.maxCalls, 1) }
+  }))
+
+class Turn implements Budget {
+  /** Epoch milliseconds at which the turn is over, pauses up to now included; `Infinity` without a limit. */
+  private deadline: number
+  readonly limitMillis: number
+  private readonly minimumSliceMillis: number
+  private readonly maxCalls: number
   onGoOn: (() => void) | undefined
   private readonly parent: ParentClock | undefined
   private calls = 0
@@ -70,42 +196,35 @@ export class TurnBudget {
   /** Since when people are asked and nothing executes. */
   private pausedAt: number | undefined
 
-  constructor(options: Options, now: number, parent?: ParentClock) {
+  constructor({ limitMillis, maxCalls, minimumSliceMillis }: Limits, now: number, parent: ParentClock | undefined) {
     this.parent = parent
-    this.limitMillis = options.timeout === undefined
-      ? Infinity
-      : Duration.toMillis(Duration.fromInputUnsafe(options.timeout))
-    this.deadline = now + this.limitMillis
-    this.minimumSliceMillis = Duration.toMillis(Duration.fromInputUnsafe(options.minimumSlice ?? "5 seconds"))
-    this.maxCalls = options.maxCalls ?? Infinity
+    this.limitMillis = limitMillis
+    this.deadline = now + limitMillis
+    this.minimumSliceMillis = minimumSliceMillis
+    this.maxCalls = maxCalls
   }
 
-  /** Says no when the time is over or, with `counted` false, when all calls are used. */
   check(now: number, counted: boolean): Verdict {
     if (this.left(now) <= 0) return { _tag: "DeadlineExceeded", limitMillis: this.limitMillis }
     if (!counted && this.calls >= this.maxCalls) return { _tag: "CallBudgetExhausted", max: this.maxCalls }
     return undefined
   }
 
-  /** Milliseconds that are left of the turn. */
   left(now: number): number {
     const left = this.deadline - (this.pausedAt ?? now)
     return this.parent === undefined ? left : Math.min(left, this.parent.deadline - now)
   }
 
-  /** The clock stands still: people are asked and nothing executes. */
   get isPaused(): boolean {
     return this.pausedAt !== undefined
   }
 
-  /** So many more questions are open. */
   ask(more: number, now: number): void {
     this.asking += more
     this.parent?.ask(more, now)
     this.tick(now)
   }
 
-  /** So many more handlers execute. */
   execute(more: number, now: number): void {
     this.executing += more
     this.parent?.execute(more, now)
@@ -122,17 +241,14 @@ export class TurnBudget {
     }
   }
 
-  /** Counts a call that was dispatched. */
   take(): void {
     this.calls++
   }
 
-  /** Gives back a call that never started. */
   giveBack(): void {
     this.calls--
   }
 
-  /** The time that a call starting now has, and which limit that is. Equal limits: the turn's. */
   limit(toolMillis: number, now: number): { readonly millis: number; readonly which: "tool" | "turn" } {
     const slice = Math.max(this.left(now), this.minimumSliceMillis)
     const left = this.parent === undefined ? slice : Math.min(slice, this.parent.deadline - now)

@@ -11,6 +11,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import type { ConfigurationError } from "../ConfigurationError.ts"
+import * as ExecutorSettings from "../ExecutorSettings.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import type { Guard } from "../policy/Guards.ts"
@@ -118,7 +119,10 @@ const playAll = Effect.fnUntraced(function*(
 /** Caps and keys are of all; the pools of the classes, like everything with a name on it, are each principal's. */
 const ofPrincipal = (context: Context.Context<LocalExecutor.Gates | ToolHandlers.ToolHandlers>, principal: string) =>
   context.pipe(
-    Context.add(ToolExecutor.Principal, principal),
+    Context.add(ExecutorSettings.ExecutorSettings, {
+      ...Context.get(context, ExecutorSettings.ExecutorSettings),
+      principal
+    }),
     Context.add(Pools, Context.get(context, Pools).session())
   )
 

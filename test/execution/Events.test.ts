@@ -90,7 +90,7 @@ describe("events", () => {
     ))
 
   it.effect("of tools are dropped and counted above the buffer, life-cycle events never", () =>
-    run(emitter, { buffer: 10 }, ({ process }) =>
+    run(emitter, { eventBuffer: 10 }, ({ process }) =>
       Effect.gen(function*() {
         const events = Array.from(
           yield* Stream.runCollect(process.stream(calls(["t", { times: 100 }], ["t", { times: 200 }])))
@@ -117,7 +117,7 @@ describe("events", () => {
       })))
 
   it.effect("that nobody reads change nothing", () =>
-    run(emitter, { buffer: 1 }, ({ process }) =>
+    run(emitter, { eventBuffer: 1 }, ({ process }) =>
       Effect.gen(function*() {
         yield* Effect.forkScoped(Stream.runForEach(process.events, () => Effect.never), { startImmediately: true })
         const wave = yield* process.executeWave(calls(["t", { times: 5_000 }], "nope"))

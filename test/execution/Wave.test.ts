@@ -417,7 +417,7 @@ describe("Wave", () => {
     it.effect("of the process ends a wave whose guards are being asked", () =>
       run(
         { t: sleeper },
-        { guards: [{ name: "slow", check: () => Effect.never }], guardMillis: 5_000 },
+        { guards: [{ name: "slow", check: () => Effect.never }], guardTimeout: 5_000 },
         ({ process }) =>
           Effect.gen(function*() {
             yield* Effect.forkChild(Effect.delay(process.cancel("enough"), 10))

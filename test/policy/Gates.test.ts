@@ -227,7 +227,7 @@ describe("Guards", () => {
         { t: () => Effect.void },
         {
           guards: [guard("first", () => Effect.void), guard("second", check), guard("third", () => Effect.void)],
-          guardMillis: 2_000
+          guardTimeout: 2_000
         },
         ({ process }) =>
           Effect.gen(function*() {

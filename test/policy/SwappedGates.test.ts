@@ -46,7 +46,7 @@ describe("a Dedupe of one's own", () => {
         assert.include(wave.toolMessages[1]?.text, "every second one")
       })))
 
-  const around = Dedupe.make({ onDuplicate: "replay" })
+  const around = Effect.runSync(Dedupe.make({ onDuplicate: "replay" }))
 
   it.effect("replays what it has made of an outcome", () =>
     run({ t: at(1) }, {

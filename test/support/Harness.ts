@@ -14,13 +14,11 @@ import type * as Scope from "effect/Scope"
 import {
   Approvals,
   ArtifactStore,
-  Attempt,
   Checkpoints,
   Dedupe,
-  EventHub,
+  ExecutorSettings,
   Guards,
   type LocalExecutor,
-  OutputPolicy,
   Permissions,
   Pools,
   Rules,
@@ -31,8 +29,7 @@ import {
   ToolHandlers,
   type ToolOutcome,
   type ToolProcess,
-  TurnBudget,
-  Waves
+  TurnBudget
 } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 
@@ -50,11 +47,11 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly pools?: Pools.Options | Layer.Layer<Pools.Pools>
   readonly store?: StateStore.StateStore["Service"]
   readonly artifacts?: ArtifactStore.ArtifactStore["Service"] | false
-  readonly buffer?: number
-  readonly guardMillis?: number
   /** Who is asked; nobody if left out. */
   readonly approvals?: Approvals.Approvals["Service"]
   readonly checkpoints?: Checkpoints.Checkpoints["Service"]
+  /** Instead of `turn`. */
+  readonly turns?: Layer.Layer<TurnBudget.TurnBudget>
   /** Instead of `policy`. */
   readonly permissions?: Layer.Layer<Permissions.Permissions>
   /** Gates of a test's own, in the place of those that the options give; these may be required. */
@@ -103,19 +100,9 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
       : Layer.sync(ArtifactStore.ArtifactStore, () => artifacts ?? ArtifactStore.makeMemory())
   ).pipe(Layer.provideMerge(ToolHandlers.layer(kit, { tools: options.tools }).pipe(Layer.provide(handlers))))
   const settings = Layer.mergeAll(
-    Layer.succeed(Attempt.Limits, options),
-    Layer.succeed(OutputPolicy.Limits, options.output ?? {}),
-    Layer.succeed(TurnBudget.Turn, options.turn ?? {}),
-    Layer.succeed(Guards.Guards, options.guards ?? []),
-    Layer.succeed(Guards.TimeoutMillis, options.guardMillis ?? 10_000),
-    Layer.succeed(Waves.Mode, options.mode ?? "classes"),
-    Layer.succeed(Waves.OnExecutionError, options.onExecutionError ?? "continue"),
-    Layer.succeed(EventHub.ToolEvents, options.toolEvents ?? true),
-    Layer.succeed(EventHub.Buffer, options.buffer ?? 1_024),
-    Layer.succeed(Approvals.Mode, options.approval ?? "perCall"),
-    Layer.succeed(Rules.ExitAttempts, options.exitAttempts ?? 5),
-    Layer.succeed(ToolExecutor.Heartbeats, options.heartbeats ?? false),
-    Layer.succeed(ToolExecutor.Principal, options.principal ?? "default")
+    ExecutorSettings.layer(options),
+    options.turns ?? TurnBudget.layer(options.turn),
+    Layer.succeed(Guards.Guards, options.guards ?? [])
   )
   return ToolExecutor.layer.pipe(
     Layer.provide(options.swap ?? Layer.empty),

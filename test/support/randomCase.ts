@@ -2,8 +2,8 @@
 import type { Duration } from "effect"
 import { Effect, Layer } from "effect"
 import {
-  Attempt,
   Dedupe,
+  ExecutorSettings,
   Guards,
   Permissions,
   Pools,
@@ -13,8 +13,7 @@ import {
   ToolExecutor,
   ToolHandlers,
   type ToolRule,
-  TurnBudget,
-  Waves
+  TurnBudget
 } from "effect-tool-executor"
 import { type Scenario, ScriptedTools } from "effect-tool-executor/testing"
 
@@ -130,11 +129,13 @@ export const make = (seed: number) => {
     Layer.succeed(StateStore.StateStore, recorder.store)
   ).pipe(Layer.provideMerge(ToolHandlers.layer(scripted.toolkit)), Layer.provide(scripted.handlers))
   const settings = Layer.mergeAll(
-    Layer.succeed(Waves.Mode, pick(["classes", "classes", "parallel", "sequential"])),
-    Layer.succeed(Waves.OnExecutionError, pick(["continue", "continue", "stop"])),
+    ExecutorSettings.layer({
+      mode: pick(["classes", "classes", "parallel", "sequential"]),
+      onExecutionError: pick(["continue", "continue", "stop"]),
+      cleanupGrace: grace
+    }),
     Layer.succeed(Guards.Guards, guards),
-    Layer.succeed(TurnBudget.Turn, turn),
-    Layer.succeed(Attempt.Limits, { cleanupGrace: grace })
+    TurnBudget.layer(turn)
   )
   let serial = 0
   const wave = () =>

@@ -1,0 +1,79 @@
+/**
+ * Reads the options that code gives: plain values come out, and everything that
+ * is wrong is collected with its place.
+ */
+import * as Duration from "effect/Duration"
+import * as Option from "effect/Option"
+
+interface Problem {
+  readonly path: string
+  readonly problem: string
+  readonly expected: string
+}
+
+/** Reads options one by one; a wrong one reads as something, and `problems` says what was wrong. */
+export class OptionReader {
+  readonly problems: Array<Problem> = []
+
+  /** Milliseconds of a duration above zero; with `isZeroAllowed`, of one that may be none at all. */
+  millis(path: string, input: Duration.Input, isZeroAllowed = false): number {
+    const duration = isNotANumber(input) ? Option.none() : Duration.fromInput(input)
+    const millis = Option.match(duration, { onNone: () => -1, onSome: Duration.toMillis })
+    if (millis > 0 || (isZeroAllowed && millis === 0)) return millis
+    this.wrong(
+      path,
+      input,
+      isZeroAllowed ? `a duration, ${example}, or 0 for none` : `a duration above zero, ${example}`
+    )
+    return 0
+  }
+
+  /** A number that is not below the least; `Infinity` is one. */
+  atLeast(path: string, value: number, least: number): number {
+    if (!(typeof value === "number" && value >= least)) this.wrong(path, value, `${least} or more`)
+    return value
+  }
+
+  /** The same, or `"unbounded"`, which is `Infinity`. */
+  bound(path: string, value: number | "unbounded", least: number): number {
+    if (value === "unbounded") return Infinity
+    if (!(typeof value === "number" && value >= least)) this.wrong(path, value, `${least} or more, or "unbounded"`)
+    return value
+  }
+
+  /** One of a few values. */
+  oneOf<A>(path: string, value: A, values: ReadonlyArray<A>): A {
+    if (!values.includes(value)) this.wrong(path, value, `one of ${values.join(", ")}`)
+    return value
+  }
+
+  /** True or false. */
+  flag(path: string, value: boolean): boolean {
+    return this.oneOf(path, value, [true, false])
+  }
+
+  /** A text that is not empty. */
+  text(path: string, value: string): string {
+    if (typeof value !== "string" || value === "") this.wrong(path, value, "a text that is not empty")
+    return value
+  }
+
+  private wrong(path: string, value: unknown, expected: string): void {
+    this.problems.push({ path, problem: `it is ${shown(value)}`, expected })
+  }
+}
+
+/** A value as a person may have written it, on one short line. */
+export const shown = (value: unknown): string => {
+  // JSON has no word for these, and throws at the last
+  if (typeof value === "number") return String(value)
+  if (typeof value === "bigint") return `${value}n`
+  const text = JSON.stringify(value) ?? "undefined"
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text
+}
+
+const example = "such as \"30 seconds\""
+
+/** `Duration` takes it for no time at all. */
+const isNotANumber = (input: unknown): boolean =>
+  Number.isNaN(input) || (typeof input === "object" && input !== null && Object.values(input).some(Number.isNaN))
