@@ -148,8 +148,12 @@ export class Attempt {
 
   /** Epoch milliseconds at which the attempt is stopped. */
   get deadline(): number {
-    const since = this.pausedAt === undefined ? 0 : this.host.clock.currentTimeMillisUnsafe() - this.pausedAt
-    return this.startedAt + this.limit.millis + this.waited + since
+    return this.startedAt + this.limit.millis + this.waited + this.paused
+  }
+
+  /** Milliseconds since the limits stand still. */
+  private get paused(): number {
+    return this.pausedAt === undefined ? 0 : this.host.clock.currentTimeMillisUnsafe() - this.pausedAt
   }
 
   /** A person is asked: the limits stand still. */
@@ -425,20 +429,24 @@ export class Attempt {
       this.wakeWatch = () => resume(Effect.void)
     })
     const due = (): number =>
-      tool.idleMillis === undefined ? this.deadline : Math.min(this.deadline, this.lastReport + tool.idleMillis)
+      tool.idleMillis === undefined
+        ? this.deadline
+        : Math.min(this.deadline, this.lastReport + this.paused + tool.idleMillis)
+    // time that is up is up, though a pause begins at that instant
+    const isDue = (): boolean => clock.currentTimeMillisUnsafe() >= due()
     const loop: Effect.Effect<void> = Effect.suspend(() =>
       Effect.flatMap(
-        this.isPaused
-          ? Effect.asSome(woken)
+        this.isPaused && !isDue()
+          ? woken
           : Effect.timeoutOption(woken, Math.max(0, due() - clock.currentTimeMillisUnsafe())),
-        (isWoken) => {
+        () => {
           if (this.isOver) return Effect.void
-          if (Option.isSome(isWoken) || this.isPaused || clock.currentTimeMillisUnsafe() < due()) return loop
+          if (!isDue()) return loop
           // a handler that ends exactly at its limit has made it
           return Effect.andThen(
             Effect.yieldNow,
             Effect.suspend(() => {
-              if (this.isPaused) return loop
+              if (!isDue()) return loop
               const which = due() < this.deadline ? "idle" : limit.which
               const limitMillis = which === "idle" ? tool.idleMillis! : limit.millis
               this.stop({ _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout })

@@ -9,7 +9,7 @@
  */
 import type { Checkpoint } from "../output/Checkpoints.ts"
 import type { GateCall } from "../policy/Gate.ts"
-import type { Permit, Ticket } from "../policy/Permit.ts"
+import type { Permit, Place, Ticket } from "../policy/Permit.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { ToolRules } from "../policy/RuleSet.ts"
 import type { Grant } from "../store/Grant.ts"
@@ -31,7 +31,6 @@ import type { Moved } from "./Targets.ts"
  * @since 0.1.0
  */
 export interface Owner {
-  readonly start: (call: CallState) => void
   readonly deadlock: (call: CallState, waitsFor: string) => void
   readonly redispatch: (call: CallState) => void
   /** Ends the call, also one that runs. */
@@ -110,8 +109,8 @@ export class CallState implements Ticket {
   declare isUnannounced?: true
   /** Its time, for the sub-agents that its handler makes. */
   declare nested?: NestedClock
-  /** It runs and has given its permits up while a person is asked: called once it holds them again. */
-  declare onPermits?: (() => void) | undefined
+  /** Its place in the line for permits. */
+  declare place?: Place | undefined
   /** It waits with its question for an earlier call that writes to the same. */
   declare isDeferred?: boolean
   /** Called once it has its outcome and its permits are given back. */
@@ -145,16 +144,16 @@ export class CallState implements Ticket {
     this.told = told
   }
 
-  onReady(): void {
-    this.owner.start(this)
-  }
-
   onDeadlock(waitsFor: string): void {
     this.owner.deadlock(this, waitsFor)
   }
 
   onBlocked(because: string): void {
     this.owner.end(this, { _tag: "Denied", reason: { _tag: "ToolBlocked", because } })
+  }
+
+  onLost(because: string): void {
+    this.owner.end(this, { _tag: "Cancelled", started: this.attempt !== undefined, reason: because })
   }
 
   /** Lets go of what a call with an outcome does not need: waves may be long. */

@@ -167,11 +167,6 @@ export class Calls implements Owner, Host, Stoppable {
   /** The call holds all its permits. */
   start(call: CallState): void {
     if (call.outcome !== undefined) return
-    const { onPermits } = call
-    if (onPermits !== undefined) {
-      call.onPermits = undefined
-      return onPermits()
-    }
     const { grant } = call
     // it may have been taken back elsewhere; one that has expired since is there as of the time it was given
     const known = grant === undefined ? undefined : this.ledger.grants(this.engine.principal, grant.grantedAt)

@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type { Asks } from "../policy/Permissions.ts"
 import type { Reservation } from "../store/StateStore.ts"
 import * as Arrival from "./Arrival.ts"
@@ -257,7 +258,7 @@ export class Dispatching {
         slow.push(Effect.map(this.calls.waits.wait([call], finding), () => known(entry)))
       }
     }
-    if (ready.length > 0) this.engine.pools.enter(ready)
+    this.takePermits(ready)
     if (slow.length === 0) return undefined
     const all = Effect.forEach(slow, (it) => it, { concurrency: "unbounded", discard: true })
     // nobody waits any more: whatever has not been told by now is as it is
@@ -281,7 +282,16 @@ export class Dispatching {
       call.isDeferred = false
       if (call.outcome === undefined) ready.push(call)
     }
-    if (ready.length > 0) this.engine.pools.enter(ready)
+    this.takePermits(ready)
+  }
+
+  /** Starts each call once it holds its permits. */
+  private takePermits(ready: ReadonlyArray<CallState>): void {
+    for (const call of ready) {
+      const held = this.engine.pools.enter(call)
+      if (Exit.isExit(held)) this.calls.start(call)
+      else this.calls.detach(Effect.map(held, () => this.calls.start(call)))
+    }
   }
 
   /** Dispatches a call anew whose leader has nothing to share. */

@@ -241,8 +241,7 @@ export class Questions {
         return attempt.stop({ _tag: "Cancelled", started: true, reason: resolution.reason })
       }
       this.remember(resolution)
-      call.onPermits = goOn
-      pools.reenter(call)
+      this.wave.detach(Effect.map(pools.reenter(call), goOn))
     })
   }
 

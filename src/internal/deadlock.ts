@@ -8,7 +8,7 @@
 
 /** What is known of a call: what it holds, what it waits for, who waits for it. */
 interface Node<T> {
-  readonly permits: ReadonlyArray<{ readonly holders: ReadonlySet<T>; readonly isShared: boolean }>
+  readonly permits: ReadonlyArray<unknown>
   readonly held: number
   readonly state: "new" | "waiting" | "ready" | "left"
   readonly parent: T | undefined
@@ -18,7 +18,8 @@ interface Node<T> {
 
 /**
  * Gives the nested call to refuse if the ticket can never go on, else
- * `undefined`.
+ * `undefined`. `holdersOf` gives those that hold a permit, or `undefined` if one
+ * is given back whatever they do.
  *
  * **Details**
  *
@@ -27,35 +28,49 @@ interface Node<T> {
  * its write is confirmed, when both hold. Who goes on is found by starting
  * from those that wait for nobody, until nobody is added.
  */
-export const findDeadlock = <T extends Node<T>>(ticket: T): T | undefined => {
-  const reachable = new Set<T>([ticket])
-  for (const node of reachable) for (const next of waitsFor(node)) reachable.add(next)
+export const findDeadlock = <T extends Node<T>>(
+  ticket: T,
+  holdersOf: (permit: T["permits"][number]) => ReadonlyArray<T> | undefined
+): T | undefined => {
+  const reachable = new Map<T, Waits<T>>()
+  const open = [ticket]
+  for (const node of open) {
+    if (reachable.has(node)) continue
+    const waits = waitsOf(node, holdersOf)
+    reachable.set(node, waits)
+    open.push(...waits.any ?? [], ...waits.all)
+  }
   const free = new Set<T>()
   let before: number
   do {
     before = free.size
-    for (const node of reachable) if (!free.has(node) && goesOn(node, free)) free.add(node)
+    for (const [node, { all, any }] of reachable) {
+      const goesOn = all.every((it) => free.has(it)) && (any === undefined || any.some((it) => free.has(it)))
+      if (goesOn) free.add(node)
+    }
   } while (free.size > before)
   if (free.has(ticket)) return undefined
   // of several the one nearest to the start of the search
-  for (const node of reachable) if (!free.has(node) && node.parent !== undefined && isWaiting(node)) return node
+  for (const node of reachable.keys()) {
+    if (!free.has(node) && node.parent !== undefined && isWaiting(node)) return node
+  }
   return undefined
+}
+
+/** Whom a call waits for: for all of some, and for any one of others. */
+interface Waits<T> {
+  readonly all: ReadonlyArray<T>
+  readonly any: ReadonlyArray<T> | undefined
 }
 
 const isWaiting = <T extends Node<T>>(node: T): boolean => node.joined !== undefined || node.state === "waiting"
 
-const waitsFor = <T extends Node<T>>(node: T): Iterable<T> =>
-  node.joined !== undefined
-    ? [node.joined]
-    : node.state === "waiting"
-    ? [...node.permits[node.held]?.holders ?? [], ...node.children ?? []]
-    : node.children ?? []
-
-const goesOn = <T extends Node<T>>(node: T, free: ReadonlySet<T>): boolean => {
-  if (node.joined !== undefined) return free.has(node.joined)
+const waitsOf = <T extends Node<T>>(
+  { children = new Set(), held, joined, permits, state }: T,
+  holdersOf: (permit: T["permits"][number]) => ReadonlyArray<T> | undefined
+): Waits<T> => {
+  if (joined !== undefined) return { all: [joined], any: undefined }
   // one that runs may wait for permits, too, while its handler's calls wait for what it holds
-  if (!Array.from(node.children ?? []).every((child) => free.has(child))) return false
-  if (node.state !== "waiting") return true
-  const permit = node.permits[node.held]
-  return permit === undefined || permit.isShared || Array.from(permit.holders).some((holder) => free.has(holder))
+  const permit = state === "waiting" ? permits[held] : undefined
+  return { all: Array.from(children), any: permit === undefined ? undefined : holdersOf(permit) }
 }

@@ -1,0 +1,123 @@
+/**
+ * What one pool holds of a `PermitSource`: a lease for each holder, and one place
+ * in the source's line for all who wait.
+ *
+ * @since 0.1.0
+ */
+import type * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Scope from "effect/Scope"
+import type { Lease, PermitSource } from "./PermitSource.ts"
+
+/**
+ * Those who wait for leases, in order.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Line<Holder> {
+  readonly isWanted: () => boolean
+  /** The first leaves the line: it is to get what has come, or to hear that nothing will. */
+  readonly next: () => Holder | undefined
+  readonly granted: (holder: Holder) => void
+  readonly failed: (holder: Holder, cause: Cause.Cause<never>) => void
+  readonly lost: (holder: Holder, reason: string) => void
+  /** Called after any of these that came later than the call that asked. */
+  readonly turned: () => void
+}
+
+/**
+ * The leases of one pool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Leases<Holder> {
+  private readonly source: PermitSource
+  private readonly context: Context.Context<never>
+  private readonly line: Line<Holder>
+  private readonly held = new Map<Holder, Held>()
+  /** Stands in the line of the source on behalf of our own. */
+  private asking: Fiber.Fiber<Lease> | undefined
+
+  constructor(source: PermitSource, context: Context.Context<never>, line: Line<Holder>) {
+    this.source = source
+    this.context = context
+    this.line = line
+  }
+
+  /** Asks the source for as long as anybody waits. */
+  ask(): void {
+    while (this.asking === undefined && this.line.isWanted()) {
+      const scope = Scope.makeUnsafe()
+      const asking = this.run(Scope.provide(this.source.lease, scope))
+      const exit = asking.pollUnsafe()
+      if (exit !== undefined) this.answered(scope, exit)
+      else this.await(scope, asking)
+    }
+  }
+
+  /** Nobody waits any more. */
+  withdraw(): void {
+    const { asking } = this
+    this.asking = undefined
+    asking?.interruptUnsafe()
+  }
+
+  release(holder: Holder): void {
+    const lease = this.held.get(holder)
+    if (lease === undefined) return
+    this.held.delete(holder)
+    lease.watch?.interruptUnsafe()
+    this.close(lease.scope)
+  }
+
+  private await(scope: Scope.Closeable, asking: Fiber.Fiber<Lease>): void {
+    this.asking = asking
+    asking.addObserver((exit) => {
+      const isWithdrawn = this.asking !== asking
+      if (isWithdrawn && Exit.isFailure(exit)) return this.close(scope)
+      if (!isWithdrawn) this.asking = undefined
+      this.answered(scope, exit)
+      this.ask()
+      this.line.turned()
+    })
+  }
+
+  private answered(scope: Scope.Closeable, exit: Exit.Exit<Lease>): void {
+    const holder = this.line.next()
+    if (holder === undefined || Exit.isFailure(exit)) {
+      this.close(scope)
+      if (holder !== undefined && Exit.isFailure(exit)) this.line.failed(holder, exit.cause)
+      return
+    }
+    const lease: Held = { scope, watch: undefined }
+    this.held.set(holder, lease)
+    this.line.granted(holder)
+    const { lost } = exit.value
+    if (lost === undefined || this.held.get(holder) !== lease) return
+    lease.watch = this.run(Effect.map(lost, (reason) => {
+      this.line.lost(holder, reason)
+      this.line.turned()
+    }))
+  }
+
+  private close(scope: Scope.Closeable): void {
+    this.run(Scope.close(scope, Exit.void))
+  }
+
+  private run<A>(effect: Effect.Effect<A>): Fiber.Fiber<A> {
+    return Effect.runForkWith(this.context)(effect)
+  }
+}
+
+// Utilities
+
+interface Held {
+  readonly scope: Scope.Closeable
+  /** Waits for the loss of the lease. */
+  watch: Fiber.Fiber<void> | undefined
+}
