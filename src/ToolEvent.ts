@@ -44,55 +44,157 @@ const call = {
 const levels = ["debug", "info", "warn", "error"] as const
 
 /**
+ * A call arrived. All calls of a wave are announced first.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCallQueued
+  extends Schema.Opaque<ToolCallQueued>()(Schema.TaggedStruct("ToolCallQueued", { ...call, params: Schema.Unknown }))
+{}
+
+/**
+ * A person is asked; `diff` is what the call would write, if it can tell.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolApprovalRequested
+  extends Schema.Opaque<ToolApprovalRequested>()(Schema.TaggedStruct("ToolApprovalRequested", {
+    ...call,
+    requestId: Schema.String,
+    why: Schema.String,
+    diff: Schema.optionalKey(Schema.String)
+  }))
+{}
+
+/**
+ * The question is settled.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolApprovalResolved extends Schema.Opaque<ToolApprovalResolved>()(
+  Schema.TaggedStruct("ToolApprovalResolved", { ...call, requestId: Schema.String, answer: Schema.String })
+) {}
+
+/**
+ * The handler starts; `limitMillis` is what it has.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCallStart extends Schema.Opaque<ToolCallStart>()(
+  Schema.TaggedStruct("ToolCallStart", { ...call, attempt: Schema.Finite, limitMillis: Schema.Finite })
+) {}
+
+/**
+ * The tool reports how far it is.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolProgress extends Schema.Opaque<ToolProgress>()(Schema.TaggedStruct("ToolProgress", {
+  ...call,
+  progress: Schema.optionalKey(Schema.Finite),
+  total: Schema.optionalKey(Schema.Finite),
+  message: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * The tool says what it is doing.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolStatus
+  extends Schema.Opaque<ToolStatus>()(Schema.TaggedStruct("ToolStatus", { ...call, status: Schema.String }))
+{}
+
+/**
+ * The tool writes a log line.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolLog extends Schema.Opaque<ToolLog>()(Schema.TaggedStruct("ToolLog", {
+  ...call,
+  level: Schema.Literals(levels),
+  message: Schema.String,
+  data: Schema.optionalKey(Schema.Unknown)
+})) {}
+
+/**
+ * The tool offers choices to the user interface.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolOptions
+  extends Schema.Opaque<ToolOptions>()(Schema.TaggedStruct("ToolOptions", { ...call, options: Schema.Unknown }))
+{}
+
+/**
+ * A part of the output, before the end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolPartialResult extends Schema.Opaque<ToolPartialResult>()(
+  Schema.TaggedStruct("ToolPartialResult", { ...call, value: Schema.Unknown })
+) {}
+
+/**
+ * An event of the tool's own type.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCustom extends Schema.Opaque<ToolCustom>()(
+  Schema.TaggedStruct("ToolCustom", { ...call, type: Schema.String, data: Schema.Unknown })
+) {}
+
+/**
+ * The call has its outcome; `dropped` counts the events of this call that no reader had room for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCallComplete extends Schema.Opaque<ToolCallComplete>()(
+  Schema.TaggedStruct("ToolCallComplete", { ...call, outcome: ToolOutcome, dropped: Schema.Finite })
+) {}
+
+/**
+ * The wave is over. Always the last event.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolsEnd extends Schema.Opaque<ToolsEnd>()(Schema.TaggedStruct("ToolsEnd", {
+  ...wave,
+  toolMessages: Schema.Array(ToolMessage),
+  executionResults: Schema.Array(ToolOutcome)
+})) {}
+
+/**
  * Schema of an event, as the host has it.
  *
  * @category schemas
  * @since 0.1.0
  */
 export const ToolEvent = Schema.Union([
-  /** A call arrived. All calls of a wave are announced first. */
-  Schema.TaggedStruct("ToolCallQueued", { ...call, params: Schema.Unknown }),
-  /** A person is asked; `diff` is what the call would write, if it can tell. */
-  Schema.TaggedStruct("ToolApprovalRequested", {
-    ...call,
-    requestId: Schema.String,
-    why: Schema.String,
-    diff: Schema.optionalKey(Schema.String)
-  }),
-  /** The question is settled. */
-  Schema.TaggedStruct("ToolApprovalResolved", { ...call, requestId: Schema.String, answer: Schema.String }),
-  /** The handler starts; `limitMillis` is what it has. */
-  Schema.TaggedStruct("ToolCallStart", { ...call, attempt: Schema.Finite, limitMillis: Schema.Finite }),
-  /** The tool reports how far it is. */
-  Schema.TaggedStruct("ToolProgress", {
-    ...call,
-    progress: Schema.optionalKey(Schema.Finite),
-    total: Schema.optionalKey(Schema.Finite),
-    message: Schema.optionalKey(Schema.String)
-  }),
-  /** The tool says what it is doing. */
-  Schema.TaggedStruct("ToolStatus", { ...call, status: Schema.String }),
-  /** The tool writes a log line. */
-  Schema.TaggedStruct("ToolLog", {
-    ...call,
-    level: Schema.Literals(levels),
-    message: Schema.String,
-    data: Schema.optionalKey(Schema.Unknown)
-  }),
-  /** The tool offers choices to the user interface. */
-  Schema.TaggedStruct("ToolOptions", { ...call, options: Schema.Unknown }),
-  /** A part of the output, before the end. */
-  Schema.TaggedStruct("ToolPartialResult", { ...call, value: Schema.Unknown }),
-  /** An event of the tool's own type. */
-  Schema.TaggedStruct("ToolCustom", { ...call, type: Schema.String, data: Schema.Unknown }),
-  /** The call has its outcome; `dropped` counts the events of this call that no reader had room for. */
-  Schema.TaggedStruct("ToolCallComplete", { ...call, outcome: ToolOutcome, dropped: Schema.Finite }),
-  /** The wave is over. Always the last event. */
-  Schema.TaggedStruct("ToolsEnd", {
-    ...wave,
-    toolMessages: Schema.Array(ToolMessage),
-    executionResults: Schema.Array(ToolOutcome)
-  })
+  ToolCallQueued,
+  ToolApprovalRequested,
+  ToolApprovalResolved,
+  ToolCallStart,
+  ToolProgress,
+  ToolStatus,
+  ToolLog,
+  ToolOptions,
+  ToolPartialResult,
+  ToolCustom,
+  ToolCallComplete,
+  ToolsEnd
 ])
 
 /**
@@ -101,7 +203,19 @@ export const ToolEvent = Schema.Union([
  * @category models
  * @since 0.1.0
  */
-export type ToolEvent = typeof ToolEvent.Type
+export type ToolEvent =
+  | ToolCallQueued
+  | ToolApprovalRequested
+  | ToolApprovalResolved
+  | ToolCallStart
+  | ToolProgress
+  | ToolStatus
+  | ToolLog
+  | ToolOptions
+  | ToolPartialResult
+  | ToolCustom
+  | ToolCallComplete
+  | ToolsEnd
 
 /**
  * Name of a kind of event.

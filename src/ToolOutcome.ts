@@ -7,10 +7,12 @@
  *
  * @since 0.1.0
  */
+import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { clip } from "./internal/clip.ts"
 import { Grant } from "./store/Grant.ts"
+import type { ToolCall } from "./ToolCall.ts"
 import * as ToolContent from "./ToolContent.ts"
 import * as ToolRefusal from "./ToolRefusal.ts"
 
@@ -42,23 +44,47 @@ const told = {
 }
 
 /**
+ * The whole output, untouched.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Inline extends Schema.Opaque<Inline>()(Schema.TaggedStruct("Inline", {
+  value: Schema.optionalKey(Schema.Unknown),
+  ...told
+})) {}
+
+/**
+ * The model sees the beginning; the host still has the value.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Truncated extends Schema.Opaque<Truncated>()(Schema.TaggedStruct("Truncated", {
+  value: Schema.optionalKey(Schema.Unknown),
+  originalChars: Schema.Finite,
+  ...told
+})) {}
+
+/**
+ * The payload is in the artifact store; the model sees a preview and how to read on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Artifact extends Schema.Opaque<Artifact>()(Schema.TaggedStruct("Artifact", {
+  ref: ArtifactRef,
+  preview: Schema.String,
+  ...told
+})) {}
+
+/**
  * Schema of an output: whole, cut, or kept elsewhere.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const Output = Schema.Union([
-  /** The whole output, untouched. */
-  Schema.TaggedStruct("Inline", { value: Schema.optionalKey(Schema.Unknown), ...told }),
-  /** The model sees the beginning; the host still has the value. */
-  Schema.TaggedStruct("Truncated", {
-    value: Schema.optionalKey(Schema.Unknown),
-    originalChars: Schema.Finite,
-    ...told
-  }),
-  /** The payload is in the artifact store; the model sees a preview and how to read on. */
-  Schema.TaggedStruct("Artifact", { ref: ArtifactRef, preview: Schema.String, ...told })
-])
+export const Output = Schema.Union([Inline, Truncated, Artifact])
 
 /**
  * The output of a call, as the host keeps it and as the model sees it.
@@ -66,7 +92,7 @@ export const Output = Schema.Union([
  * @category models
  * @since 0.1.0
  */
-export type Output = typeof Output.Type
+export type Output = Inline | Truncated | Artifact
 
 const common = {
   callId: Schema.String,
@@ -98,54 +124,93 @@ const unfinished = {
 }
 
 /**
+ * The tool ran and its output was taken.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Succeeded extends Schema.Opaque<Succeeded>()(Schema.TaggedStruct("Succeeded", {
+  ...common,
+  output: Output,
+  ...continuation,
+  /** Id of the call whose outcome was replayed or joined. */
+  replayOf: Schema.optionalKey(Schema.String),
+  /** The standing permission that let it through. */
+  grant: Schema.optionalKey(Grant)
+})) {}
+
+/**
+ * The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Failed extends Schema.Opaque<Failed>()(Schema.TaggedStruct("Failed", {
+  ...common,
+  error: Schema.Unknown,
+  origin: Schema.Literals(["handler", "result", "defect"]),
+  retryable: Schema.Boolean,
+  modelText: Schema.String,
+  ...continuation,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * A limit passed first; `which` names it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class TimedOut extends Schema.Opaque<TimedOut>()(Schema.TaggedStruct("TimedOut", {
+  ...common,
+  limitMillis: Schema.Finite,
+  which: Schema.Literals(["tool", "turn", "idle"]),
+  retryable: Schema.Boolean,
+  ...unfinished,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * A gate said no. Nothing ran.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Denied
+  extends Schema.Opaque<Denied>()(Schema.TaggedStruct("Denied", { ...common, reason: ToolRefusal.ToolRefusal }))
+{}
+
+/**
+ * The host or the user stopped it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Cancelled extends Schema.Opaque<Cancelled>()(Schema.TaggedStruct("Cancelled", {
+  ...common,
+  started: Schema.Boolean,
+  reason: Schema.String,
+  ...unfinished,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * Stop mode only: an earlier call ended the wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Skipped
+  extends Schema.Opaque<Skipped>()(Schema.TaggedStruct("Skipped", { ...common, because: Schema.String }))
+{}
+
+/**
  * Schema of an outcome.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const ToolOutcome = Schema.Union([
-  /** The tool ran and its output was taken. */
-  Schema.TaggedStruct("Succeeded", {
-    ...common,
-    output: Output,
-    ...continuation,
-    /** Id of the call whose outcome was replayed or joined. */
-    replayOf: Schema.optionalKey(Schema.String),
-    /** The standing permission that let it through. */
-    grant: Schema.optionalKey(Grant)
-  }),
-  /** The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`). */
-  Schema.TaggedStruct("Failed", {
-    ...common,
-    error: Schema.Unknown,
-    origin: Schema.Literals(["handler", "result", "defect"]),
-    retryable: Schema.Boolean,
-    modelText: Schema.String,
-    ...continuation,
-    replayOf: Schema.optionalKey(Schema.String)
-  }),
-  /** A limit passed first; `which` names it. */
-  Schema.TaggedStruct("TimedOut", {
-    ...common,
-    limitMillis: Schema.Finite,
-    which: Schema.Literals(["tool", "turn", "idle"]),
-    retryable: Schema.Boolean,
-    ...unfinished,
-    replayOf: Schema.optionalKey(Schema.String)
-  }),
-  /** A gate said no. Nothing ran. */
-  Schema.TaggedStruct("Denied", { ...common, reason: ToolRefusal.ToolRefusal }),
-  /** The host or the user stopped it. */
-  Schema.TaggedStruct("Cancelled", {
-    ...common,
-    started: Schema.Boolean,
-    reason: Schema.String,
-    ...unfinished,
-    replayOf: Schema.optionalKey(Schema.String)
-  }),
-  /** Stop mode only: an earlier call ended the wave. */
-  Schema.TaggedStruct("Skipped", { ...common, because: Schema.String })
-])
+export const ToolOutcome = Schema.Union([Succeeded, Failed, TimedOut, Denied, Cancelled, Skipped])
 
 /**
  * What became of a call.
@@ -153,7 +218,7 @@ export const ToolOutcome = Schema.Union([
  * @category models
  * @since 0.1.0
  */
-export type ToolOutcome = typeof ToolOutcome.Type
+export type ToolOutcome = Succeeded | Failed | TimedOut | Denied | Cancelled | Skipped
 
 /**
  * Name of a kind of outcome.
@@ -170,6 +235,55 @@ export type Tag = ToolOutcome["_tag"]
  * @since 0.1.0
  */
 export type Of<T extends Tag> = Extract<ToolOutcome, { readonly _tag: T }>
+
+/**
+ * The success of a call whose output is known to the compiler, as it is encoded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface SucceededWith<A> extends Succeeded {
+  readonly output: OutputOf<A>
+}
+
+/**
+ * An output whose value is known to the compiler, as it is encoded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type OutputOf<A> = InlineOf<A> | TruncatedOf<A> | Artifact
+
+/**
+ * A whole output whose value is known to the compiler.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface InlineOf<A> extends Inline {
+  readonly value: A
+}
+
+/**
+ * An output that was cut for the model, whose value is known to the compiler.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TruncatedOf<A> extends Truncated {
+  readonly value: A
+}
+
+/**
+ * The outcome of a call: of a typed one (`ToolCall.for`) the output is what its
+ * tool gives. What failed is `unknown` all the same: it may be a defect.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type For<Call extends ToolCall> = Call extends { readonly "~tool"?: infer T }
+  ? [T] extends [Tool.Any] ? SucceededWith<Tool.SuccessEncoded<T>> | Exclude<ToolOutcome, Succeeded> : ToolOutcome
+  : ToolOutcome
 
 const landed = (outcome: { readonly commits: number; readonly openCommits?: number }): string =>
   (outcome.commits === 0
@@ -260,14 +374,15 @@ export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
 })
 
 /**
- * What became of a wave.
+ * What became of a wave; with outcomes of the types of its calls, where they are
+ * typed (`ToolCall.for`).
  *
  * @category models
  * @since 0.1.0
  */
-export interface WaveResult {
+export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArray<ToolCall>> {
   /** One per call, in input order. */
-  readonly outcomes: ReadonlyArray<ToolOutcome>
+  readonly outcomes: { readonly [I in keyof Calls]: For<Calls[I]> }
   /**
    * The agent is to call the model again. Without `Heartbeats` that is after every
    * wave with a call, until the loop is over.

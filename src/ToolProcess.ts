@@ -17,7 +17,7 @@ import type { ToolCall } from "./ToolCall.ts"
 import type { ToolContent } from "./ToolContent.ts"
 import type { ToolEvent } from "./ToolEvent.ts"
 import type { RegisteredTool } from "./ToolHandlers.ts"
-import type { ToolExecutionError, ToolOutcome, WaveResult } from "./ToolOutcome.ts"
+import type { For, ToolExecutionError, ToolOutcome, WaveResult } from "./ToolOutcome.ts"
 
 /**
  * Options of one execution.
@@ -110,11 +110,17 @@ export interface ToolProcess {
   readonly id: string
   readonly batch: string
   /** Runs the calls of one model turn. */
-  readonly executeWave: (calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) => Effect.Effect<WaveResult>
+  readonly executeWave: <const Calls extends ReadonlyArray<ToolCall>>(
+    calls: Calls,
+    options?: ExecuteOptions
+  ) => Effect.Effect<WaveResult<Calls>>
   /** Another name of `executeWave`. */
   readonly executeBatch: ToolProcess["executeWave"]
   /** Runs one call. */
-  readonly execute: (call: ToolCall, options?: ExecuteOptions) => Effect.Effect<ToolOutcome>
+  readonly execute: <const Call extends ToolCall>(
+    call: Call,
+    options?: ExecuteOptions
+  ) => Effect.Effect<For<Call>>
   /**
    * Runs the calls of one model turn as a stream of what happens; `ToolsEnd` is
    * last. The stream owns its wave: ending it early cancels the wave.

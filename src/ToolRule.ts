@@ -38,6 +38,7 @@ import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { Name, ToolsOf } from "./internal/toolkitTypes.ts"
 import { isPath } from "./internal/valuePath.ts"
 
 const AnyTool = Schema.NonEmptyString.annotate({ description: "A tool's name, or * for each tool by itself" })
@@ -312,16 +313,6 @@ export interface Constructors<Tools extends Record<string, Tool.Any>> {
 }
 
 // Utilities
-
-type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolIn<T, K> }
-
-type NamesIn<T> = T extends { readonly tools: infer Tools } ? Extract<keyof Tools, string> : never
-
-type ToolIn<T, K> = T extends { readonly tools: infer Tools } ? K extends keyof Tools ? Extract<Tools[K], Tool.Any>
-  : never
-  : never
-
-type Name<Tools extends Record<string, Tool.Any>> = Extract<keyof Tools, string>
 
 type Names<Tools extends Record<string, Tool.Any>> = readonly [Name<Tools>, ...ReadonlyArray<Name<Tools>>]
 

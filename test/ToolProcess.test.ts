@@ -1,8 +1,9 @@
 import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { StateStore, ToolContext, ToolOutcome } from "../src/index.ts"
+import { StateStore, ToolCall, ToolContext, ToolOutcome } from "../src/index.ts"
 import { call, calls, run, tag, tags, value } from "./support/Harness.ts"
 
 class NotThere extends Schema.TaggedError<NotThere>("test/NotThere")("NotThere", { path: Schema.String }) {}
@@ -99,6 +100,61 @@ describe("ToolProcess.call", () => {
           else assert.fail("expected ToolExecutionError")
         })
     ))
+})
+
+describe("typed calls", () => {
+  const Count = Tool.make("count", { success: Schema.Finite }).annotate(Tool.Readonly, true)
+  const typed = ToolCall.for(Toolkit.make(Size, Count))
+  const tools = { size, count: { tool: Count, handler: () => Effect.succeed(7) } }
+
+  it.effect("have outcomes whose outputs are of the types of their tools, each in its place", () =>
+    run(tools, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const { outcomes: [sized, counted, other] } = yield* process.executeWave([
+          typed("1", "size", { path: "abc", since: new Date(5).toISOString() }),
+          typed("2", "count"),
+          call("3", "nothing")
+        ])
+        assert(sized._tag === "Succeeded" && sized.output._tag !== "Artifact")
+        expectTypeOf(sized.output.value).toEqualTypeOf<{ readonly bytes: number; readonly at: string }>()
+        assert.deepStrictEqual(sized.output.value, { bytes: 3, at: new Date(5).toISOString() })
+        assert(counted._tag === "Succeeded" && counted.output._tag !== "Artifact")
+        expectTypeOf(counted.output.value).toEqualTypeOf<number>()
+        assert.strictEqual(counted.output.value, 7)
+        expectTypeOf(other).toEqualTypeOf<ToolOutcome.ToolOutcome>()
+        assert.strictEqual(tag(other), "ToolNotFound")
+      })))
+
+  it.effect("are typed one by one and in lists of any length, and what failed of them is not", () =>
+    run(tools, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const one = yield* process.execute(typed("1", "count", {}))
+        expectTypeOf(one).toEqualTypeOf<
+          ToolOutcome.SucceededWith<number> | Exclude<ToolOutcome.ToolOutcome, ToolOutcome.Succeeded>
+        >()
+        if (one._tag === "Failed") expectTypeOf(one.error).toEqualTypeOf<unknown>()
+        const list = [typed("2", "count"), typed("3", "count")]
+        const wave = yield* process.executeWave(list)
+        expectTypeOf(wave.outcomes).toExtend<ReadonlyArray<ToolOutcome.For<ToolCall.Typed<typeof Count>>>>()
+        expectTypeOf(wave).toExtend<ToolOutcome.WaveResult>()
+        assert.deepStrictEqual(tags(wave), ["DuplicateCall", "DuplicateCall"])
+        assert.strictEqual(one._tag, "Succeeded")
+      })))
+
+  it("are calls like any other, of tools that there are with parameters that they take", () => {
+    assert.deepStrictEqual(typed("1", "count"), { id: "1", name: "count", params: {} })
+    // @ts-expect-error there is no such tool
+    assert.strictEqual(typed("1", "cuont").name, "cuont")
+    // @ts-expect-error the parameters are encoded ones
+    assert.strictEqual(typed("1", "size", { path: "a", since: new Date(0) }).name, "size")
+    // @ts-expect-error it takes parameters
+    assert.strictEqual(typed("1", "size").name, "size")
+  })
+
+  it("of no type have outcomes of any", () => {
+    expectTypeOf<ToolOutcome.For<ToolCall.ToolCall>>().toEqualTypeOf<ToolOutcome.ToolOutcome>()
+    expectTypeOf<ToolOutcome.WaveResult["outcomes"]>().toEqualTypeOf<ReadonlyArray<ToolOutcome.ToolOutcome>>()
+  })
 })
 
 describe("ToolProcess", () => {

@@ -183,6 +183,6 @@ export class CallState implements Ticket {
     }
     Object.assign(outcome, end)
     if (end._tag === "Succeeded" && this.grant !== undefined) outcome.grant = this.grant
-    return outcome as ToolOutcome
+    return outcome as unknown as ToolOutcome
   }
 }

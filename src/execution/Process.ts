@@ -12,8 +12,9 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
+import type { ToolCall } from "../ToolCall.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
-import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
+import { type For, type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
 import type { ExecuteOptions, HostArguments, HostOptions, Phase, ToolProcess } from "../ToolProcess.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
@@ -55,8 +56,11 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
   const runWhole: Steps.Run = (call, hub, step) =>
     Effect.map(runWave([call], undefined, { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
-  const executeWave: ToolProcess["executeWave"] = (calls, options) =>
-    Effect.suspend(() => runWave(Received.wave(calls), options))
+  // the compiler's knowledge of a call is that of its tool
+  const executeWave: ToolProcess["executeWave"] = <Calls extends ReadonlyArray<ToolCall>>(
+    calls: Calls,
+    options?: ExecuteOptions
+  ) => Effect.suspend(() => runWave(Received.wave(calls), options) as Effect.Effect<WaveResult<Calls>>)
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
   const hostRun = (tools: ReadonlyArray<string>, args: HostArguments = {}, options: HostOptions = {}) =>
@@ -68,8 +72,8 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
     batch: state.batch.id,
     executeWave,
     executeBatch: executeWave,
-    execute: (call, options) =>
-      Effect.suspend(() => Effect.map(runWave([Received.one(call)], options), (wave) => wave.outcomes[0]!)),
+    execute: <Call extends ToolCall>(call: Call, options?: ExecuteOptions) =>
+      Effect.suspend(() => Effect.map(runWave([Received.one(call)], options), (wave) => wave.outcomes[0] as For<Call>)),
     stream: (calls, options) =>
       streamOf(state.hub, (hub) => Effect.suspend(() => runWave(Received.wave(calls), options, { hub }))),
     call: Effect.fnUntraced(function*<T extends Tool.Any>(

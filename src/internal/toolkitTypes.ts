@@ -1,0 +1,29 @@
+/**
+ * What the compiler knows of toolkits.
+ */
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+
+/**
+ * The tools of one or more toolkits, by name.
+ *
+ * @category models
+ * @internal
+ */
+export type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolIn<T, K> }
+
+/**
+ * The name of one of them.
+ *
+ * @category models
+ * @internal
+ */
+export type Name<Tools extends Record<string, Tool.Any>> = Extract<keyof Tools, string>
+
+// Utilities
+
+type NamesIn<T> = T extends { readonly tools: infer Tools } ? Extract<keyof Tools, string> : never
+
+type ToolIn<T, K> = T extends { readonly tools: infer Tools } ? K extends keyof Tools ? Extract<Tools[K], Tool.Any>
+  : never
+  : never
