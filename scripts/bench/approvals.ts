@@ -2,7 +2,8 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { Approvals, LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
-import { fixed, median } from "./measure.ts"
+import { heap, median } from "./measure.ts"
+import type { Line } from "./table.ts"
 
 const Write = Tool.make("write", {
   parameters: Schema.Struct({ path: Schema.String, content: Schema.String }),
@@ -15,11 +16,6 @@ const layer = LocalExecutor.layer(kit, { policy: { default: "ask" }, dedupe: fal
   Layer.provide(kit.toLayer({ write: () => Effect.succeed(true) })),
   Layer.provideMerge(Approvals.layer())
 )
-
-const heap = () => {
-  globalThis.gc?.()
-  return process.memoryUsage().heapUsed / 1e6
-}
 
 /** Microseconds that each of a hundred answers takes while so many requests wait, and what those take in memory. */
 const answering = (waiting: number) =>
@@ -45,8 +41,7 @@ const answering = (waiting: number) =>
     return { micros: median(times), megabytes }
   }).pipe(Effect.scoped)
 
-/** Rows of the table, by what was measured. */
-export const rows = Effect.gen(function*() {
+export const approvals = Effect.gen(function*() {
   const few: Array<number> = []
   const many: Array<number> = []
   let megabytes = 0
@@ -57,8 +52,13 @@ export const rows = Effect.gen(function*() {
     many.push(other.micros)
     megabytes = Math.max(megabytes, other.megabytes)
   }
-  return {
-    "10,000 requests pending": { "heap MB": `+${megabytes.toFixed(0)}` },
-    "an answer, 10,000 pending / 100": { "us/call": fixed(median(many)), ratio: fixed(median(many) / median(few)) }
-  }
+  return [
+    { what: "the heap of 10,000 pending requests", value: megabytes, unit: "MB" },
+    {
+      what: "an answer while 10,000 are pending, beside 100",
+      value: median(many),
+      beside: median(few),
+      unit: "µs"
+    }
+  ] satisfies ReadonlyArray<Line>
 })

@@ -1,68 +1,43 @@
 // What a guard costs: `LanguageModel.generateText` with a toolkit as it is beside the same one behind the executor.
-import { Effect, Layer, Schema, Stream } from "effect"
-import { LocalExecutor, ToolExecutor } from "effect-tool-executor"
-import { LanguageModel, type Response, Tool, Toolkit } from "effect/ai"
-import { compare, fixed, type Side } from "./measure.ts"
+import { Effect, Layer, Stream } from "effect"
+import { LanguageModel, type Response, type Tool } from "effect/ai"
+import { compare, type Side } from "./measure.ts"
+import * as Subject from "./subject.ts"
+import type { Line } from "./table.ts"
 
-const Read = Tool.make("read", {
-  parameters: Schema.Struct({ path: Schema.String, line: Schema.Int, deep: Schema.Boolean }),
-  success: Schema.Struct({ ok: Schema.Boolean })
-}).annotate(Tool.Readonly, true)
-const kit = Toolkit.make(Read)
-const handlers = kit.toLayer({ read: () => Effect.succeed({ ok: true }) })
 const size = 100
 
-let serial = 0
 const model = Layer.effect(
   LanguageModel.LanguageModel,
   LanguageModel.make({
     generateText: () =>
       Effect.sync(() =>
-        Array.from({ length: size }, (): Response.PartEncoded => ({
-          type: "tool-call",
-          id: `c${++serial}`,
-          name: "read",
-          params: { path: `p${serial}`, line: serial, deep: true }
-        }))
+        Array.from({ length: size }, (): Response.PartEncoded => {
+          const { id, name, params } = Subject.call("read")
+          return { type: "tool-call", id, name, params }
+        })
       ),
     streamText: () => Stream.empty
   })
 )
-const layer = Layer.mergeAll(
-  model,
-  handlers,
-  LocalExecutor.layer(kit, { policy: { default: "allow" }, executionTimeout: "30 seconds" }).pipe(
-    Layer.provide(handlers)
-  )
-)
 
-/** Rows of the table, by what was measured. */
-export const rows = Effect.gen(function*() {
-  const context = yield* Effect.context<LanguageModel.LanguageModel | Tool.HandlersFor<typeof kit.tools>>()
-  const process = yield* Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
-  const guarded = yield* process.guard(kit)
-  const side = (
-    name: string,
-    request: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel | Tool.HandlersFor<typeof kit.tools>>
-  ): Side => ({
-    name,
+type Services = LanguageModel.LanguageModel | Tool.HandlersFor<typeof Subject.kit.tools>
+
+export const guard = Effect.gen(function*() {
+  const context = yield* Effect.context<Services>()
+  const process = yield* Subject.open(Subject.plenty)
+  const guarded = yield* Effect.orDie(process.guard(Subject.kit))
+  const side = (request: Effect.Effect<unknown, unknown, Services>): Side => ({
+    calls: size,
     prepare: () => () => Effect.runPromiseWith(context)(request)
   })
-  const [plain, behind] = yield* Effect.promise(() =>
-    compare(
-      [
-        side("plain", LanguageModel.generateText({ prompt: "go", toolkit: kit })),
-        side("guarded", LanguageModel.generateText({ prompt: "go", toolkit: guarded }))
-      ],
-      size,
-      100
-    )
+  const [beside, value] = yield* Effect.promise(() =>
+    compare([
+      side(LanguageModel.generateText({ prompt: "go", toolkit: Subject.kit })),
+      side(LanguageModel.generateText({ prompt: "go", toolkit: guarded }))
+    ])
   )
-  return {
-    "generateText, 100 calls, guarded": {
-      "us/call": fixed(behind!),
-      "floor us/call": fixed(plain!),
-      "us added": fixed(behind! - plain!)
-    }
-  }
-}).pipe(Effect.scoped, Effect.provide(layer))
+  return [
+    { what: "generateText of effect/ai, 100 calls, guarded, beside unguarded", value, beside, unit: "µs/call" }
+  ] satisfies ReadonlyArray<Line>
+}).pipe(Effect.provide(Layer.merge(model, Subject.kit.toLayer(Subject.handlers))))

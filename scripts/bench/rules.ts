@@ -3,7 +3,9 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { LocalExecutor, ToolCall, ToolExecutor, type ToolProcess, type ToolRule } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
-import { compare, fixed, type Side } from "./measure.ts"
+import { compare, type Side } from "./measure.ts"
+import { byHand, plenty } from "./subject.ts"
+import type { Line } from "./table.ts"
 
 const Params = Schema.Struct({ path: Schema.String, line: Schema.Int, kind: Schema.Literals(["a", "b"]) })
 const options = { parameters: Params, success: Schema.Struct({ ok: Schema.Boolean }) }
@@ -63,33 +65,32 @@ const open = Effect.fnUntraced(function*(rules: ReadonlyArray<ToolRule.ToolRule>
   return process
 })
 
-const side = (name: string, process: ToolProcess.ToolProcess, size: number): Side => ({
-  name,
+const wave = (process: ToolProcess.ToolProcess, size: number): Side => ({
+  calls: size,
   prepare: () => {
     const wave = calls(size)
     return () => Effect.runPromise(process.executeWave(wave))
   }
 })
 
-/** Rows of the table, by what was measured. */
-export const rows = Effect.gen(function*() {
+export const rules = Effect.gen(function*() {
   const size = 1_000
   const [none, some, many] = [yield* open([]), yield* open(twenty), yield* open([...twenty, ...elsewhere(980)])]
+  const [noneTime, someTime, manyTime, floor] = yield* Effect.promise(() =>
+    compare([wave(none, size), wave(some, size), wave(many, size), byHand(plenty, "read", size)], { measured: 2_500 })
+  )
   const [old, young] = [yield* open(twenty), yield* open(twenty)]
   yield* Effect.forEach(Array.from({ length: 100 }), () => old.executeWave(calls(1_000)), { discard: true })
-  const [noneTime, someTime, manyTime] = yield* Effect.promise(() =>
-    compare([side("none", none, size), side("twenty", some, size), side("thousand", many, size)], size, 40)
-  )
-  const [oldTime, youngTime] = yield* Effect.promise(() =>
-    compare([side("old", old, 10), side("young", young, 10)], 10, 400)
-  )
-  return {
-    "20 rules, wave of 1,000": {
-      "us/call": fixed(someTime!),
-      "floor us/call": fixed(noneTime!),
-      "us added": fixed(someTime! - noneTime!)
+  const [oldTime, youngTime] = yield* Effect.promise(() => compare([wave(old, 10), wave(young, 10)]))
+  return [
+    {
+      what: "20 rules that concern a call: what they add, beside the floor's whole call",
+      value: someTime - noneTime,
+      beside: floor,
+      unit: "µs/call",
+      bar: { of: "ratio", limit: 0.5, aim: 0.3 }
     },
-    "1,000 rules / 20 of them": { "us/call": fixed(manyTime!), ratio: fixed(manyTime! / someTime!) },
-    "100,000 calls behind / few": { "us/call": fixed(oldTime!), ratio: fixed(oldTime! / youngTime!) }
-  }
+    { what: "a call under 1,000 rules, beside under those 20", value: manyTime, beside: someTime, unit: "µs/call" },
+    { what: "a call with 100,000 behind it, beside few", value: oldTime, beside: youngTime, unit: "µs/call" }
+  ] satisfies ReadonlyArray<Line>
 })

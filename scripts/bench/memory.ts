@@ -1,0 +1,64 @@
+// What calls cost in memory: allocated by each, held by a long process, taken by a wide wave.
+import { Effect } from "effect"
+import { execFileSync } from "node:child_process"
+import { fileURLToPath } from "node:url"
+import { heap, median, time } from "./measure.ts"
+import * as Subject from "./subject.ts"
+import type { Line } from "./table.ts"
+
+/** Counted by a process of its own, whose young generation is so wide that nothing is collected meanwhile. */
+export const allocated = Effect.sync(() => {
+  const file = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+  const wide = ["--min-semi-space-size=1024", "--max-semi-space-size=1024"]
+  const given = execFileSync(
+    process.execPath,
+    ["--expose-gc", ...wide, "--import", file("../source-resolver.ts"), file("allocated.ts")],
+    { encoding: "utf8" }
+  )
+  const [value, without, beside] = JSON.parse(given) as readonly [number, number, number]
+  return [
+    { what: "allocated by a call", value, beside, unit: "kB/call", bar: { of: "value", limit: 6, aim: 5 } },
+    { what: "the same without dedupe", value: without, beside, unit: "kB/call" }
+  ] satisfies ReadonlyArray<Line>
+})
+
+/** Two thousand waves of one process: the last three hundred beside the first that count. */
+export const long = Effect.gen(function*() {
+  const process = yield* Subject.open(Subject.plenty)
+  const { prepare } = Subject.ours(process, "read", 50)
+  const waves: Array<number> = []
+  let early = 0
+  yield* Effect.promise(async () => {
+    for (let wave = 0; wave < 2_000; wave++) {
+      waves.push(await time(prepare()) / 50)
+      // keys of calls are bounded: after ten thousand of them memory stays
+      if (wave === 400) early = heap()
+    }
+  })
+  return [
+    {
+      what: "the 2,000th wave of 50, beside the 100th",
+      value: median(waves.slice(-300)),
+      beside: median(waves.slice(100, 400)),
+      unit: "µs/call"
+    },
+    { what: "the heap after it, beside after the 400th", value: heap(), beside: early, unit: "MB" }
+  ] satisfies ReadonlyArray<Line>
+})
+
+/** What is in use at most while ten thousand calls run. */
+export const wide = Effect.gen(function*() {
+  const process_ = yield* Subject.open(20)
+  const run = Subject.ours(process_, "yielding", 10_000).prepare()
+  const before = heap()
+  const used = () => process.memoryUsage().heapUsed / 1e6
+  let peak = before
+  const sampler = setInterval(() => {
+    peak = Math.max(peak, used())
+  }, 1)
+  yield* Effect.promise(run)
+  clearInterval(sampler)
+  return [
+    { what: "the heap of a wave of 10,000", value: Math.max(peak, used()) - before, unit: "MB" }
+  ] satisfies ReadonlyArray<Line>
+})

@@ -1,0 +1,88 @@
+// What most of it is measured on: one toolkit, its calls behind the executor with every gate on, and the same work by
+// hand over the same handlers, without any promise.
+import { Context, Duration, Effect, Layer, Schema, Semaphore } from "effect"
+import { LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor, type ToolProcess } from "effect-tool-executor"
+import { Tool, Toolkit } from "effect/ai"
+import type { Side } from "./measure.ts"
+
+export const Params = Schema.Struct({ path: Schema.String, n: Schema.Finite })
+type Params = typeof Params.Type
+
+const reading = (name: string) =>
+  Tool.make(name, { parameters: Params, success: Params }).annotate(Tool.Readonly, true).annotate(Tool.OpenWorld, false)
+
+export const kit = Toolkit.make(
+  reading("read"),
+  reading("yielding"),
+  reading("waiting"),
+  reading("capped").annotate(ToolAnnotations.MaxConcurrent, 1)
+)
+const done = ({ n, path }: Params): Params => ({ path, n: n + 1 })
+
+export const handlers = {
+  read: (params: Params) => Effect.sync(() => done(params)),
+  yielding: (params: Params) => Effect.map(Effect.yieldNow, () => done(params)),
+  waiting: (params: Params) => Effect.map(Effect.sleep("5 millis"), () => done(params)),
+  capped: (params: Params) => Effect.map(Effect.yieldNow, () => done(params))
+}
+
+export type Name = keyof typeof handlers
+
+/** The toolkit with its handlers. */
+export type Handled = Toolkit.WithHandler<typeof kit.tools>
+
+/** So many permits that nothing waits for one. */
+export const plenty = 1_000_000
+
+/** A layer with every gate on, but for what the options turn off. */
+export const layer = (permits: number, options?: { readonly dedupe: false }) =>
+  LocalExecutor.layer(kit, {
+    rules: [{ _tag: "MaxCalls", tool: "*", max: 1_000_000_000 }],
+    pools: { read: permits },
+    executionTimeout: "30 seconds",
+    ...options
+  }).pipe(Layer.provide(kit.toLayer(handlers)))
+
+/** A process of an executor with so many permits. */
+export const open = Effect.fnUntraced(function*(permits: number, options?: { readonly dedupe: false }) {
+  const context = yield* Layer.build(Layer.fresh(layer(permits, options)))
+  return yield* Context.get(context, ToolExecutor.ToolExecutor).process()
+})
+
+let serial = 0
+
+/** A call with parameters of its own: equal ones would be duplicates. */
+export const call = (name: Name): ToolCall.ToolCall =>
+  ToolCall.make(`c${++serial}`, name, { path: `/src/file-${serial}.ts`, n: serial })
+
+/** So many waves of one size, one after another, as one run; what is made of a call is up to the caller. */
+export const side = <A>(
+  make: () => A,
+  run: (wave: ReadonlyArray<A>) => Promise<unknown>,
+  size: number,
+  waves = 1
+): Side => ({
+  calls: size * waves,
+  prepare: () => {
+    const prepared = Array.from({ length: waves }, () => Array.from({ length: size }, make))
+    return async () => {
+      for (const wave of prepared) await run(wave)
+    }
+  }
+})
+
+/** Waves through the executor. */
+export const ours = (process: ToolProcess.ToolProcess, name: Name, size: number, waves?: number): Side =>
+  side(() => call(name), (calls) => Effect.runPromise(process.executeWave(calls)), size, waves)
+
+/** The floor: what one would write by hand. */
+export const byHand = (permits: number, name: Name, size: number, waves?: number): Side => {
+  const decode = Schema.decodeUnknownEffect(Params)
+  const semaphore = Semaphore.makeUnsafe(permits)
+  const limit = Duration.seconds(30)
+  const one = ({ params }: ToolCall.ToolCall) =>
+    Effect.exit(Effect.timeout(semaphore.withPermits(1)(Effect.flatMap(decode(params), handlers[name])), limit))
+  const run = (calls: ReadonlyArray<ToolCall.ToolCall>) =>
+    Effect.runPromise(Effect.forEach(calls, one, { concurrency: "unbounded" }))
+  return side(() => call(name), run, size, waves)
+}
