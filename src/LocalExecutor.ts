@@ -1,12 +1,11 @@
 /**
  * The one-line start: everything in memory, safe defaults.
  *
- * What is provided around it is used: stores (`StateStore`, `ArtifactStore`,
- * `Checkpoints`), people (`Approvals`), gates (`Permissions`, `Dedupe`, `Pools`)
- * and settings. An option wins over what is provided, field by field, and that
- * wins over the default. Rules are an option alone, since they are checked
- * against the tools; for rules of one's own kind compose `ToolExecutor.layer` from
- * the layers of its gates instead.
+ * What is provided around it is used: settings (`ExecutorSettings`), gates
+ * (`Rules`, `Permissions`, `Dedupe`, `Pools`, `TurnBudget`, `Guards`), stores
+ * (`StateStore`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`). An option
+ * wins over what is provided, and that wins over the default: settings and the
+ * budget of a turn field by field, the other gates as a whole.
  *
  * @since 0.1.0
  */
@@ -102,7 +101,7 @@ export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options, "policy"> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  layerWith(readOnly, toolkits, options)
+  layerWith(readOnly(), toolkits, options)
 
 /**
  * Layer of all gates, stores in memory and settings, for a registry of one's own:
@@ -137,7 +136,8 @@ const layerWith = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options, "policy">
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  ToolExecutor.layer.pipe(
+  // one layer for each: `ToolExecutor.layer` is one value, and would be built for the first alone
+  Layer.effect(ToolExecutor.ToolExecutor, ToolExecutor.make).pipe(
     Layer.provide(gatesWith(permissions, options)),
     Layer.provide(ToolHandlers.layer(toolkits, { tools: options.tools }))
   )
@@ -147,7 +147,7 @@ const gatesWith = (
   options: Omit<Options, "policy" | "tools">
 ): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
   Layer.mergeAll(
-    Rules.layer(options.rules ?? []),
+    options.rules === undefined ? foundOr(Rules.Rules, Rules.layer([])) : Rules.layer(options.rules),
     permissions,
     options.dedupe === undefined
       ? foundOr(Dedupe.Dedupe, Dedupe.layer())
@@ -175,13 +175,14 @@ const policyOf = ({ policy }: Options): Layer.Layer<Permissions.Permissions, Con
   policy === undefined ? foundOr(Permissions.Permissions, Permissions.layer({})) : Permissions.layer(policy)
 
 /** What the host has provided is narrowed. */
-const readOnly: Layer.Layer<Permissions.Permissions> = Layer.effect(
-  Permissions.Permissions,
-  Effect.map(
-    Effect.serviceOption(Permissions.Permissions),
-    Option.match({
-      onNone: () => Permissions.readOnly,
-      onSome: (found) => Permissions.both(Permissions.readOnly, found)
-    })
+const readOnly = (): Layer.Layer<Permissions.Permissions> =>
+  Layer.effect(
+    Permissions.Permissions,
+    Effect.map(
+      Effect.serviceOption(Permissions.Permissions),
+      Option.match({
+        onNone: () => Permissions.readOnly,
+        onSome: (found) => Permissions.both(Permissions.readOnly, found)
+      })
+    )
   )
-)

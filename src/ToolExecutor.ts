@@ -184,6 +184,12 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
  * are cut), `Checkpoints` (else nothing can be undone), `Approvals` (else nobody
  * is asked), `TurnBudget` (else no limit), and the settings (`ExecutorSettings`).
  *
+ * **Gotchas**
+ *
+ * It is one value, and a program builds one value once. Two executors of different
+ * gates in one program are two layers: `Layer.fresh(ToolExecutor.layer)` each, or
+ * `LocalExecutor.layer`.
+ *
  * @category layers
  * @since 0.1.0
  */
