@@ -15,13 +15,9 @@ import {
   Approvals,
   ArtifactStore,
   Checkpoints,
-  Dedupe,
-  ExecutorSettings,
-  Guards,
-  type LocalExecutor,
-  Permissions,
-  Pools,
-  Rules,
+  LocalExecutor,
+  type Permissions,
+  type Pools,
   StateStore,
   ToolAnnotations,
   ToolCall,
@@ -29,7 +25,7 @@ import {
   ToolHandlers,
   type ToolOutcome,
   type ToolProcess,
-  TurnBudget
+  type TurnBudget
 } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 
@@ -83,33 +79,37 @@ export const toolkit = (tools: { readonly [name: string]: ToolSpec | Handler }) 
   }
 }
 
-/** The layer of an executor over tools. */
+/** The layer of an executor over tools: what is not given is as `LocalExecutor` has it, but for the policy. */
 export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, options: Options = {}) => {
   const { handlers, kit } = toolkit(tools)
-  const { artifacts, pools } = options
-  const gates = Layer.mergeAll(
-    Rules.layer(options.rules ?? []),
-    options.permissions ?? Permissions.layer(options.policy ?? { default: "allow" }),
-    options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe),
-    Layer.isLayer(pools) ? pools as Layer.Layer<Pools.Pools> : Pools.layer(pools as Pools.Options | undefined),
-    options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals),
-    options.checkpoints === undefined ? Layer.empty : Layer.succeed(Checkpoints.Checkpoints, options.checkpoints),
-    Layer.sync(StateStore.StateStore, () => options.store ?? StateStore.makeMemory()),
-    artifacts === false
-      ? Layer.empty
-      : Layer.sync(ArtifactStore.ArtifactStore, () => artifacts ?? ArtifactStore.makeMemory())
-  ).pipe(Layer.provideMerge(ToolHandlers.layer(kit, { tools: options.tools }).pipe(Layer.provide(handlers))))
-  const settings = Layer.mergeAll(
-    ExecutorSettings.layer(options),
-    options.turns ?? TurnBudget.layer(options.turn),
-    Layer.succeed(Guards.Guards, options.guards ?? [])
+  const { artifacts, permissions, policy, pools, ...rest } = options
+  const given = Layer.mergeAll(
+    permissions ?? Layer.empty,
+    isLayer(pools) ? pools : Layer.empty,
+    options.turns ?? Layer.empty,
+    service(Approvals.Approvals, options.approvals),
+    service(Checkpoints.Checkpoints, options.checkpoints),
+    service(StateStore.StateStore, options.store),
+    service(ArtifactStore.ArtifactStore, artifacts === false ? undefined : artifacts)
   )
+  const gates = LocalExecutor.layerGates({
+    ...rest,
+    policy: permissions === undefined ? policy ?? { default: "allow" } : undefined,
+    pools: isLayer(pools) ? undefined : pools
+  }).pipe(Layer.provideMerge(ToolHandlers.layer(kit, { tools: options.tools }).pipe(Layer.provide(handlers))))
+  const without = (context: Context.Context<LocalExecutor.Gates | ToolHandlers.ToolHandlers>) =>
+    artifacts === false ? Context.omit(ArtifactStore.ArtifactStore)(context) : context
   return ToolExecutor.layer.pipe(
     Layer.provide(options.swap ?? Layer.empty),
-    Layer.provide(gates),
-    Layer.provide(settings)
+    Layer.provide(Layer.effectContext(Effect.map(Layer.build(gates), without))),
+    Layer.provide(given)
   )
 }
+
+const service = <I, S>(key: Context.Key<I, S>, given: S | undefined): Layer.Layer<never> =>
+  given === undefined ? Layer.empty : Layer.succeed(key, given) as Layer.Layer<never>
+
+const isLayer = (pools: Options["pools"]): pools is Layer.Layer<Pools.Pools> => Layer.isLayer(pools)
 
 export interface Env {
   readonly executor: ToolExecutor.ToolExecutor["Service"]
