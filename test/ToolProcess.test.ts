@@ -208,8 +208,7 @@ describe("ToolProcess", () => {
 
   it.effect("answers every call of a store that takes its time", () => {
     const memory = StateStore.makeMemory()
-    const later = <A>(answer: StateStore.Answer<A>) =>
-      Effect.andThen(Effect.sleep(5), Effect.isEffect(answer) ? answer : Effect.succeed(answer))
+    const later = <A, E>(answer: Effect.Effect<A, E>) => Effect.andThen(Effect.sleep(5), answer)
     return run(
       { t: () => Effect.sleep(10), w: { class: "SerialMut", handler: () => Effect.sleep(10) } },
       {

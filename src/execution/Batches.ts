@@ -144,9 +144,9 @@ export class Batches {
       // before anybody can go on in a batch of the same id
       const closed = open.base === undefined ? this.engine.store.closeBatch(open.state.key) : undefined
       end(open)
-      return Effect.isEffect(closed)
-        ? Effect.catch(closed, (error) => Effect.logWarning(error.message, error.cause))
-        : Effect.void
+      return closed === undefined
+        ? Effect.void
+        : Effect.flatMap(closed, (error) => error ? Effect.logWarning(error.message, error.cause) : Effect.void)
     })
   }
 

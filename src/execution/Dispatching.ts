@@ -12,7 +12,7 @@ import * as Arrival from "./Arrival.ts"
 import type { Calls } from "./Calls.ts"
 import { CallState } from "./CallState.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
-import type { Reserved } from "./Ledger.ts"
+import type { Reserved } from "./PatientStore.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Stages from "./Stages.ts"
 

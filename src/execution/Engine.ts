@@ -59,7 +59,7 @@ export interface Engine extends Omit<CheckedSettings, "output"> {
   readonly unique: string
   readonly turns: TurnBudget["Service"]
   /** The calls that hold a dedupe key, by reservation: others may join them. */
-  readonly leaders: Map<number, CallState>
+  readonly leaders: Map<string, CallState>
   /** The services of the executor's layer, for what runs beside a caller. */
   readonly context: Context.Context<never>
   /** The open batches. */

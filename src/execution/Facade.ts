@@ -15,6 +15,7 @@ import * as Batches from "./Batches.ts"
 import type { Engine } from "./Engine.ts"
 import * as Forks from "./Forks.ts"
 import { LiveContext } from "./LiveContext.ts"
+import * as PatientStore from "./PatientStore.ts"
 import * as Process from "./Process.ts"
 import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
@@ -49,11 +50,7 @@ export const fromEngine = (
         return { id: open.state.id, process }
       }
     )
-  const grantsAt = (at: number) =>
-    Effect.suspend(() => {
-      const known = engine.store.grants(engine.principal, at)
-      return Effect.isEffect(known) ? known : Effect.succeed(known)
-    })
+  const grantsAt = (at: number) => Effect.suspend(() => PatientStore.orFail(engine.store.grants(engine.principal, at)))
   const grants = Effect.flatMap(Clock.currentTimeMillis, grantsAt)
   const requiresHeartbeat = (tool: string): boolean =>
     engine.heartbeats && !engine.rules.current().forTool(tool).continues
@@ -106,8 +103,7 @@ export const fromEngine = (
       const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
         engine.revoked.add(grant.id)
-        const revoked = engine.store.revoke(engine.principal, grant.id)
-        if (Effect.isEffect(revoked)) yield* revoked
+        yield* PatientStore.orFail(engine.store.revoke(engine.principal, grant.id))
       }
       return known.filter((it) => Grant.isOpen(it, now)).length
     }, (revoking) => unlessOver(revoking, 0)),
@@ -119,10 +115,7 @@ export const fromEngine = (
     }),
     readOnly: (options = {}) => forkWith(options, Permissions.readOnly),
     pruneExpired: unlessOver(
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const pruned = engine.store.pruneExpired(now)
-        return Effect.isEffect(pruned) ? pruned : Effect.succeed(pruned)
-      }),
+      Effect.flatMap(Clock.currentTimeMillis, (now) => PatientStore.orFail(engine.store.pruneExpired(now))),
       0
     ),
     orphans: Effect.sync(() => ({

@@ -7,25 +7,10 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Detached from "../internal/detached.ts"
+import { exitOf } from "../internal/exitOf.ts"
 import type { Grant } from "../store/Grant.ts"
-import {
-  type Answer,
-  type Claim,
-  type Refused,
-  type Reservation,
-  type Settlement,
-  StateStoreError
-} from "../store/StateStore.ts"
+import type { Claim, Refused, Reservation, Settlement, StateStoreError } from "../store/StateStore.ts"
 import type { PatientStore } from "./PatientStore.ts"
-
-/**
- * What became of the claims of a call.
- *
- * @category models
- * @since 0.1.0
- */
-export type Reserved = Reservation | Refused | StateStoreError
 
 /**
  * An answer of the store, or its trouble: at once, or by an effect.
@@ -62,72 +47,53 @@ export class Ledger {
     now: number,
     replaces?: Reservation
   ): Told<Reservation | Refused> {
-    return this.told("reserve", this.store.reserve(owner, claims, now, replaces))
+    const answer = this.store.reserve([{ owner, claims, replaces }], now, this.patience())
+    const exit = exitOf(answer)
+    if (exit !== undefined && Exit.isSuccess(exit)) return exit.value[0]!
+    return { wait: Effect.map(answer, ([it]) => it!) }
   }
 
   /** Gives the standing permissions of a principal that have not expired at a time. */
   grants(principal: string, at = this.now()): Told<ReadonlyArray<Grant>> {
-    return this.told("grants", this.store.grants(principal, at))
+    const answer = this.store.grants(principal, at, this.patience())
+    const exit = exitOf(answer)
+    return exit !== undefined && Exit.isSuccess(exit) ? exit.value : { wait: answer }
   }
 
   /** Keeps a batch from being idle; gives how to let it go. */
   hold(batch: string): () => void {
-    const answer = this.store.reserve("", [{ _tag: "Batch", batch }], this.now())
-    let isHeld = true
-    const end = (it: Reservation | Refused) => {
-      if (!("_tag" in it)) this.giveBack(it)
-    }
-    if (!Effect.isEffect(answer)) return () => end(answer)
-    let held: Reservation | Refused | undefined
-    Effect.runForkWith(this.context)(answer).addObserver((exit) => {
-      if (Exit.isFailure(exit)) return
-      if (isHeld) held = exit.value
-      else end(exit.value)
-    })
-    return () => {
-      isHeld = false
-      if (held !== undefined) end(held)
-    }
+    const letGo = this.store.hold(batch)
+    return () => void Effect.runForkWith(this.context)(letGo)
   }
 
   /** Keeps a standing permission. */
   grant(grant: Grant): void {
-    this.noted(this.store.grant(grant))
+    this.noted(this.store.grant(grant, this.patience()))
   }
 
   /** Settles what a call that started, or did not, has reserved. */
   settle(reservation: Reservation, settlement: Settlement, now: number, then?: () => void): void {
-    this.noted(this.store.settle(reservation, settlement, now), then)
+    this.noted(this.store.settle(reservation, settlement, now, this.patience()), then)
   }
 
   /** Gives back what a call that never started has reserved. */
   giveBack(reservation: Reservation): void {
-    this.noted(this.store.giveBack(reservation, this.now()))
+    this.noted(this.store.giveBack(reservation, this.now(), this.patience()))
   }
 
   /** The fiber of a reservation that was settled as running has ended. */
   release(reservation: Reservation): void {
-    this.noted(this.store.release(reservation, this.now()))
+    this.noted(this.store.release(reservation, this.now(), this.patience()))
   }
 
   /** A mutating call starts or has ended: what was read before it is stale. */
   mutated(principal: string, then?: () => void): void {
-    this.noted(this.store.mutated(principal), then)
-  }
-
-  private told<A>(operation: string, answer: Answer<A>): Told<A> {
-    if (!Effect.isEffect(answer)) return answer
-    return {
-      wait: Effect.map(Detached.within(answer, this.patience()), (exit) => {
-        if (exit === undefined) return new StateStoreError({ operation, cause: "no answer in time" })
-        return Exit.isSuccess(exit) ? exit.value : new StateStoreError({ operation, cause: exit.cause })
-      })
-    }
+    this.noted(this.store.mutated(principal, this.patience()), then)
   }
 
   /** `then` comes when it is noted, at once if the store answers at once; the store cannot hold it up for long. */
-  private noted(answer: Answer<void>, then?: () => void): void {
-    if (!Effect.isEffect(answer)) return then?.()
-    Detached.start(answer, this.context, this.patience(), () => then?.())
+  private noted(answer: Effect.Effect<void>, then?: () => void): void {
+    if (Exit.isExit(answer)) return then?.()
+    Effect.runForkWith(this.context)(answer).addObserver(() => then?.())
   }
 }

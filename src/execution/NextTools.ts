@@ -72,8 +72,6 @@ export const choice = (engine: Engine, process: ProcessState): Effect.Effect<Lan
 
 /** Whether limits and cooldowns leave room for a call. */
 const isFree = (engine: Engine, claims: ReadonlyArray<Claim>, now: number): Effect.Effect<boolean> => {
-  const refused = engine.store.check(claims, now)
-  if (!Effect.isEffect(refused)) return Effect.succeed(refused === undefined)
   // a store that cannot be reached refuses every claim
-  return Effect.match(refused, { onFailure: () => false, onSuccess: (it) => it === undefined })
+  return Effect.map(engine.store.check(claims, now), (refused) => refused === undefined)
 }

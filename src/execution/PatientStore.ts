@@ -5,23 +5,34 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
+import * as Detached from "../internal/detached.ts"
+import { exitOf } from "../internal/exitOf.ts"
 import { Grant } from "../store/Grant.ts"
 import {
-  type Answer,
   type Claim,
+  Kept,
   type Refused,
+  type Request,
   type Reservation,
   type Settlement,
   type StateStore,
-  type StateStoreError
+  StateStoreError
 } from "../store/StateStore.ts"
-import { ToolOutcome } from "../ToolOutcome.ts"
+import { Leases } from "./Leases.ts"
 import * as Ports from "./Ports.ts"
+
+/**
+ * What became of the claims of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Reserved = Reservation | Refused | StateStoreError
 
 /** Milliseconds between two tries: at first, and at most. */
 const pause = { first: 1_000, most: 60_000 }
@@ -34,7 +45,8 @@ const nothing: Settlement = { started: false, key: "release", windowMillis: 0, v
 /** Something that a driver is told. */
 interface Note {
   readonly operation: string
-  readonly tell: () => Answer<void>
+  /** The driver answers false where what it was told changes nothing. */
+  readonly tell: () => Effect.Effect<boolean | void, StateStoreError>
   /** What it says of the call's key. */
   readonly key?: Settlement["key"]
 }
@@ -46,7 +58,23 @@ interface Notes {
 }
 
 /**
- * The state store of an executor.
+ * Lets an answer that could not be had fail.
+ *
+ * @category asking
+ * @since 0.1.0
+ */
+export const orFail = <A>(
+  answer: Effect.Effect<A | StateStoreError>
+): Effect.Effect<Exclude<A, StateStoreError>, StateStoreError> =>
+  Effect.flatMap(
+    answer,
+    (it) => it instanceof StateStoreError ? Effect.fail(it) : Effect.succeed(it as Exclude<A, StateStoreError>)
+  )
+
+/**
+ * The state store of an executor. Its methods never fail: an answer that could not
+ * be had is a `StateStoreError`. Each waits as long as its caller has patience, in
+ * milliseconds; what the driver answers at once is an `Exit`.
  *
  * @category models
  * @since 0.1.0
@@ -54,46 +82,55 @@ interface Notes {
 export class PatientStore {
   private readonly driver: StateStore["Service"]
   private readonly context: Context.Context<never>
-  /** By what the notes are about; of a reservation, its id. */
-  private readonly untold = new Map<string | number, Notes>()
+  private readonly clock: Clock.Clock
+  private readonly leases: Leases
+  /** By the id of the reservation that the notes are about; else by themselves. */
+  private readonly untold = new Map<string | Notes, Notes>()
   private readonly telling = new Set<Fiber.Fiber<unknown>>()
-  private lastMutation = 0
   private isOver = false
 
   constructor(driver: StateStore["Service"], context: Context.Context<never>) {
     this.driver = driver
     this.context = context
+    this.clock = Context.get(context, Clock.Clock)
+    this.leases = new Leases(
+      (held, now, patience) => Ports.ask("renew", () => driver.renew(held, now), areReservations, patience),
+      context
+    )
   }
 
-  /** Takes all claims or none. What is reserved once nobody waits any more is given back. */
+  /**
+   * Takes for each request all of its claims or none. What is reserved once nobody
+   * waits any more is given back.
+   */
   reserve(
-    owner: string,
-    claims: ReadonlyArray<Claim>,
+    requests: ReadonlyArray<Request>,
     now: number,
-    replaces?: Reservation
-  ): Answer<Reservation | Refused> {
-    return Ports.ask("reserve", () => {
-      const answer = this.driver.reserve(owner, claims, now, replaces)
-      return Effect.isEffect(answer) ? this.awaited(answer) : answer
-    }, (it) => isReservation(it) || isRefusal(it, claims))
-  }
-
-  /** Tells which claim could not be had now; takes nothing. */
-  check(claims: ReadonlyArray<Claim>, now: number): Answer<Refused | undefined> {
-    return Ports.ask("check", () => this.driver.check(claims, now))
+    patience = Ports.patience
+  ): Effect.Effect<ReadonlyArray<Reserved>> {
+    const judged = (answer: ReadonlyArray<Reservation | Refused> | StateStoreError) => this.judged(answer, requests)
+    const answer = Ports.ask(
+      "reserve",
+      () => {
+        const answer = this.driver.reserve(requests, now)
+        return Exit.isExit(answer) || !Effect.isEffect(answer) ? answer : this.awaited(answer)
+      },
+      Array.isArray,
+      patience
+    )
+    const exit = exitOf(answer)
+    return exit !== undefined && Exit.isSuccess(exit) ? Effect.succeed(judged(exit.value)) : Effect.map(answer, judged)
   }
 
   /** The driver is not interrupted: what it gives too late has to be given back. */
-  private awaited(
-    answer: Effect.Effect<Reservation | Refused, StateStoreError>
-  ): Effect.Effect<Reservation | Refused, StateStoreError> {
+  private awaited<A>(answer: Effect.Effect<A, StateStoreError>): Effect.Effect<A, StateStoreError> {
     return Effect.contextWith((context: Context.Context<never>) =>
-      Effect.callback<Reservation | Refused, StateStoreError>((resume) => {
+      Effect.callback<A, StateStoreError>((resume) => {
         let isAwaited = true
         Effect.runForkWith(context)(answer).addObserver((exit) => {
           if (isAwaited) resume(exit)
-          else if (Exit.isSuccess(exit) && isReservation(exit.value)) {
-            Effect.runForkWith(this.context)(this.givenBack(exit.value))
+          else if (Exit.isSuccess(exit) && Array.isArray(exit.value)) {
+            for (const it of exit.value.filter(isReservation)) this.runs(this.giveBack(it, this.now()))
           }
         })
         return Effect.sync(() => {
@@ -103,84 +140,147 @@ export class PatientStore {
     )
   }
 
-  private givenBack(reservation: Reservation): Effect.Effect<void> {
-    return Effect.flatMap(Clock.currentTimeMillis, (now) => noted(this.giveBack(reservation, now)))
+  private judged(
+    answer: ReadonlyArray<Reservation | Refused> | StateStoreError,
+    requests: ReadonlyArray<Request>
+  ): ReadonlyArray<Reserved> {
+    if (answer instanceof StateStoreError) return requests.map(() => answer)
+    return requests.map(({ claims }, index) => {
+      const it: unknown = answer[index]
+      if (isReservation(it)) {
+        this.leases.add(it)
+        return it
+      }
+      return isRefusal(it, claims) ? it : new StateStoreError({ operation: "reserve", cause: "it is no answer" })
+    })
   }
 
-  /** Settles a reservation. */
-  settle(reservation: Reservation, settlement: Settlement, now: number): Answer<void> {
+  /** Tells which claim could not be had now; takes nothing. */
+  check(
+    claims: ReadonlyArray<Claim>,
+    now: number,
+    patience = Ports.patience
+  ): Effect.Effect<Refused | undefined | StateStoreError> {
+    const isAnswer = (it: unknown) => it === undefined || isRefusal(it, claims)
+    return Ports.ask("check", () => this.driver.check(claims, now), isAnswer, patience)
+  }
+
+  /** Keeps a batch from being idle, from now on; the effect lets it go. */
+  hold(batch: string): Effect.Effect<void> {
+    const state: { isOver: boolean; reservation?: Reservation } = { isOver: false }
+    const hold = ([reserved]: ReadonlyArray<Reserved>): void => {
+      if (reserved !== undefined && isReservation(reserved)) state.reservation = reserved
+      if (state.isOver) letGo()
+    }
+    const letGo = (): void => {
+      state.isOver = true
+      if (state.reservation !== undefined) this.runs(this.giveBack(state.reservation, this.now()))
+    }
+    const answer = this.reserve([{ owner: "", claims: [{ _tag: "Batch", batch }] }], this.now())
+    const exit = exitOf(answer)
+    if (exit !== undefined && Exit.isSuccess(exit)) hold(exit.value)
+    else this.runs(Effect.map(answer, hold))
+    return Effect.sync(letGo)
+  }
+
+  /** Settles a reservation; ends with the first try, whatever comes of it. */
+  settle(
+    reservation: Reservation,
+    settlement: Settlement,
+    now: number,
+    patience = Ports.patience
+  ): Effect.Effect<void> {
     const { key } = settlement
+    if (key !== "running") this.leases.delete(reservation)
     const tell = () => this.driver.settle(reservation, settlement, now)
-    return this.note(reservation.id, { operation: "settle", tell, key })
+    return this.note({ operation: "settle", tell, key }, patience, reservation.id)
   }
 
   /** The fiber of a reservation that was settled as running has ended. */
-  release(reservation: Reservation, now: number): Answer<void> {
+  release(reservation: Reservation, now: number, patience = Ports.patience): Effect.Effect<void> {
+    this.leases.delete(reservation)
     const tell = () => this.driver.release(reservation, now)
-    return this.note(reservation.id, { operation: "release", tell, key: "release" })
+    return this.note({ operation: "release", tell, key: "release" }, patience, reservation.id)
   }
 
   /** Gives back what a call that never started has reserved. */
-  giveBack(reservation: Reservation, now: number): Answer<void> {
-    return this.settle(reservation, nothing, now)
+  giveBack(reservation: Reservation, now: number, patience = Ports.patience): Effect.Effect<void> {
+    return this.settle(reservation, nothing, now, patience)
   }
 
   /**
    * What is to become of the key of a reservation, where the store could not be
    * told and still has its call running.
    */
-  pendingKey(reservation: number): Settlement["key"] | undefined {
+  pendingKey(reservation: string): Settlement["key"] | undefined {
     const notes = this.untold.get(reservation)
     return notes?.hasFailed === true ? notes.all.at(-1)?.key : undefined
   }
 
   /** Keeps a standing permission. */
-  grant(grant: Grant): Answer<void> {
-    return this.note(`grant ${grant.id}`, { operation: "grant", tell: () => this.driver.grant(grant) })
+  grant(grant: Grant, patience = Ports.patience): Effect.Effect<void> {
+    return this.note({ operation: "grant", tell: () => this.driver.grant(grant) }, patience)
   }
 
   /** Gives the standing permissions of a principal that have not expired at a time. */
-  grants(principal: string, at: number): Answer<ReadonlyArray<Grant>> {
-    return Ports.ask("grants", () => this.driver.grants(principal, at), areGrants)
+  grants(
+    principal: string,
+    at: number,
+    patience = Ports.patience
+  ): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
+    return Ports.ask("grants", () => this.driver.grants(principal, at), areGrants, patience)
   }
 
   /** Takes a standing permission back; false if there is none of that id. */
-  revoke(principal: string, id: string): Answer<boolean> {
+  revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
     return Ports.ask("revoke", () => this.driver.revoke(principal, id))
   }
 
   /** Lets the keys of what the principal has read die. */
-  mutated(principal: string): Answer<void> {
-    const tell = () => this.driver.mutated(principal)
-    return this.note(`mutation ${++this.lastMutation}`, { operation: "mutated", tell })
+  mutated(principal: string, patience = Ports.patience): Effect.Effect<void> {
+    return this.note({ operation: "mutated", tell: () => this.driver.mutated(principal) }, patience)
   }
 
   /** Forgets a batch. It is told once: another of the same id may begin at any time. */
-  closeBatch(batch: string): Answer<void> {
+  closeBatch(batch: string): Effect.Effect<void | StateStoreError> {
     return Ports.ask("closeBatch", () => this.driver.closeBatch(batch))
   }
 
   /** Forgets what is past its window; gives the number of entries dropped. */
-  pruneExpired(now: number): Answer<number> {
+  pruneExpired(now: number): Effect.Effect<number | StateStoreError> {
     return Ports.ask("pruneExpired", () => this.driver.pruneExpired(now))
   }
 
-  /** The executor is over: nothing is told again. */
+  /** The executor is over: nothing is told again, no lease renewed. */
   get close(): Effect.Effect<void> {
     return Effect.sync(() => {
       this.isOver = true
+      this.leases.close()
       for (const fiber of Array.from(this.telling)) fiber.interruptUnsafe()
     })
   }
 
+  private now(): number {
+    return this.clock.currentTimeMillisUnsafe()
+  }
+
+  /** Runs what nobody waits for; what the driver answers at once is done already. */
+  private runs(effect: Effect.Effect<void>): void {
+    if (!Exit.isExit(effect)) Effect.runForkWith(this.context)(effect)
+  }
+
   /** Notes something, at once or by an effect that ends with the first try, whatever comes of it. */
-  private note(about: string | number, note: Note): Answer<void> {
-    const before = this.untold.get(about)
-    if (before !== undefined) return void before.all.push(note)
+  private note(note: Note, patience: number, about?: string): Effect.Effect<void> {
+    const before = about === undefined ? undefined : this.untold.get(about)
+    if (before !== undefined) {
+      before.all.push(note)
+      return Effect.void
+    }
     const answer = Ports.ask(note.operation, note.tell)
-    if (!Effect.isEffect(answer)) return
+    const exit = exitOf(answer)
+    if (exit !== undefined && Exit.isSuccess(exit) && isNoted(exit.value)) return Effect.void
     const notes: Notes = { all: [note], hasFailed: false }
-    this.untold.set(about, notes)
+    this.untold.set(about ?? notes, notes)
     const tried: { yet: boolean; then?: () => void } = { yet: false }
     const told = this.tellAll(notes, answer, () => {
       tried.yet = true
@@ -190,25 +290,33 @@ export class PatientStore {
     this.telling.add(fiber)
     fiber.addObserver(() => {
       this.telling.delete(fiber)
-      this.untold.delete(about)
+      this.untold.delete(about ?? notes)
     })
-    return Effect.callback<void>((resume) => {
+    if (tried.yet) return Effect.void
+    const first = Effect.callback<void>((resume) => {
       tried.then = () => resume(Effect.void)
       if (tried.yet) tried.then()
     })
+    return Effect.asVoid(Detached.within(first, patience))
   }
 
   private readonly tellAll = Effect.fnUntraced(function*(
     this: PatientStore,
     notes: Notes,
-    first: Effect.Effect<void, StateStoreError>,
+    first: Effect.Effect<boolean | void | StateStoreError>,
     onTried: () => void
   ) {
-    let answer: Answer<void> = first
+    let answer = first
     let millis = pause.first
     while (true) {
-      const exit: Exit.Exit<void, StateStoreError> = Effect.isEffect(answer) ? yield* Effect.exit(answer) : Exit.void
-      if (Exit.isSuccess(exit)) {
+      const told: boolean | void | StateStoreError = yield* answer
+      const { operation } = notes.all[0]!
+      const hasFailed = told instanceof StateStoreError
+      if (!hasFailed) {
+        // it may have been told before, and the answer lost
+        if (told === false && !notes.hasFailed) {
+          yield* Effect.logWarning(`StateStore.${operation} came too late; the reservation was lost before it`)
+        }
         notes.all.shift()
         millis = pause.first
       } else {
@@ -216,13 +324,13 @@ export class PatientStore {
         const isLost = this.isOver || this.untold.size > maxUntold
         if (isLost || !notes.hasFailed) {
           const next = isLost ? "what it was told is lost" : "it is told again later"
-          yield* Effect.logWarning(`StateStore.${notes.all[0]!.operation} failed; ${next}`, exit.cause)
+          yield* Effect.logWarning(`StateStore.${operation} failed; ${next}`, told.cause)
         }
         if (isLost) notes.all.length = 0
         notes.hasFailed = true
       }
       onTried()
-      if (Exit.isFailure(exit) && notes.all.length > 0) {
+      if (hasFailed && notes.all.length > 0) {
         yield* Effect.sleep(millis)
         millis = Math.min(2 * millis, pause.most)
       }
@@ -235,13 +343,21 @@ export class PatientStore {
 
 // Utilities
 
+/** The driver knows, and it counts. */
+const isNoted = (told: boolean | void | StateStoreError): boolean =>
+  told !== false && !(told instanceof StateStoreError)
+
 const areGrants = Schema.is(Schema.Array(Grant))
 
-const isReservation = (answer: unknown): answer is Reservation =>
-  typeof answer === "object" && answer !== null && "id" in answer && "claims" in answer
+const isReservation = (it: unknown): it is Reservation =>
+  typeof it === "object" && it !== null && "id" in it && typeof it.id === "string" &&
+  "epoch" in it && typeof it.epoch === "number" &&
+  (!("leaseMillis" in it) || it.leaseMillis === undefined || Number(it.leaseMillis) > 0)
+
+const areReservations = (it: unknown): boolean => Array.isArray(it) && it.every(isReservation)
 
 /** A refusal is of what was claimed. */
-const isRefusal = (answer: unknown, claims: ReadonlyArray<Claim>): boolean =>
+const isRefusal = (answer: unknown, claims: ReadonlyArray<Claim>): answer is Refused =>
   isRefused(answer) &&
   claims.some((it) =>
     it._tag === "Group"
@@ -260,16 +376,13 @@ const refusals: { readonly [T in Claim["_tag"]]: Refused["_tag"] | undefined } =
 const isRefused = Schema.is(Schema.Union([
   Schema.TaggedStruct("KeyTaken", {
     owner: Schema.String,
-    reservation: Schema.Finite,
+    reservation: Schema.String,
     process: Schema.String,
     untold: Schema.Boolean,
     running: Schema.Boolean,
-    value: Schema.UndefinedOr(Schema.Struct({ outcome: ToolOutcome }))
+    value: Schema.UndefinedOr(Kept)
   }),
   Schema.TaggedStruct("CallsUsedUp", {}),
   Schema.TaggedStruct("GroupTaken", { group: Schema.String, tool: Schema.String }),
   Schema.TaggedStruct("CoolingDown", { running: Schema.Boolean, remainingMillis: Schema.Finite })
 ]))
-
-const noted = (answer: Answer<void>): Effect.Effect<void> =>
-  Effect.isEffect(answer) ? Effect.ignore(answer) : Effect.void

@@ -14,10 +14,11 @@ import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
 import { type Deadline, Deadlines } from "../internal/deadlines.ts"
 import * as Detached from "../internal/detached.ts"
+import { exitOf } from "../internal/exitOf.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { Checkpoint, CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../policy/Approvals.ts"
-import { type Answer, StateStoreError } from "../store/StateStore.ts"
+import { StateStoreError } from "../store/StateStore.ts"
 import { ArtifactRef } from "../ToolOutcome.ts"
 import type { ProcessState } from "./Engine.ts"
 
@@ -40,23 +41,29 @@ export const patienceOf = ({ budget }: ProcessState, now: number): number =>
   Math.min(patience, Math.max(0, budget.left(now)))
 
 /**
- * What a driver of the state store answers, at once or in time. It may come from
- * code that no compiler has seen: what is no answer is a failure, too.
+ * What a driver of the state store answers, or its failure, at once or in time. It
+ * may come from code that no compiler has seen: what is no answer is a failure, too.
  *
  * @category asking
  * @since 0.1.0
  */
 export const ask = <A>(
   operation: string,
-  question: () => Answer<A>,
-  isAnswer: IsAnswer = isAny
-): Answer<A> => {
+  question: () => Effect.Effect<A, StateStoreError>,
+  isAnswer: IsAnswer = isAny,
+  millis = patience
+): Effect.Effect<A | StateStoreError> => {
   try {
     const answer = question()
-    if (!Effect.isEffect(answer)) return isAnswer(answer) ? answer : Effect.fail(failure(operation, nonsense))
-    return inTime(answer, (cause) => failure(operation, cause), isAnswer)
+    const exit = exitOf(answer)
+    if (exit !== undefined) {
+      if (Exit.isFailure(exit)) return Effect.succeed(failure(operation, Cause.squash(exit.cause)))
+      return Effect.succeed(isAnswer(exit.value) ? exit.value : failure(operation, nonsense))
+    }
+    if (!Effect.isEffect(answer)) return Effect.succeed(failure(operation, nonsense))
+    return Effect.catch(inTime(answer, (cause) => failure(operation, cause), isAnswer, millis), Effect.succeed)
   } catch (cause) {
-    return Effect.fail(failure(operation, cause))
+    return Effect.succeed(failure(operation, cause))
   }
 }
 
@@ -205,9 +212,10 @@ const failure = (operation: string, cause: unknown): StateStoreError =>
 const inTime = <A, E>(
   effect: Effect.Effect<A, E>,
   failed: (cause: unknown) => E,
-  isAnswer: IsAnswer = isAny
+  isAnswer: IsAnswer = isAny,
+  millis = patience
 ): Effect.Effect<A, E> =>
-  Effect.flatMap(Detached.within(effect, patience), (exit) => {
+  Effect.flatMap(Detached.within(effect, millis), (exit) => {
     if (exit === undefined) return Effect.fail(failed("no answer in time"))
     if (Exit.isFailure(exit)) return Effect.fail(failed(Cause.squash(exit.cause)))
     try {

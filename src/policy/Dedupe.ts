@@ -14,7 +14,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
-import type { KeyClaim, KeyTaken, Settlement } from "../store/StateStore.ts"
+import type { KeyClaim, KeyTaken, Reach, Settlement } from "../store/Claims.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { GateCall } from "./Gate.ts"
@@ -196,24 +196,7 @@ export interface SettlementOptions {
  * @category models
  * @since 0.1.0
  */
-export interface KeySettlement extends Pick<Settlement, "key" | "windowMillis"> {
-  /** What is kept with the key, for replay. */
-  readonly value: Kept | undefined
-}
-
-/**
- * An outcome as it is kept with a key.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Kept {
-  readonly outcome: ToolOutcome.ToolOutcome
-  /** The batch that may read its artifact. */
-  readonly batch: string
-  /** What it was about. */
-  readonly targets: GateCall["targets"]
-}
+export type KeySettlement = Omit<Settlement, "started">
 
 /**
  * What a call gets whose key another one has.
@@ -236,7 +219,7 @@ export type Duplicate =
 interface Policy {
   /** False: only tools with an `AlwaysDedupe` rule have keys. */
   readonly enabled: boolean
-  readonly reach: "process" | "batch" | "principal"
+  readonly reach: Reach
   readonly windowMillis: number
   readonly outcomes: ReadonlySet<ToolOutcome.Tag>
   readonly replays: boolean
@@ -284,7 +267,7 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] =>
         const may = policy.joins || (taken.process !== call.process && options.awaited)
         return may && options.joinable ? joins : nothing
       }
-      const kept = taken.value as Kept | undefined
+      const { value: kept } = taken
       if (kept === undefined || !(policy.replays || options.wanted)) return nothing
       const { batch, outcome, targets } = kept
       // what it was about then is not what this call was judged by
@@ -308,18 +291,19 @@ const keyOf = (
   { args, params, principal, process, tool }: GateCall,
   options: ClaimOptions
 ): KeyClaim => {
-  const { agent = "", anew, awaited, batch, fires, told } = options
-  const reach = policy.reach === "batch" ? batch : policy.reach === "process" ? process : ""
+  const { agent, anew, awaited, batch, fires, told } = options
   // without a share in it, nobody is refused for what no model was told, and no host for what one was
   const unshared = told ? "told" : "none"
   return {
     _tag: "Key",
+    reach: policy.reach,
     principal,
-    batch: policy.reach === "principal" ? undefined : batch,
-    tool: tool.name,
-    key: `${agent} ${reach} ${tool.canonical(params, args)}`,
-    readOnly: tool.readOnly,
+    batch,
     process,
+    agent,
+    tool: tool.name,
+    key: tool.canonical(params, args),
+    readOnly: tool.readOnly,
     untold: !told,
     settled: anew ? "none" : policy.replays ? "all" : unshared,
     running: !anew && (policy.joins || awaited) ? "all" : unshared,

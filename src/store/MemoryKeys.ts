@@ -1,9 +1,12 @@
 /**
- * Dedupe keys in memory: found by tool and key, dropped oldest first.
+ * Dedupe keys in memory: found by one look-up, and dropped oldest first.
+ *
+ * Settled keys stand in a ring in the order of their settlement, so the oldest is
+ * dropped without a search.
  *
  * @since 0.1.0
  */
-import type { Counted, KeyClaim, Reservation, Settlement } from "./StateStore.ts"
+import type { Counted, Kept, KeyClaim, Reach, Settlement } from "./Claims.ts"
 
 /**
  * A key and the call that has it.
@@ -11,26 +14,42 @@ import type { Counted, KeyClaim, Reservation, Settlement } from "./StateStore.ts
  * @category models
  * @since 0.1.0
  */
-export interface KeyEntry {
-  readonly keys: Keys
-  readonly byKey: Map<string, KeyEntry>
-  readonly key: string
-  readonly reservation: number
+export class KeyEntry {
+  /** What was claimed. */
+  readonly claim: KeyClaim
   readonly owner: string
-  readonly process: string
-  readonly untold: boolean
-  readonly readOnly: boolean
+  /** Id of the reservation. */
+  readonly reservation: string
   /** Its batch as it was then: one that was forgotten and begun again is another. */
   readonly batch: object | undefined
-  readonly epoch: number
-  settledAt: number | undefined
-  windowMillis: number
-  value: unknown
-  /** Neighbours in order of settlement. */
-  previous: KeyEntry | undefined
-  next: KeyEntry | undefined
-  /** Replaced or dropped: no longer in `byKey`. */
-  gone: boolean
+  /** Starts and ends of mutating calls before it. */
+  readonly mutations: number
+  /** Its call has its outcome. */
+  isSettled = false
+  /** Epoch milliseconds from which it is dead. */
+  until = Infinity
+  value: Kept | undefined = undefined
+  /** Where it is found; `undefined` once it was replaced or dropped. */
+  shelf: Shelf | undefined
+  /** Neighbours in the ring, once it is settled. */
+  previous: KeyEntry = this
+  next: KeyEntry = this
+
+  constructor(
+    shelf: Shelf | undefined,
+    claim: KeyClaim,
+    batch: object | undefined,
+    owner: string,
+    reservation: string,
+    mutations: number
+  ) {
+    this.shelf = shelf
+    this.claim = claim
+    this.batch = batch
+    this.owner = owner
+    this.reservation = reservation
+    this.mutations = mutations
+  }
 }
 
 /**
@@ -40,12 +59,13 @@ export interface KeyEntry {
  * @since 0.1.0
  */
 export class Keys {
-  /** Counts the starts and ends of mutating calls; a ReadOnly key of an earlier epoch is dead. */
-  epoch = 0
-  private readonly byTool = new Map<string, Map<string, KeyEntry>>()
-  /** The settled entries in order of settlement, so that the oldest can be dropped. */
-  private oldest: KeyEntry | undefined
-  private newest: KeyEntry | undefined
+  private readonly shelves = new Map<string, Shelf>()
+  /** The shelf on which a tool's key was last put: most often it is the next one's, too. */
+  private readonly lately = new Map<string, Shelf>()
+  /** Begins and ends the ring; the oldest settled key is the next one. */
+  private readonly ring = new KeyEntry(undefined, nobody, undefined, "", "", 0)
+  /** Starts and ends of mutating calls; a ReadOnly key that is older than the last of them is dead. */
+  private mutations = 0
   private settled = 0
   private size = 0
   /** When the last of the windows is over. */
@@ -62,102 +82,149 @@ export class Keys {
     return this.size === this.settled && now >= this.until
   }
 
-  find(claim: KeyClaim, batch: object | undefined, now: number): KeyEntry | undefined {
-    const entry = this.byTool.get(claim.tool)?.get(claim.key)
-    if (entry === undefined || !this.isLive(entry, batch, now)) return undefined
-    if (entry.settledAt === undefined) return counts(claim.running, entry) ? entry : undefined
-    if (claim.ignoreOtherProcesses && entry.process !== claim.process) return undefined
-    return counts(claim.settled, entry) ? entry : undefined
+  /** Whoever has the key, dead or alive. */
+  find(claim: KeyClaim): KeyEntry | undefined {
+    return this.shelfOf(claim)?.entries.get(claim.key)
   }
 
-  /** Takes the key, unless a model is told of the call that has it and of this one none. */
-  take(claim: KeyClaim, batch: object | undefined, reservation: Reservation, now: number): KeyEntry | undefined {
-    let byKey = this.byTool.get(claim.tool)
-    if (byKey === undefined) this.byTool.set(claim.tool, byKey = new Map())
-    const before = byKey.get(claim.key)
+  /** Tells whether a key counts against a claim. */
+  refuses(entry: KeyEntry, claim: KeyClaim, batch: object | undefined, now: number): boolean {
+    if (!this.isLive(entry, batch, now)) return false
+    if (!entry.isSettled) return counts(claim.running, entry)
+    return counts(claim.settled, entry) && !(claim.ignoreOtherProcesses && entry.claim.process !== claim.process)
+  }
+
+  /**
+   * Takes the key from whoever was found to have it, unless a model is told of
+   * that call and of this one none.
+   */
+  take(
+    claim: KeyClaim,
+    before: KeyEntry | undefined,
+    batch: object | undefined,
+    owner: string,
+    reservation: string,
+    now: number
+  ): KeyEntry | undefined {
     if (before !== undefined) {
-      if (!before.untold && claim.untold === true && this.isLive(before, batch, now)) return undefined
+      if (claim.untold === true && before.claim.untold !== true && this.isLive(before, batch, now)) return undefined
       this.forget(before)
     }
-    const entry: KeyEntry = {
-      keys: this,
-      byKey,
-      key: claim.key,
-      reservation: reservation.id,
-      owner: reservation.owner,
-      process: claim.process,
-      untold: claim.untold === true,
-      batch,
-      readOnly: claim.readOnly,
-      epoch: this.epoch,
-      settledAt: undefined,
-      windowMillis: 0,
-      value: undefined,
-      previous: undefined,
-      next: undefined,
-      gone: false
-    }
-    byKey.set(claim.key, entry)
+    const shelf = this.shelfOf(claim) ?? this.put(claim)
+    const entry = new KeyEntry(shelf, claim, batch, owner, reservation, this.mutations)
+    shelf.entries.set(claim.key, entry)
     this.size++
     return entry
   }
 
   settle(entry: KeyEntry, settlement: Settlement, now: number): void {
     // a later call may have taken the key of a read that a write made stale
-    if (settlement.key === "running" || entry.gone) return
+    if (settlement.key === "running" || entry.shelf === undefined) return
     if (settlement.key === "release" || this.isStale(entry)) return this.forget(entry)
-    entry.settledAt = now
-    entry.windowMillis = settlement.windowMillis
+    entry.isSettled = true
     entry.value = settlement.value
-    this.until = Math.max(this.until, now + settlement.windowMillis)
+    entry.until = now + settlement.windowMillis
+    if (entry.until > this.until) this.until = entry.until
     this.settled++
-    this.chars += entry.key.length
-    entry.previous = this.newest
-    if (this.newest === undefined) this.oldest = entry
-    else this.newest.next = entry
-    this.newest = entry
-    while (this.settled > this.bounds.maxKeys || this.chars > this.bounds.maxKeyChars) this.forget(this.oldest!)
+    this.chars += entry.claim.key.length
+    const { ring } = this
+    entry.previous = ring.previous
+    entry.next = ring
+    ring.previous = ring.previous.next = entry
+    while (this.settled > this.bounds.maxKeys || this.chars > this.bounds.maxKeyChars) this.forget(ring.next)
   }
 
   forget(entry: KeyEntry): void {
-    if (entry.gone) return
-    entry.gone = true
-    entry.byKey.delete(entry.key)
+    const { claim, shelf } = entry
+    if (shelf === undefined) return
+    entry.shelf = undefined
+    shelf.entries.delete(claim.key)
+    if (shelf.entries.size === 0) this.clear(shelf, claim.tool)
     this.size--
-    if (entry.settledAt === undefined) return
+    if (!entry.isSettled) return
     this.settled--
-    this.chars -= entry.key.length
-    const { next, previous } = entry
-    if (previous === undefined) this.oldest = next
-    else previous.next = next
-    if (next === undefined) this.newest = previous
-    else next.previous = previous
-    entry.previous = entry.next = undefined
+    this.chars -= claim.key.length
+    entry.previous.next = entry.next
+    entry.next.previous = entry.previous
+  }
+
+  /** A mutating call starts or has ended: what was read before is stale. */
+  mutated(): void {
+    this.mutations++
   }
 
   /** Drops what is dead; gives the number of entries. */
   prune(now: number): number {
     const before = this.settled
-    let entry = this.oldest
-    while (entry !== undefined) {
-      const { next } = entry
-      if (this.isStale(entry) || now - entry.settledAt! >= entry.windowMillis) this.forget(entry)
-      entry = next
+    for (let entry = this.ring.next; entry !== this.ring; entry = entry.next) {
+      if (this.isStale(entry) || now >= entry.until) this.forget(entry)
     }
     return before - this.settled
   }
 
   private isLive(entry: KeyEntry, batch: object | undefined, now: number): boolean {
-    if (this.isStale(entry)) return false
-    return entry.settledAt === undefined || (entry.batch === batch && now - entry.settledAt < entry.windowMillis)
+    return !this.isStale(entry) && (!entry.isSettled || (entry.batch === batch && now < entry.until))
   }
 
   private isStale(entry: KeyEntry): boolean {
-    return entry.readOnly && entry.epoch !== this.epoch
+    return entry.claim.readOnly && entry.mutations !== this.mutations
+  }
+
+  private shelfOf(claim: KeyClaim): Shelf | undefined {
+    const shelf = this.lately.get(claim.tool)
+    if (
+      shelf !== undefined && shelf.reach === claim.reach && shelf.within === withinOf(claim) &&
+      shelf.agent === claim.agent
+    ) return shelf
+    const other = this.shelves.get(nameOf(claim))
+    if (other !== undefined) this.lately.set(claim.tool, other)
+    return other
+  }
+
+  private put(claim: KeyClaim): Shelf {
+    const { agent, reach, tool } = claim
+    const shelf: Shelf = { name: nameOf(claim), reach, within: withinOf(claim), agent, entries: new Map() }
+    this.shelves.set(shelf.name, shelf)
+    this.lately.set(tool, shelf)
+    return shelf
+  }
+
+  private clear(shelf: Shelf, tool: string): void {
+    this.shelves.delete(shelf.name)
+    if (this.lately.get(tool) === shelf) this.lately.delete(tool)
   }
 }
 
 // Utilities
 
-const counts = (which: Counted = "all", { untold }: KeyEntry): boolean =>
-  which === "all" || (which === "told" && !untold)
+/** The keys of one tool that are within reach of each other. */
+interface Shelf {
+  /** No other shelf's. */
+  readonly name: string
+  readonly reach: Reach
+  /** The process or the batch; empty: all that the principal does. */
+  readonly within: string
+  readonly agent: string | undefined
+  readonly entries: Map<string, KeyEntry>
+}
+
+const nobody: KeyClaim = {
+  _tag: "Key",
+  reach: "principal",
+  principal: "",
+  batch: "",
+  process: "",
+  tool: "",
+  key: "",
+  readOnly: false,
+  ignoreOtherProcesses: false
+}
+
+const withinOf = ({ batch, process, reach }: KeyClaim): string =>
+  reach === "batch" ? batch : reach === "process" ? process : ""
+
+const nameOf = (claim: KeyClaim): string =>
+  JSON.stringify([claim.reach, withinOf(claim), claim.agent ?? null, claim.tool])
+
+const counts = (which: Counted = "all", { claim }: KeyEntry): boolean =>
+  which === "all" || (which === "told" && claim.untold !== true)

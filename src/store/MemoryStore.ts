@@ -7,18 +7,20 @@
  *
  * @since 0.1.0
  */
-import { type Grant, isOpen } from "./Grant.ts"
-import { type KeyEntry, Keys } from "./MemoryKeys.ts"
+import * as Effect from "effect/Effect"
 import type {
   CallsClaim,
   Claim,
   CooldownClaim,
   GroupClaim,
+  KeyClaim,
   Refused,
+  Request,
   Reservation,
-  Settlement,
-  StateStore
-} from "./StateStore.ts"
+  Settlement
+} from "./Claims.ts"
+import { type Grant, isOpen } from "./Grant.ts"
+import { type KeyEntry, Keys } from "./MemoryKeys.ts"
 
 /**
  * Bounds of the memory driver.
@@ -36,12 +38,13 @@ export interface Options {
 }
 
 /**
- * Creates a store that keeps the state in memory.
+ * Creates a driver that keeps the state in memory: all of its answers are there at
+ * once, and what is reserved is held as long as the process lives.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options?: Options): StateStore["Service"] => {
+export const make = (options?: Options) => {
   const bounds = {
     maxKeys: options?.maxKeys ?? 2_000,
     maxKeyChars: options?.maxKeyChars ?? 8_000_000
@@ -49,7 +52,7 @@ export const make = (options?: Options): StateStore["Service"] => {
   const batchTtl = options?.batchTtlMillis ?? 3_600_000
   const principals = new Map<string, Principal>()
   const batches = new Map<string, Batch>()
-  let lastId = 0
+  const held = new AllHeld()
 
   const isIdle = (batch: Batch, now: number) => batch.open === 0 && now - batch.usedAt >= batchTtl
   const principalOf = (id: string, now: number): Principal => {
@@ -70,59 +73,71 @@ export const make = (options?: Options): StateStore["Service"] => {
     batch.usedAt = now
     return batch
   }
-  /** Looks for what refuses the claims, and gathers what they are about. */
-  const find = (owner: string, claims: ReadonlyArray<Claim>, now: number): Refused | Held => {
-    const held: Held = {
-      id: 0,
-      owner,
-      claims,
-      state: "open",
-      batch: undefined,
-      count: undefined,
-      tool: "",
-      groups: undefined,
-      clock: undefined,
-      key: undefined
-    }
-    for (const claim of claims) {
-      const refused = findOne(claim, held, now)
-      if (refused !== undefined) return refused
-    }
-    return held
-  }
-  const findOne = (claim: Claim, held: Held, now: number): Refused | undefined => {
+  /** What refuses a claim; otherwise gathers what it is about. */
+  const find = (claim: Claim, it: Held, now: number): Refused | undefined => {
     switch (claim._tag) {
       case "Key": {
-        const batch = claim.batch === undefined ? undefined : held.batch ??= batchOf(claim.batch, now)
-        const entry = principalOf(claim.principal, now).keys.find(claim, batch, now)
-        return entry && keyTaken(entry)
+        it.claim = claim
+        it.keys = principalOf(claim.principal, now).keys
+        const batch = claim.reach === "principal" ? undefined : it.batch ??= batchOf(claim.batch, now)
+        const entry = it.entry = it.keys.find(claim)
+        return entry !== undefined && it.keys.refuses(entry, claim, batch, now) ? keyTaken(entry) : undefined
       }
       case "Batch":
-        held.batch ??= batchOf(claim.batch, now)
+        it.batch ??= batchOf(claim.batch, now)
         return undefined
       case "Calls":
-        held.count = countOf(held.batch ??= batchOf(claim.batch, now), claim)
-        return held.count.used >= claim.max ? usedUp : undefined
+        it.count = countOf(it.batch ??= batchOf(claim.batch, now), claim)
+        return it.count.used >= claim.max ? usedUp : undefined
       case "Group": {
-        const choice = choiceOf(held.batch ??= batchOf(claim.batch, now), claim)
+        const choice = choiceOf(it.batch ??= batchOf(claim.batch, now), claim)
         if (choice.tool !== undefined && choice.tool !== claim.tool) {
           return { _tag: "GroupTaken", group: claim.group, tool: choice.tool }
         }
-        ;(held.groups ??= []).push(choice)
-        held.tool = claim.tool
+        ;(it.groups ??= []).push(choice)
+        it.tool = claim.tool
         return undefined
       }
       case "Cooldown":
-        held.clock = clockOf(principalOf(claim.principal, now), claim)
-        return coolingDown(held.clock, claim, now)
+        it.clock = clockOf(principalOf(claim.principal, now), claim)
+        return coolingDown(it.clock, claim, now)
     }
   }
+  const findAll = (claims: ReadonlyArray<Claim>, it: Held, now: number): Refused | undefined => {
+    for (const claim of claims) {
+      const refused = find(claim, it, now)
+      if (refused !== undefined) return refused
+    }
+    return undefined
+  }
 
-  const settle = (reservation: Reservation, settlement: Settlement, now: number): void => {
-    const held = reservation as Held
-    if (held.state !== "open") return
-    held.state = settlement.key === "running" ? "running" : "settled"
-    const { batch, clock, count, groups, key } = held
+  const reserve = ({ claims, owner, replaces }: Request, now: number): Reservation | Refused => {
+    if (replaces !== undefined) settle(replaces, nothing, now)
+    const it = new Held()
+    const refused = findAll(claims, it, now)
+    if (refused !== undefined) return refused
+    held.add(it)
+    if (it.batch !== undefined) it.batch.open++
+    if (it.count !== undefined) it.count.used++
+    if (it.clock !== undefined) it.clock.running++
+    const { claim } = it
+    if (claim !== undefined) {
+      const batch = claim.reach === "principal" ? undefined : it.batch
+      it.entry = it.keys!.take(claim, it.entry, batch, owner, it.id, now)
+    }
+    for (const choice of it.groups ?? none) {
+      choice.tool = it.tool
+      choice.holders++
+    }
+    return it
+  }
+
+  const settle = (reservation: Reservation, settlement: Settlement, now: number): boolean => {
+    const it = held.find(reservation)
+    if (it === undefined || it.isRunning) return false
+    if (settlement.key === "running") it.isRunning = true
+    else held.delete(it)
+    const { batch, clock, count, entry, groups, keys } = it
     if (batch !== undefined) {
       batch.open--
       batch.usedAt = now
@@ -138,69 +153,63 @@ export const make = (options?: Options): StateStore["Service"] => {
       if (settlement.started) clock.endedAt = Math.max(clock.endedAt, now)
       if (settlement.key === "running") clock.lingering++
     }
-    key?.keys.settle(key, settlement, now)
+    if (entry !== undefined) keys!.settle(entry, settlement, now)
+    return true
+  }
+
+  const release = (reservation: Reservation, now: number): boolean => {
+    const it = held.find(reservation)
+    if (it?.isRunning !== true) return false
+    held.delete(it)
+    const { clock, entry, keys } = it
+    if (clock !== undefined) {
+      clock.lingering--
+      clock.endedAt = Math.max(clock.endedAt, now)
+    }
+    if (entry !== undefined) keys!.forget(entry)
+    return true
+  }
+
+  const prune = (now: number): number => {
+    let dropped = 0
+    for (const [id, batch] of batches) {
+      if (isIdle(batch, now) && batches.delete(id)) dropped++
+    }
+    for (const [id, principal] of principals) {
+      dropped += principal.prune(now)
+      if (principal.isOver(now)) principals.delete(id)
+    }
+    return dropped
   }
 
   return {
-    check: (claims, now) => {
-      const found = find("", claims, now)
-      return "_tag" in found ? found : undefined
-    },
-    reserve: (owner, claims, now, replaces) => {
-      if (replaces !== undefined) settle(replaces, nothing, now)
-      const held = find(owner, claims, now)
-      if ("_tag" in held) return held
-      held.id = ++lastId
-      if (held.batch !== undefined) held.batch.open++
-      if (held.count !== undefined) held.count.used++
-      if (held.clock !== undefined) held.clock.running++
-      for (const claim of claims) {
-        if (claim._tag !== "Key") continue
-        const batch = claim.batch === undefined ? undefined : held.batch
-        held.key = principalOf(claim.principal, now).keys.take(claim, batch, held, now)
-      }
-      for (const choice of held.groups ?? none) {
-        choice.tool = held.tool
-        choice.holders++
-      }
-      return held
-    },
-    settle,
-    release: (reservation, now) => {
-      const held = reservation as Held
-      if (held.state !== "running") return
-      held.state = "settled"
-      const { clock, key } = held
-      if (clock !== undefined) {
-        clock.lingering--
-        clock.endedAt = Math.max(clock.endedAt, now)
-      }
-      key?.keys.forget(key)
-    },
-    grant: (grant) => {
+    check: (claims: ReadonlyArray<Claim>, now: number) => Effect.succeed(findAll(claims, new Held(), now)),
+    reserve: (requests: ReadonlyArray<Request>, now: number) =>
+      Effect.succeed(requests.map((request) => reserve(request, now))),
+    renew: (reservations: ReadonlyArray<Reservation>) =>
+      Effect.succeed(reservations.filter((it) => held.find(it) !== undefined)),
+    settle: (reservation: Reservation, settlement: Settlement, now: number) =>
+      settle(reservation, settlement, now) ? done : undone,
+    release: (reservation: Reservation, now: number) => release(reservation, now) ? done : undone,
+    grant: (grant: Grant) => {
       principalOf(grant.principal, grant.grantedAt).grants.set(grant.id, grant)
+      return Effect.void
     },
-    grants: (principal, now) => principals.get(principal)?.openGrants(now) ?? noGrants,
-    revoke: (principal, id) => principals.get(principal)?.grants.delete(id) ?? false,
-    mutated: (principal) => {
+    grants: (principal: string, now: number) => {
       const known = principals.get(principal)
+      return known === undefined ? noGrants : known.openGrants(now)
+    },
+    revoke: (principal: string, id: string) => principals.get(principal)?.grants.delete(id) === true ? done : undone,
+    mutated: (principal: string) => {
       // without a key there is nothing that a write could make stale
-      if (known !== undefined) known.keys.epoch++
+      principals.get(principal)?.keys.mutated()
+      return Effect.void
     },
-    closeBatch: (batch) => {
+    closeBatch: (batch: string) => {
       batches.delete(batch)
+      return Effect.void
     },
-    pruneExpired: (now) => {
-      let dropped = 0
-      for (const [id, batch] of batches) {
-        if (isIdle(batch, now) && batches.delete(id)) dropped++
-      }
-      for (const [id, principal] of principals) {
-        dropped += principal.prune(now)
-        if (principal.isOver(now)) principals.delete(id)
-      }
-      return dropped
-    }
+    pruneExpired: (now: number) => Effect.succeed(prune(now))
   }
 }
 
@@ -238,34 +247,70 @@ interface Batch {
 }
 
 /** A reservation that knows what it is about, so that settling looks nothing up. */
-interface Held extends Reservation {
-  id: number
-  state: "open" | "running" | "settled"
-  batch: Batch | undefined
-  count: Count | undefined
+class Held implements Reservation {
+  id = ""
+  readonly epoch = 1
+  /** Where it stands among all. */
+  place = 0
+  /** Settled, but its fiber has not ended. */
+  isRunning = false
+  batch: Batch | undefined = undefined
+  count: Count | undefined = undefined
   /** The tool that is to be the one of the groups. */
-  tool: string
-  groups: Array<Choice> | undefined
-  clock: RestClock | undefined
-  key: KeyEntry | undefined
+  tool = ""
+  groups: Array<Choice> | undefined = undefined
+  clock: RestClock | undefined = undefined
+  /** The key that it claims. */
+  claim: KeyClaim | undefined = undefined
+  keys: Keys | undefined = undefined
+  /** Its key; before it is taken, whoever has it. */
+  entry: KeyEntry | undefined = undefined
+}
+
+/** What is reserved and not over. A place is used again, an id never. */
+class AllHeld {
+  private readonly places: Array<Held | undefined> = []
+  private readonly free: Array<number> = []
+  private lastId = 0
+
+  add(it: Held): void {
+    it.id = String(++this.lastId)
+    it.place = this.free.pop() ?? this.places.length
+    this.places[it.place] = it
+  }
+
+  delete({ place }: Held): void {
+    this.places[place] = undefined
+    this.free.push(place)
+  }
+
+  /** A reservation is what it says, whatever object says it; most often it is the one that was given. */
+  find(it: Reservation): Held | undefined {
+    if (it instanceof Held) return this.places[it.place] === it ? it : undefined
+    return this.places.find((held) => held !== undefined && held.id === it.id && held.epoch === it.epoch)
+  }
 }
 
 const none: ReadonlyArray<never> = []
 
 const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
 
-const noGrants: ReadonlyArray<Grant> = []
+const noGrants = Effect.succeed<ReadonlyArray<Grant>>([])
+
+const done = Effect.succeed(true)
+
+const undone = Effect.succeed(false)
 
 const usedUp: Refused = { _tag: "CallsUsedUp" }
 
-const keyTaken = (entry: KeyEntry): Refused => ({
+const keyTaken = ({ claim, isSettled, owner, reservation, value }: KeyEntry): Refused => ({
   _tag: "KeyTaken",
-  owner: entry.owner,
-  reservation: entry.reservation,
-  process: entry.process,
-  untold: entry.untold,
-  running: entry.settledAt === undefined,
-  value: entry.value
+  owner,
+  reservation,
+  process: claim.process,
+  untold: claim.untold === true,
+  running: !isSettled,
+  value
 })
 
 const countOf = (batch: Batch, { tool }: CallsClaim): Count => {
@@ -329,11 +374,13 @@ class Principal {
   /** Nothing in it counts any more. */
   isOver(now: number): boolean {
     return this.keys.isOver(now) && Array.from(this.clocks.values()).every((clock) => isRested(clock, now)) &&
-      this.openGrants(now).length === 0
+      Array.from(this.grants.values()).every((grant) => !isOpen(grant, now))
   }
 
-  openGrants(now: number): ReadonlyArray<Grant> {
-    return this.grants.size === 0 ? noGrants : Array.from(this.grants.values()).filter((it) => isOpen(it, now))
+  openGrants(now: number): Effect.Effect<ReadonlyArray<Grant>> {
+    return this.grants.size === 0
+      ? noGrants
+      : Effect.succeed(Array.from(this.grants.values()).filter((it) => isOpen(it, now)))
   }
 
   /** Drops what is over; gives the number of entries. */

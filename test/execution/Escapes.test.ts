@@ -55,13 +55,10 @@ const asksPatch = { default: "allow", ask: ["patch(*)"] } as const
 
 const inMemory = Effect.map(Layer.build(Checkpoints.layerMemory()), (it) => Context.get(it, Checkpoints.Checkpoints))
 
-const found = (answer: StateStore.Answer<void>): Effect.Effect<void, StateStore.StateStoreError> =>
-  Effect.isEffect(answer) ? answer : Effect.void
-
 /** A store that settles a while later. */
 const slowStore = (): StateStore.StateStore["Service"] => {
   const store = StateStore.makeMemory()
-  return { ...store, settle: (...args) => Effect.delay(Effect.suspend(() => found(store.settle(...args))), 100) }
+  return { ...store, settle: (...args) => Effect.delay(Effect.suspend(() => store.settle(...args)), 100) }
 }
 
 /** Answers the oldest question. */
@@ -540,7 +537,7 @@ describe("a remembered answer", () => {
           ...memory,
           mutated: (principal) =>
             isSlow
-              ? Effect.delay(Effect.suspend(() => found(memory.mutated(principal))), 3_000)
+              ? Effect.delay(Effect.suspend(() => memory.mutated(principal)), 3_000)
               : memory.mutated(principal)
         }
         let ran = 0
@@ -764,9 +761,9 @@ describe("a call whose arguments a person edits", () => {
         policy: { default: "ask" },
         store: {
           ...memory,
-          reserve: (owner, claims, now, replaces) =>
-            replaces === undefined
-              ? memory.reserve(owner, claims, now)
+          reserve: (requests, now) =>
+            requests.every(({ replaces }) => replaces === undefined)
+              ? memory.reserve(requests, now)
               : Effect.fail(new StateStore.StateStoreError({ operation: "reserve", cause: "down" }))
         }
       })

@@ -32,20 +32,20 @@ interface Params {
 /** A store that often answers later, and what became of each reservation. */
 const watchedStore = (delay: () => number) => {
   const memory = StateStore.makeMemory()
-  const reservations = new Map<number, { settled: number; running: boolean; released: number }>()
-  const answer = <A>(now: () => StateStore.Answer<A>): StateStore.Answer<A> => {
+  const reservations = new Map<string, { settled: number; running: boolean; released: number }>()
+  const answer = <A, E>(now: () => Effect.Effect<A, E>): Effect.Effect<A, E> => {
     const millis = delay()
-    return millis === 0 ? now() : Effect.delay(Effect.sync(() => now() as A), millis)
+    return millis === 0 ? now() : Effect.delay(Effect.suspend(now), millis)
   }
   const store: StateStore.StateStore["Service"] = {
     ...memory,
     reserve: (...asked) =>
       answer(() => {
-        const reserved = memory.reserve(...asked)
-        if (!Effect.isEffect(reserved) && !("_tag" in reserved)) {
-          reservations.set(reserved.id, { settled: 0, running: false, released: 0 })
+        const reserved = Effect.runSync(memory.reserve(...asked))
+        for (const it of reserved) {
+          if (!("_tag" in it)) reservations.set(it.id, { settled: 0, running: false, released: 0 })
         }
-        return reserved
+        return Effect.succeed(reserved)
       }),
     settle: (reservation, settlement, now) =>
       answer(() => {

@@ -32,20 +32,20 @@ const silent = (operation: "reserve" | "settle" | "mutated" | "release") => ({
   store: store(() => ({ [operation]: () => Effect.never }))
 })
 
-/** A store that reserves `millis` later, whoever waits; and whether the key of `t` without arguments is taken. */
+/** A store that reserves `millis` later, whoever waits; and whether what it reserved last is taken. */
 const slow = (millis: number) => {
   const memory = StateStore.makeMemory()
-  const reserve: Store["reserve"] = (...asked) =>
-    Effect.delay(Effect.suspend(() => settled(memory.reserve(...asked))), millis)
-  const claim = { _tag: "Key", principal: "default", tool: "t", key: "{}", readOnly: true, process: "p" } as const
-  return {
-    store: { ...memory, reserve },
-    taken: (now: number) => "_tag" in memory.reserve("x", [{ ...claim, ignoreOtherProcesses: false }], now)
+  let claims: ReadonlyArray<StateStore.Claim> = []
+  const reserve: Store["reserve"] = (requests, now) => {
+    claims = requests.flatMap((it) => it.claims)
+    return Effect.delay(Effect.suspend(() => memory.reserve(requests, now)), millis)
   }
+  const taken = (now: number) => {
+    assert.isNotEmpty(claims)
+    return Effect.runSync(memory.check(claims, now)) !== undefined
+  }
+  return { store: { ...memory, reserve }, taken }
 }
-
-const settled = <A, E>(answer: A | Effect.Effect<A, E>): Effect.Effect<A, E> =>
-  Effect.isEffect(answer) ? answer : Effect.succeed(answer)
 
 const w = { class: "ConcurrentMut", handler: sleeper } as const
 const writer: Record<string, ToolSpec> = { w }

@@ -152,7 +152,9 @@ describe("a driver that answers what is no answer", () => {
     Promise.resolve(),
     { _tag: "Refused" },
     { _tag: "GroupTaken", group: "of none" },
-    { _tag: "KeyTaken", owner: "x", reservation: 1, process: "p", untold: false, running: false, value: 5 },
+    [{ _tag: "KeyTaken", owner: "x", reservation: "1", process: "p", untold: false, running: false, value: 5 }],
+    [{ id: 1, epoch: 1 }],
+    [{ id: "1", epoch: 1, leaseMillis: "soon" }],
     {
       get _tag() {
         throw new Error("the answer threw")
@@ -291,9 +293,9 @@ describe("what a store could not note", () => {
     const state = { isBroken: false, told: [] as Array<string> }
     const noted = <Args extends ReadonlyArray<never>>(
       name: string,
-      tell: (...args: Args) => StateStore.Answer<void>
+      tell: (...args: Args) => Effect.Effect<boolean, StateStore.StateStoreError>
     ) =>
-    (...args: Args): StateStore.Answer<void> => {
+    (...args: Args): Effect.Effect<boolean, StateStore.StateStoreError> => {
       state.told.push(name)
       return state.isBroken ? Effect.die("cut off") : tell(...args)
     }

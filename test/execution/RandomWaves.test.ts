@@ -31,16 +31,16 @@ const play = (seed: number) => {
   const problems: Array<string> = []
   const running = new Map<string, number>()
   let interrupted = 0
-  const settled = new Map<number, { settled: number; running: boolean; released: number }>()
+  const settled = new Map<string, { settled: number; running: boolean; released: number }>()
   const memory = StateStore.makeMemory()
   const store: StateStore.StateStore["Service"] = {
     ...memory,
     reserve: (...args) => {
-      const answer = memory.reserve(...args)
-      if (!Effect.isEffect(answer) && !("_tag" in answer)) {
-        settled.set(answer.id, { settled: 0, running: false, released: 0 })
+      const answer = Effect.runSync(memory.reserve(...args))
+      for (const it of answer) {
+        if (!("_tag" in it)) settled.set(it.id, { settled: 0, running: false, released: 0 })
       }
-      return answer
+      return Effect.succeed(answer)
     },
     settle: (reservation, settlement, now) => {
       const entry = settled.get(reservation.id)!

@@ -903,13 +903,13 @@ const recording = (counts: Map<string, number>): StateStore.StateStore["Service"
   const memory = StateStore.makeMemory()
   return {
     ...memory,
-    reserve: (owner, claims, now) => {
-      const answer = memory.reserve(owner, claims, now)
-      if (!Effect.isEffect(answer) && !("_tag" in answer)) counts.set(String(answer.id), 0)
-      return answer
+    reserve: (requests, now) => {
+      const answer = Effect.runSync(memory.reserve(requests, now))
+      for (const it of answer) if (!("_tag" in it)) counts.set(it.id, 0)
+      return Effect.succeed(answer)
     },
     settle: (reservation, settlement, now) => {
-      counts.set(String(reservation.id), (counts.get(String(reservation.id)) ?? 0) + 1)
+      counts.set(reservation.id, (counts.get(reservation.id) ?? 0) + 1)
       return memory.settle(reservation, settlement, now)
     }
   }

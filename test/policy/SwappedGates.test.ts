@@ -58,7 +58,7 @@ describe("a Dedupe of one's own", () => {
           value: { outcome, batch: call.id, targets }
         }),
         duplicate: (_, taken) => {
-          const { batch, outcome } = taken.value as Dedupe.Kept
+          const { batch, outcome } = taken.value!
           return batch === "1" ? { _tag: "Replays", outcome } : { _tag: "Anew" }
         }
       })

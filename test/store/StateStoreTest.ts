@@ -3,15 +3,15 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { StateStore } from "../../src/index.ts"
+import { dice } from "../support/randomCase.ts"
 
 type Store = StateStore.StateStore["Service"]
 
-const settleAnswer = <A>(answer: StateStore.Answer<A>): Effect.Effect<A, StateStore.StateStoreError> =>
-  Effect.isEffect(answer) ? answer : Effect.succeed(answer)
-
 const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateStore.KeyClaim => ({
   _tag: "Key",
+  reach: "principal",
   principal: "p",
+  batch: "b",
   tool: "t",
   key: name,
   readOnly: false,
@@ -36,10 +36,82 @@ const rest = (millis: number, tool = "t", principal = "p"): StateStore.CooldownC
   millis
 })
 
-const kept = { started: true, key: "keep", windowMillis: 1_000, value: "kept" } as const
+const value: StateStore.Kept = {
+  outcome: {
+    _tag: "Succeeded",
+    callId: "a",
+    tool: "t",
+    index: 0,
+    attempt: 1,
+    queuedAt: 0,
+    startedAt: 0,
+    duration: 1,
+    commits: 0,
+    output: { _tag: "Inline", value: { text: ["kept"] }, modelText: "kept" },
+    requestsContinuation: false,
+    hasContinueRule: false
+  },
+  batch: "b",
+  targets: [{ text: "a.txt", kind: "exact" }]
+}
+
+const kept = { started: true, key: "keep", windowMillis: 1_000, value } as const
 const released = { started: true, key: "release", windowMillis: 1_000, value: undefined } as const
 const unstarted = { started: false, key: "release", windowMillis: 1_000, value: undefined } as const
 const running = { started: true, key: "running", windowMillis: 1_000, value: undefined } as const
+
+/** What a store answers to the random requests of a seed, by the calls that they are of. */
+const answersOf = (
+  seed: number,
+  ask: (store: Store, requests: ReadonlyArray<StateStore.Request>, now: number) => ReturnType<Store["reserve"]>
+) =>
+  Effect.gen(function*() {
+    const store = yield* StateStore.StateStore
+    const { chance, int, pick } = dice(seed)
+    const owners = new Map<string, string>()
+    const held = new Map<string, StateStore.Reservation>()
+    const seen: Array<unknown> = []
+    let calling = 0
+    for (let now = 0; now < 3_000; now += 300) {
+      const requests = Array.from({ length: 1 + int(6) }, (): StateStore.Request => {
+        const tool = pick(["t", "u"])
+        const options = {
+          tool,
+          readOnly: chance(0.5),
+          reach: pick(["batch", "principal"] as const),
+          untold: chance(0.3)
+        } as const
+        const all = [
+          key(pick(["1", "2"]), { ...options, settled: pick(["all", "told", "none"]) }),
+          calls(int(8), tool),
+          group(tool),
+          rest(pick([0, 500]), tool)
+        ]
+        const replaced = held.size > 0 && chance(0.3) ? pick(Array.from(held.keys())) : undefined
+        const replaces = replaced === undefined ? undefined : held.get(replaced)
+        if (replaced !== undefined) held.delete(replaced)
+        return { owner: `${++calling}`, claims: all.filter(() => chance(0.6)), replaces }
+      })
+      const answers = yield* ask(store, requests, now)
+      for (const [index, answer] of answers.entries()) {
+        const { owner } = requests[index]!
+        if ("_tag" in answer) {
+          seen.push("reservation" in answer ? { ...answer, reservation: owners.get(answer.reservation) } : answer)
+        } else {
+          owners.set(answer.id, owner)
+          held.set(owner, answer)
+          seen.push(owner)
+        }
+      }
+      for (const [owner, reservation] of held) {
+        if (chance(0.5)) continue
+        held.delete(owner)
+        yield* store.settle(reservation, pick([kept, released, unstarted, running]), now + 100)
+      }
+      if (chance(0.2)) yield* store.mutated("p")
+    }
+    return seen
+  })
 
 export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, unknown>): void => {
   const check = (
@@ -63,14 +135,14 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         reservation: StateStore.Reservation,
         settlement: StateStore.Settlement,
         now?: number
-      ) => Effect.Effect<void, StateStore.StateStoreError>
+      ) => Effect.Effect<boolean, StateStore.StateStoreError>
     }) => Effect.Effect<void, StateStore.StateStoreError>
   ) =>
     it.effect(what, () =>
       Effect.gen(function*() {
         const raw = yield* StateStore.StateStore
         const reserve = (owner: string, claims: ReadonlyArray<StateStore.Claim>, now = 0) =>
-          settleAnswer(raw.reserve(owner, claims, now))
+          Effect.map(raw.reserve([{ owner, claims }], now), ([it]) => it!)
         yield* body({
           raw,
           reserve,
@@ -84,7 +156,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
               assert.property(it, "_tag", "is refused")
               return it as StateStore.Refused
             }),
-          settle: (reservation, settlement, now = 0) => settleAnswer(raw.settle(reservation, settlement, now))
+          settle: (reservation, settlement, now = 0) => raw.settle(reservation, settlement, now)
         })
       }).pipe(Effect.provide(layer, { local: true })))
 
@@ -94,8 +166,87 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         const a = yield* take("a", [key("1")])
         const b = yield* take("b", [key("2")])
         assert.notStrictEqual(a.id, b.id)
-        assert.strictEqual(a.owner, "a")
       }))
+
+    check(
+      "knows a reservation by its id and epoch, whatever object has them",
+      ({ refused, settle, take }) =>
+        Effect.gen(function*() {
+          const { epoch, id } = yield* take("a", [key("1"), calls(1)])
+          assert.isTrue(yield* settle({ id, epoch }, unstarted))
+          const b = yield* take("b", [key("1"), calls(1)])
+          assert.isFalse(yield* settle({ id, epoch }, unstarted))
+          assert.isTrue(yield* settle({ ...b }, running))
+          assert.deepInclude(yield* refused([key("1")]), { reservation: b.id, running: true })
+        })
+    )
+
+    check(
+      "takes nothing that is said of a reservation in another epoch, and says so",
+      ({ raw, refused, settle, take }) =>
+        Effect.gen(function*() {
+          const a = yield* take("a", [key("1"), calls(1), rest(1_000)])
+          const other = { ...a, epoch: a.epoch - 1 }
+          assert.isFalse(yield* settle(other, unstarted))
+          assert.deepInclude(yield* refused([key("1")]), { running: true })
+          yield* refused([calls(1)])
+          assert.isTrue(yield* settle(a, running))
+          assert.isFalse(yield* raw.release(other, 0))
+          assert.deepInclude(yield* refused([key("1")]), { running: true })
+          assert.isTrue(yield* raw.release(a, 0))
+          yield* take("b", [key("1")])
+        })
+    )
+
+    check("renews what is still held, and tells the rest apart", ({ raw, settle, take }) =>
+      Effect.gen(function*() {
+        const [a, b, c] = [yield* take("a", [key("1")]), yield* take("b", [key("2")]), yield* take("c", [key("3")])]
+        yield* settle(b, kept)
+        yield* settle(c, running)
+        const held = yield* raw.renew([a, b, c, { ...a, epoch: a.epoch - 1 }, { id: "none", epoch: 1 }], 0)
+        assert.deepStrictEqual(held.map(({ epoch, id }) => [id, epoch]), [[a.id, a.epoch], [c.id, c.epoch]])
+      }))
+
+    check(
+      "reserves for a whole run in its order, and refuses each call for itself",
+      ({ raw, refused, take }) =>
+        Effect.gen(function*() {
+          const replaces = yield* take("0", [key("0"), calls(2)])
+          const answers = yield* raw.reserve([
+            { owner: "1", claims: [key("1"), calls(2)] },
+            { owner: "2", claims: [key("1"), calls(2)] },
+            { owner: "3", claims: [key("0"), calls(2)], replaces },
+            { owner: "4", claims: [key("4"), calls(2)] },
+            { owner: "5", claims: [] }
+          ], 0)
+          assert.deepStrictEqual(answers.map((it) => "_tag" in it ? it._tag : "reserved"), [
+            "reserved",
+            "KeyTaken",
+            "reserved",
+            "CallsUsedUp",
+            "reserved"
+          ])
+          assert.deepInclude(answers[1], { owner: "1", reservation: (answers[0] as StateStore.Reservation).id })
+          assert.deepInclude(yield* refused([key("0")]), { owner: "3" })
+          yield* take("6", [key("4")])
+        })
+    )
+
+    it.effect("takes n requests at once like n requests one after the other", () =>
+      Effect.forEach(Array.from({ length: 100 }, (_, seed) => seed), (seed) =>
+        Effect.gen(function*() {
+          const one = yield* answersOf(seed, (store, requests, now) => store.reserve(requests, now)).pipe(
+            Effect.provide(layer, { local: true })
+          )
+          const each = yield* answersOf(seed, (store, requests, now) =>
+            Effect.map(
+              Effect.forEach(requests, (it) => store.reserve([it], now)),
+              (all) => all.flat()
+            )).pipe(
+              Effect.provide(layer, { local: true })
+            )
+          assert.deepStrictEqual(one, each, `seed ${seed}`)
+        }), { discard: true }))
 
     check("refuses a key in flight and says whose it is", ({ refused, take }) =>
       Effect.gen(function*() {
@@ -108,7 +259,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       ({ refused, settle, take }) =>
         Effect.gen(function*() {
           yield* settle(yield* take("a", [key("1")], 0), kept, 500)
-          assert.deepInclude(yield* refused([key("1")], 1_499), { owner: "a", running: false, value: "kept" })
+          assert.deepInclude(yield* refused([key("1")], 1_499), { owner: "a", running: false, value })
           yield* take("b", [key("1")], 1_500)
         })
     )
@@ -126,9 +277,9 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
           const a = yield* take("a", [key("1")])
           yield* settle(a, running)
           assert.deepInclude(yield* refused([key("1")], 1_000_000), { running: true })
-          yield* settleAnswer(raw.release(a, 1_000_000))
+          yield* raw.release(a, 1_000_000)
           const b = yield* take("b", [key("1")])
-          yield* settleAnswer(raw.release(a, 1_000_000))
+          yield* raw.release(a, 1_000_000)
           assert.deepInclude(yield* refused([key("1")]), { reservation: b.id })
         })
     )
@@ -137,13 +288,13 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       "forgets the settled keys of a batch that closes, not those in flight",
       ({ raw, refused, settle, take }) =>
         Effect.gen(function*() {
-          const of = { batch: "b" }
+          const of = { reach: "batch", batch: "b" } as const
           yield* settle(yield* take("a", [key("1", of)]), kept)
-          yield* settle(yield* take("a", [key("2", { batch: "c" })]), kept)
+          yield* settle(yield* take("a", [key("2", { ...of, batch: "c" })]), kept)
           yield* settle(yield* take("a", [key("3", of)]), running)
-          yield* settleAnswer(raw.closeBatch("b"))
+          yield* raw.closeBatch("b")
           yield* take("b", [key("1", of)])
-          yield* refused([key("2", { batch: "c" })])
+          yield* refused([key("2", { ...of, batch: "c" })])
           assert.deepInclude(yield* refused([key("3", of)]), { running: true })
         })
     )
@@ -164,6 +315,27 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         assert.deepInclude(yield* refused([key("1", told)]), { owner: "model" })
         yield* settle(yield* take("model", [key("1", none)]), released)
         yield* take("host", [key("1", host)])
+      }))
+
+    check("counts a key as far as it reaches, and for one sub-agent", ({ refused, take }) =>
+      Effect.gen(function*() {
+        const reaches = ["process", "batch", "principal"] as const
+        const of = { batch: "same", process: "same" }
+        for (const reach of reaches) {
+          for (const agent of [undefined, "", "x", "same"]) {
+            yield* take("a", [key("1", { ...of, reach, agent })])
+            yield* refused([key("1", { ...of, reach, agent })])
+          }
+        }
+        yield* take("b", [key("1", { ...of, reach: "process", process: "other" })])
+        yield* refused([key("1", { ...of, reach: "process", batch: "other" })])
+        yield* take("b", [key("1", { ...of, reach: "batch", batch: "other" })])
+        yield* refused([key("1", { ...of, reach: "batch", process: "other" })])
+        yield* refused([key("1", { reach: "principal", batch: "other", process: "other" })])
+        // no text of one part is taken for that of another
+        yield* take("c", [key("1", { reach: "batch", batch: "a", tool: "bc" })])
+        yield* take("c", [key("1", { reach: "batch", batch: "ab", tool: "c" })])
+        yield* take("c", [key("1", { reach: "batch", agent: "a", batch: "b", tool: "c" })])
       }))
 
     check("keeps the keys of principals apart", ({ take }) =>
@@ -197,7 +369,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
           yield* settle(yield* take("b", [key("settled", { readOnly: true })]), kept)
           yield* settle(yield* take("c", [key("write")]), kept)
           yield* settle(yield* take("d", [key("other", { readOnly: true, principal: "q" })]), kept)
-          yield* settleAnswer(raw.mutated("p"))
+          yield* raw.mutated("p")
           const next = yield* take("e", [key("flying", { readOnly: true })])
           yield* take("f", [key("settled", { readOnly: true })])
           yield* refused([key("write")])
@@ -216,7 +388,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       ({ raw, settle, take }) =>
         Effect.gen(function*() {
           const read = yield* take("a", [key("1", { readOnly: true })])
-          yield* settleAnswer(raw.mutated("p"))
+          yield* raw.mutated("p")
           yield* settle(read, kept)
           yield* take("b", [key("1", { readOnly: true })])
         })
@@ -255,7 +427,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
     check("forgets the counts of a batch that closes", ({ raw, take }) =>
       Effect.gen(function*() {
         yield* take("a", [calls(1)])
-        yield* settleAnswer(raw.closeBatch("b"))
+        yield* raw.closeBatch("b")
         yield* take("b", [calls(1)])
       }))
 
@@ -264,7 +436,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       ({ raw, refused, settle, take }) =>
         Effect.gen(function*() {
           const old = yield* take("a", [calls(1)])
-          yield* settleAnswer(raw.closeBatch("b"))
+          yield* raw.closeBatch("b")
           yield* take("b", [calls(1)])
           yield* settle(old, unstarted)
           yield* refused([calls(1)])
@@ -282,7 +454,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
           yield* refused([group("basic")])
           yield* take("c", [group("basic", "other group")])
           yield* take("d", [group("basic", "g", "other batch")])
-          yield* settleAnswer(raw.closeBatch("b"))
+          yield* raw.closeBatch("b")
           yield* take("e", [group("basic")])
         })
     )
@@ -294,12 +466,12 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
           const hour = 3_600_000
           yield* settle(yield* take("a", [calls(1)]), released)
           const held = yield* take("wave", [{ _tag: "Batch", batch: "b" }], hour - 1)
-          yield* settleAnswer(raw.pruneExpired(5 * hour))
+          yield* raw.pruneExpired(5 * hour)
           yield* refused([calls(1)], 5 * hour)
           yield* settle(held, unstarted, 5 * hour)
           yield* take("z", [{ _tag: "Batch", batch: "c" }], 6 * hour - 1)
-          yield* settleAnswer(raw.pruneExpired(6 * hour - 1))
-          assert.propertyVal(yield* settleAnswer(raw.check([calls(1)], 6 * hour - 1)), "_tag", "CallsUsedUp")
+          yield* raw.pruneExpired(6 * hour - 1)
+          assert.propertyVal(yield* raw.check([calls(1)], 6 * hour - 1), "_tag", "CallsUsedUp")
         })
     )
 
@@ -313,9 +485,9 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         yield* refused([calls(2)])
         const d = yield* take("d", [key("1"), rest(1_000)], 0)
         yield* settle(d, running, 0)
-        yield* settleAnswer(raw.release(d, 100))
+        yield* raw.release(d, 100)
         yield* settle(d, running, 0)
-        yield* settleAnswer(raw.release(d, 5_000))
+        yield* raw.release(d, 5_000)
         yield* take("e", [key("1"), rest(1_000)], 1_100)
       }))
 
@@ -387,8 +559,8 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
             running: true,
             remainingMillis: 1_000
           })
-          yield* settleAnswer(raw.pruneExpired(50_000))
-          yield* settleAnswer(raw.release(a, 50_000))
+          yield* raw.pruneExpired(50_000)
+          yield* raw.release(a, 50_000)
           yield* refused([rest(1_000)], 50_999)
           yield* take("b", [rest(1_000)], 51_000)
         })
@@ -397,12 +569,11 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
     check("tells what cannot be had without taking anything", ({ raw, take }) =>
       Effect.gen(function*() {
         const claims = [key("1"), calls(1), group("oauth"), rest(1_000)]
-        assert.isUndefined(yield* settleAnswer(raw.check(claims, 0)))
-        assert.isUndefined(yield* settleAnswer(raw.check(claims, 0)))
+        assert.isUndefined(yield* raw.check(claims, 0))
+        assert.isUndefined(yield* raw.check(claims, 0))
         yield* take("a", claims)
         const tags = yield* Effect.forEach(claims, (claim) =>
-          Effect.map(settleAnswer(raw.check([claim._tag === "Group" ? group("basic") : claim], 0)), (it) =>
-            it?._tag))
+          Effect.map(raw.check([claim._tag === "Group" ? group("basic") : claim], 0), (it) => it?._tag))
         assert.deepStrictEqual(tags, ["KeyTaken", "CallsUsedUp", "GroupTaken", "CoolingDown"])
       }))
 
@@ -412,19 +583,17 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         Effect.gen(function*() {
           const claims = [key("k"), calls(1), group("t"), rest(1_000)]
           const first = yield* take("1", claims)
-          const again = yield* settleAnswer(
-            raw.reserve("1", [key("other"), calls(1), group("t"), rest(1_000)], 0, first)
-          )
-          assert.isFalse("_tag" in again)
-          assert.deepStrictEqual(yield* settleAnswer(raw.check([key("k")], 0)), undefined)
-          assert.propertyVal(yield* settleAnswer(raw.check([calls(1)], 0)), "_tag", "CallsUsedUp")
+          const others = [key("other"), calls(1), group("t"), rest(1_000)]
+          const [again] = yield* raw.reserve([{ owner: "1", claims: others, replaces: first }], 0)
+          assert.notProperty(again, "_tag")
+          assert.deepStrictEqual(yield* raw.check([key("k")], 0), undefined)
+          assert.propertyVal(yield* raw.check([calls(1)], 0), "_tag", "CallsUsedUp")
           yield* take("2", [key("taken")])
-          const refused = yield* settleAnswer(
-            raw.reserve("1", [key("taken"), calls(1)], 0, again as StateStore.Reservation)
-          )
+          const replaces = again as StateStore.Reservation
+          const [refused] = yield* raw.reserve([{ owner: "1", claims: [key("taken"), calls(1)], replaces }], 0)
           assert.propertyVal(refused, "_tag", "KeyTaken")
           assert.deepStrictEqual(
-            yield* settleAnswer(raw.check([key("other"), calls(1), group("u"), rest(1_000)], 0)),
+            yield* raw.check([key("other"), calls(1), group("u"), rest(1_000)], 0),
             undefined
           )
         })
@@ -435,18 +604,18 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       ({ raw }) =>
         Effect.gen(function*() {
           const ids = (principal: string, now: number) =>
-            Effect.map(settleAnswer(raw.grants(principal, now)), (all) => all.map((it) => it.id))
+            Effect.map(raw.grants(principal, now), (all) => all.map((it) => it.id))
           const base = { tool: "t", agentPath: [], answer: "ApproveForScope", grantedAt: 0 } as const
-          yield* settleAnswer(raw.grant({ ...base, principal: "p", id: "a", targets: ["x"] }))
-          yield* settleAnswer(raw.grant({ ...base, principal: "p", id: "b", expiresAt: 1_000 }))
-          yield* settleAnswer(raw.grant({ ...base, principal: "q", id: "c" }))
+          yield* raw.grant({ ...base, principal: "p", id: "a", targets: ["x"] })
+          yield* raw.grant({ ...base, principal: "p", id: "b", expiresAt: 1_000 })
+          yield* raw.grant({ ...base, principal: "q", id: "c" })
           assert.deepStrictEqual(yield* ids("p", 999), ["a", "b"])
           assert.deepStrictEqual(yield* ids("p", 1_000), ["a"])
-          assert.isFalse(yield* settleAnswer(raw.revoke("q", "a")))
-          assert.isTrue(yield* settleAnswer(raw.revoke("p", "a")))
-          assert.isFalse(yield* settleAnswer(raw.revoke("p", "a")))
+          assert.isFalse(yield* raw.revoke("q", "a"))
+          assert.isTrue(yield* raw.revoke("p", "a"))
+          assert.isFalse(yield* raw.revoke("p", "a"))
           assert.deepStrictEqual(yield* ids("p", 999), ["b"])
-          yield* settleAnswer(raw.pruneExpired(1_000_000))
+          yield* raw.pruneExpired(1_000_000)
           assert.deepStrictEqual([yield* ids("p", 0), yield* ids("q", 0), yield* ids("nobody", 0)], [[], ["c"], []])
         })
     )
@@ -456,9 +625,9 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         yield* settle(yield* take("a", [key("1")]), kept, 0)
         yield* settle(yield* take("b", [key("2")]), kept, 500)
         yield* take("c", [key("3")])
-        assert.strictEqual(yield* settleAnswer(raw.pruneExpired(1_000)), 1)
-        assert.strictEqual(yield* settleAnswer(raw.pruneExpired(1_000)), 0)
-        assert.strictEqual(yield* settleAnswer(raw.pruneExpired(1_500)), 1)
+        assert.strictEqual(yield* raw.pruneExpired(1_000), 1)
+        assert.strictEqual(yield* raw.pruneExpired(1_000), 0)
+        assert.strictEqual(yield* raw.pruneExpired(1_500), 1)
       }))
 
     check("takes keys of any text", ({ refused, take }) =>

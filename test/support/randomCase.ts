@@ -63,17 +63,17 @@ const tool = (random: Dice): Scenario.ScriptedTool => {
 /** Counts what happens to each reservation of a store. */
 export const recordingStore = () => {
   const memory = StateStore.makeMemory()
-  const states = new Map<number, "open" | "running" | "done">()
+  const states = new Map<string, "open" | "running" | "done">()
   const mistakes: Array<string> = []
-  const expectState = (id: number, state: string, what: string) => {
+  const expectState = (id: string, state: string, what: string) => {
     if (states.get(id) !== state) mistakes.push(`${what} of reservation ${id}, which is ${states.get(id)}`)
   }
   const store = StateStore.StateStore.of({
     ...memory,
-    reserve: (owner, claims, now) => {
-      const answer = memory.reserve(owner, claims, now)
-      if (!Effect.isEffect(answer) && !("_tag" in answer)) states.set(answer.id, "open")
-      return answer
+    reserve: (requests, now) => {
+      const answer = Effect.runSync(memory.reserve(requests, now))
+      for (const it of answer) if (!("_tag" in it)) states.set(it.id, "open")
+      return Effect.succeed(answer)
     },
     settle: (reservation, settlement, now) => {
       expectState(reservation.id, "open", "settlement")
