@@ -62,7 +62,7 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
  * @category constants
  * @since 0.1.0
  */
-export const unknownKey = "this key is not known"
+export const unknownKey = "this key is unknown"
 
 /**
  * Decodes what a person wrote: every mistake at once, each with its path, and a

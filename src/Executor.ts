@@ -106,7 +106,7 @@ export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-too
   { max: Schema.Finite, agentPath: Schema.Array(Schema.String) }
 ) {
   override get message(): string {
-    return `Agents may be nested ${this.max} deep, and this would be one more: ${this.agentPath.join(" > ")}.`
+    return `Agents may be nested at most ${this.max} deep, and this one would be deeper: ${this.agentPath.join(" > ")}.`
   }
 }
 

@@ -145,7 +145,7 @@ const diffOne = ({ after, before, path }: FileChange): string => {
   const lines = TextDiff.unified(TextDiff.lines(texts[0], texts[1], { maxEdits }), { fromFile, toFile })
   if (lines !== "") return lines
   const what = before === after ? "nothing changes" : before === undefined
-    ? "an empty file is made"
+    ? "an empty file is created"
     : after === undefined
     ? "an empty file is removed"
     : "nothing changes"

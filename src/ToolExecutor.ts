@@ -151,7 +151,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     return yield* Process.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)
   const end = (reason: string) => batches.close(reason)
-  yield* Effect.addFinalizer(() => end("the executor is over"))
+  yield* Effect.addFinalizer(() => end("the executor has ended"))
   yield* Effect.updateContext(
     Periodic.start(engine.rules.current().periodic, fire, engine.orphans),
     (around: Context.Context<Scope.Scope>) => apart(around)
@@ -265,7 +265,7 @@ const running: Effect.Effect<Service, ConfigurationError> = Effect.gen(function*
     subject: "ToolExecutor.fork",
     problems: [{
       path: "",
-      problem: "no executor runs this and none is in the context",
+      problem: "no executor runs this, and there is none in the context",
       expected: "the handler of a call that an executor runs, or ToolExecutor in the context"
     }]
   })

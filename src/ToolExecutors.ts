@@ -136,7 +136,7 @@ export const layer = (options: Options = {}): Layer.Layer<
         layer: (session) => Layer.effect(ToolExecutor.ToolExecutor, get(session)),
         active: Effect.sync(() => Array.from(new Set(live.values()))),
         invalidate: (session) => executors.invalidate(session),
-        end: (session, reason = "the session is over") => endAll((it) => it === session, reason),
+        end: (session, reason = "the session has ended") => endAll((it) => it === session, reason),
         close: (reason = "the executors are closed") =>
           Effect.suspend(() => {
             over ??= reason

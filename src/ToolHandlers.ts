@@ -226,7 +226,7 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
     if (!toolkits.some((toolkit) => Object.hasOwn(toolkit.tools, name))) {
       problems.push({
         path: `tools.${name}`,
-        problem: "settings for a tool that is not there",
+        problem: "settings for a tool that does not exist",
         expected: `one of ${Array.from(registry.keys()).join(", ")}`
       })
     }

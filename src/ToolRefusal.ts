@@ -183,7 +183,7 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       const why = refusal.reason === undefined ? "" : `: ${refusal.reason}`
       return `${
         writeDenied[refusal.by]
-      } the write of "${tool}"${why}. It was stopped; what it asked for was not written.`
+      } the write of "${tool}"${why}. It was stopped, and nothing of that write was written.`
     }
     case "TargetsChanged":
       return `What "${tool}" is about changed while the call waited: it was ${about(refusal.from)} and is now ${
@@ -194,11 +194,11 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
         inSeconds(refusal.limitMillis)
       }) is over; "${tool}" was not run. Answer with what you have.`
     case "CallBudgetExhausted":
-      return `All ${refusal.max} tool calls of this turn are used; "${tool}" was not run. Answer with what you have.`
+      return `All ${refusal.max} tool calls of this turn are used up; "${tool}" was not run. Answer with what you have.`
     case "StoreUnavailable":
       return `"${tool}" was not run: the state store, which keeps track of calls, cannot be reached now. Nothing is wrong with the call: try it again later, or go on without it.`
     case "DepthExceeded":
-      return `Agents may be nested ${refusal.max} deep; "${tool}" was not run. Do the work here.`
+      return `Agents may be nested at most ${refusal.max} deep; "${tool}" was not run. Do the work here.`
     case "ReentryRefused":
       return `"${tool}" was called from inside a running tool and would wait for ${refusal.waitsFor}, which that tool holds. It was not run.`
   }

@@ -111,7 +111,7 @@ describe("the diff of changes", () => {
   })
 
   it("says of an empty file that it is made, or removed", () => {
-    assert.include(FileChange.diff([{ path: "a", before: undefined, after: "" }]), "[an empty file is made]")
+    assert.include(FileChange.diff([{ path: "a", before: undefined, after: "" }]), "[an empty file is created]")
     assert.include(FileChange.diff([{ path: "a", before: "", after: undefined }]), "[an empty file is removed]")
     assert.include(FileChange.diff([{ path: "a", before: "", after: "" }]), "[nothing changes]")
   })

@@ -83,11 +83,11 @@ describe("arguments that are not valid", () => {
       const closed = Tool.make("t", { parameters, success: Schema.Unknown }).annotate(ToolAnnotations.Closed, true)
       assert.strictEqual(
         yield* text({ pth: "a", deep: { b: 1 } }, closed),
-        "The arguments of \"t\" are not valid; it was not run. At \"pth\": It is not known; known: path, deep. " +
-          "At \"path\": It is missing. At \"deep.b\": It is not known; known: a. Correct the arguments and call it again."
+        "The arguments of \"t\" are not valid; it was not run. At \"pth\": This name is unknown; known names: path, deep. " +
+          "At \"path\": It is missing. At \"deep.b\": This name is unknown; known names: a. Correct the arguments and call it again."
       )
       const nothing = Tool.make("t", { success: Schema.Unknown }).annotate(ToolAnnotations.Closed, true)
-      assert.include(yield* text({ a: 1 }, nothing), "At \"a\": It is not known.")
+      assert.include(yield* text({ a: 1 }, nothing), "At \"a\": This name is unknown.")
     }))
 
   it.effect("are told in sentences, also where the tool has a JSON Schema", () => {

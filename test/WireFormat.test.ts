@@ -218,7 +218,7 @@ describe("WireFormat", () => {
       assert.deepStrictEqual(refusal({ calls: [{ name: "rm", parameters: { path: "a" } }] }), {
         format: "native",
         path: "calls[0].parameters",
-        problem: "is no key of a call",
+        problem: "is not a key of a call",
         expected: "id, name or params"
       })
       assert.strictEqual(refusal([{ name: "a" }, { id: "1" }]).path, "[1].name")

@@ -203,7 +203,7 @@ const settingsProblems = (name: string, tool: SdkTool | undefined, said: unknown
   const path = `settings.${name}`
   if (said === undefined) return []
   if (tool === undefined) {
-    return [{ path, problem: "settings for a tool that is not there", expected: "the name of one of the tools" }]
+    return [{ path, problem: "settings for a tool that does not exist", expected: "the name of one of the tools" }]
   }
   return typeof tool.execute === "function" ? PlainProblems.ofDeclared(path, said, { context: "any" }) : [{
     path,

@@ -88,7 +88,7 @@ export class Runner {
 
 const aborted = (tool: string, { reason }: AbortSignal): Error =>
   Object.assign(
-    new Error(`"${tool}" was cancelled, because the request was aborted. What it had done until then is done.`, {
+    new Error(`"${tool}" was cancelled, because the request was aborted. What it had already done is not undone.`, {
       cause: reason
     }),
     { name: "AbortError" }

@@ -144,7 +144,7 @@ const edited = Effect.fnUntraced(function*(
     const params = decode(line.value)
     if (Option.isSome(params)) return { _tag: "ApproveOnce", params: params.value }
     text = line.value
-    yield* keyboard.write("This is not JSON. Mend it, or empty the line to go back.\n")
+    yield* keyboard.write("This is not JSON. Correct it, or empty the line to go back.\n")
   }
 })
 

@@ -71,11 +71,11 @@ export const Config = Schema.Struct({
     allowPrivate: Schema.optionalKey(Schema.Array(Private)).annotate({
       description: "Hosts, addresses and ranges that may be reached though they are not public"
     }),
-    maxBytes: Schema.optionalKey(AtLeastOne).annotate({ description: "Bytes of a body that are given at most" }),
+    maxBytes: Schema.optionalKey(AtLeastOne).annotate({ description: "How many bytes of a body are given at most" }),
     connectTimeout: Schema.optionalKey(Span).annotate({
       description: "How long looking up a name and connecting may take"
     })
-  })).annotate({ description: "What fetch_url may reach and give; which hosts run unasked is the policy's to say" }),
+  })).annotate({ description: "What fetch_url may reach and return; the policy says which hosts are fetched unasked" }),
   environment: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of the environment variables that run_command may see"
   })

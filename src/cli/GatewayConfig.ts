@@ -29,7 +29,7 @@ export const GatewayConfig = Schema.Struct({
   }),
   ...fields,
   policy: fields.policy.annotate({ description: "What may run" }),
-  dedupe: fields.dedupe.annotate({ description: "What becomes of equal calls; false, the default, lets them run" }),
+  dedupe: fields.dedupe.annotate({ description: "What happens to equal calls; false, the default, lets them run" }),
   tools: Schema.optionalKey(Schema.Record(Schema.String, Tool)).annotate({
     description: "What holds for single tools, by their names as the gateway gives them"
   }),
@@ -65,7 +65,7 @@ export const read = Effect.fnUntraced(function*(path: string) {
     ...McpServers.problemsOf(servers, "mcpServers").flatMap((it) => {
       const text = written.get(it.path)
       if (unset.some(({ path }) => path === it.path)) return []
-      return text === undefined ? [it] : [{ ...it, problem: `it is what ${JSON.stringify(text)} stands for` }]
+      return text === undefined ? [it] : [{ ...it, problem: `it is the value of ${JSON.stringify(text)}` }]
     }),
     ...Result.isSuccess(decoded)
       ? GatewayProblems.ofNames(decoded.success)

@@ -33,7 +33,7 @@ const input = {
   ),
   approve: Flag.Literals("approve", ["ask", "deny", "auto"]).pipe(
     Flag.withDescription(
-      "What becomes of calls that a person has to allow: ask through the client (elicitation), the default, and deny " +
+      "What happens to calls that a person has to allow: ask through the client (elicitation), the default, and deny " +
         "where it cannot; deny; auto allows them all"
     ),
     Flag.withDefault("ask")

@@ -35,12 +35,12 @@ const check = Command.make(
   ({ file }) =>
     Effect.flatMap(load(file), (set) =>
       Files.print(
-        `${escape(file)}: ${count(set.rules.length, "rule")} for ${count(set.tools.length, "tool")}, no problem`
+        `${escape(file)}: ${count(set.rules.length, "rule")} for ${count(set.tools.length, "tool")}, no problems`
       ))
 ).pipe(
   Command.withDescription(
     "Lists everything that is wrong with a rule set: values of the wrong form, tools and arguments that are not " +
-      "there, cycles, tools that can never run, contradictions. Exit code: 0 nothing, 1 something, 2 the file " +
+      "there, cycles, tools that can never run, contradictions. Exit code: 0 nothing is wrong, 1 something is, 2 the file " +
       "cannot be read."
   ),
   Command.withShortDescription("List everything that is wrong with a rule set")

@@ -69,7 +69,7 @@ const input = {
   ),
   approve: Flag.Literals("approve", ["ask", "deny", "auto"]).pipe(
     Flag.withDescription(
-      "What becomes of calls that a person has to allow: ask on the terminal, the default; deny; auto allows them all"
+      "What happens to calls that a person has to allow: ask on the terminal, the default; deny; auto allows them all"
     ),
     Flag.withDefault("ask")
   ),
@@ -128,7 +128,7 @@ export const command = Command.make(
       `The tools are ${
         Config.toolNames.join(", ")
       }. Tools that change things or reach outside are asked about on the ` +
-      "terminal unless allowed, and refused where there is none. What files were before a write is kept: " +
+      "terminal unless allowed, and refused where there is none. What files held before a write is kept: " +
       "`tool-executor undo` brings it back. The file tools cannot leave the root; run_command can: it starts in the root and is NOT confined to " +
       "it, so allow it only where any command may run. fetch_url reaches public hosts only, and what the config says " +
       "under fetch. Standard error shows what happens. Exit code: 0 all calls " +

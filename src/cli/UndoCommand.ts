@@ -83,7 +83,7 @@ export const command = Command.make(
   Command.withDescription(
     "Brings files back to what they were before a write of `tool-executor run`. A file that changed since then is left " +
       "alone unless --force; links are never written through. What is overwritten is kept first, so undoing can be " +
-      "undone by its own ID. What commands did is not undone. Exit code: 0 done, 1 not everything could be, and nothing " +
+      "undone by its own ID. What commands changed is not undone. Exit code: 0 done, 1 not everything could be, and nothing " +
       "was changed, 2 bad usage."
   ),
   Command.withExamples([

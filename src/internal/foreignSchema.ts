@@ -161,7 +161,7 @@ const copyData = (data: unknown, isValue: boolean, context: Context): unknown =>
   if (Array.isArray(data)) return data.map((inner) => copyData(inner, isValue, context))
   if (!isKeys(data)) return data
   const referenced = context.referenced.has(data)
-  if (referenced && isValue) throw new Error("a reference in it leads to a value that is no schema")
+  if (referenced && isValue) throw new Error("a reference in it leads to a value that is not a schema")
   if (referenced || !isValue && names.some((key) => typeof data[key] === "string")) {
     return copySchema(data, context).copy
   }

@@ -15,7 +15,7 @@ export interface Item {
 export interface Arrival {
   /** It is known what it is; `go` is called once it may go. */
   readonly ready: (item: Item, go: () => void) => void
-  /** It is over, or will not go at all. Again does nothing. */
+  /** It is over, or will never start. A second time does nothing. */
   readonly leave: () => void
 }
 

@@ -7,7 +7,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 export const missing = "It is missing"
 
 /** A property that is there and has no meaning, with the names that have one behind it. */
-export const unknown = "It is not known; known: "
+export const unknown = "This name is unknown; known names: "
 
 /** One thing that is wrong with a value, and where. */
 export interface SchemaProblem {
@@ -34,7 +34,7 @@ const leafHook: SchemaIssue.LeafHook = (issue) => {
       return unknown + (issue._tag === "UnexpectedKey" ? knownBy(issue.ast) : none)
     // what a record of nothing says of its keys
     case "Expected never":
-      return "It is not known"
+      return "This name is unknown"
     default:
       return message
   }

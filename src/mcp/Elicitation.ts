@@ -84,7 +84,7 @@ export const ask = (
       if (result.action !== "accept") return Option.some<Answer>({ _tag: "Deny" })
       const answer = answerOf(result.content)
       if (answer !== "NotJson") return answer
-      message = `The other arguments are not JSON. Mend them, or leave them empty.\n\n${describe(request)}`
+      message = `The edited arguments are not JSON. Correct them, or leave them empty.\n\n${describe(request)}`
     }
   }).pipe(
     Effect.scoped,
@@ -102,7 +102,7 @@ export const describe = ({ agentPath, args, isRunning, preview, targets, tool, w
   [
     `May ${line(tool)} ${isRunning ? "write this" : "run"}?`,
     ...agentPath.length === 0 ? [] : [`Asked by the agent: ${line(agentPath.join(" > "))}`],
-    `Why it is asked: ${line(why)}`,
+    `Why you are asked: ${line(why)}`,
     ...targets.slice(0, maxTargets).map(({ kind, text }) =>
       `About: ${line(text)}${kind === "protected" ? " (protected)" : ""}`
     ),
@@ -134,12 +134,12 @@ const formOf = ({ isRunning, remember }: ApprovalRequest) => ({
       title: "Decision",
       enum: remember === "call" ? [decisions.once, decisions.deny] : Object.values(decisions)
     },
-    reason: { type: "string" as const, title: "Reason", description: "Told to the model when it is denied" },
+    reason: { type: "string" as const, title: "Reason", description: "Passed on to the model if you deny the call" },
     ...isRunning ? {} : {
       arguments: {
         type: "string" as const,
         title: "Other arguments",
-        description: "As JSON: the call runs once, with these instead"
+        description: "As JSON: the call runs once, with these arguments instead"
       }
     }
   },

@@ -37,7 +37,7 @@ export const layer = (
           if (size <= maxBytesWithoutSession) return answer
           return Effect.map(
             room.withPermitsIfAvailable(size)(answer),
-            Option.getOrElse(() => refused(503, "Too much is being read at the moment."))
+            Option.getOrElse(() => refused(503, "Too much is being read at the moment. Try again later."))
           )
         }
         case "GET":
@@ -89,7 +89,7 @@ const post = Effect.fnUntraced(function*<E, R>(
     Effect.option,
     Effect.timeoutOption(bodyPatience)
   )
-  if (Option.isNone(read)) return refused(408, "The body did not come in time.")
+  if (Option.isNone(read)) return refused(408, "The body did not arrive in time.")
   // a client that has gone reads no answer
   if (Option.isNone(read.value)) return tooLarge(most)
   const message = parse(read.value.value)
@@ -135,7 +135,7 @@ const parse = (text: string): unknown => Result.getOrUndefined(Result.try((): un
 const refused = (status: number, text: string) =>
   HttpServerResponse.text(text, { status, headers: { connection: "close" } })
 
-const tooLarge = (most: number) => refused(413, `A body may have at most ${most} bytes here.`)
+const tooLarge = (most: number) => refused(413, `A body may have at most ${most} bytes.`)
 
 const noSuchMethod = (message: unknown, method: string) =>
   HttpServerResponse.jsonUnsafe({

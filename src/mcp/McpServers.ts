@@ -37,17 +37,18 @@ const shared = {
     description: "Whether its hints about its tools (readOnlyHint, idempotentHint) are believed; default false"
   }),
   readOnly: optional(Patterns).annotate({
-    description: "Its tools that change nothing, whatever it says itself, such as \"read_*\""
+    description: "The tools that change nothing, whatever the server says, such as \"read_*\""
   }),
   openWorld: optional(Schema.Boolean).annotate({
     description:
-      "Whether its tools reach outside, whatever it says itself: then even those that only read are asked about"
+      "Whether its tools reach outside, whatever the server says: then even those that only read are asked about"
   }),
-  only: optional(Patterns).annotate({ description: "Its tools that are taken; default all" }),
-  except: optional(Patterns).annotate({ description: "Its tools that are not taken" }),
-  disabled: optional(Schema.Boolean).annotate({ description: "Whether it is left out as if it were not there" }),
+  only: optional(Patterns).annotate({ description: "The tools to take from it; default all" }),
+  except: optional(Patterns).annotate({ description: "The tools to leave out" }),
+  disabled: optional(Schema.Boolean).annotate({ description: "Whether to leave this server out" }),
   optional: optional(Schema.Boolean).annotate({
-    description: "Whether the rest starts without it where it cannot be reached; it is tried again; default false"
+    description:
+      "Whether the other servers start without it if it cannot be reached; it is tried again later; default false"
   }),
   startTimeout: optional(Span).annotate({
     description: "How long it may take to connect, and again to list its tools; default 30 seconds"
@@ -66,7 +67,8 @@ export const Stdio = Schema.Struct({
   command: Schema.NonEmptyString,
   args: optional(Schema.Array(Schema.String)),
   env: optional(Strings).annotate({
-    description: "Environment variables, beside HOME, PATH and the like; nothing else of ours is handed on"
+    description:
+      "Environment variables, besides HOME, PATH and the like; no other variable of this process is passed on"
   }),
   cwd: optional(Schema.NonEmptyString),
   ...shared
@@ -228,6 +230,6 @@ const overlaps = (servers: McpServers, at: string): ReadonlyArray<Problem> => {
     const problem = `its tools begin with ${JSON.stringify(prefix)} and those of "${other.name}" with ${
       JSON.stringify(other.prefix)
     }: one could take the names of the other`
-    return [{ path: `${at}.${name}.prefix`, problem, expected: "prefixes of which none begins with another" }]
+    return [{ path: `${at}.${name}.prefix`, problem, expected: "prefixes such that none begins with another" }]
   })
 }

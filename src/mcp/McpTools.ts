@@ -117,7 +117,7 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
       for (const [name, { tool }] of remote.tools) {
         if (!owners.has(name) && !local.has(name)) owners.set(name, remote)
         if (owners.get(name) === remote) registry.set(name, tool)
-        else taken.push({ path: remote.path, problem: `its tool "${name}" has the name of another`, expected })
+        else taken.push({ path: remote.path, problem: `its tool "${name}" has the same name as another`, expected })
       }
     }
     return { registry, taken }

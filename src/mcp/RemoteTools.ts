@@ -68,7 +68,7 @@ export const make = Effect.fnUntraced(function*(
   for (const tool of wanted) {
     const name = names.get(tool.name)!
     if (!isTheirs(name)) taken.push({ tool, name, json: JSON.stringify(tool) })
-    else yield* warn(remote, `tools.${name}: it begins as the tools of another server do; the tool is left out`)
+    else yield* warn(remote, `tools.${name}: it begins like the tools of another server; the tool is left out`)
   }
   const problems: Array<Problem> = []
   const registered = new Map<string, ToolHandlers.RegisteredTool>()

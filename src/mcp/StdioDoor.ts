@@ -40,6 +40,8 @@ const guarded = <E>(door: McpDoor, stdin: Stream.Stream<Uint8Array, E>): Stream.
 const maxLineChars = 10 * 1024 * 1024
 
 /** A server would read nothing after it. */
-const leftOut = Effect.logWarning("a line of standard input was left out: it is no message, or has too many characters")
+const leftOut = Effect.logWarning(
+  "a line of standard input was left out: it is not a message, or it has too many characters"
+)
 
 const parse = (line: string): unknown => Result.getOrUndefined(Result.try((): unknown => JSON.parse(line)))

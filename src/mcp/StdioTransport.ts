@@ -118,7 +118,7 @@ export const make = Effect.fnUntraced(function*(
     send: (message) =>
       new Promise((resolve, reject) => {
         const fail = (problem: string) => {
-          Deferred.doneUnsafe(deaf, Effect.succeed("it does not read its input any more"))
+          Deferred.doneUnsafe(deaf, Effect.succeed("it no longer reads its input"))
           reject(new SdkError(SdkErrorCode.ConnectionClosed, problem))
         }
         // it may ask for answers that it never reads

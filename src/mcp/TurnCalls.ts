@@ -80,7 +80,7 @@ export const make = Effect.fnUntraced(function*(
   // what comes alone is of one step with what is under way
   const step = renewed(Effect.mapError(process.step, ({ problems }) => {
     const why = problems.map((it) => it.problem).join("; ")
-    return new InvalidParams({ message: `${why}. Say in _meta["${waveKey}"] which turn the call is of.` })
+    return new InvalidParams({ message: `${why}. Say in _meta["${waveKey}"] which turn the call belongs to.` })
   }))
   const turns = new Map<string, Turn>()
 

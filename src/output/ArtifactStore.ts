@@ -48,9 +48,9 @@ export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-too
       case "Expired":
         return `Artifact "${this.id}" has expired; run the tool again`
       case "TooLarge":
-        return "The payload is larger than all that is kept for one principal"
+        return "The payload is larger than everything that is kept for one principal"
       case "Full":
-        return "The artifact store is full of what others keep; it has room again as that expires"
+        return "The artifact store is full of other principals' artifacts; it has room again when they expire"
       case "StoreFailed":
         return "The artifact store failed"
     }

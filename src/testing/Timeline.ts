@@ -226,7 +226,7 @@ const because = (reason: ToolRefusal): string => {
     case "PolicyDenied":
       return `PolicyDenied, ${reason.rule}`
     case "DuplicateCall":
-      return `DuplicateCall of ${reason.of}${reason.running ? ", which runs" : ""}`
+      return `DuplicateCall of ${reason.of}${reason.running ? ", which is still running" : ""}`
     case "RuleViolation":
       return `RuleViolation, ${reason.rule._tag}`
     case "PermissionDenied":

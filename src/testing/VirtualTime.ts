@@ -158,8 +158,8 @@ const toNanos = (duration: Duration.Duration): number => Math.round(Duration.toM
 
 const reasons = {
   idle: "nothing runs and nothing sleeps",
-  limit: "whoever sleeps wakes after the limit",
-  steps: "it was to stop here"
+  limit: "every sleeper wakes after the limit",
+  steps: "it was told to stop here"
 } as const
 
 /** Runs the world until the fiber has ended; gives its exit. */

@@ -45,7 +45,7 @@ const Failure = Schema.Struct({
   message: Schema.String
 })
 
-const id = Schema.NonEmptyString.annotate({ description: "Id of the artifact, as the output that was cut says it" })
+const id = Schema.NonEmptyString.annotate({ description: "Id of the artifact, as given in the output that was cut" })
 
 /**
  * The tool `read_artifact`.
@@ -81,12 +81,12 @@ export const read = Tool.make("read_artifact", {
  */
 export const search = Tool.make("search_artifact", {
   description:
-    `Finds a text in an output that was too large to show, whatever its case. Shows the first ${maxMatches} places with ` +
-    "what stands around them; read_artifact reads on at an offset.",
+    `Finds a text in an output that was too large to show, ignoring case. Shows the first ${maxMatches} places with ` +
+    "the text around them; read_artifact reads on at an offset.",
   parameters: Schema.Struct({
     id,
     query: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)).annotate({
-      description: "The text to find, as it is; no pattern"
+      description: "The text to find, taken literally; not a pattern"
     })
   }),
   success: Schema.Struct({

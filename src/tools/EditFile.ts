@@ -24,12 +24,12 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
  */
 export const tool = Tool.make("edit_file", {
   description:
-    "Replaces a piece of text in a file of the workspace. oldText has to be in the file exactly once, to the letter, " +
-    "with its white space; give enough lines around it to make it unique, or set replaceAll.",
+    "Replaces a piece of text in a file of the workspace. oldText must occur in the file exactly once, character for character, " +
+    "white space included; give enough lines around it to make it unique, or set replaceAll.",
   parameters: Schema.Struct({
     path: Schema.String.annotate({ description: "Path of the file, relative to the workspace root" }),
     oldText: Schema.String.annotate({ description: "The text to replace, exactly as it is in the file" }),
-    newText: Schema.String.annotate({ description: "The text that takes its place; may be empty" }),
+    newText: Schema.String.annotate({ description: "The text to put in its place; may be empty" }),
     replaceAll: Schema.optionalKey(
       Schema.Boolean.annotate({ description: "Whether to replace every occurrence; default false" })
     )
@@ -122,7 +122,11 @@ export const edit = (
   const length = text.length + replacements * (newText.length - oldText.length)
   return length > FileWriter.maxBytes
     ? Effect.fail(
-      WorkspaceFailure.make("TooLarge", path, `The file would have ${length} characters. Edit a smaller part.`)
+      WorkspaceFailure.make(
+        "TooLarge",
+        path,
+        `The file would grow to ${length} characters, which is too many. Replace it with less text.`
+      )
     )
     : Effect.succeed({ text: parts.join(newText), replacements })
 }

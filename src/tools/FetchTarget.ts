@@ -54,12 +54,12 @@ export const parse = (text: string, base?: string): Result.Result<FetchTarget, s
   if (url.username !== "" || url.password !== "") {
     return Result.fail("It holds a user name or password. Give the URL without the part before the @.")
   }
-  if (url.port === "0") return Result.fail("Port 0 is no port. Give the port of the server, or none.")
+  if (url.port === "0") return Result.fail("Port 0 is not a port. Give the port of the server, or leave it out.")
   if (url.hostname.endsWith(".")) url.hostname = url.hostname.slice(0, -1)
   const hostname = url.hostname.replace(/^\[(.*)\]$/, "$1")
   return hostname.length <= 253 && (hostname !== url.hostname || isName.test(hostname))
     ? Result.succeed({ url, host: url.host, hostname })
-    : Result.fail("The name of its host is not one. Give a host such as example.com.")
+    : Result.fail("Its host name is not valid. Give a host such as example.com.")
 }
 
 /**

@@ -47,7 +47,7 @@ export interface Options {
    * wherever it leads. Default: nothing.
    */
   readonly allowPrivate?: ReadonlyArray<string> | undefined
-  /** Bytes of a body that are given at most, decompressed; a call may ask for fewer. Default: 1,000,000. */
+  /** How many bytes of a body are given at most, decompressed; a call may ask for fewer. Default: 1,000,000. */
   readonly maxBytes?: number | undefined
   /**
    * How long looking up a name and connecting may take together. What limits the

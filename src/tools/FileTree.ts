@@ -159,12 +159,12 @@ const problemOf = (glob: string): string | undefined => {
   if (glob.startsWith("/") || glob.split("/").includes("..")) {
     return "The glob leads out of the workspace. Write it from the workspace root, such as src/**/*.ts."
   }
-  if (glob.endsWith("/")) return `The glob is about folders. For the files below them write ${glob}**.`
+  if (glob.endsWith("/")) return `The glob names folders. For the files below them, write ${glob}**.`
   // never fewer than the braces stand for, however they are nested or escaped
   const braces = glob.split("{").length - 1
   const commas = glob.split(",").length - 1
   return braces > 0 && (1 + commas / braces) ** braces > limits.alternatives
-    ? `The braces of the glob stand for too much. Use fewer, for at most ${limits.alternatives} alternatives.`
+    ? `The braces of the glob expand to too many alternatives. Use at most ${limits.alternatives}.`
     : undefined
 }
 

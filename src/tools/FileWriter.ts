@@ -70,7 +70,11 @@ const readFile = Effect.fnUntraced(
     return size <= maxBytes
       ? { real: file.real, bytes: Buffer.concat(chunks) }
       : yield* Effect.fail(
-        WorkspaceFailure.make("TooLarge", path, `The file has more than ${maxBytes} bytes. Use another way for it.`)
+        WorkspaceFailure.make(
+          "TooLarge",
+          path,
+          `The file has more than ${maxBytes} bytes, which is too many for this tool. Use another way.`
+        )
       )
   },
   Effect.scoped
@@ -201,7 +205,7 @@ export const remove = Effect.fnUntraced(
 
 const changed = (path: string) =>
   Effect.fail(
-    WorkspaceFailure.make("ChangedMeanwhile", path, "The file changed meanwhile. Look at it again and retry.")
+    WorkspaceFailure.make("ChangedMeanwhile", path, "The file changed in the meantime. Look at it again and retry.")
   )
 
 const checkIs = (workspace: Workspace.Workspace, path: string, expected: Uint8Array) =>

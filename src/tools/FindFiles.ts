@@ -40,7 +40,7 @@ export const tool = Tool.make("find_files", {
   description:
     "Finds files of the workspace by a glob over their paths, sorted by path. Hidden files are found; .git " +
     "and node_modules are only looked into when path or the start of the glob names them; links are neither followed " +
-    "nor given. Files that the policy does not allow are left out and counted, whatever the glob. For what is in the files use search_text.",
+    "nor returned. Files that the policy does not allow are left out and counted, whatever the glob. To search in files, use search_text.",
   parameters: Schema.Struct({
     glob: Schema.String.annotate({
       description: "Glob over paths from the workspace root, such as src/**/*.{ts,tsx}; without a slash it matches " +
@@ -54,7 +54,7 @@ export const tool = Tool.make("find_files", {
     ),
     maxFiles: Schema.optionalKey(
       Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
-        description: "Files to give; default 200, most 2,000"
+        description: "How many files to return; default 200, at most 2,000"
       })
     )
   }),
@@ -135,8 +135,8 @@ export const make = (
 
 const noteOf = (full: boolean, cut: boolean, unread: number, notPermitted: number): string =>
   [
-    ...full ? ["There are more files. Narrow the glob or path, or raise maxFiles (most 2,000)."] : [],
-    ...cut ? ["Not every folder was looked at to its end. Narrow path or the start of the glob."] : [],
+    ...full ? ["There are more files. Narrow the glob or path, or raise maxFiles (at most 2,000)."] : [],
+    ...cut ? ["Not every folder was searched completely. Narrow path or the start of the glob."] : [],
     ...unread > 0 ? [`${unread} ${unread === 1 ? "folder" : "folders"} could not be read.`] : [],
     ...notPermitted > 0 ? [PathTarget.leftOut(notPermitted, "file")] : []
   ].join(" ")

@@ -220,10 +220,10 @@ const pinned = (addresses: ReadonlyArray<string>): LookupFunction => {
 const failureOf = (cause: unknown, host: string, url: string): FetchFailure.FetchFailure => {
   const reason = reasonOf(cause)
   if (reason.startsWith("HPE_")) {
-    return FetchFailure.make("InvalidResponse", url, `What ${host} sent is no HTTP response (${reason}). ${another}`)
+    return FetchFailure.make("InvalidResponse", url, `${host} did not send an HTTP response (${reason}). ${another}`)
   }
   return /CERT|SSL|TLS|SIGNATURE|EPROTO/.test(reason)
-    ? FetchFailure.make("TlsFailed", url, `${host} could not show that it is ${host} (${reason}). Use another URL.`)
+    ? FetchFailure.make("TlsFailed", url, `${host} could not prove that it is ${host} (${reason}). Use another URL.`)
     : FetchFailure.make("ConnectionFailed", url, `The connection to ${host} failed (${reason}). ${another}`)
 }
 

@@ -83,7 +83,7 @@ export const tool = Tool.make("list_directory", {
     ),
     depth: Schema.optionalKey(
       Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
-        description: "How many levels to list; default 1 (the folder itself), most 20"
+        description: "How many levels to list; default 1 (the folder itself), at most 20"
       })
     )
   }),
@@ -231,7 +231,9 @@ const noteOf = (
   if (omitted > 0 || !complete) {
     const many = complete ? `${omitted}` : `At least ${Math.max(omitted, 1)}`
     sentences.push(
-      `${many} more ${omitted === 1 ? "entry is" : "entries are"} not shown; list a folder below, or less deep.`
+      `${many} more ${
+        omitted === 1 ? "entry is" : "entries are"
+      } not shown; list a folder further down, or fewer levels.`
     )
   }
   if (notPermitted > 0) sentences.push(PathTarget.leftOut(notPermitted, "entry"))

@@ -225,7 +225,7 @@ const notStarted = (cause: unknown, program: string, cwd: string): WorkspaceFail
 }
 
 const startProblems: Readonly<Record<string, string>> = {
-  ENOENT: "There is no such program. Check its name, or give its path; it is no line for a shell.",
+  ENOENT: "There is no such program. Check its name, or give its path; it is not a line for a shell.",
   EACCES: "The file is not a program that may be run. Check its mode, or run it with its interpreter.",
   ENOEXEC: "The file is not a program. Run it with its interpreter.",
   E2BIG: "The arguments are too long. Write them to a file and pass its path.",

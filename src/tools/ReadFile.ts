@@ -48,7 +48,7 @@ export const maxCountedBytes = 64_000_000
  */
 export const tool = Tool.make("read_file", {
   description: "Reads a text file of the workspace, by lines. One call gives at most 2,000 lines and 1,000,000 " +
-    "bytes; a longer file is read on with startLine. Bytes that are not UTF-8 are shown as U+FFFD. " +
+    "bytes; read on in a longer file with startLine.  Bytes that are not UTF-8 are shown as U+FFFD. " +
     "Binary files, folders, pipes and devices are refused.",
   parameters: Schema.Struct({
     path: Schema.String.annotate({ description: "Path of the file, relative to the workspace root" }),
@@ -59,7 +59,7 @@ export const tool = Tool.make("read_file", {
     ),
     maxLines: Schema.optionalKey(
       Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
-        description: "How many lines to read; default and most 2,000"
+        description: "How many lines to read; default and maximum 2,000"
       })
     )
   }),
@@ -123,7 +123,7 @@ export const make = (
       return complete
     })
     if (binary) {
-      const message = "The file is not text (it holds a NUL byte). run_command can look at it with a fitting program."
+      const message = "The file is not text (it holds a NUL byte). run_command can look at it with a suitable program."
       return yield* Effect.fail(WorkspaceFailure.make("BinaryFile", params.path, message))
     }
     const { content, cut, endLine, lines } = window.end()

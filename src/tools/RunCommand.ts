@@ -39,9 +39,9 @@ export const maxOutputBytes = 200_000
 export const tool = Tool.make("run_command", {
   description: "Runs a command and gives its exit code and output. Give either command, a line for sh -c, or argv, a " +
     "program with its arguments and no shell. It is not confined to the workspace: it can read and change anything " +
-    "that the user can. A non-zero exit code is a normal result: look at exitCode. Of each output the first and last " +
-    "100,000 bytes are kept. Standard input is empty, only some environment variables are passed on, and what is left " +
-    "running in the background is ended when the command ends; only what hides from that, as a daemon can, stays.",
+    "that the user can. A non-zero exit code is a normal result: look at exitCode. The first and last 100,000 bytes " +
+    "of each output are kept. Standard input is empty, only some environment variables are passed on, and whatever is left " +
+    "running in the background is ended when the command ends; only a process that hides from that, as a daemon can, keeps running.",
   parameters: Schema.Struct({
     command: Schema.optionalKey(Schema.String.annotate({ description: "A line for sh -c; not together with argv" })),
     argv: Schema.optionalKey(

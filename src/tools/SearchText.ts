@@ -55,7 +55,7 @@ const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
  */
 export const tool = Tool.make("search_text", {
   description: "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
-    "files are searched; .git and node_modules only when path or the start of glob names them; links are not followed; binary files " +
+    "files are searched; .git and node_modules are searched only when path or the start of glob names them; links are not followed; binary files " +
     "and files over 5,000,000 bytes are skipped and counted, and so are files that the policy does not allow, whatever the glob. Long lines are cut around the match.",
   parameters: Schema.Struct({
     pattern: Schema.String.annotate({ description: "JavaScript regular expression without slashes and flags" }),
@@ -71,15 +71,15 @@ export const tool = Tool.make("search_text", {
       })
     ),
     ignoreCase: Schema.optionalKey(
-      Schema.Boolean.annotate({ description: "Whether case does not matter; default false" })
+      Schema.Boolean.annotate({ description: "Whether to ignore case; default false" })
     ),
     contextLines: Schema.optionalKey(
       Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)).annotate({
-        description: "Lines to show before and after each match; default 0, most 10"
+        description: "Lines to show before and after each match; default 0, at most 10"
       })
     ),
     maxMatches: Schema.optionalKey(
-      positive.annotate({ description: "Matching lines to give; default 200, most 1,000" })
+      positive.annotate({ description: "How many matching lines to return; default 200, at most 1,000" })
     )
   }),
   success: Schema.Struct({

@@ -120,7 +120,7 @@ export const make = Effect.fnUntraced(function*(
       "problem" in reply ? failed(reply.problem) : answer(Effect.succeed(reply))
   )
   worker.on("messageerror", () => failed("its result could not be passed on"))
-  worker.on("error", (cause) => failed(Predicate.isError(cause) ? cause.message : "the thread broke"))
+  worker.on("error", (cause) => failed(Predicate.isError(cause) ? cause.message : "the thread failed"))
   worker.on("exit", () => failed("the thread ended"))
 
   return {

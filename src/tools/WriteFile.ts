@@ -25,7 +25,7 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 export const tool = Tool.make("write_file", {
   description:
     "Writes a text file of the workspace: the whole content replaces what was there, at once or not at all. " +
-    "Through a link inside the workspace the file it leads to is written. Folders, pipes and devices are refused.",
+    "If the path is a link inside the workspace, the file that it leads to is written. Folders, pipes and devices are refused.",
   parameters: Schema.Struct({
     path: Schema.String.annotate({ description: "Path of the file, relative to the workspace root" }),
     content: Schema.String.annotate({ description: "The whole content, written as UTF-8" }),

@@ -141,7 +141,7 @@ const readBlock = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall |
       // of every kind of block there is one key
       return Object.keys(block).length === 1
         ? yield* Shape.passOver(block, path, wanted)
-        : yield* Shape.wrong(path, "is no content block of Converse", wanted)
+        : yield* Shape.wrong(path, "is not a content block of Converse", wanted)
     }
     const at = `${path}.toolUse`
     const use = yield* Shape.object(found, at, "an object with toolUseId, name and input")

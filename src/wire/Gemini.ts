@@ -168,7 +168,7 @@ const readMessage = (content: Shape.JsonObject, readPart: ReadPart): Shape.Read<
   const role = Shape.own(content, "role")
   if (role !== undefined && role !== "model") return Shape.wrong("role", Shape.is(role), `"model"`)
   return Shape.own(content, "parts") === undefined && role === undefined
-    ? Shape.wrong("", "is no content", expected)
+    ? Shape.wrong("", "is not a content", expected)
     : readContent(content, "", readPart)
 }
 
@@ -237,13 +237,13 @@ const partReader = (): ReadPart => {
         return { answers }
       }
       if (Shape.own(part, "function_call") !== undefined) {
-        return yield* Shape.wrong(`${path}.function_call`, "is not as the API writes it", "functionCall")
+        return yield* Shape.wrong(`${path}.function_call`, "is not in the form that the API writes", "functionCall")
       }
       const found = Shape.own(part, "functionCall")
       if (found === undefined) {
         return partKeys.some((key) => Shape.own(part, key) !== undefined)
           ? yield* Shape.passOver(part, path, wanted)
-          : yield* Shape.wrong(path, "is no part of Gemini", wanted)
+          : yield* Shape.wrong(path, "is not a Gemini part", wanted)
       }
       const at = `${path}.functionCall`
       const call = yield* Shape.object(found, at, "an object with name and args")

@@ -165,7 +165,7 @@ const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean): Sh
         ? Shape.entries(found, Shape.at(path, key), readCall)
         : Shape.wrong(Shape.at(path, key), Shape.is(found), "an array of tool calls")
     }
-    if (isBare && !isMessage(message)) return yield* Shape.wrong(path, "is no message", expected)
+    if (isBare && !isMessage(message)) return yield* Shape.wrong(path, "is not a message", expected)
     yield* Shape.nothingElsewhere(message, path, ["invalid_tool_calls"])
     const calls = [...(yield* list("tool_calls")), ...(yield* list("invalid_tool_calls"))]
     const content = Shape.own(message, "content")

@@ -86,7 +86,7 @@ const readCall = (entry: unknown, path: string, index: number): Shape.Read<ToolC
     const call = yield* Shape.object(entry, path, "an object with id, name and params")
     const stranger = Object.keys(call).find((key) => !keys.includes(key))
     if (stranger !== undefined) {
-      return yield* Shape.wrong(Shape.at(path, Shape.clip(stranger)), "is no key of a call", "id, name or params")
+      return yield* Shape.wrong(Shape.at(path, Shape.clip(stranger)), "is not a key of a call", "id, name or params")
     }
     const name = yield* Shape.string(call, "name", path)
     const id = Shape.own(call, "id") === undefined ? `call_${index + 1}` : yield* Shape.string(call, "id", path)

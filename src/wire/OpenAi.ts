@@ -130,7 +130,7 @@ const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<Readon
     if (Shape.isObject(Shape.own(message, "function_call"))) {
       return yield* Shape.wrong(
         Shape.at(path, "function_call"),
-        "has no id to answer to",
+        "has no id to answer",
         "tool_calls, which replaced it"
       )
     }

@@ -112,7 +112,7 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
   if (!Shape.isArray(items)) {
     return Shape.isObject(input) && items !== undefined
       ? Shape.wrong("output", Shape.is(items), "an array of items")
-      : Shape.wrong("", Shape.isObject(input) ? "is no response" : Shape.is(input), expected)
+      : Shape.wrong("", Shape.isObject(input) ? "is not a response" : Shape.is(input), expected)
   }
   return Result.flatMap(Shape.found(items, Shape.isArray(input) ? "" : "output", readItem), Shape.unanswered)
 }
@@ -211,8 +211,8 @@ const readItem = (entry: unknown, path: string): Shape.Read<Entry | undefined> =
       return ToolCall.make(id, type.slice(0, -"_call".length), params)
     }
     if (type !== "function_call" && type !== "custom_tool_call") {
-      const problem = `is ${JSON.stringify(Shape.clip(type))}, a call that needs an answer of its own kind`
-      return { id, mistake: { path, problem, expected: "its answer behind it, or the items without it" } }
+      const problem = `is ${JSON.stringify(Shape.clip(type))}, a call that has to be answered in its own way`
+      return { id, mistake: { path, problem, expected: "its answer after it, or the items without it" } }
     }
     const name = yield* nameOf(item, path)
     if (type === "custom_tool_call") {

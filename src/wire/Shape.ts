@@ -230,7 +230,7 @@ export const content = (
   const elsewhere = nothingElsewhere(input, "", [])
   if (Result.isFailure(elsewhere)) return Result.fail(elsewhere.failure)
   if (isArray(parts)) return Result.succeed({ parts, path: "content" })
-  if (role === undefined) return wrong("", "is no message", expected)
+  if (role === undefined) return wrong("", "is not a message", expected)
   return typeof parts === "string"
     ? Result.succeed({ parts: [], path: "content" })
     : wrong("content", is(parts), `an array with ${call}`)

@@ -98,7 +98,7 @@ const isOver = (part: Shape.JsonObject, path: string): Shape.Read<boolean> => {
       return Shape.wrong(
         `${path}.state`,
         state === "input-streaming" ? "says that the call is still being written" : Shape.is(state),
-        "a state of a call that is whole, such as \"input-available\""
+        "the state of a complete call, such as \"input-available\""
       )
   }
 }

@@ -152,7 +152,7 @@ describe("the config of the gateway", () => {
         "mcpServers.both: it has a command and a url; expected command, of a program to start, or u",
         "mcpServers.ftp.url: it is \"ftp://a\"; expected an http or https URL without user and passwo",
         "mcpServers.many.args: it is \"-y\"; expected array",
-        "mcpServers.many.colour: this key is not known; expected one of type, command, args, env, c",
+        "mcpServers.many.colour: this key is unknown; expected one of type, command, args, env, cwd",
         "mcpServers.many.command: it is \"\"; expected a value with a length of at least 1",
         "mcpServers.many.startTimeout: it is \"soon\"; expected a duration above zero, such as \"30 se",
         "mcpServers.none: it has no command and no url; expected command, of a program to start, or",
@@ -161,7 +161,7 @@ describe("the config of the gateway", () => {
         "mcpServers: \"a b\" cannot be the name of a server; expected 1 to 30 of a-z A-Z 0-9 _ -",
         "policy.allow[0]: \"a(b\": its ( is not closed at the end; expected tool or tool(target)",
         "rules[0]._tag: it is \"MaxCals\"; expected one of StartConstraint, RequiresPrecedingTools, R",
-        "rulez: this key is not known; expected one of $schema, mcpServers, rules, policy, dedupe, ",
+        "rulez: this key is unknown; expected one of $schema, mcpServers, rules, policy, dedupe, po",
         "tools.fine__see.timeout: it is \"soon\"; expected a duration above zero, such as \"30 seconds"
       ])
       assert.deepStrictEqual(pidsIn(file("pids")), [])
@@ -255,7 +255,7 @@ describe("the config of the gateway", () => {
           "b.headers.authorization",
           "TOKEN"
         ]].map(([place, name]) => `mcpServers.${place}: the environment has no NOPE_${name}, or it is empty`),
-        "mcpServers.c.url: it is what \"${PATH}\" stands for"
+        "mcpServers.c.url: it is the value of \"${PATH}\""
       ])
       assert.notInclude(stderr, process.env["PATH"] ?? "no path")
     }))

@@ -23,7 +23,7 @@ describe("tool-executor rules check", () => {
       const { file } = yield* folder({ "rules.json": rules })
       const { code, stderr, stdout } = yield* run(["rules", "check", file("rules.json")])
       assert.strictEqual(code, 0)
-      assert.strictEqual(stdout, `${file("rules.json")}: 4 rules for 3 tools, no problem\n`)
+      assert.strictEqual(stdout, `${file("rules.json")}: 4 rules for 3 tools, no problems\n`)
       assert.strictEqual(stderr, "")
     }))
 

@@ -128,7 +128,7 @@ describe("a foreign schema", () => {
   it("fails if it refers to one of its values", () => {
     assert.strictEqual(
       problemOf({ $ref: "#/default", default: { pattern: p } }),
-      "a reference in it leads to a value that is no schema"
+      "a reference in it leads to a value that is not a schema"
     )
   })
 

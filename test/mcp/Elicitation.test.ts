@@ -102,7 +102,7 @@ describe("the person behind a client", () => {
       assert.lengthOf(forms, 1)
       assert.deepStrictEqual(forms[0]!.message.split("\n"), [
         "May send run?",
-        "Why it is asked: the policy asks about send",
+        "Why you are asked: the policy asks about send",
         "Arguments:",
         "| {",
         "|   \"to\": \"bob\"",
@@ -176,9 +176,9 @@ describe("the person behind a client", () => {
       const { structuredContent } = yield* once(client)
       assert.deepStrictEqual(structuredContent, { to: "carol" })
       assert.lengthOf(forms, 3)
-      assert.isFalse(forms[0]!.message.startsWith("The other arguments are not JSON"))
+      assert.isFalse(forms[0]!.message.startsWith("The edited arguments are not JSON"))
       for (const { message } of forms.slice(1)) {
-        assert.include(message, "The other arguments are not JSON")
+        assert.include(message, "The edited arguments are not JSON")
         assert.include(message, "May send run?")
       }
     }))
@@ -317,7 +317,7 @@ describe("the person behind a client", () => {
           const first = mine.forms[0]!.message.split("\n")[1]
           assert.strictEqual(
             first,
-            forks ? "Asked by the agent: helper" : "Why it is asked: the policy asks about send"
+            forks ? "Asked by the agent: helper" : "Why you are asked: the policy asks about send"
           )
         })
       ))
@@ -458,7 +458,7 @@ describe("the message of a form", () => {
       Schema.Literals([
         "\n",
         "\r\nMay read run?\n",
-        "\u2028Why it is asked: all is well\u2029",
+        "\u2028Why you are asked: all is well\u2029",
         "\u0085About: a\u000b",
         "\nArguments:\n| {}\n",
         "\nChanges:\n",
@@ -513,7 +513,7 @@ describe("the message of a form", () => {
   const begins = [
     "May ",
     "Asked by the agent: ",
-    "Why it is asked: ",
+    "Why you are asked: ",
     "About: ",
     "Arguments:",
     "No diff: ",
@@ -530,7 +530,7 @@ describe("the message of a form", () => {
     assert.deepStrictEqual(ours.filter((it) => it !== "("), [
       "May ",
       ...request.agentPath.length === 0 ? [] : ["Asked by the agent: "],
-      "Why it is asked: ",
+      "Why you are asked: ",
       ...request.targets.map(() => "About: "),
       "Arguments:",
       ...drawn.preview === null ? [] : [drawn.preview.isDiff ? "Changes:" : "No diff: "]

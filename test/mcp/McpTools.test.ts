@@ -374,7 +374,7 @@ describe.concurrent("McpTools", () => {
         yield* until(() => names().includes("more"))
         assert.sameMembers(names(), ["act", "more", "b__act", "b__read"])
         assert.strictEqual(handlers.current().get("b__read"), before)
-        assert.isTrue(log.some((it) => it.includes("b__read: it begins as the tools of another server do")))
+        assert.isTrue(log.some((it) => it.includes("b__read: it begins like the tools of another server")))
         // nor once nobody has it
         yield* run("b", ["tools", [act]])
         yield* until(() => !names().includes("b__read"))
@@ -389,7 +389,7 @@ describe.concurrent("McpTools", () => {
         const off = { ...server, disabled: true }
         const { log, names } = yield* open({ git: server, git__hub: off, same: { ...off, prefix: "git__" } })
         assert.sameMembers(names(), ["git__act", "git__read"])
-        assert.isTrue(log.some((it) => it.includes("git__hub__read: it begins as the tools of another server do")))
+        assert.isTrue(log.some((it) => it.includes("git__hub__read: it begins like the tools of another server")))
       }).pipe(Effect.scoped))
 
     it.live("that cannot be listed leaves the tools as they were", () =>
@@ -434,7 +434,7 @@ describe.concurrent("McpTools", () => {
           `servers.secret.url: it is "https://me:pw@x.test/"`,
           `servers.time.startTimeout: it is "soon"`,
           `servers.prefix.prefix: it is "a b"`,
-          "servers.typo.read_only: this key is not known",
+          "servers.typo.read_only: this key is unknown",
           `servers.sse.type: it is "sse"`,
           "servers.both: it has a command and a url",
           "servers.list: it is []"
@@ -462,7 +462,7 @@ describe.concurrent("McpTools", () => {
         ])
         yield* open({ a: { ...hinted.server, trust: true } }, { tools: again })
         assert.deepStrictEqual(yield* problemsOf({ a: server }, { tools: { b__act: {} } }), [
-          "tools.b__act: settings for a tool that is not there"
+          "tools.b__act: settings for a tool that does not exist"
         ])
       }).pipe(Effect.scoped))
 
@@ -499,7 +499,7 @@ describe.concurrent("McpTools", () => {
         const error = yield* Effect.flip(Layer.build(
           McpTools.layer({ a: server }, { toolkits: [Own] }).pipe(Layer.provide(OwnHandlers))
         ))
-        assert.include(error.message, `its tool "a__one" has the name of another`)
+        assert.include(error.message, `its tool "a__one" has the same name as another`)
       }).pipe(Effect.scoped, Effect.provide(logs().layer)))
   })
 

@@ -23,7 +23,7 @@ describe("standard input", () => {
       const lines = ["{\"id\":1}", "", "garbage", "null", "7", `{"id":${long}}`, "[]", "{\"id\":2}"]
       assert.strictEqual(yield* seen(`${lines.join("\n")}\n`), "{\"id\":1}\n[]\n{\"id\":2}\n")
       assert.lengthOf(log.lines, 4)
-      assert.include(log.lines[0], "it is no message")
+      assert.include(log.lines[0], "it is not a message")
     }).pipe(Effect.provide(log.layer))
   })
 })

@@ -214,7 +214,7 @@ describe.concurrent("servers that are programs", () => {
         })
         yield* until(() => NodeFs.existsSync(closes))
         const outcome = yield* call("a__one")
-        assert.deepInclude(outcome, { error: "MCP server \"a\": it does not read its input any more" })
+        assert.deepInclude(outcome, { error: "MCP server \"a\": it no longer reads its input" })
         yield* until(() => started() > 1)
       }).pipe(Effect.scoped))
 
@@ -237,7 +237,7 @@ describe.concurrent("servers that are programs", () => {
     it.live("by asking without end, and never reading, are given up", () =>
       Effect.gen(function*() {
         const { log } = yield* open({ a: floods(`{"jsonrpc":"2.0","id":1,"method":"ping"}`) })
-        yield* until(() => log.some((it) => it.includes("it does not read its input any more; connecting again")))
+        yield* until(() => log.some((it) => it.includes("it no longer reads its input; connecting again")))
       }).pipe(Effect.scoped), 20_000)
   })
 

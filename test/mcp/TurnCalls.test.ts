@@ -213,7 +213,7 @@ describe("the calls of one turn", () => {
         const { call } = yield* connect()
         const alone = yield* call("read", { n: 0 })
         assert.isTrue(alone.isError)
-        assert.include(alone.text, `Say in _meta["${TurnCalls.waveKey}"] which turn the call is of.`)
+        assert.include(alone.text, `Say in _meta["${TurnCalls.waveKey}"] which turn the call belongs to.`)
         assert.isFalse((yield* call("read", { n: 1 }, at("a", 0, 1))).isError)
         assert.deepStrictEqual(log, ["+r1", "-r1"])
       }))

@@ -327,7 +327,7 @@ describe("Permissions", () => {
       for (
         const [policy, where] of [
           [{ deny: ["rea"] }, "deny[0]: there is no tool"],
-          [{ denny: ["read"] }, "denny: this key is not known"],
+          [{ denny: ["read"] }, "denny: this key is unknown"],
           [{ mode: "readonly" }, "mode: it is"],
           [{ default: "alow" }, "default: it is"],
           [{ deny: "read" }, "deny: it is"],

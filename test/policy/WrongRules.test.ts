@@ -58,7 +58,7 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
     ["a negative cap", [max("a", -1)], "rules[0].max: it is -1"],
     ["half a call", [max("a", 0.5)], "rules[0].max: it is 0.5"],
     ["a missing field", [rule("MaxCalls", { tool: "a" })], "rules[0].max: it is missing"],
-    ["an unknown key", [rule("ExitLoop", { tool: "a", tol: 1 })], "rules[0].tol: this key is not known"],
+    ["an unknown key", [rule("ExitLoop", { tool: "a", tol: 1 })], "rules[0].tol: this key is unknown"],
     ["a malformed duration", [rule("Cooldown", { tool: "a", duration: "soon" })], "rules[0].duration: it is \"soon\""],
     ["no duration", [rule("Cooldown", { tool: "a", duration: "0 millis" })], "rules[0].duration: it is \"0 millis\""],
     ["a malformed schedule", [periodic("a", "61 * * * *")], "rules[0].schedule: it is \"61 * * * *\""],

@@ -123,7 +123,7 @@ describe("Timeline", () => {
       })
       assert.deepStrictEqual(report.waves[0]?.outcomes.map(({ outcome }) => Timeline.summary(outcome)), [
         "Succeeded",
-        "Denied: DuplicateCall of 1, which runs",
+        "Denied: DuplicateCall of 1, which is still running",
         "Failed: handler",
         "TimedOut: tool limit of 1000 ms",
         "Succeeded, Artifact",

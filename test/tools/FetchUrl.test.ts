@@ -86,8 +86,7 @@ describe("fetch_url", () => {
       assert.deepStrictEqual(yield* failureOf({ url: `${url}/` }), {
         error: "BinaryContent",
         url: `${url}/`,
-        message:
-          "What is there (status 200) is not text: image/png, 123456789 bytes. fetch_url gives only text; look " +
+        message: "The content (status 200) is not text: image/png, 123456789 bytes. fetch_url gives only text; look " +
           "for a text version of it."
       })
       yield* until(() => connections.open === 0)
@@ -121,9 +120,9 @@ describe("the size of a body", () => {
         more: string
       ) => [bytes, bytes, true, `The body goes on after ${bytes} bytes. ${more}`]
       assert.deepStrictEqual(yield* sizeOf(1_000), said(1_000, "Raise maxBytes, up to 1000000, to see more."))
-      assert.deepStrictEqual(yield* sizeOf(undefined), said(1_000_000, "No more of it can be given."))
-      assert.deepStrictEqual(yield* sizeOf(9_000_000), said(1_000_000, "No more of it can be given."))
-      assert.deepStrictEqual(yield* sizeOf(9_000, 5_000), said(5_000, "No more of it can be given."))
+      assert.deepStrictEqual(yield* sizeOf(undefined), said(1_000_000, "No more of it can be returned."))
+      assert.deepStrictEqual(yield* sizeOf(9_000_000), said(1_000_000, "No more of it can be returned."))
+      assert.deepStrictEqual(yield* sizeOf(9_000, 5_000), said(5_000, "No more of it can be returned."))
       yield* until(() => connections.open === 0)
     }))
 

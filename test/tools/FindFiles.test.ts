@@ -101,7 +101,7 @@ describe("find_files", () => {
       assert.isTrue(result.truncated)
       assert.strictEqual(
         result.note,
-        "There are more files. Narrow the glob or path, or raise maxFiles (most 2,000)."
+        "There are more files. Narrow the glob or path, or raise maxFiles (at most 2,000)."
       )
       assert.lengthOf((yield* call({ root }, "find_files", { glob: "*.txt", maxFiles: 9_999 })).files, 2_000)
       const exact = yield* call({ root }, "find_files", { glob: "0/*.txt", maxFiles: 300 })
@@ -129,7 +129,7 @@ describe("find_files", () => {
       assert.deepStrictEqual(result, {
         files: [],
         truncated: true,
-        note: "Not every folder was looked at to its end. Narrow path or the start of the glob."
+        note: "Not every folder was searched completely. Narrow path or the start of the glob."
       })
     }))
 
@@ -178,9 +178,9 @@ describe("find_files", () => {
           [`${root}/*.ts`, "from the workspace root"],
           ["../*.ts", "from the workspace root"],
           ["src/../../outside/*", "from the workspace root"],
-          ["src/", "For the files below them write src/**."],
-          ["{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "at most 100 alternatives"],
-          ["{a,\\},b,c}{d,\\{,e,f,g}{h,i,j,k}{l,m,n}", "at most 100 alternatives"]
+          ["src/", "For the files below them, write src/**."],
+          ["{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}", "Use at most 100"],
+          ["{a,\\},b,c}{d,\\{,e,f,g}{h,i,j,k}{l,m,n}", "Use at most 100"]
         ] as const
       ) {
         const failures = [

@@ -71,7 +71,7 @@ describe("list_directory", () => {
       assert.lengthOf(result.entries, 1_000)
       assert.strictEqual(result.entries.at(-1)?.path, "z.txt")
       assert.strictEqual(result.omitted, 202)
-      assert.strictEqual(result.note, "202 more entries are not shown; list a folder below, or less deep.")
+      assert.strictEqual(result.note, "202 more entries are not shown; list a folder further down, or fewer levels.")
     }))
 
   it.live("stops counting in a very large folder and says so", () =>
@@ -80,7 +80,10 @@ describe("list_directory", () => {
       for (let index = 0; index < 20_050; index++) NodeFs.closeSync(NodeFs.openSync(`${root}/${index}`, "w"))
       const result = yield* call({ root }, "list_directory", {})
       assert.lengthOf(result.entries, 1_000)
-      assert.strictEqual(result.note, "At least 19000 more entries are not shown; list a folder below, or less deep.")
+      assert.strictEqual(
+        result.note,
+        "At least 19000 more entries are not shown; list a folder further down, or fewer levels."
+      )
     }))
 
   it.live("names folders below that cannot be read, and fails for one that was asked for", () =>

@@ -177,7 +177,7 @@ describe("the Responses API", () => {
     for (const type of ["computer_call", "tool_search_call", "telepathy_call"]) {
       const call = { type, call_id: "1", execution: "client" }
       const answer = { type: type === "tool_search_call" ? "tool_search_output" : `${type}_output`, call_id: "1" }
-      assert.include(refusal([call]).problem, "a call that needs an answer of its own kind")
+      assert.include(refusal([call]).problem, "a call that has to be answered in its own way")
       assert.deepStrictEqual(calls([call, answer], format), [])
     }
     assert.strictEqual(refusal([{ type: "telepathy_call", id: "1" }]).path, "[0].call_id")
