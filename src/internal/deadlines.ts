@@ -32,7 +32,8 @@ export class Deadlines {
 
   /** Calls back once, at that time (epoch milliseconds), unless it is taken back before. */
   add(at: number, onPassed: () => void): Deadline {
-    const deadline = { at, onPassed, place: this.heap.length, serial: this.serial++ }
+    // no time at all has passed, and must not confuse the order of the others
+    const deadline = { at: Number.isNaN(at) ? -Infinity : at, onPassed, place: this.heap.length, serial: this.serial++ }
     this.heap.push(deadline)
     this.rise(deadline)
     this.wake()
