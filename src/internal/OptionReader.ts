@@ -17,14 +17,22 @@ export class OptionReader {
 
   /** Milliseconds of a duration above zero; with `isZeroAllowed`, of one that may be none at all. */
   millis(path: string, input: Duration.Input, isZeroAllowed = false): number {
-    const duration = isNotANumber(input) ? Option.none() : Duration.fromInput(input)
-    const millis = Option.match(duration, { onNone: () => -1, onSome: Duration.toMillis })
+    const millis = millisOf(input)
     if (millis > 0 || (isZeroAllowed && millis === 0)) return millis
     this.wrong(
       path,
       input,
       isZeroAllowed ? `a duration, ${example}, or 0 for none` : `a duration above zero, ${example}`
     )
+    return 0
+  }
+
+  /** Milliseconds of a duration that may be none at all, or `"unlimited"`, which is `Infinity`. */
+  wait(path: string, input: Duration.Input | "unlimited"): number {
+    if (input === "unlimited") return Infinity
+    const millis = millisOf(input)
+    if (millis >= 0) return millis
+    this.wrong(path, input, `a duration, ${example}, or "unlimited"`)
     return 0
   }
 
@@ -73,6 +81,13 @@ export const shown = (value: unknown): string => {
 }
 
 const example = "such as \"30 seconds\""
+
+/** Below zero where it is no duration. */
+const millisOf = (input: Duration.Input): number =>
+  Option.match(isNotANumber(input) ? Option.none() : Duration.fromInput(input), {
+    onNone: () => -1,
+    onSome: Duration.toMillis
+  })
 
 /** `Duration` takes it for no time at all. */
 const isNotANumber = (input: unknown): boolean =>

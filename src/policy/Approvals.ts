@@ -11,19 +11,20 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as SecureRandom from "effect/crypto/SecureRandom"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as PubSub from "effect/PubSub"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "../ConfigurationError.ts"
 import { type Deadline, Deadlines } from "../internal/deadlines.ts"
+import { OptionReader } from "../internal/OptionReader.ts"
 import * as Grant from "../store/Grant.ts"
 import {
   type Answer,
@@ -137,6 +138,17 @@ export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationEr
   Layer.effect(Approvals, make(options))
 
 /**
+ * The same with options from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Pick<Options, "timeout">>
+): Layer.Layer<Approvals, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Approvals, Effect.flatMap(Config.unwrap(options), make))
+
+/**
  * Layer that asks people by a function of the host's.
  *
  * **Example** (Asking in a chat)
@@ -174,12 +186,10 @@ const makeWith = Effect.fnUntraced(function*(
   options: Options | undefined,
   begin: (request: ApprovalRequest) => (() => void) | undefined
 ): Effect.fn.Return<Approvals["Service"], ConfigurationError, Scope.Scope> {
-  const timeout = millisOf(options?.timeout ?? "300 seconds")
-  if (timeout === undefined) {
-    const expected = "a duration such as \"5 minutes\", or \"unlimited\""
-    const problem = `it is ${String(options?.timeout)}`
-    return yield* new ConfigurationError({ subject: "Approvals", problems: [{ path: "timeout", problem, expected }] })
-  }
+  const reader = new OptionReader()
+  const timeout = reader.wait("timeout", options?.timeout ?? "300 seconds")
+  const { problems } = reader
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Approvals", problems })
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
   const clock = yield* Clock.Clock
@@ -283,16 +293,6 @@ const makeWith = Effect.fnUntraced(function*(
     changes: Stream.fromPubSub(hub)
   })
 })
-
-/** `undefined` where it is no time that can be waited for. */
-const millisOf = (timeout: Duration.Input | "unlimited"): number | undefined => {
-  if (timeout === "unlimited") return Infinity
-  return Duration.fromInput(timeout).pipe(
-    Option.map(Duration.toMillis),
-    Option.filter((it) => it >= 0 && !Number.isNaN(timeout)),
-    Option.getOrUndefined
-  )
-}
 
 const keyOf = (principal: string, tool: string, target: string | undefined): string =>
   JSON.stringify([principal, tool, target])

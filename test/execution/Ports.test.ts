@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { Approvals, type ArtifactStore, type Checkpoints, StateStore, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import type { WaveResult } from "../../src/ToolOutcome.ts"
@@ -282,6 +283,111 @@ describe("people, by a driver", () => {
           assert.deepStrictEqual(outcomes, ["Succeeded", "Cancelled", "Succeeded"])
           assert.strictEqual(took, 10)
         }
+      }))
+
+    it.effect(`that suspend the question cancel its call, and say why (${approval})`, () =>
+      run(
+        { w: { class: "SerialMut", handler: () => Effect.void }, r: () => Effect.void },
+        {
+          approval,
+          approvals: {
+            request,
+            ask: () => Effect.succeed({ _tag: "Suspended", reason: "nobody is in the office before Monday" })
+          } as never,
+          policy: { default: "allow", ask: ["w"] }
+        },
+        ({ process }) =>
+          Effect.gen(function*() {
+            const events = yield* Stream.runCollect(process.stream(calls("r", "w")))
+            const outcomes = events
+              .flatMap((it) => it._tag === "ToolCallComplete" ? [it.outcome] : [])
+              .sort((one, other) => one.index - other.index)
+            assert.deepStrictEqual(tags({ outcomes } as never), ["Succeeded", "Cancelled"])
+            assert.deepInclude(outcomes[1], { started: false, reason: "nobody is in the office before Monday" })
+            assert.include(
+              JSON.stringify(events.find((it) => it._tag === "ToolsEnd")),
+              "cancelled before it started: nobody is in the office before Monday."
+            )
+            assert.deepInclude(events.find((it) => it._tag === "ToolApprovalResolved"), { answer: "suspended" })
+          })
+      ))
+
+    it.effect(`that suspend the question about a write stop the call that waits with it (${approval})`, () =>
+      Effect.gen(function*() {
+        const written: Array<string> = []
+        const change = Effect.succeed([{ path: "a", before: "1", after: "2" }])
+        const handler = () =>
+          Effect.gen(function*() {
+            const context = yield* ToolContext.ToolContext
+            yield* context.confirmWrite(change)
+            yield* context.commit(Effect.sync(() => written.push("a")))
+          })
+        yield* run(
+          { w: { class: "SerialMut", handler } },
+          {
+            approval,
+            approvals: { request, ask: () => Effect.succeed({ _tag: "Suspended", reason: "not now" }) } as never,
+            policy: { default: "allow", ask: ["w(*)"] }
+          },
+          ({ process }) =>
+            Effect.gen(function*() {
+              const [outcome] = (yield* process.executeWave(calls("w"))).outcomes
+              assert.deepInclude(outcome, { _tag: "Cancelled", started: true, reason: "not now" })
+              assert.deepStrictEqual(written, [])
+            })
+        )
+      }))
+
+    for (
+      const [expiresAt, ends] of [[10_000, 15_000], [7_200_000, 7_205_000], ["unlimited", 36_000_000]] as const
+    ) {
+      it.effect(`that are silent are waited for ${expiresAt} ms and some seconds (${approval})`, () =>
+        Effect.gen(function*() {
+          const silent: Driver = {
+            request: (question) => Effect.map(request(question), (it) => ({ ...it, expiresAt })),
+            ask: () => Effect.never
+          }
+          const { outcomes, took } = yield* waves(
+            silent,
+            approval,
+            ({ process }) => Effect.andThen(Effect.sleep("10 hours"), process.cancelCall("2"))
+          )
+          const isLimited = expiresAt !== "unlimited"
+          assert.deepStrictEqual(outcomes, ["Succeeded", isLimited ? "PermissionDenied" : "Cancelled", "Succeeded"])
+          assert.strictEqual(took, 36_000_000)
+          const unheld = yield* waves(
+            silent,
+            approval,
+            ({ process }) => isLimited ? Effect.void : Effect.delay(process.cancelCall("2"), "10 hours")
+          )
+          assert.strictEqual(unheld.took, ends)
+        }))
+    }
+
+    it.effect(`that answer as they please run nothing of the call themselves (${approval})`, () =>
+      Effect.gen(function*() {
+        const log: Array<string> = []
+        const answers: Array<() => void> = []
+        const ask = () =>
+          Effect.callback<Approvals.Resolution>((resume) => {
+            answers.push(() => resume(Effect.succeed(approved)))
+          })
+        yield* run(
+          { w: { class: "ConcurrentMut", handler: () => Effect.sync(() => log.push("starts")) } },
+          { approval, approvals: { request, ask } as never, policy: { default: "ask" } },
+          ({ process }) =>
+            Effect.gen(function*() {
+              const wave = yield* Effect.forkChild(process.executeWave(calls("w", ["w", { n: 7 }])), {
+                startImmediately: true
+              })
+              yield* Effect.sleep(1)
+              assert.lengthOf(answers, 2)
+              for (const answer of answers) answer()
+              log.push("answered")
+              assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded", "Succeeded"])
+              assert.deepStrictEqual(log, ["answered", "starts", "starts"])
+            })
+        )
       }))
   }
 })

@@ -23,31 +23,35 @@ describe("deadlines", () => {
     })
   )
 
-  it.effect.prop("pass in their order, at their time, unless they are taken back before", [Times], ([times]) =>
-    VirtualTime.run(Effect.gen(function*() {
-      const { deadlines } = yield* make
-      const passed: Array<readonly [index: number, now: number]> = []
-      const all: Array<Deadline> = []
-      const clock = yield* Clock.Clock
-      for (const [index, { at }] of times.entries()) {
-        all.push(deadlines.add(at, () => passed.push([index, clock.currentTimeMillisUnsafe()])))
-      }
-      assert.lengthOf(passed, 0)
-      // between two instants, so that none is taken back while it passes
-      yield* Effect.sleep("500 micros")
-      for (let now = 1; now <= 60; now++) {
-        for (const [index, { takenBackAt }] of times.entries()) {
-          if (takenBackAt === now) deadlines.delete(all[index]!)
+  it.effect.prop(
+    "pass in their order, at their time, unless they are taken back before",
+    [Times],
+    ([times]) =>
+      VirtualTime.run(Effect.gen(function*() {
+        const { deadlines } = yield* make
+        const passed: Array<readonly [index: number, now: number]> = []
+        const all: Array<Deadline> = []
+        const clock = yield* Clock.Clock
+        for (const [index, { at }] of times.entries()) {
+          all.push(deadlines.add(at, () => passed.push([index, clock.currentTimeMillisUnsafe()])))
         }
-        yield* Effect.sleep(1)
-      }
-      const expected = times
-        .map(({ at, takenBackAt }, index) => ({ at, takenBackAt, index }))
-        // 0: it never is
-        .filter(({ at, takenBackAt }) => takenBackAt === 0 || at < takenBackAt)
-        .sort((one, other) => one.at - other.at || one.index - other.index)
-      assert.deepStrictEqual(passed, expected.map(({ at, index }) => [index, at] as const))
-    })))
+        assert.lengthOf(passed, 0)
+        // between two instants, so that none is taken back while it passes
+        yield* Effect.sleep("500 micros")
+        for (let now = 1; now <= 60; now++) {
+          for (const [index, { takenBackAt }] of times.entries()) {
+            if (takenBackAt === now) deadlines.delete(all[index]!)
+          }
+          yield* Effect.sleep(1)
+        }
+        const expected = times
+          .map(({ at, takenBackAt }, index) => ({ at, takenBackAt, index }))
+          // 0: it never is
+          .filter(({ at, takenBackAt }) => takenBackAt === 0 || at < takenBackAt)
+          .sort((one, other) => one.at - other.at || one.index - other.index)
+        assert.deepStrictEqual(passed, expected.map(({ at, index }) => [index, at] as const))
+      }))
+  )
 
   it.effect("share one fiber, however many there are", () =>
     VirtualTime.run(Effect.gen(function*() {

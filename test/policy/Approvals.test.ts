@@ -183,6 +183,27 @@ describe("a question", () => {
         assert.deepStrictEqual(tags(yield* process.executeWave(calls("w", "w"))), ["Succeeded", "Succeeded"])
       })))
 
+  it.effect("is answered before its handler starts, and so are all others that the answer covers", () => {
+    const log: Array<string> = []
+    const handler = () => Effect.sync(() => void log.push("starts"))
+    return asking(
+      { w: { class: "ConcurrentMut", handler } },
+      { pools: { concurrent: 100 } },
+      ({ people, process }) =>
+        Effect.gen(function*() {
+          const wave = yield* later(process.executeWave(
+            Array.from({ length: 101 }, (_, n) => call(String(n), "w", { n }))
+          ))
+          assert.lengthOf(yield* people.list, 101)
+          yield* approve(people, "7", { _tag: "ApproveForScope" })
+          log.push("answered")
+          assert.deepStrictEqual([...new Set(tags(yield* Fiber.join(wave)))], ["Succeeded"])
+          assert.strictEqual(log[0], "answered")
+          assert.lengthOf(log, 102)
+        })
+    )
+  })
+
   it.effect("is told to whoever watches", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
@@ -655,6 +676,6 @@ describe("an answer of a wrong form", () => {
   it.effect("is none with a time that is none", () =>
     Effect.scoped(Effect.gen(function*() {
       const error = yield* Effect.flip(Approvals.make({ timeout: "nope" as never }))
-      assert.include(error.message, "timeout: it is nope")
+      assert.include(error.message, "timeout: it is \"nope\"")
     })))
 })

@@ -1,5 +1,7 @@
 /** The pending requests by themselves, with no executor: who asks, who answers, and how each request ends. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Config from "effect/Config"
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -169,13 +171,28 @@ describe("the time of a request", () => {
       yield* approvals.answer(left!.id, yes)
     })))
 
+  it.effect("may come from the configuration", () =>
+    virtual(Effect.gen(function*() {
+      const of = (env: Record<string, string>) =>
+        Effect.gen(function*() {
+          const layer = Approvals.layerConfig({ timeout: Config.Duration("PATIENCE") }).pipe(
+            Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
+          )
+          const approvals = Context.get(yield* Layer.build(layer), Approvals.Approvals)
+          return (yield* approvals.request(question("t"))).expiresAt
+        })
+      assert.strictEqual(yield* of({ PATIENCE: "2 minutes" }), 120_000)
+      assert.strictEqual((yield* Effect.flip(of({ PATIENCE: "-1 minutes" })))._tag, "ConfigurationError")
+      assert.strictEqual((yield* Effect.flip(of({ PATIENCE: "soon" })))._tag, "ConfigError")
+    })))
+
   it.effect("is refused where it is no time that can be waited for", () =>
     virtual(Effect.gen(function*() {
       for (const timeout of ["soon", NaN, -5, "-5 seconds", [], true]) {
         const error = yield* Effect.flip(Approvals.make({ timeout: timeout as never }))
         assert.strictEqual(error._tag, "ConfigurationError")
         assert.include(error.message, "timeout: it is ")
-        assert.include(error.message, "expected a duration such as \"5 minutes\", or \"unlimited\"")
+        assert.include(error.message, "expected a duration, such as \"30 seconds\", or \"unlimited\"")
       }
     })))
 })
