@@ -64,8 +64,14 @@ export interface ForkOptions {
  */
 export interface Batch {
   readonly id: string
-  /** Begins one pass of an agent; the turn's clock starts. */
-  readonly process: (options?: ProcessOptions) => Effect.Effect<ToolProcess>
+  /**
+   * Begins one pass of an agent; the turn's clock starts. Fails where the `turn`
+   * that it is given is wrong.
+   */
+  readonly process: {
+    (options?: ProcessOptions & { readonly turn?: undefined }): Effect.Effect<ToolProcess>
+    (options: ProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError>
+  }
 }
 
 /**
@@ -120,9 +126,13 @@ export interface Service {
   /**
    * Begins one pass of an agent, in a batch of its own or in the one of that id;
    * the turn's clock starts. The batch is open as long as the scope is. For
-   * several processes in one batch there is `batch`.
+   * several processes in one batch there is `batch`. Fails where the `turn` that it
+   * is given is wrong.
    */
-  readonly process: (options?: NewProcessOptions) => Effect.Effect<ToolProcess, never, Scope.Scope>
+  readonly process: {
+    (options?: NewProcessOptions & { readonly turn?: undefined }): Effect.Effect<ToolProcess, never, Scope.Scope>
+    (options: NewProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError, Scope.Scope>
+  }
   /**
    * Begins a batch. Closing its scope cancels what still runs and forgets the
    * batch's counts. Without an id it gets one of its own.

@@ -36,28 +36,20 @@ import type { Name, ToolsOf } from "./internal/toolkitTypes.ts"
  * @category models
  * @since 0.1.0
  */
-export const MalformedArguments = Schema.Struct({
+export class MalformedArguments extends Schema.Opaque<MalformedArguments>()(Schema.Struct({
   /** The text exactly as the model sent it. */
   text: Schema.String,
   /** Why it is not JSON. */
   message: Schema.String
-})
+})) {}
 
 /**
- * Arguments that a model sent as text which is not JSON.
+ * One tool invocation that a model asked for.
  *
  * @category models
  * @since 0.1.0
  */
-export type MalformedArguments = typeof MalformedArguments.Type
-
-/**
- * Schema of a call.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ToolCall = Schema.Struct({
+export class ToolCall extends Schema.Opaque<ToolCall>()(Schema.Struct({
   /** The provider's id of the call; ids need not be unique in a wave. */
   id: Schema.String,
   /** The tool's name as the model wrote it. */
@@ -66,15 +58,7 @@ export const ToolCall = Schema.Struct({
   params: Schema.Unknown,
   /** Set when the arguments were not JSON; such a call is refused. An empty text alone is `{}`. */
   malformed: Schema.optionalKey(MalformedArguments)
-})
-
-/**
- * One tool invocation that a model asked for.
- *
- * @category models
- * @since 0.1.0
- */
-export type ToolCall = typeof ToolCall.Type
+})) {}
 
 /**
  * A call that the compiler knows the tool of, and so the type of its output.

@@ -95,12 +95,24 @@ export interface Answer {
 }
 
 /**
+ * Calls the tools that rules demand, with arguments by tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface HostRun {
+  (args?: HostArguments): Effect.Effect<WaveResult>
+  (args: HostArguments | undefined, options: HostOptions | undefined): Effect.Effect<WaveResult, ConfigurationError>
+}
+
+/**
  * One pass of an agent over its work.
  *
  * **Details**
  *
  * No method fails for a reason of a call: whatever happens to it is its
- * outcome. Interrupting the caller ends all calls of the wave; it waits for
+ * outcome. Options may be wrong: then nothing runs, and what takes them fails with
+ * `ConfigurationError`. Interrupting the caller ends all calls of the wave; it waits for
  * their clean-up within `cleanupGrace` of the settings.
  *
  * @category models
@@ -110,40 +122,61 @@ export interface ToolProcess {
   readonly id: string
   readonly batch: string
   /** Runs the calls of one model turn. */
-  readonly executeWave: <const Calls extends ReadonlyArray<ToolCall>>(
-    calls: Calls,
-    options?: ExecuteOptions
-  ) => Effect.Effect<WaveResult<Calls>>
+  readonly executeWave: {
+    <const Calls extends ReadonlyArray<ToolCall>>(calls: Calls): Effect.Effect<WaveResult<Calls>>
+    <const Calls extends ReadonlyArray<ToolCall>>(
+      calls: Calls,
+      options: ExecuteOptions | undefined
+    ): Effect.Effect<WaveResult<Calls>, ConfigurationError>
+  }
   /** Another name of `executeWave`. */
   readonly executeBatch: ToolProcess["executeWave"]
   /** Runs one call. */
-  readonly execute: <const Call extends ToolCall>(
-    call: Call,
-    options?: ExecuteOptions
-  ) => Effect.Effect<For<Call>>
+  readonly execute: {
+    <const Call extends ToolCall>(call: Call): Effect.Effect<For<Call>>
+    <const Call extends ToolCall>(
+      call: Call,
+      options: ExecuteOptions | undefined
+    ): Effect.Effect<For<Call>, ConfigurationError>
+  }
   /**
    * Runs the calls of one model turn as a stream of what happens; `ToolsEnd` is
    * last. The stream owns its wave: ending it early cancels the wave.
    */
-  readonly stream: (calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) => Stream.Stream<ToolEvent>
+  readonly stream: {
+    (calls: ReadonlyArray<ToolCall>): Stream.Stream<ToolEvent>
+    (
+      calls: ReadonlyArray<ToolCall>,
+      options: ExecuteOptions | undefined
+    ): Stream.Stream<ToolEvent, ConfigurationError>
+  }
   /**
    * Calls a tool from the host, typed in and out, through the same gates. Fails
    * with the tool's own failure, or with `ToolExecutionError` if it did not run
    * to its own end.
    */
-  readonly call: <T extends Tool.Any>(
-    tool: T,
-    params: Tool.Parameters<T>,
-    options?: ExecuteOptions
-  ) => Effect.Effect<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError>
+  readonly call: {
+    <T extends Tool.Any>(
+      tool: T,
+      params: Tool.Parameters<T>
+    ): Effect.Effect<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError>
+    <T extends Tool.Any>(
+      tool: T,
+      params: Tool.Parameters<T>,
+      options: ExecuteOptions | undefined
+    ): Effect.Effect<
+      Tool.Success<T>,
+      Tool.Failure<T> | ToolExecutionError | Schema.SchemaError | ConfigurationError
+    >
+  }
   /**
    * Calls the start tools that have not succeeded, in one wave; of those with
    * mode `any` the ones that have arguments, else the first. `args` are encoded
    * arguments by tool.
    */
-  readonly startConstraints: (args?: HostArguments, options?: HostOptions) => Effect.Effect<WaveResult>
+  readonly startConstraints: HostRun
   /** Calls the tools that are required before exit and have not succeeded, in one wave. */
-  readonly exitRequirements: (args?: HostArguments, options?: HostOptions) => Effect.Effect<WaveResult>
+  readonly exitRequirements: HostRun
   /**
    * Puts a toolkit behind this process, for `LanguageModel`, `Chat` and
    * `McpServer`: every call the model makes goes through the gates. Fails where the

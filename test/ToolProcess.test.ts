@@ -2,9 +2,23 @@ import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { StateStore, ToolCall, ToolContext, ToolOutcome } from "../src/index.ts"
-import { call, calls, run, tag, tags, value } from "./support/Harness.ts"
+import * as Stream from "effect/Stream"
+import {
+  ConfigurationError,
+  Dedupe,
+  Permissions,
+  StateStore,
+  ToolCall,
+  ToolContext,
+  type ToolEvent,
+  ToolOutcome,
+  TurnBudget
+} from "../src/index.ts"
+import { call, calls, type Options, run, tag, tags, value } from "./support/Harness.ts"
 
 class NotThere extends Schema.TaggedError<NotThere>("test/NotThere")("NotThere", { path: Schema.String }) {}
 
@@ -242,4 +256,108 @@ describe("ToolProcess", () => {
         })
     )
   })
+})
+
+describe("options that are wrong", () => {
+  const problems = <A, R>(effect: Effect.Effect<A, unknown, R>) =>
+    Effect.map(Effect.flip(effect), (error) => {
+      assert.instanceOf(error, ConfigurationError.ConfigurationError)
+      const { problems, subject } = error as ConfigurationError.ConfigurationError
+      return [subject, ...problems.map((it) => `${it.path}: ${it.problem}`)]
+    })
+  const rules: Options["rules"] = [{ _tag: "StartConstraint", tool: "size" }, { _tag: "RequiredBeforeExit", tool: "t" }]
+
+  for (const [timeout, told] of [["soon", `it is "soon"`], [NaN, "it is NaN"], [-5, "it is -5"]] as const) {
+    it.effect(`are told where they are given, and nothing runs: timeout ${timeout}`, () => {
+      let ran = 0
+      const t = () => Effect.sync(() => void ran++)
+      return run(
+        { size: { ...size, handler: t }, t },
+        { rules },
+        ({ batch, executor, process }) =>
+          Effect.gen(function*() {
+            const options = { timeout: timeout as "1 second" }
+            const of = (method: string) => [`ToolProcess.${method}`, `timeout: ${told}`]
+            assert.deepStrictEqual(yield* problems(process.executeWave(calls("t"), options)), of("executeWave"))
+            assert.deepStrictEqual(yield* problems(process.execute(call("1", "t"), options)), of("execute"))
+            assert.deepStrictEqual(
+              yield* problems(Stream.runCollect(process.stream(calls("t"), options))),
+              of("stream")
+            )
+            assert.deepStrictEqual(
+              yield* problems(process.call(Size, { path: "a", since: new Date(0) }, options)),
+              of("call")
+            )
+            assert.deepStrictEqual(yield* problems(process.startConstraints({}, options)), of("startConstraints"))
+            assert.deepStrictEqual(yield* problems(process.exitRequirements({}, options)), of("exitRequirements"))
+            const turn = { turn: { timeout: options.timeout, maxCalls: 0 } }
+            const ofTurn = ["ToolExecutor.process", `turn.timeout: ${told}`, "turn.maxCalls: it is 0"]
+            assert.deepStrictEqual(yield* problems(batch.process(turn)), ofTurn)
+            assert.deepStrictEqual(yield* problems(executor.process(turn)), ofTurn)
+            assert.strictEqual(ran, 0)
+          })
+      )
+    })
+  }
+
+  it.effect("are all told at once", () =>
+    run({ size, t: () => Effect.void }, { rules }, ({ process }) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(
+          yield* problems(process.startConstraints({}, { attempts: NaN, timeout: -1 })),
+          ["ToolProcess.startConstraints", "timeout: it is -1", "attempts: it is NaN"]
+        )
+      })))
+
+  it.effect("cannot be where there are none", () =>
+    run({ t: () => Effect.void }, {}, ({ batch, executor, process }) =>
+      Effect.sync(() => {
+        const wave = [call("1", "t")]
+        const plain = process.executeWave(wave)
+        expectTypeOf<Effect.Error<typeof plain>>().toEqualTypeOf<never>()
+        const limited = process.executeWave(wave, { timeout: "1 second" })
+        expectTypeOf<Effect.Error<typeof limited>>().toEqualTypeOf<ConfigurationError.ConfigurationError>()
+        const one = process.execute(wave[0]!)
+        expectTypeOf<Effect.Error<typeof one>>().toEqualTypeOf<never>()
+        expectTypeOf(process.stream(wave)).toEqualTypeOf<Stream.Stream<ToolEvent.ToolEvent>>()
+        const own = executor.process({ batch: "b", meta: { user: "ada" } })
+        expectTypeOf<Effect.Error<typeof own>>().toEqualTypeOf<never>()
+        const another = batch.process()
+        expectTypeOf<Effect.Error<typeof another>>().toEqualTypeOf<never>()
+        const timed = batch.process({ turn: { timeout: "1 minute" } })
+        expectTypeOf<Effect.Error<typeof timed>>().toEqualTypeOf<ConfigurationError.ConfigurationError>()
+      })))
+})
+
+describe("ToolProcess.stream", () => {
+  const error = new Error("boom")
+  const boom = () => {
+    throw error
+  }
+  const gates: { readonly [gate: string]: NonNullable<Options["swap"]> } = {
+    Permissions: Layer.succeed(Permissions.Permissions, { decide: boom, sees: () => true }),
+    Dedupe: Layer.succeed(Dedupe.Dedupe, { claim: boom, leads: boom, duplicate: boom, settlement: boom })
+  }
+  const turns: NonNullable<Options["turns"]> = Layer.succeed(TurnBudget.TurnBudget, {
+    begin: (limits, now, parent) => Object.assign(TurnBudget.plain.begin(limits, now, parent), { check: boom })
+  })
+  const options: ReadonlyArray<readonly [gate: string, options: Options]> = [
+    ...Object.entries(gates).map(([gate, swap]) => [gate, { swap }] as const),
+    ["TurnBudget", { turns }]
+  ]
+  for (const [gate, given] of options) {
+    it.effect(`ends as its wave does where a ${gate} throws`, () =>
+      run({ t: () => Effect.void }, given, ({ process }) =>
+        Effect.gen(function*() {
+          const whole = yield* Effect.exit(process.executeWave([call("1", "t")]))
+          const last = yield* Effect.exit(Stream.runLast(process.stream([call("1", "t")])))
+          if (Exit.isSuccess(whole)) {
+            assert(Exit.isSuccess(last) && Option.isSome(last.value) && last.value.value._tag === "ToolsEnd")
+            assert.deepStrictEqual(last.value.value.executionResults, whole.value.outcomes)
+          } else {
+            assert.isTrue(Exit.hasDies(whole))
+            assert.deepStrictEqual<Exit.Exit<unknown>>(last, whole)
+          }
+        })))
+  }
 })

@@ -7,7 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
-import type { Batch, ForkOptions, ProcessOptions, Service } from "../Executor.ts"
+import type { Batch, ForkOptions, NewProcessOptions, ProcessOptions, Service } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
 import * as Grant from "../store/Grant.ts"
@@ -40,13 +40,14 @@ export const fromEngine = (
     Effect.map(
       Effect.flatMap(caller, (caller) => batches.enter(id, Forks.batchFor(engine, caller), handle)),
       (open): Batch => {
-        const process = (options: ProcessOptions = {}) =>
+        // without a turn none is wrong
+        const process = ((options: ProcessOptions = {}) =>
           Effect.gen(function*() {
-            const turn = options.turn && (yield* Effect.orDie(TurnBudget.limits(options.turn, "ToolExecutor.process")))
+            const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const above = Forks.aboveOf(engine, yield* caller)
             const state = yield* batches.begins(open, { meta: options.meta, turn }, { above })
             return Process.make(engine, state, handle)
-          })
+          })) as Batch["process"]
         return { id: open.state.id, process }
       }
     )
@@ -85,7 +86,9 @@ export const fromEngine = (
   })
 
   return {
-    process: ({ batch, ...options } = {}) => Effect.flatMap(enter(batch), (entered) => entered.process(options)),
+    process:
+      (({ batch, ...options }: NewProcessOptions = {}) =>
+        Effect.flatMap(enter(batch), (entered) => entered.process(options))) as Service["process"],
     batch: enter,
     completeBatch: (id) => unlessOver(batches.complete(id), undefined),
     requiresHeartbeat,

@@ -4,18 +4,19 @@
  * @since 0.1.0
  */
 import type * as Tool from "effect/ai/Tool"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import type { OptionReader } from "../internal/OptionReader.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
-import { type For, type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
-import type { ExecuteOptions, HostArguments, HostOptions, Phase, ToolProcess } from "../ToolProcess.ts"
+import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
+import type { ExecuteOptions, HostArguments, HostOptions, HostRun, Phase, ToolProcess } from "../ToolProcess.ts"
 import type { Engine, ProcessState } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
 import * as Forks from "./Forks.ts"
@@ -39,14 +40,11 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
   const caller = Forks.callingWith(handle)
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
-    options?: ExecuteOptions,
-    wave?: Partial<Pick<Settings, "hub" | "wholeOutputs" | "told" | "step">>
+    wave?: Partial<Pick<Settings, "timeoutMillis" | "hub" | "wholeOutputs" | "told" | "step">>
   ) =>
     Effect.flatMap(caller, (caller) =>
       new Wave(engine, state, calls, {
-        timeoutMillis: options?.timeout === undefined
-          ? Infinity
-          : Duration.toMillis(Duration.fromInputUnsafe(options.timeout)),
+        timeoutMillis: wave?.timeoutMillis ?? Infinity,
         wholeOutputs: wave?.wholeOutputs ?? false,
         told: wave?.told ?? state.fires === undefined,
         hub: wave?.hub ?? state.hub,
@@ -54,17 +52,23 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
         step: wave?.step
       }).run)
   const runWhole: Steps.Run = (call, hub, step) =>
-    Effect.map(runWave([call], undefined, { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
+    Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
-  // the compiler's knowledge of a call is that of its tool
-  const executeWave: ToolProcess["executeWave"] = <Calls extends ReadonlyArray<ToolCall>>(
-    calls: Calls,
-    options?: ExecuteOptions
-  ) => Effect.suspend(() => runWave(Received.wave(calls), options) as Effect.Effect<WaveResult<Calls>>)
+  // what the compiler knows of an outcome is what its tool gives, and that without options none is wrong
+  const executeWave = ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
+    Effect.flatMap(
+      limit("executeWave", options),
+      (timeoutMillis) => runWave(Received.wave(calls), { timeoutMillis })
+    )) as ToolProcess["executeWave"]
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
-  const hostRun = (tools: ReadonlyArray<string>, args: HostArguments = {}, options: HostOptions = {}) =>
-    HostCalls.run(tools, args, options.attempts ?? 1, hostId, (calls) => runWave(calls, options))
+  const hostRun = (method: string, toolsOf: (args: HostArguments) => ReadonlyArray<string>) =>
+    ((args: HostArguments = {}, options?: HostOptions) =>
+      Effect.flatMap(
+        hostLimits(method, options),
+        ({ attempts, timeoutMillis }) =>
+          HostCalls.run(toolsOf(args), args, attempts, hostId, (calls) => runWave(calls, { timeoutMillis }))
+      )) as HostRun
   const ask = <A>(question: (set: RuleSet.RuleSet, history: RuleHistory) => A) =>
     Effect.sync(() => question(engine.rules.current(), state.history))
   return {
@@ -72,21 +76,35 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
     batch: state.batch.id,
     executeWave,
     executeBatch: executeWave,
-    execute: <Call extends ToolCall>(call: Call, options?: ExecuteOptions) =>
-      Effect.suspend(() => Effect.map(runWave([Received.one(call)], options), (wave) => wave.outcomes[0] as For<Call>)),
-    stream: (calls, options) =>
-      streamOf(state.hub, (hub) => Effect.suspend(() => runWave(Received.wave(calls), options, { hub }))),
+    execute:
+      ((call: ToolCall, options?: ExecuteOptions) =>
+        Effect.flatMap(limit("execute", options), (timeoutMillis) =>
+          Effect.map(
+            runWave([Received.one(call)], { timeoutMillis }),
+            (wave) => wave.outcomes[0]!
+          ))) as ToolProcess["execute"],
+    stream: ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
+      streamOf(
+        state.hub,
+        (hub) =>
+          Effect.flatMap(limit("stream", options), (timeoutMillis) =>
+            runWave(Received.wave(calls), { hub, timeoutMillis }))
+      )) as ToolProcess["stream"],
     call: Effect.fnUntraced(function*<T extends Tool.Any>(
       tool: T,
       params: Tool.Parameters<T>,
       options?: ExecuteOptions
-    ): Effect.fn.Return<Tool.Success<T>, Tool.Failure<T> | ToolExecutionError | Schema.SchemaError> {
+    ): Effect.fn.Return<
+      Tool.Success<T>,
+      Tool.Failure<T> | ToolExecutionError | Schema.SchemaError | ConfigurationError
+    > {
+      const timeoutMillis = yield* limit("call", options)
       const schemas = codecs(tool)
       const id = hostId()
       // what dies of its own getters is no less refused than what fails to be encoded
       const encoded = yield* Effect.catchDefect(schemas.encode(params), () => Effect.succeed(unreadable))
       const call = Received.one({ id, name: tool.name, params: encoded })
-      const wave = yield* runWave([call], options, { wholeOutputs: true, told: false })
+      const wave = yield* runWave([call], { timeoutMillis, wholeOutputs: true, told: false })
       const outcome = yield* orFail(wave.outcomes[0]!)
       if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
       const { output } = outcome
@@ -94,7 +112,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
       // only another call's outcome can be an artifact here, and the value is no longer there
       const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
       return yield* toError({ ...outcome, _tag: "Denied", reason })
-    }),
+    }) as ToolProcess["call"],
     guard: (toolkit) => Guarded.make(engine, state, toolkit, runWhole),
     answer: ({ tools }, content) =>
       Guarded.answer(
@@ -102,15 +120,13 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
         state,
         tools,
         content,
-        (calls) => Effect.map(runWave(calls, undefined, { wholeOutputs: true }), (wave) => wave.outcomes)
+        (calls) => Effect.map(runWave(calls, { wholeOutputs: true }), (wave) => wave.outcomes)
       ),
     step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
     shown: (value) => Steps.shown(engine, state, value),
     tools: Effect.suspend(() => engine.service().tools),
-    startConstraints: (args, options) =>
-      Effect.suspend(() => hostRun(startTools(engine.rules.current(), state.history, args), args, options)),
-    exitRequirements: (args, options) =>
-      Effect.suspend(() => hostRun(RuleSet.exitPending(engine.rules.current(), state.history), args, options)),
+    startConstraints: hostRun("startConstraints", (args) => startTools(engine.rules.current(), state.history, args)),
+    exitRequirements: hostRun("exitRequirements", () => RuleSet.exitPending(engine.rules.current(), state.history)),
     phase: ask(phaseOf),
     shouldExit: ask((set, history) => history.shouldExit(set)),
     startPending: ask(RuleSet.startPending),
@@ -155,7 +171,7 @@ const phaseOf = (set: RuleSet.RuleSet, history: RuleHistory): Phase =>
 const startTools = (
   set: RuleSet.RuleSet,
   history: RuleHistory,
-  args: HostArguments = {}
+  args: HostArguments
 ): ReadonlyArray<string> => {
   const pending = RuleSet.startPending(set, history)
   const any = pending.filter((tool) => set.forTool(tool).start?.mode === "any")
@@ -164,11 +180,28 @@ const startTools = (
   return pending.filter((tool) => !any.includes(tool) || chosen.includes(tool))
 }
 
+/** How long each call of a wave may run; fails, before anything runs, where that is no length of time. */
+const limit = (method: string, options: ExecuteOptions | undefined): Effect.Effect<number, ConfigurationError> =>
+  options?.timeout === undefined
+    ? noLimit
+    : readOptions(`ToolProcess.${method}`, (read) => timeoutMillis(read, options))
+
+const hostLimits = (method: string, options: HostOptions = {}) =>
+  readOptions(`ToolProcess.${method}`, (read) => ({
+    timeoutMillis: timeoutMillis(read, options),
+    attempts: read.atLeast("attempts", options.attempts ?? 1, 1)
+  }))
+
+const noLimit = Effect.succeed(Infinity)
+
+const timeoutMillis = (read: OptionReader, { timeout }: ExecuteOptions): number =>
+  timeout === undefined ? Infinity : read.millis("timeout", timeout)
+
 /** The stream of one wave: a reader of its own beside the process's observers. */
 const streamOf = (
   observers: EventHub,
-  run: (hub: EventHub) => Effect.Effect<WaveResult>
-): Stream.Stream<ToolEvent> =>
+  run: (hub: EventHub) => Effect.Effect<WaveResult, ConfigurationError>
+): Stream.Stream<ToolEvent, ConfigurationError> =>
   Stream.unwrap(Effect.gen(function*() {
     const hub = new EventHub(observers.capacity, observers)
     const events = yield* hub.open
