@@ -173,7 +173,7 @@ export interface Service {
    * so does it.
    *
    * Fails with `DepthExceeded` below eight levels, with `ConfigurationError` for a
-   * policy that is none.
+   * policy that is not valid.
    */
   readonly fork: (options?: ForkOptions) => Effect.Effect<
     Service,

@@ -132,7 +132,7 @@ export const merge = (options: Options, around: Options): Options => ({
 })
 
 /**
- * Settings of which none is left open.
+ * Settings with none left open.
  *
  * @category models
  * @since 0.1.0

@@ -29,7 +29,7 @@ import * as TextDiff from "effect/TextDiff"
 export interface FileChange {
   /** Relative to the root of the tool, with `/`; of a link, what it leads to. */
   readonly path: string
-  /** The content now; absent: there is no such file. */
+  /** The content now; absent if there is no such file. */
   readonly before: string | Uint8Array | undefined
   /** The content once it is written; absent: the file is removed. */
   readonly after: string | Uint8Array | undefined
@@ -152,7 +152,7 @@ const diffOne = ({ after, before, path }: FileChange): string => {
   return `--- ${fromFile}\n+++ ${toFile}\n[${what}]\n`
 }
 
-/** The text of a content; `undefined` where it is none. */
+/** The text of a content; `undefined` if it is not text. */
 const textOf = (content: FileChange["before"]): string | undefined => {
   if (content === undefined) return ""
   if (typeof content === "string") return content

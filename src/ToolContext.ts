@@ -141,7 +141,7 @@ export interface Service {
   readonly artifact: (payload: string) => Effect.Effect<Option.Option<ArtifactRef>>
   /**
    * Reads a part of an artifact of the request, in characters; fails with
-   * `ArtifactError` where there is none of that id for it, or no store.
+   * `ArtifactError` if it has no artifact with that id, or there is no store.
    */
   readonly readArtifact: (
     id: string,

@@ -115,7 +115,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
   const store = new PatientStore(driver, context)
   yield* Effect.addFinalizer(() => store.close)
-  // ids of our own are no other executor's, over one store
+  // no other executor over the same store may have ids of ours
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const engine: Engine = {
     handlers: yield* ToolHandlers,

@@ -50,15 +50,15 @@ export class ToolExecutors extends Context.Service<ToolExecutors, {
   readonly layer: (session: string) => Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError>
   /** The sessions that have an executor now: somebody holds it, or its time to live is not over. */
   readonly active: Effect.Effect<ReadonlyArray<string>>
-  /** Ends the executor of a session once nobody holds it, and makes a new one for whoever comes. */
+  /** Ends the executor of a session once nobody holds it; the next `get` makes a new one. */
   readonly invalidate: (session: string) => Effect.Effect<void>
   /**
    * Ends the executor of a session now, whoever holds it: what waits never starts,
    * handlers that run are told to stop, and waves and their streams come to their
-   * ends with an outcome for each call. Whoever comes gets a new one.
+   * ends with an outcome for each call. The next `get` makes a new one.
    */
   readonly end: (session: string, reason?: string) => Effect.Effect<void>
-  /** Ends the executors of all sessions, and of whoever comes later: for a program that is told to stop. */
+  /** Ends the executors of all sessions, and of those that come later: for a program that is told to stop. */
   readonly close: (reason?: string) => Effect.Effect<void>
 }>()("effect-tool-executor/ToolExecutors") {}
 
@@ -126,7 +126,7 @@ export const layer = (options: Options = {}): Layer.Layer<
         Effect.suspend(() =>
           Effect.forEach(
             Array.from(live).filter(([, session]) => ends(session)),
-            // whoever comes meanwhile gets another one
+            // a `get` in the meantime gets another one
             ([{ end }, session]) => Effect.andThen(executors.invalidate(session), end(reason)),
             { concurrency: "unbounded", discard: true }
           )

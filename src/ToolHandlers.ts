@@ -68,7 +68,7 @@ export interface RegisteredTool {
   readonly name: string
   readonly description: string | undefined
   readonly class: ToolClass
-  /** Whether the tool declares that it reaches outside; effect's own default is no declaration. */
+  /** Whether the tool declares that it reaches outside; effect's own default does not count as a declaration. */
   readonly openWorld: boolean
   readonly needsApproval: Tool.Any["needsApproval"]
   /** Everything that the tool declares, as it does. */
@@ -152,7 +152,7 @@ export class ToolHandlers extends Context.Service<ToolHandlers, {
  * @since 0.1.0
  */
 export interface Options {
-  /** What the host says about tools, by name; a name that is no tool is a problem. */
+  /** What the host says about tools, by name; a name that no tool has is a problem. */
   readonly tools?: { readonly [name: string]: Settings } | undefined
 }
 
@@ -360,7 +360,7 @@ const register = (
 ): RegisteredTool | undefined => {
   const annotation = <A>(key: Context.Reference<A>): A => Context.get(tool.annotations, key)
   const readOnly = annotation(Tool.Readonly)
-  // effect's own default of true is no declaration
+  // effect's own default of true does not count as a declaration
   const openWorld = tool.annotations.mapUnsafe.has(Tool.OpenWorld.key) && annotation(Tool.OpenWorld)
   const maxConcurrent = settings.maxConcurrent ?? annotation(ToolAnnotations.MaxConcurrent)
   if (maxConcurrent !== undefined && !(Number.isInteger(maxConcurrent) && maxConcurrent >= 1)) {

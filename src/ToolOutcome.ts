@@ -388,7 +388,7 @@ export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArra
    * wave with a call, until the loop is over.
    */
   readonly needsContinuation: boolean
-  /** The loop is over: an `ExitLoop` tool succeeded, and nothing is required before the exit any more. */
+  /** The loop is over: an `ExitLoop` tool succeeded, and nothing more is required before the exit. */
   readonly shouldExit: boolean
   /** One answer per call, in input order. */
   readonly toolMessages: ReadonlyArray<ToolMessage>

@@ -207,7 +207,7 @@ export interface ToolProcess {
   /** The tools that the executor shows: see `ToolExecutor.tools`. */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
   readonly phase: Effect.Effect<Phase>
-  /** The loop is over: an `ExitLoop` tool succeeded, and nothing is required before the exit any more. */
+  /** The loop is over: an `ExitLoop` tool succeeded, and nothing more is required before the exit. */
   readonly shouldExit: Effect.Effect<boolean>
   /** Start tools that have to succeed yet. */
   readonly startPending: Effect.Effect<ReadonlyArray<string>>
@@ -215,7 +215,7 @@ export interface ToolProcess {
   readonly exitPending: Effect.Effect<ReadonlyArray<string>>
   /** The tools that no gate would refuse by name now; empty means none. */
   readonly allowedNext: Effect.Effect<ReadonlyArray<string>>
-  /** The tools of which one has to be called next; empty if nothing is forced. */
+  /** One of these tools has to be called next; empty if nothing is forced. */
   readonly forcedNext: Effect.Effect<ReadonlyArray<string>>
   /** `allowedNext` and `forcedNext` as the `toolChoice` of `LanguageModel`. */
   readonly toolChoice: Effect.Effect<LanguageModel.ToolChoice<string>>

@@ -67,7 +67,7 @@ const whenever = (
     if (oldest !== undefined) yield* act(oldest)
   }))
 
-/** Waits until a request is not pending any more. */
+/** Waits until a request is no longer pending. */
 const gone = (approvals: Approvals.Approvals["Service"], { id }: Approvals.ApprovalRequest): Effect.Effect<void> =>
   until(approvals, (pending) => !pending.some((it) => it.id === id))
 
@@ -99,7 +99,7 @@ const ask = Effect.fnUntraced(function*(
   }
 })
 
-/** What a key means; `undefined` if it is no answer yet. */
+/** What a key means; `undefined` if it is not an answer yet. */
 const answerOf = Effect.fnUntraced(function*(
   keyboard: Keyboard,
   request: Approvals.ApprovalRequest,

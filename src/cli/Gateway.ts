@@ -188,7 +188,7 @@ const protocols = [
   McpProtocol.v2024_11_05
 ] as const
 
-/** A client that has gone ends what serves it, which is no failure. */
+/** A client that has gone ends its own server, and that is not a failure. */
 const untilGone = <A, E, R>(serving: Effect.Effect<A, E, R>) =>
   Effect.flatMap(
     Effect.flatMap(Effect.forkChild(serving), Fiber.await),

@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
  *
  * **Details**
  *
- * Whoever waits takes the wish over; while nobody waits, it ends the program.
+ * Code that waits for it takes it over; while nothing waits, it ends the program.
  * By default nobody ever wishes to stop.
  *
  * @category references

@@ -86,7 +86,7 @@ export const command = Command.make(
 
 // Utilities
 
-/** What a server said has lines of its own, none of which can pass for one of ours. */
+/** The words of a server stand in lines of their own, and none can pass for one of ours. */
 const inLines = (text: string): string => text.split("\n").map(escape).join("\n  | ")
 
 /** The gateway with its client, which other commands do without. */

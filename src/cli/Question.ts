@@ -121,7 +121,7 @@ export const said = (answer: Approvals.Answer): string => {
 }
 
 /**
- * Says that nobody has to answer any more.
+ * Says that an answer is no longer needed.
  *
  * @category formatting
  * @since 0.1.0

@@ -198,7 +198,7 @@ const execute = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** Each is run and answered; whoever reads the answers has to tell them apart by their order. */
+/** Each is run and answered; a reader of the answers has to tell them apart by their order. */
 const tellOfEqualIds = ({ calls }: WireFormat.Wave) => {
   const counts = new Map<string, number>()
   for (const { id } of calls) counts.set(id, (counts.get(id) ?? 0) + 1)

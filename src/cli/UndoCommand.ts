@@ -105,7 +105,7 @@ const refused = ({ isForceable, problems }: Undo.UndoRefused): CliFailure =>
     ...isForceable ? ["--force overwrites it."] : []
   ].join("\n"))
 
-/** The last write that is known and is no undoing itself, or the one that was asked for. */
+/** The write that was asked for, or the last known one that is not an undo itself. */
 const choose = (
   all: ReadonlyArray<Checkpoints.Checkpoint>,
   id: Option.Option<string>

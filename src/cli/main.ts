@@ -77,7 +77,7 @@ const runMain = Runtime.makeRunMain(({ fiber }) => {
   }
   const names = Object.keys(signals) as ReadonlyArray<keyof typeof signals>
   for (const name of names) process.on(name, onSignal)
-  // a reader that went away is found by whoever writes
+  // a write finds out that the reader went away
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
   fiber.addObserver((ended) => {
     for (const name of names) process.off(name, onSignal)

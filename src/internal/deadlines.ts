@@ -10,7 +10,7 @@ import type * as Fiber from "effect/Fiber"
 export interface Deadline {
   readonly at: number
   readonly onPassed: () => void
-  /** Its place in the heap; -1: it is not in there any more. */
+  /** Its place in the heap; -1 if it is no longer in there. */
   place: number
   /** Of deadlines at one time the older passes first. */
   readonly serial: number

@@ -9,7 +9,7 @@ import type * as Fiber from "effect/Fiber"
 
 /** A wait that can be ended from outside. */
 export interface Wait {
-  /** Interrupts the effect and does not wait for it; `onEnd` is not called any more. */
+  /** Interrupts the effect and does not wait for it; `onEnd` is not called after that. */
   readonly stop: () => void
 }
 

@@ -103,7 +103,7 @@ const copySchema = (schema: unknown, context: Context): Copied => {
     return copied === undefined ? [] : [[key, copied.copy] as const]
   })
   if (loose.size > 0) context.dropped = true
-  // what it refers to may be looser, and what is left over is not asked for any more
+  // what it refers to may be looser, and the rest is no longer checked
   const isLeft = context.dropped && [...references, ...unevaluated].some((key) => Object.hasOwn(schema, key))
   return {
     copy: Object.fromEntries(entries.flatMap(([key, value]) => loosened(key, value, schema, loose, context))),
@@ -156,7 +156,7 @@ const copyKeyword = (key: string, value: unknown, context: Context): Copied | un
   return { copy: copyData(value, held === "value", context), loose: false }
 }
 
-/** Copies what is no schema, unless something leads to it or it has a name to be led to by. */
+/** Copies a value that is not a schema, unless a reference leads to it or it has a name for one. */
 const copyData = (data: unknown, isValue: boolean, context: Context): unknown => {
   if (Array.isArray(data)) return data.map((inner) => copyData(inner, isValue, context))
   if (!isKeys(data)) return data

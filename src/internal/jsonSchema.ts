@@ -78,7 +78,7 @@ const checkerOf = (document: SchemaDocument.Document, dialect: Dialect): Checker
   }
 }
 
-/** Refuses what is no schema of a draft; looks at one schema at a time. */
+/** Refuses a value that is not a schema of a draft; looks at one schema at a time. */
 const refuseWrong = memoize(({ shape }: Dialect) => {
   const check = checkerOf(SchemaDocument.read(shape, false, () => undefined), dialectOf(shape))(shape)
   return (schema: unknown, pointer: string): void => {

@@ -37,7 +37,7 @@ export const linearPattern = (source: string): Linear | undefined => {
   }
 }
 
-/** Compiles a pattern for JavaScript; the older syntax, which takes `[\w-.]`, will do. Throws if it is none. */
+/** Compiles a pattern for JavaScript; the older syntax, which takes `[\w-.]`, will do. Throws if it is not a pattern. */
 export const nativePattern = (source: string): RegExp =>
   Result.getOrElse(Result.try(() => new RegExp(source, "u")), () => new RegExp(source))
 

@@ -4,7 +4,7 @@
  */
 
 // letters, digits and what no shell gives a meaning inside a word; a `=` may
-// stand behind the first word only, where it is no assignment
+// allowed after the first word only, where it is not an assignment
 const first = /^[A-Za-z0-9_./-][A-Za-z0-9_./:@%+,-]*$/
 const later = /^[A-Za-z0-9_./:@%+,=-]+$/
 

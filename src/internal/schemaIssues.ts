@@ -6,7 +6,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 /** A property that has to be there and is not. */
 export const missing = "It is missing"
 
-/** A property that is there and has no meaning, with the names that have one behind it. */
+/** A property that is there and has no meaning; the names that have one follow. */
 export const unknown = "This name is unknown; known names: "
 
 /** One thing that is wrong with a value, and where. */

@@ -13,7 +13,7 @@ import * as SubscriptionRef from "effect/SubscriptionRef"
  */
 export interface McpDoor {
   /**
-   * Ends what is behind it: whatever runs or waits is cancelled, what still comes
+   * Ends what it serves: whatever runs or waits is cancelled, what still comes
    * is, too. Is done once every call has its answer, or does not get one in time.
    */
   readonly end: (reason: string) => Effect.Effect<void>
@@ -21,9 +21,9 @@ export interface McpDoor {
   readonly ending: Effect.Effect<string>
   /** Done when every call has its answer. */
   readonly over: Effect.Effect<void>
-  /** Done when the tools are there, or nobody has to wait for them any more. */
+  /** Done when the tools are there, or nobody has to wait for them any longer. */
   readonly ready: Effect.Effect<void>
-  /** Says that whoever waits for tools may go on: they are listed. */
+  /** Lets those that wait for tools go on: they are listed. */
   readonly open: Effect.Effect<void>
   /** Counts the call as one without an answer while it runs. */
   readonly serve: <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
@@ -47,7 +47,7 @@ export interface McpDoor {
  * @since 0.1.0
  */
 export interface Options {
-  /** Done when the tools are there, or nobody has to wait for them any more. Default: they are. */
+  /** Done when the tools are there, or nobody has to wait for them any longer. Default: they are there. */
   readonly ready?: Effect.Effect<void> | undefined
 }
 

@@ -18,7 +18,7 @@ import type { Answer, ApprovalRequest, Approvals } from "../policy/Approvals.ts"
 
 /**
  * Puts what is asked about calls to the clients that made them, and withdraws it
- * where no answer is needed any more. What is of no client is left to others.
+ * where an answer is no longer needed. Requests that belong to no client are left to others.
  *
  * @category asking
  * @since 0.1.0

@@ -254,7 +254,7 @@ const make = Effect.fnUntraced(function*(
   })
   yield* Effect.forkScoped(Stream.runForEach(catalogue.toolChanges, () => offer), { startImmediately: true })
   yield* offer
-  // what has come is listed before whoever waits for it goes on
+  // the tools that have come are listed before those that wait for them go on
   yield* Effect.forkScoped(Effect.andThen(door.ready, Effect.andThen(offer, door.open)), { startImmediately: true })
 
   const approvals = yield* Effect.serviceOption(Approvals.Approvals)

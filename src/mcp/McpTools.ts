@@ -81,7 +81,7 @@ export interface Starting {
  * **Details**
  *
  * Until all are there a name or pattern that one of them may have counts as one
- * that is expected: whoever has to know checks again once it is `ready`.
+ * that is expected: check again once it is `ready`.
  *
  * @category constructors
  * @since 0.1.0

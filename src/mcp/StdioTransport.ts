@@ -78,7 +78,7 @@ export const make = Effect.fnUntraced(function*(
   const others = (goOn: () => void) => void runFork(Effect.delay(Effect.sync(goOn), pause))
   const deliver = (line: string) => {
     const taken = Result.try(() => transport.onmessage?.(deserializeMessage(line)))
-    // a line that is no message: other lines may be
+    // this line is not a message, but other lines may be
     if (Result.isFailure(taken)) transport.onerror?.(new Error(String(taken.failure)))
   }
   // the client takes a notification later than an answer: one by one, or the progress just before it is lost

@@ -55,7 +55,7 @@ export const Checkpoint = Schema.Struct({
 export type Checkpoint = typeof Checkpoint.Type
 
 /**
- * What is kept, and of which call.
+ * What is kept, and for which call.
  *
  * @category models
  * @since 0.1.0

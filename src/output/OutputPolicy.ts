@@ -27,7 +27,7 @@ export interface Options {
   readonly batchChars?: number | "unbounded" | undefined
   /** Characters of the files of one call, as base64; there are at most 20. Default 5,000,000. */
   readonly maxFileChars?: number | "unbounded" | undefined
-  /** Characters of the files of one batch, as base64; then there are none any more. Default 50,000,000. */
+  /** Characters of the files of one batch, as base64; after that, none are passed on. Default 50,000,000. */
   readonly batchFileChars?: number | "unbounded" | undefined
   /** In a preview: characters of a string. Default 3,000. */
   readonly previewString?: number | undefined
@@ -57,7 +57,7 @@ export const defaults = {
 } as const
 
 /**
- * The limits in plain numbers; `Infinity` is no limit.
+ * The limits in plain numbers; `Infinity` means no limit.
  *
  * @category models
  * @since 0.1.0

@@ -229,7 +229,7 @@ export const Step = Schema.Struct({
   completeBatch: optional(Schema.String),
   /** Cancels the process `at` this long after the start of the wave that follows. */
   cancel: optional(Schema.Literal(true)),
-  /** Interrupts whoever runs the wave that follows, `at` this long after its start. */
+  /** Interrupts the caller of the wave that follows, `at` this long after its start. */
   interrupt: optional(Schema.Literal(true)),
   /** Cancels a call of the wave that follows. */
   cancelCall: optional(Schema.String),

@@ -69,7 +69,7 @@ export const make = Effect.fnUntraced(function*(
   const known = new Map<string, Checkpoints.Checkpoint>()
   const at = (...names: ReadonlyArray<string>) => NodePath.join(directory, ...names)
 
-  /** One that another process is just removing, or that is no checkpoint, is none. */
+  /** Nothing if another process is just removing it, or it is not a checkpoint. */
   const readOne = Effect.fnUntraced(function*(id: string) {
     const found = known.get(id)
     if (found !== undefined) return [found]

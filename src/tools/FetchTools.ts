@@ -82,9 +82,9 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
  *
  * **Details**
  *
- * Fails with `ConfigurationError` where an entry of `allowPrivate` is no host,
- * address or range, `maxBytes` is no whole number of 1 or more, or
- * `connectTimeout` is no duration above zero with an end.
+ * Fails with `ConfigurationError` if an entry of `allowPrivate` is not a host,
+ * address or range, `maxBytes` is not a whole number of 1 or more, or
+ * `connectTimeout` is not a finite duration above zero.
  *
  * @category layers
  * @since 0.1.0

@@ -145,7 +145,7 @@ export const replace = Effect.fnUntraced(
     )
     if (options.throughLinks === false && folder.real !== NodePath.dirname(target.real)) return yield* changed(path)
     const written = { path: Workspace.display(workspace, NodePath.join(folder.real, name)) }
-    // a write of what is there already is none: it touches neither the file nor what is kept for undoing
+    // writing the content that is there already touches neither the file nor what is kept for undoing
     if (options.expected === undefined && target.stats?.size === bytes.length && bytes.length <= maxBytes) {
       const there = yield* read(workspace, path)
       if (there !== undefined && Buffer.compare(there, bytes) === 0) return { ...written, created: false }

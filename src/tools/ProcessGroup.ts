@@ -40,7 +40,7 @@ export interface Ended {
 export interface ProcessGroup {
   /** Ends when the command itself did, whatever it left running. */
   readonly exited: Effect.Effect<Ended>
-  /** Ends when nobody holds its output any more. */
+  /** Ends when nobody holds its output any longer. */
   readonly closed: Effect.Effect<void>
   /** What it reads, where it was asked for. */
   readonly stdin: Writable | null
@@ -159,7 +159,7 @@ const endAll = () => {
   }
 }
 
-/** Looks who is there while the command runs: whoever loses their parent later is known then. */
+/** Looks at the processes while the command runs, so that one that loses its parent later is known. */
 const watch = Effect.fnUntraced(function*(running: Running) {
   for (let wait = 20;; wait = Math.min(wait * 2, 30_000)) {
     yield* Effect.sleep(wait)

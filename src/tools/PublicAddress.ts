@@ -23,7 +23,7 @@ import type { Problem } from "../ConfigurationError.ts"
 import * as FetchTarget from "./FetchTarget.ts"
 
 /**
- * Tells whether an address is public; what is no address is not.
+ * Tells whether an address is public; a text that is not an address is not.
  *
  * @category predicates
  * @since 0.1.0
@@ -42,7 +42,7 @@ export type Reach = (hostname: string, address: string) => boolean
 /**
  * Makes the predicate that takes public addresses and what is allowed beside
  * them: an address or range for every host, a name for whatever it leads to.
- * Fails with every entry that is none of these.
+ * Fails with every entry that is something else.
  *
  * @category constructors
  * @since 0.1.0

@@ -19,7 +19,7 @@ export const kindOf = (contentType: string | undefined): "text" | "binary" | "un
 }
 
 /**
- * Decodes bytes; `undefined` where they are no text. `charset` is there if the
+ * Decodes bytes; `undefined` if they are not text. `charset` is there if the
  * response names one that is not known: then the bytes were read as UTF-8.
  *
  * **Details**

@@ -1,7 +1,7 @@
 /**
  * The shape of Anthropic messages.
  *
- * Blocks that are no calls of ours are passed over: text, thinking, and what
+ * Blocks that are not calls of ours are passed over: text, thinking, and what
  * the provider's own tools did.
  *
  * @since 0.1.0

@@ -156,7 +156,7 @@ const isResult = (value: Shape.JsonObject): value is Shape.JsonObject & ToolResu
     (meta === undefined || Shape.isObject(meta))
 }
 
-/** Whether the model was shown all texts: of what was cut there is no more. */
+/** Whether the model was shown all texts; of a text that was cut, the rest is gone. */
 const isTold = (content: ReadonlyArray<ContentBlock>, text: string): boolean =>
   content.length <= text.length && content.every((block) => block.type !== "text" || text.includes(String(block.text)))
 

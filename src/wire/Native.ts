@@ -43,7 +43,7 @@ export const looksLike = (input: unknown): boolean =>
  * **Details**
  *
  * An `id` that is left out becomes `call_1`, `call_2`, … by its place; `params`
- * that are left out become `{}`. A key that is none of a call's is a mistake,
+ * that are left out become `{}`. A key that a call does not have is a mistake,
  * since a misspelt `params` would run the tool without its arguments.
  *
  * @category reading

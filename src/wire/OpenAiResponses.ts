@@ -1,7 +1,7 @@
 /**
  * The shape of OpenAI's Responses API.
  *
- * Items that are no calls of ours are passed over: messages, reasoning, and what
+ * Items that are not calls of ours are passed over: messages, reasoning, and what
  * the provider's own tools did. Of the built-in tools whose calls a client has to
  * answer, shells and patches are calls like any other, of tools of those names;
  * a call that only another kind of answer fits, such as a screenshot, is refused.

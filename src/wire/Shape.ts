@@ -168,7 +168,7 @@ export const found = <A>(
   Result.map(entries(array, path, read), (all) => all.filter((it): it is A & {} => it !== undefined))
 
 /**
- * Passes over an entry that is no call, and refuses one that is a call in
+ * Passes over an entry that is not a call, and refuses one that is a call in
  * another shape: it would be lost without a word.
  *
  * @category reading
