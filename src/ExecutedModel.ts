@@ -35,7 +35,7 @@ export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-e
 
 /**
  * Gives a toolkit as a request names it: its tools, without handlers. The executor
- * has those and runs the calls, so whoever asks the model does not need them.
+ * has those and runs the calls, so code that asks the model does not need them.
  *
  * **Example** (Asking without handlers)
  *

@@ -1,5 +1,5 @@
 /**
- * What an executor is to those that use it. No engine in here: whoever runs in
+ * What an executor is to those that use it. There is no engine in here: code that runs in
  * one, such as a handler, needs no more than this to know it. `ToolExecutor` is
  * the service.
  *

@@ -70,7 +70,7 @@ export const isNothing = ({ after, before }: FileChange): boolean => {
  *
  * **Details**
  *
- * What cannot be shown line by line (no text, over 300,000 characters) is one
+ * What cannot be shown line by line (not text, or over 300,000 characters) is one
  * line with the sizes. A diff over `maxChars` (default 20,000) is cut at a line,
  * and says how many lines are missing.
  *
@@ -100,7 +100,7 @@ export const fingerprint = (changes: ReadonlyArray<FileChange>): string =>
   hash(changes.flatMap(({ before, path }) => [path, before]))
 
 /**
- * Gives the SHA-256 of one content, in hex; of none, the empty text.
+ * Gives the SHA-256 of one content, in hex; the empty text if there is no content.
  *
  * @category getters
  * @since 0.1.0

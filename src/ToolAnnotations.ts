@@ -265,8 +265,8 @@ export const IsRetryable = Context.Reference<(failure: unknown) => boolean>(
 )
 
 /**
- * What a model is told of an expected failure, by its encoded value. Default: a text
- * as it is, of anything else its JSON.
+ * What a model is told of an expected failure, from its encoded value. Default: a text
+ * as it is, anything else as JSON.
  *
  * @category annotations
  * @since 0.1.0

@@ -53,7 +53,7 @@ export class ToolExecutors extends Context.Service<ToolExecutors, {
   /** Ends the executor of a session once nobody holds it; the next `get` makes a new one. */
   readonly invalidate: (session: string) => Effect.Effect<void>
   /**
-   * Ends the executor of a session now, whoever holds it: what waits never starts,
+   * Ends the executor of a session now, even if it is held: what waits never starts,
    * handlers that run are told to stop, and waves and their streams come to their
    * ends with an outcome for each call. The next `get` makes a new one.
    */

@@ -186,7 +186,7 @@ export const heartbeatArgument = "request_heartbeat"
  *
  * Fails with one `ConfigurationError` that lists every problem: a name that two
  * toolkits share, a cap below 1, a JSON Schema that does not compile, settings
- * for a tool that is not there, a tool that declares `request_heartbeat`,
+ * for a tool that does not exist, a tool that declares `request_heartbeat`,
  * automatic retries for a tool that is not idempotent. Provider-defined tools
  * without a handler are the provider's to run and are left out.
  *

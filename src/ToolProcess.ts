@@ -53,7 +53,7 @@ export interface HostArguments {
 }
 
 /**
- * Where a process stands: start tools are missing, it works, the exit is wanted
+ * Where a process stands: start tools are missing, it is working, the exit is wanted
  * but something is required first, it is over.
  *
  * @category models
@@ -76,7 +76,7 @@ export interface Step {
 }
 
 /**
- * What became of a call of a step, with what a loop passes on of it.
+ * What became of a call of a step, and the parts of it that a loop passes on.
  *
  * @category models
  * @since 0.1.0
@@ -110,7 +110,7 @@ export interface HostRun {
  *
  * **Details**
  *
- * No method fails for a reason of a call: whatever happens to it is its
+ * No method fails because of a call: whatever happens to a call is its
  * outcome. Options may be wrong: then nothing runs, and what takes them fails with
  * `ConfigurationError`. Interrupting the caller ends all calls of the wave; it waits for
  * their clean-up within `cleanupGrace` of the settings.
