@@ -53,6 +53,18 @@ describe("deadlines", () => {
       }))
   )
 
+  it.effect("pass in their order where one of another branch takes the place of one taken back", () =>
+    VirtualTime.run(Effect.gen(function*() {
+      const { deadlines } = yield* make
+      const passed: Array<number> = []
+      const all = [1, 50, 2, 51, 52, 60, 4].map((at) => deadlines.add(at, () => passed.push(at)))
+      deadlines.delete(all[3]!)
+      yield* Effect.sleep(5)
+      assert.deepStrictEqual(passed, [1, 2, 4])
+      yield* Effect.sleep(60)
+      assert.deepStrictEqual(passed, [1, 2, 4, 50, 52, 60])
+    })))
+
   it.effect("share one fiber, however many there are", () =>
     VirtualTime.run(Effect.gen(function*() {
       const { deadlines, fibers } = yield* make
