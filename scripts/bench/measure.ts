@@ -39,14 +39,17 @@ export const time = async (run: () => Promise<unknown>): Promise<number> => {
 }
 
 /** What every side takes of a round: longer than a slice of the scheduler, or a dearer side would be interrupted more. */
-const share = 25_000
+const share = 300_000
 
 /** Medians of microseconds per call, the sides taken in turn. */
 export const compare = async <const Sides extends ReadonlyArray<Side>>(
   sides: Sides,
-  { measured = 1_500, rounds = 9, warm = 1_000 }: Effort = {}
+  { measured = 2_100, rounds = 7, warm = 1_000 }: Effort = {}
 ): Promise<{ readonly [I in keyof Sides]: number }> => {
   const sample = async ({ calls, prepare }: Side) => {
+    // each begins with a young generation that is small again, not with the one its neighbour has grown: for calls that
+    // allocate this is a third of the time
+    globalThis.gc?.()
     let [spent, runs] = [0, 0]
     do {
       spent += await time(prepare())

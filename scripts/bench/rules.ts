@@ -77,7 +77,7 @@ export const rules = Effect.gen(function*() {
   const size = 1_000
   const [none, some, many] = [yield* open([]), yield* open(twenty), yield* open([...twenty, ...elsewhere(980)])]
   const [noneTime, someTime, manyTime, floor] = yield* Effect.promise(() =>
-    compare([wave(none, size), wave(some, size), wave(many, size), byHand(plenty, "read", size)], { measured: 2_500 })
+    compare([wave(none, size), wave(some, size), wave(many, size), byHand(plenty, "read", size)])
   )
   const [old, young] = [yield* open(twenty), yield* open(twenty)]
   yield* Effect.forEach(Array.from({ length: 100 }), () => old.executeWave(calls(1_000)), { discard: true })
