@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import { readFileSync } from "node:fs"
-import { Dedupe, ExecutorSettings, Guards, ToolExecutor, TurnBudget } from "../src/index.ts"
+import { ArtifactStore, Dedupe, ExecutorSettings, Guards, ToolExecutor, TurnBudget } from "../src/index.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -31,6 +31,7 @@ const values: Readonly<Record<string, unknown>> = {
   guards: Context.get(Context.empty(), Guards.Guards),
   ...dotted("", ExecutorSettings.defaults),
   ...dotted("dedupe.", Dedupe.defaults),
+  ...dotted("ArtifactStore.layerMemory ", ArtifactStore.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls
@@ -46,11 +47,7 @@ const places: Readonly<Record<string, readonly [file: string, before: string, af
   "pools.serial": ["src/policy/Pools.ts", "pool(\"serial\", ", ")"],
   "StateStore.layerMemory maxKeys": ["src/store/MemoryStore.ts", "options?.maxKeys ?? ", ","],
   "StateStore.layerMemory maxKeyChars": ["src/store/MemoryStore.ts", "options?.maxKeyChars ?? ", "\n"],
-  "StateStore.layerMemory batchTtlMillis": ["src/store/MemoryStore.ts", "options?.batchTtlMillis ?? ", "\n"],
-  "ArtifactStore.layerMemory timeToLive": ["src/output/ArtifactStore.ts", "options?.timeToLive ?? ", ")"],
-  "ArtifactStore.layerMemory maxChars": ["src/output/ArtifactStore.ts", "{ maxChars = ", ","],
-  "ArtifactStore.layerMemory maxCount": ["src/output/ArtifactStore.ts", "maxCount = ", ","],
-  "ArtifactStore.layerMemory maxTotalChars": ["src/output/ArtifactStore.ts", "maxTotalChars = ", " "]
+  "StateStore.layerMemory batchTtlMillis": ["src/store/MemoryStore.ts", "options?.batchTtlMillis ?? ", "\n"]
 }
 
 /** Both as people write them: `5 minutes` of a text, 10 seconds of a number that means milliseconds. */

@@ -8,12 +8,14 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import type { ArtifactRef } from "../ToolOutcome.ts"
 
 /**
@@ -96,14 +98,31 @@ export interface MemoryOptions {
 }
 
 /**
+ * What holds where nobody says anything.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  timeToLive: "1 hour",
+  maxChars: 50_000_000,
+  maxCount: 1_000,
+  maxTotalChars: 500_000_000
+} as const satisfies MemoryOptions
+
+/**
  * Creates a store in memory.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const makeMemory = (options?: MemoryOptions): ArtifactStore["Service"] => {
-  const timeToLive = Duration.toMillis(Duration.fromInputUnsafe(options?.timeToLive ?? "1 hour"))
-  const { maxChars = 50_000_000, maxCount = 1_000, maxTotalChars = 500_000_000 } = options ?? {}
+  const timeToLive = Duration.toMillis(Duration.fromInputUnsafe(options?.timeToLive ?? defaults.timeToLive))
+  const {
+    maxChars = defaults.maxChars,
+    maxCount = defaults.maxCount,
+    maxTotalChars = defaults.maxTotalChars
+  } = options ?? {}
   // insertion order is order of age, in each share and in all
   const artifacts = new Map<string, Artifact>()
   const shares = new Map<string, { readonly ids: Set<string>; readonly chars: number }>()
@@ -162,10 +181,32 @@ export const makeMemory = (options?: MemoryOptions): ArtifactStore["Service"] =>
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory = (options?: MemoryOptions): Layer.Layer<ArtifactStore> =>
-  Layer.sync(ArtifactStore, () => makeMemory(options))
+export const layerMemory = (options?: MemoryOptions): Layer.Layer<ArtifactStore, ConfigurationError> =>
+  Layer.effect(ArtifactStore, checked(options))
+
+/**
+ * The same with bounds from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemoryConfig = (
+  options: Config.Wrap<MemoryOptions>
+): Layer.Layer<ArtifactStore, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(ArtifactStore, Effect.flatMap(Config.unwrap(options), checked))
 
 // Utilities
+
+const checked = (options: MemoryOptions = {}): Effect.Effect<ArtifactStore["Service"], ConfigurationError> =>
+  Effect.map(
+    readOptions("ArtifactStore", (read) => ({
+      timeToLive: read.millis("timeToLive", options.timeToLive ?? defaults.timeToLive),
+      maxChars: read.atLeast("maxChars", options.maxChars ?? defaults.maxChars, 0),
+      maxCount: read.atLeast("maxCount", options.maxCount ?? defaults.maxCount, 0),
+      maxTotalChars: read.atLeast("maxTotalChars", options.maxTotalChars ?? defaults.maxTotalChars, 0)
+    })),
+    makeMemory
+  )
 
 interface Artifact {
   readonly owner: Owner
