@@ -56,7 +56,7 @@ export const compare = async <const Sides extends ReadonlyArray<Side>>(
       runs++
       // a turn of the event loop, as every program has: finalizers and weak references do not pile up
       await new Promise((resolve) => setImmediate(resolve))
-    } while (spent < share && runs < 1_000)
+    } while (spent < share)
     return spent / runs / calls
   }
   const samples = sides.map((): Array<number> => [])

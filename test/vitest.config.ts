@@ -3,9 +3,11 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
-const source = fileURLToPath(new URL("./src", import.meta.url))
+const root = fileURLToPath(new URL("..", import.meta.url))
+const source = `${root}src`
 
 export default defineConfig({
+  root,
   resolve: {
     // The same map as `paths` in tsconfig.json: tests read the sources under the published names.
     alias: [
