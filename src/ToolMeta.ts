@@ -1,0 +1,98 @@
+/**
+ * Metadata of an operation that the host gives and handlers read, typed by a
+ * `Schema`: who asks, for which tenant, under which trace.
+ *
+ * It is kept as JSON under a name of its own, so that several are merged by
+ * spreading them, and what `ToolContext.meta` shows is plain data.
+ *
+ * **Example** (A tenant that handlers can ask for)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { ToolExecutor, ToolMeta } from "effect-tool-executor"
+ *
+ * const Tenant = ToolMeta.make("tenant", Schema.Struct({ id: Schema.String }))
+ *
+ * export const begin = Effect.gen(function*() {
+ *   const executor = yield* ToolExecutor.ToolExecutor
+ *   return yield* executor.process({ meta: Tenant.of({ id: "acme" }) })
+ * })
+ *
+ * // in the handler of a tool
+ * export const tenant = Effect.map(Tenant.require, (it) => it.id)
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { ToolContext } from "./ToolContext.ts"
+
+/**
+ * One kind of metadata.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolMeta<Name extends string, A> {
+  readonly name: Name
+  /**
+   * Gives the `meta` of a process that has this value; several are merged by
+   * spreading them. A value that its schema does not encode throws.
+   */
+  readonly of: (value: A) => { readonly [N in Name]: Schema.Json }
+  /** What the host gave for the call, in a handler; `None` where it gave nothing of the name. */
+  readonly get: Effect.Effect<Option.Option<A>, MetaError>
+  /** The same for a handler that cannot do without it. */
+  readonly require: Effect.Effect<A, MetaError>
+}
+
+/**
+ * Error of metadata that is missing, or is not what its schema says.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class MetaError extends Schema.TaggedError<MetaError>("effect-tool-executor/MetaError")("MetaError", {
+  name: Schema.String,
+  problem: Schema.String
+}) {
+  override get message(): string {
+    return `The metadata "${this.name}" of this operation cannot be used: ${this.problem}.`
+  }
+}
+
+/**
+ * Creates a kind of metadata.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = <const Name extends string, A, I>(name: Name, schema: Schema.Codec<A, I>): ToolMeta<Name, A> => {
+  const json = Schema.toCodecJson(schema)
+  const encode = Schema.encodeSync(json)
+  const decode = Schema.decodeUnknownEffect(json)
+  const get = Effect.flatMap(
+    ToolContext,
+    ({ meta }): Effect.Effect<Option.Option<A>, MetaError> =>
+      Object.hasOwn(meta, name)
+        ? Effect.mapBoth(decode(meta[name]), {
+          onFailure: ({ message }) => new MetaError({ name, problem: message }),
+          onSuccess: Option.some
+        })
+        : Effect.succeedNone
+  )
+  return {
+    name,
+    of: (value) => ({ [name]: encode(value) }) as { readonly [N in Name]: Schema.Json },
+    get,
+    require: Effect.flatMap(
+      get,
+      Option.match({
+        onNone: () => new MetaError({ name, problem: "the host gave none" }),
+        onSome: Effect.succeed
+      })
+    )
+  }
+}
