@@ -15,6 +15,7 @@ interface Manifest {
   readonly name: string
   readonly version: string
   readonly bin: Readonly<Record<string, string>>
+  readonly exports: Readonly<Record<string, unknown>>
 }
 
 const root = fileURLToPath(new URL("../", import.meta.url))
@@ -22,6 +23,11 @@ const readJson = <A>(path: string): A => JSON.parse(readFileSync(path, "utf8")) 
 const manifest = readJson<Manifest>(join(root, "package.json"))
 const name = manifest.name
 const problems: Array<string> = []
+
+/** Folders that nobody may import from: what is public of them is in the index. */
+const closedFolders: ReadonlyArray<string> = Object.entries(manifest.exports)
+  .filter(([, target]) => target === null)
+  .map(([path]) => path.slice("./".length, -"/*".length))
 
 const expect = (condition: boolean, problem: string): void => {
   if (!condition) problems.push(problem)
@@ -88,7 +94,7 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
 /** Every module a user may import, as specifiers. */
 const publicModules = (files: ReadonlyArray<string>): ReadonlyArray<string> =>
   files
-    .filter((file) => /^dist\/.*\.d\.ts$/.test(file) && !/^dist\/(?:internal|cli)\//.test(file))
+    .filter((file) => /^dist\/.*\.d\.ts$/.test(file) && !closedFolders.some((it) => file.startsWith(`dist/${it}/`)))
     .map((file) => `${name}/${file.replace(/^dist\//, "").replace(/\.d\.ts$/, "")}`)
     .map((specifier) => specifier.replace(/\/index$/, ""))
     .filter((specifier) =>
@@ -173,7 +179,7 @@ const check = (work: string): void => {
     if (compiled.ok && ran.ok) console.log(`${resolution}: ${ran.stdout.trim()}`)
   }
 
-  const closed = ["internal", "cli"].flatMap((folder) => {
+  const closed = closedFolders.flatMap((folder) => {
     const path = join(root, "dist", folder)
     const first = existsSync(path) ? readdirSync(path).find((file) => file.endsWith(".js")) : undefined
     return first === undefined ? [] : [`${name}/${folder}/${first.replace(/\.js$/, "")}`]

@@ -1,8 +1,5 @@
 export * as ConfigurationError from "./ConfigurationError.ts"
 export * as ExecutedModel from "./ExecutedModel.ts"
-export * as Attempt from "./execution/Attempt.ts"
-export * as EventHub from "./execution/EventHub.ts"
-export * as Waves from "./execution/Waves.ts"
 export * as ExecutorSettings from "./ExecutorSettings.ts"
 export * as FileChange from "./FileChange.ts"
 export * as GuardedToolkit from "./GuardedToolkit.ts"

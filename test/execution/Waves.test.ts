@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
-import { Waves } from "../../src/index.ts"
+import * as Waves from "../../src/execution/Waves.ts"
 
 const Item = Schema.Struct({
   class: Schema.Literals(["ReadOnly", "ConcurrentMut", "SerialMut", "ShortCircuit"]),
