@@ -14,6 +14,7 @@ import {
   Permissions,
   Pools,
   Rules,
+  StateStore,
   ToolCall,
   ToolExecutor,
   ToolHandlers,
@@ -89,6 +90,12 @@ describe("a layer from the configuration", () => {
           local(Layer.merge(allow, ArtifactStore.layerMemoryConfig({ maxCount: Config.Int("X") }))),
           "3",
           ["Succeeded", "DuplicateCall"],
+          "-1"
+        ],
+        [
+          local(Layer.merge(allow, StateStore.layerMemoryConfig({ maxKeys: Config.Int("X") }))),
+          "0",
+          ["Succeeded", "Succeeded"],
           "-1"
         ],
         [

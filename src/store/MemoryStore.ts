@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type {
   CallsClaim,
@@ -33,9 +34,21 @@ export interface Options {
   readonly maxKeys?: number | undefined
   /** Characters of settled dedupe keys kept per principal. Default 8,000,000. */
   readonly maxKeyChars?: number | undefined
-  /** Milliseconds after the last call of a batch after which its counts and choices are forgotten. Default 1 hour. */
-  readonly batchTtlMillis?: number | undefined
+  /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
+  readonly batchTimeToLive?: Duration.Input | undefined
 }
+
+/**
+ * What holds where nobody says anything.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  maxKeys: 2_000,
+  maxKeyChars: 8_000_000,
+  batchTimeToLive: "1 hour"
+} as const satisfies Options
 
 /**
  * Creates a driver that keeps the state in memory: all of its answers are there at
@@ -46,10 +59,10 @@ export interface Options {
  */
 export const make = (options?: Options) => {
   const bounds = {
-    maxKeys: options?.maxKeys ?? 2_000,
-    maxKeyChars: options?.maxKeyChars ?? 8_000_000
+    maxKeys: options?.maxKeys ?? defaults.maxKeys,
+    maxKeyChars: options?.maxKeyChars ?? defaults.maxKeyChars
   }
-  const batchTtl = options?.batchTtlMillis ?? 3_600_000
+  const batchTtl = Duration.toMillis(Duration.fromInputUnsafe(options?.batchTimeToLive ?? defaults.batchTimeToLive))
   const principals = new Map<string, Principal>()
   const batches = new Map<string, Batch>()
   const held = new AllHeld()

@@ -8,10 +8,12 @@
  *
  * @since 0.1.0
  */
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import type { Claim, Refused, Request, Reservation, Settlement } from "./Claims.ts"
 import type { Grant } from "./Grant.ts"
 import * as MemoryStore from "./MemoryStore.ts"
@@ -107,8 +109,27 @@ export type MemoryOptions = MemoryStore.Options
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory = (options?: MemoryOptions): Layer.Layer<StateStore> =>
-  Layer.sync(StateStore, () => makeMemory(options))
+export const layerMemory = (options?: MemoryOptions): Layer.Layer<StateStore, ConfigurationError> =>
+  Layer.effect(StateStore, checked(options))
+
+/**
+ * The same with bounds from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemoryConfig = (
+  options: Config.Wrap<MemoryOptions>
+): Layer.Layer<StateStore, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(StateStore, Effect.flatMap(Config.unwrap(options), checked))
+
+/**
+ * What the memory driver holds where nobody says anything.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const memoryDefaults = MemoryStore.defaults
 
 /**
  * Creates a store that keeps the state in memory.
@@ -117,3 +138,17 @@ export const layerMemory = (options?: MemoryOptions): Layer.Layer<StateStore> =>
  * @since 0.1.0
  */
 export const makeMemory: (options?: MemoryOptions) => StateStore["Service"] = MemoryStore.make
+
+// Utilities
+
+const checked = (options: MemoryOptions = {}): Effect.Effect<StateStore["Service"], ConfigurationError> => {
+  const { batchTimeToLive, maxKeyChars, maxKeys } = options
+  return Effect.map(
+    readOptions("StateStore", (read) => ({
+      maxKeys: read.atLeast("maxKeys", maxKeys ?? memoryDefaults.maxKeys, 0),
+      maxKeyChars: read.atLeast("maxKeyChars", maxKeyChars ?? memoryDefaults.maxKeyChars, 0),
+      batchTimeToLive: read.millis("batchTimeToLive", batchTimeToLive ?? memoryDefaults.batchTimeToLive)
+    })),
+    makeMemory
+  )
+}

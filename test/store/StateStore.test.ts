@@ -85,7 +85,7 @@ describe("StateStore in memory", () => {
   }
 
   it("forgets the counts of a batch that nobody used for its time", () => {
-    const store = StateStore.makeMemory({ batchTtlMillis: 1_000 })
+    const store = StateStore.makeMemory({ batchTimeToLive: 1_000 })
     Effect.runSync(store.settle(reserve(store, 0), spent, 500))
     assert.propertyVal(claim(store, [slot], 1_499), "_tag", "CallsUsedUp")
     Effect.runSync(store.settle(reserve(store, 2_499), spent, 2_499))
@@ -94,7 +94,7 @@ describe("StateStore in memory", () => {
   })
 
   it("keeps the counts of a batch in which a call is running, however long", () => {
-    const store = StateStore.makeMemory({ batchTtlMillis: 1_000 })
+    const store = StateStore.makeMemory({ batchTimeToLive: 1_000 })
     const running = reserve(store, 0)
     assert.strictEqual(Effect.runSync(store.pruneExpired(10_000)), 0)
     assert.propertyVal(claim(store, [slot], 10_000), "_tag", "CallsUsedUp")
@@ -103,7 +103,7 @@ describe("StateStore in memory", () => {
   })
 
   it("stays small under endless distinct batches and principals, with nobody pruning", () => {
-    const store = StateStore.makeMemory({ batchTtlMillis: 1_000 })
+    const store = StateStore.makeMemory({ batchTimeToLive: 1_000 })
     for (let n = 0; n < 20_000; n++) {
       const claims: ReadonlyArray<StateStore.Claim> = [
         key("k", `p${n}`),
