@@ -242,6 +242,58 @@ describe("a source of permits", () => {
       assert.deepStrictEqual(it.log, ["taken", "given back"])
     }))))
 
+  it.effect("that cannot be stopped gives what comes to the next in line, or gets it back where nobody waits any more", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const leases: Array<Deferred.Deferred<void>> = []
+      const pools = yield* Pools.make({
+        read: {
+          lease: Effect.acquireRelease(
+            Effect.suspend(() => {
+              const given = Deferred.makeUnsafe<void>()
+              leases.push(given)
+              return Effect.as(Deferred.await(given), {})
+            }),
+            () => Effect.sync(() => log.push("given back"))
+          )
+        }
+      })
+      const callers = ["a", "b", "c"].map((name) => new Caller(name))
+      const [first, second] = callers.slice(0, 2).map((it) => Effect.runFork(pools.enter(it)))
+      yield* Fiber.interrupt(first!)
+      assert.strictEqual(leases.length, 1)
+      yield* Deferred.succeed(leases[0]!, undefined)
+      yield* Fiber.join(second!)
+      pools.leave(callers[1]!)
+      assert.deepStrictEqual(log, ["given back"])
+      // deaf: acquiring is not interrupted
+      const third = Effect.runFork(pools.enter(callers[2]!))
+      yield* Fiber.interrupt(third)
+      yield* Deferred.succeed(leases[1]!, undefined)
+      yield* turns
+      assert.deepStrictEqual(log, ["given back", "given back"])
+    }))
+
+  it.effect("sees the one place in its line given up", () =>
+    Effect.gen(function*() {
+      let waiting = 0
+      const lease = Effect.onInterrupt(
+        Effect.suspend(() => {
+          waiting++
+          return Effect.never
+        }),
+        () => Effect.sync(() => waiting--)
+      )
+      const pools = yield* Pools.make({ read: { lease } })
+      const fibers = ["a", "b"].map((name) => Effect.runFork(pools.enter(new Caller(name))))
+      assert.strictEqual(waiting, 1)
+      yield* Fiber.interruptAll(fibers)
+      assert.strictEqual(waiting, 0)
+      // and taken anew by the next
+      Effect.runFork(pools.enter(new Caller("c")))
+      assert.strictEqual(waiting, 1)
+    }))
+
   it.effect("that dies refuses the calls, and none of them hangs", () =>
     run(
       { read: () => Effect.void },

@@ -155,21 +155,64 @@ describe("Pools", () => {
       assert.deepStrictEqual(log, ["a", "d"])
     }))
 
-  it.effect("start thousands that end at once without running out of stack", () =>
+  it.effect("start thousands that waited and end at once without running out of stack", () =>
     Effect.gen(function*() {
-      const pools = yield* Pools.make({ concurrent: 1 })
+      const { log, pools, ticket } = yield* setup({ concurrent: 1 })
+      const first = ticket("first")
+      enter(pools, first)
       let ended = 0
-      const log: Array<string> = []
-      const tickets = Array.from({ length: 20_000 }, () => {
+      for (let n = 0; n < 20_000; n++) {
         const it = new TestTicket("t", log, {})
         it.onReady = () => {
           ended++
           pools.leave(it)
         }
-        return it
-      })
-      enter(pools, ...tickets)
+        enter(pools, it)
+      }
+      assert.strictEqual(ended, 0)
+      pools.leave(first)
       assert.strictEqual(ended, 20_000)
+    }))
+
+  it.effect("block a key for those who wait for it, and no longer than its holder stays", () =>
+    Effect.gen(function*() {
+      const { log, pools, ticket } = yield* setup()
+      const [a, b, c] = ["a", "b", "c"].map((name) => ticket(name, ["x"])) as [TestTicket, TestTicket, TestTicket]
+      enter(pools, a, b)
+      pools.block(a, "no")
+      enter(pools, c)
+      pools.leave(c)
+      pools.leave(a)
+      enter(pools, ticket("d", ["x"]))
+      pools.leave(b)
+      assert.deepStrictEqual(log, ["a", "b blocked: no", "c blocked: no", "b", "d"])
+    }))
+
+  it.effect("let a ticket wait for what its parent's host holds, who may give it back", () =>
+    Effect.gen(function*() {
+      const semaphore = Semaphore.makeUnsafe(1)
+      const { log, pools, ticket } = yield* setup({ read: semaphore })
+      yield* semaphore.take(1)
+      const parent = ticket("parent")
+      enter(pools, parent)
+      const child = ticket("child", [], { class: "ReadOnly" }, parent)
+      enter(pools, child)
+      assert.deepStrictEqual([log, child.state], [["parent"], "waiting"])
+    }))
+
+  it.effect("know before a call queues that it would wait for its own caller", () =>
+    Effect.gen(function*() {
+      const { pools, ticket } = yield* setup({ concurrent: 2 })
+      const [parent, other] = [ticket("parent", ["x"]), ticket("other")]
+      enter(pools, parent, other)
+      const child = ticket("child", [], {}, parent)
+      assert.strictEqual(pools.reentry(child, { resources: ["x"] }), "x")
+      // the other one will make room
+      assert.isUndefined(pools.reentry(child, { resources: ["y"] }))
+      assert.strictEqual(pools.reentry(child, { joined: parent }), "its own result")
+      pools.leave(other)
+      pools.leave(parent)
+      assert.isUndefined(pools.reentry(child, { resources: ["x"] }))
     }))
 
   it.effect("refuse a ticket whose parent holds what it needs", () =>
