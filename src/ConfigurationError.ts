@@ -60,7 +60,7 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
  * What is wrong with a key that has no meaning.
  *
  * @category constants
- * @since 0.1.0
+ * @internal
  */
 export const unknownKey = "this key is unknown"
 
@@ -69,7 +69,7 @@ export const unknownKey = "this key is unknown"
  * key that is not known is a mistake. `subject` names the file in the error.
  *
  * @category decoding
- * @since 0.1.0
+ * @internal
  */
 export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) => {
   const decode = Schema.decodeUnknownEffect(schema, strictly)
@@ -84,7 +84,7 @@ export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) 
  * Gives every mistake in what a person wrote, each with its path below `at`.
  *
  * @category decoding
- * @since 0.1.0
+ * @internal
  */
 export const validateStrict = <A, I>(
   schema: Schema.Codec<A, I>,

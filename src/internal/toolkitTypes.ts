@@ -8,7 +8,7 @@ import type * as Toolkit from "effect/ai/Toolkit"
  * The tools of one or more toolkits, by name.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolIn<T, K> }
 
@@ -16,7 +16,7 @@ export type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolI
  * The name of one of them.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export type Name<Tools extends Record<string, Tool.Any>> = Extract<keyof Tools, string>
 

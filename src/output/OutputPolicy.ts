@@ -178,7 +178,7 @@ export const make = (bounds: Bounds, store: ArtifactStore["Service"] | undefined
  * keeps its order.
  *
  * @category conversions
- * @since 0.1.0
+ * @internal
  */
 export const withFiles = (
   content: ToolContent.ToolContent | undefined,
@@ -204,7 +204,7 @@ export type OutputPolicy = ReturnType<typeof make>
  * JSON. A value that JSON cannot carry throws.
  *
  * @category formatting
- * @since 0.1.0
+ * @internal
  */
 export const textOf = (value: unknown): string => typeof value === "string" ? value : JSON.stringify(value) ?? "Done."
 
@@ -213,7 +213,7 @@ export const textOf = (value: unknown): string => typeof value === "string" ? va
  * never inside a surrogate pair.
  *
  * @category formatting
- * @since 0.1.0
+ * @internal
  */
 export const cut = (text: string, limit: number, marker: string): string => {
   if (text.length <= limit) return text
@@ -228,7 +228,7 @@ export const cut = (text: string, limit: number, marker: string): string => {
  * lists cut, keys and levels bounded, each with what was left out.
  *
  * @category formatting
- * @since 0.1.0
+ * @internal
  */
 export const compact = (value: unknown, bounds: Bounds, depth = 0): unknown => {
   if (typeof value === "string") {

@@ -136,7 +136,7 @@ export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions,
  * expects.
  *
  * @category checking
- * @since 0.1.0
+ * @internal
  */
 export const checkNames = (
   permissions: Permissions["Service"],
@@ -159,7 +159,7 @@ export const layerReadOnly: Layer.Layer<Permissions> = Layer.sync(Permissions, (
  * Lets only ReadOnly, closed-world tools run.
  *
  * @category constructors
- * @since 0.1.0
+ * @internal
  */
 export const readOnly: Permissions["Service"] = {
   decide: ({ tool }) =>
@@ -176,7 +176,7 @@ export const readOnly: Permissions["Service"] = {
  * narrows it.
  *
  * @category combining
- * @since 0.1.0
+ * @internal
  */
 export const both = (a: Permissions["Service"], b: Permissions["Service"]): Permissions["Service"] => ({
   decide: (call) => {
@@ -197,7 +197,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
  * Gate 5: the policy's no. Asking comes later.
  *
  * @category gates
- * @since 0.1.0
+ * @internal
  */
 export const check = (self: Permissions["Service"], call: GateCall): Verdict => {
   const decision = decide(self, call)
@@ -219,7 +219,7 @@ export interface Asks {
  * Gate 12: whether a person has to be asked, because a rule or the policy says so.
  *
  * @category gates
- * @since 0.1.0
+ * @internal
  */
 export const asks = (
   self: Permissions["Service"],
@@ -232,7 +232,7 @@ export const asks = (
  * would not ask about any call of the tool all the same.
  *
  * @category gates
- * @since 0.1.0
+ * @internal
  */
 export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean =>
   reasonsOf(decide(self, call)).length > 0
@@ -241,7 +241,7 @@ export const mindsTargets = (self: Permissions["Service"], call: GateCall): bool
  * Tells whether a call of another tool about the same would run without asking.
  *
  * @category gates
- * @since 0.1.0
+ * @internal
  */
 export const letsRun = (
   self: Permissions["Service"],
@@ -271,7 +271,7 @@ export type Permit =
  * `within` is the target of the call that it is a part of, if it is of any.
  *
  * @category gates
- * @since 0.1.0
+ * @internal
  */
 export const permit = (
   self: Permissions["Service"],
@@ -297,7 +297,7 @@ export const permit = (
  * nobody know.
  *
  * @category gates
- * @since 0.1.0
+ * @internal
  */
 export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
   try {
@@ -311,7 +311,7 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
  * Tells whether what a call of the tool is about has to be found out.
  *
  * @category gates
- * @since 0.1.0
+ * @internal
  */
 export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
   const says: unknown = self.needsTargets?.(tool)

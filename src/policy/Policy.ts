@@ -143,7 +143,7 @@ export const parse = (
  * what matters to it.
  *
  * @category getters
- * @since 0.1.0
+ * @internal
  */
 export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
   const naming = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
@@ -221,7 +221,7 @@ export interface ToolPolicy {
  * Tells whether an agent may know of a tool: some call of it is not denied.
  *
  * @category checking
- * @since 0.1.0
+ * @internal
  */
 export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
   const names = namesOf(tool)
