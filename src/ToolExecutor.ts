@@ -2,18 +2,20 @@
  * The executor: decides for every call of a model whether it may run, when, how
  * long and beside what, and gives every call exactly one outcome.
  *
- * The life of a call has three stages. Each gate is a module of its own.
+ * The way of one call is a line, and each step of it a module:
  *
- * - **Arrival** (`execution/Arrival`), for all calls of a wave before
- *   anything runs: cancelled? · turn budget (`policy/TurnBudget`) · lookup ·
- *   decoding (`ToolHandlers`) · policy (`policy/Permissions`)
- * - **Dispatch** (`execution/Stages`), when the call's run begins
- *   (`execution/Waves`): the turn again · blocked tools · the host's guards
- *   (`policy/Guards`) · dedupe (`policy/Dedupe`) and rules (`policy/Rules`),
- *   reserved in one atomic step (`store/StateStore`) · permission
- * - **Start** (`Stages.recheck`), holding all permits (`policy/Pools`): once
- *   more whatever may have changed · the handler (`execution/Attempt`) ·
- *   output (`output/OutputPolicy`) · settled once (`execution/Wave`)
+ * - `execution/Arrive`, for all calls of a wave before anything runs:
+ *   cancelled? · turn budget · lookup · decoding · policy
+ * - `execution/Dispatch`, when the call's run begins: the turn again · blocked
+ *   tools · guards · dedupe and rules, reserved in one atomic step
+ * - `execution/Authorize`: a standing permission, or a person
+ * - `execution/Permits`: what it touches, its tool's cap, the pool of its class
+ * - `execution/Start`, holding all permits: once more whatever may have changed,
+ *   then the handler (`execution/Attempt`)
+ * - `execution/Settle`, once: output, what is remembered, what was reserved, the event
+ *
+ * `execution/Driver` acts on what they decide. The gates are services of their own,
+ * in `policy`.
  *
  * It does not talk to a model and holds no conversation; a loop does that.
  *
@@ -124,7 +126,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     approvals: Option.getOrUndefined(
       Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => Ports.people(it, context))
     ),
-    revoked: new Set(),
+    revoked: new Map(),
     dedupe: yield* Dedupe,
     pools: yield* Pools,
     store,
@@ -141,7 +143,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     leaders: new Map(),
     context,
     batches: () => batches,
-    service: (caller) => caller === undefined ? executor : Facade.fromEngine(engine, batches, caller)
+    handleFor: (caller) => Facade.fromEngine(engine, batches, caller)
   }
   yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
   const batches = new Batches.Batches(engine, {}, unique)

@@ -9,7 +9,6 @@
  *
  * @since 0.1.0
  */
-import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -18,24 +17,11 @@ import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
-import type { OutputPolicy, Room } from "../output/OutputPolicy.ts"
-import { cut, textOf } from "../output/OutputPolicy.ts"
+import { type OutputPolicy, type Room, textOf } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
-import type { ToolOutcome } from "../ToolOutcome.ts"
-import * as PlainJson from "../wire/PlainJson.ts"
-
-/**
- * How a call ends: an outcome without what all outcomes have in common.
- *
- * @category models
- * @since 0.1.0
- */
-export type End = ToolOutcome extends infer O
-  ? O extends ToolOutcome ?
-    Omit<O, "callId" | "tool" | "index" | "attempt" | "queuedAt" | "startedAt" | "duration" | "commits">
-  : never
-  : never
+import type { End } from "./End.ts"
+import * as Ending from "./Ending.ts"
 
 /**
  * What the attempts of a wave share.
@@ -58,8 +44,6 @@ export interface Host {
   readonly hold: () => number
   /** So many more handlers execute, and do not wait for people. */
   readonly executing: (more: number, now: number) => void
-  /** Called exactly once per attempt; `fiber` is there if the handler still runs. */
-  readonly ended: (call: AttemptedCall, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
 
 /**
@@ -68,11 +52,19 @@ export interface Host {
  * @category models
  * @since 0.1.0
  */
-export interface AttemptedCall {
-  readonly call: { readonly id: string }
-  readonly tool: RegisteredTool | undefined
-  readonly heartbeat: boolean
-  readonly rules: { readonly continues: boolean } | undefined
+export interface Attempted extends Ending.Ended {
+  /** Called exactly once; `fiber` is there if the handler still runs. */
+  readonly ended: (end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
+}
+
+/**
+ * What a handler runs in: its `ToolContext`, and all services that it finds.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Surroundings extends HandlerContext {
+  readonly services: Context.Context<never>
 }
 
 /**
@@ -107,7 +99,7 @@ export class Attempt {
   /** An end that waits for commits under way, or for the start to return. */
   private pending: End | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
-  private context: Context.Context<never> = Context.empty()
+  private surroundings: Surroundings | undefined
   private wakeWatch: (() => void) | undefined
   /** Ends the wait for commits. */
   declare private bound?: Fiber.Fiber<void>
@@ -122,14 +114,14 @@ export class Attempt {
   private exit: Exit.Exit<unknown, unknown> | undefined
   declare private ends?: Set<() => void> | undefined
   private readonly host: Host
-  private readonly call: AttemptedCall
+  private readonly call: Attempted
   private readonly tool: RegisteredTool
-  private readonly startedAt: number
+  readonly startedAt: number
   private readonly limit: { readonly millis: number; readonly which: "tool" | "turn" }
 
   constructor(
     host: Host,
-    call: AttemptedCall,
+    call: Attempted,
     tool: RegisteredTool,
     startedAt: number,
     limit: { readonly millis: number; readonly which: "tool" | "turn" }
@@ -142,18 +134,19 @@ export class Attempt {
     this.lastReport = startedAt
   }
 
+  /** What is reported or written now comes too late. */
   get isOver(): boolean {
     return this.phase !== "running"
   }
 
-  /** Epoch milliseconds at which the attempt is stopped. */
-  get deadline(): number {
-    return this.startedAt + this.limit.millis + this.waited + this.paused
+  get isSettled(): boolean {
+    return this.phase === "settled"
   }
 
-  /** Milliseconds since the limits stand still. */
-  private get paused(): number {
-    return this.pausedAt === undefined ? 0 : this.host.clock.currentTimeMillisUnsafe() - this.pausedAt
+  /** Epoch milliseconds at which the attempt is stopped. */
+  get deadline(): number {
+    const since = this.pausedAt === undefined ? 0 : this.host.clock.currentTimeMillisUnsafe() - this.pausedAt
+    return this.startedAt + this.limit.millis + this.waited + since
   }
 
   /** A person is asked: the limits stand still. */
@@ -186,22 +179,16 @@ export class Attempt {
     return this.controller.signal
   }
 
-  /** Starts the handler in its own fiber; it may have ended when this returns. */
-  start(params: unknown, handlerContext: HandlerContext, context: Context.Context<never>): void {
-    this.context = context
-    const { tool } = this
-    const once = Effect.suspend(() => {
-      this.number++
-      return tool.handler(params, handlerContext)
-    })
-    const whole = tool.retry === undefined
-      ? once
-      : Effect.retry(once, { schedule: tool.retry, while: (failure) => !this.isOver && this.isRetryable(failure) })
-    const fiber = Effect.runForkWith(context)(Effect.flatMap(whole, (value) => {
-      this.returned = true
-      if (tool.modelContent !== undefined) this.content = tool.modelContent(value)
-      return tool.encode(value)
-    }))
+  /** Starts the handler, in a fiber of its own where it does not end at once; it may have ended when this returns. */
+  start(params: unknown, surroundings: Surroundings): void {
+    this.surroundings = surroundings
+    const handled = this.tool.retry === undefined ? this.handle(params) : this.retried(params)
+    // what has its value already needs no fiber
+    const whole = Exit.isExit(handled)
+      ? Exit.isSuccess(handled) ? this.encoded(handled.value) : handled
+      : Effect.flatMap(handled, (value) => this.encoded(value))
+    if (Exit.isExit(whole)) return this.onExit(whole)
+    const fiber = Effect.runForkWith(this.context)(whole)
     this.fiber = fiber
     const exit = fiber.pollUnsafe()
     if (exit !== undefined) return this.onExit(exit)
@@ -209,6 +196,39 @@ export class Attempt {
     // a handler may cancel its own call before it first waits
     if (this.pending !== undefined) return this.stopNow(this.pending)
     this.watch()
+  }
+
+  private handle(params: unknown): Effect.Effect<unknown, unknown> {
+    this.number++
+    try {
+      return this.tool.handler(params, this.surroundings!)
+    } catch (defect) {
+      return Effect.die(defect)
+    }
+  }
+
+  private retried(params: unknown): Effect.Effect<unknown, unknown> {
+    const { tool } = this
+    return Effect.retry(Effect.suspend(() => this.handle(params)), {
+      schedule: tool.retry!,
+      while: (failure) => !this.isOver && Ending.isRetryable(tool, failure)
+    })
+  }
+
+  /** The output as it is told on. */
+  private encoded(value: unknown): Effect.Effect<unknown, unknown> {
+    const { tool } = this
+    this.returned = true
+    try {
+      if (tool.modelContent !== undefined) this.content = tool.modelContent(value)
+      return tool.encode(value)
+    } catch (defect) {
+      return Effect.die(defect)
+    }
+  }
+
+  private get context(): Context.Context<never> {
+    return this.surroundings === undefined ? Context.empty() : this.surroundings.services
   }
 
   /** Ends the attempt from outside; a commit under way is waited for, within its bound. */
@@ -236,17 +256,7 @@ export class Attempt {
 
   /** Ends the attempt because its write cannot be made: nothing was written. */
   refuseWrite(error: unknown, why: string): void {
-    const { hasContinueRule, requestsContinuation } = this
-    const modelText = `"${this.tool.name}" failed: ${why}`
-    this.stop({
-      _tag: "Failed",
-      error,
-      origin: "handler",
-      retryable: true,
-      modelText,
-      requestsContinuation,
-      hasContinueRule
-    })
+    this.stop(Ending.failed(this.call, "handler", error, `"${this.tool.name}" failed: ${why}`))
   }
 
   /** Notes that the tool reported something; false once it is too late. */
@@ -284,120 +294,32 @@ export class Attempt {
     this.exit = exit
     if (this.openCommits > 0) return
     if (this.pending !== undefined) return this.settle(this.pending)
-    if (Exit.isSuccess(exit)) this.succeed(exit.value)
-    else this.settle(this.failure(exit.cause))
+    if (Exit.isSuccess(exit)) return this.succeed(exit.value)
+    const { context, host, returned: isResult } = this
+    this.settle(Ending.ofCause(this.call, exit.cause, { isResult, chars: host.outputRoom().chars, context }))
   }
 
   private succeed(value: unknown): void {
-    const { host } = this
+    const { call, host } = this
     this.value = value
-    const { requestsContinuation, hasContinueRule } = this
     let text: string
     try {
       text = this.content === undefined ? textOf(value) : ToolContent.textOf(this.content)
     } catch {
-      return this.settle(this.resultFailure(`its output is not JSON`))
+      return this.settle(Ending.wrongResult(call, "its output is not JSON"))
     }
     const applied = host.output.apply(value, text, host.outputRoom(), host, this.content)
-    if ("_tag" in applied) {
-      return this.settle({ _tag: "Succeeded", output: applied, requestsContinuation, hasContinueRule })
-    }
+    if ("_tag" in applied) return this.settle(Ending.succeeded(call, applied))
     const [truncated, store] = applied
-    if (this.tool.bounded) {
-      return this.settle({ _tag: "Succeeded", output: truncated, requestsContinuation, hasContinueRule })
-    }
+    if (this.tool.bounded) return this.settle(Ending.succeeded(call, truncated))
     // the handler has made it: neither limit nor cancellation ends it any more
     this.phase = "ending"
     // so much of the budget may become its; others are not to count on it
     this.heldChars = host.hold()
     this.wakeWatch?.()
     Detached.start(store, this.context, host.storeMillis(host.clock.currentTimeMillisUnsafe()), (exit) => {
-      const kept = exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated
-      this.settle({ _tag: "Succeeded", output: kept, requestsContinuation, hasContinueRule })
+      this.settle(Ending.succeeded(call, exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated))
     })
-  }
-
-  private failure(cause: Cause.Cause<unknown>): End {
-    const { hasContinueRule, requestsContinuation, tool } = this
-    const error = Cause.findErrorOption(cause)
-    const isExpected = Option.isSome(error) && !this.returned
-    this.log(isExpected ? "Debug" : "Warn", cause)
-    if (Option.isNone(error)) {
-      return {
-        _tag: "Failed",
-        // what a defect says goes to the log and the host's own record, not to models and clients
-        error: Cause.pretty(cause),
-        origin: "defect",
-        retryable: true,
-        modelText: `"${tool.name}" failed because of an internal error. Trying the same again is not likely to help.`,
-        requestsContinuation,
-        hasContinueRule
-      }
-    }
-    if (this.returned) return this.resultFailure(String(error.value))
-    const encoded = this.now(tool.encodeFailure(error.value))
-    // what the tool does not declare is shown like what it reports: without what is behind it
-    const value = PlainJson.from(encoded === undefined ? this.text(PlainJson.shown(error.value)) : encoded)
-    const told = this.text(PlainJson.withoutCauses(value), tool.failureText)
-    return {
-      _tag: "Failed",
-      error: value,
-      origin: "handler",
-      retryable: this.isRetryable(error.value),
-      modelText: cut(`"${tool.name}" failed: ${told}`, this.host.outputRoom().chars, " [cut]"),
-      requestsContinuation,
-      hasContinueRule
-    }
-  }
-
-  private resultFailure(why: string): End {
-    const { hasContinueRule, requestsContinuation, tool } = this
-    return {
-      _tag: "Failed",
-      error: why,
-      origin: "result",
-      retryable: true,
-      modelText: `"${tool.name}" ran, but its output is not what it promises. Whatever it did is done.`,
-      requestsContinuation,
-      hasContinueRule
-    }
-  }
-
-  /** What clients and models are not told. */
-  private log(level: "Debug" | "Warn", cause: Cause.Cause<unknown>): void {
-    const { call: { call: { id } }, context, tool } = this
-    const line = Effect.logWithLevel(level)(`"${tool.name}" failed`, cause)
-    Effect.runForkWith(context)(Effect.annotateLogs(line, { "tool.name": tool.name, "tool.call_id": id }))
-  }
-
-  private get requestsContinuation(): boolean {
-    return this.call.heartbeat
-  }
-
-  private get hasContinueRule(): boolean {
-    return this.call.rules?.continues ?? false
-  }
-
-  private text(value: unknown, render: ((value: unknown) => string) | undefined = textOf): string {
-    try {
-      return render(value)
-    } catch {
-      return "it gave a value that has no text"
-    }
-  }
-
-  private isRetryable(failure: unknown): boolean {
-    try {
-      return this.tool.isRetryable(failure)
-    } catch {
-      return true
-    }
-  }
-
-  /** The value of an effect that ends at once; `undefined` if it fails or waits. */
-  private now(effect: Effect.Effect<unknown, unknown>): unknown {
-    const exit = Effect.runForkWith(this.context)(effect).pollUnsafe()
-    return exit !== undefined && Exit.isSuccess(exit) ? exit.value : undefined
   }
 
   private settle(end: End): void {
@@ -413,9 +335,12 @@ export class Attempt {
       if (fiber.pollUnsafe() === undefined) running = fiber
     }
     // a wave may be long: what is over holds on to nothing
-    this.exit = this.pending = this.fiber = undefined
-    this.context = Context.empty()
-    this.host.ended(this.call, end, running)
+    this.exit =
+      this.pending =
+      this.fiber =
+      this.surroundings =
+        undefined
+    this.call.ended(end, running)
     const { ends } = this
     if (ends !== undefined) this.ends = undefined
     for (const run of ends ?? []) run()
@@ -429,24 +354,20 @@ export class Attempt {
       this.wakeWatch = () => resume(Effect.void)
     })
     const due = (): number =>
-      tool.idleMillis === undefined
-        ? this.deadline
-        : Math.min(this.deadline, this.lastReport + this.paused + tool.idleMillis)
-    // time that is up is up, though a pause begins at that instant
-    const isDue = (): boolean => clock.currentTimeMillisUnsafe() >= due()
+      tool.idleMillis === undefined ? this.deadline : Math.min(this.deadline, this.lastReport + tool.idleMillis)
     const loop: Effect.Effect<void> = Effect.suspend(() =>
       Effect.flatMap(
-        this.isPaused && !isDue()
-          ? woken
+        this.isPaused
+          ? Effect.asSome(woken)
           : Effect.timeoutOption(woken, Math.max(0, due() - clock.currentTimeMillisUnsafe())),
-        () => {
+        (isWoken) => {
           if (this.isOver) return Effect.void
-          if (!isDue()) return loop
+          if (Option.isSome(isWoken) || this.isPaused || clock.currentTimeMillisUnsafe() < due()) return loop
           // a handler that ends exactly at its limit has made it
           return Effect.andThen(
             Effect.yieldNow,
             Effect.suspend(() => {
-              if (!isDue()) return loop
+              if (this.isPaused) return loop
               const which = due() < this.deadline ? "idle" : limit.which
               const limitMillis = which === "idle" ? tool.idleMillis! : limit.millis
               this.stop({ _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout })

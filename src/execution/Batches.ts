@@ -13,27 +13,11 @@ import type * as Scope from "effect/Scope"
 import type { ProcessOptions } from "../Executor.ts"
 import { RuleHistory } from "../policy/RuleHistory.ts"
 import type * as TurnBudget from "../policy/TurnBudget.ts"
-import { tooLate } from "./Ends.ts"
-import type { BatchState, Engine, ProcessState } from "./Engine.ts"
+import { StateStoreError } from "../store/StateStore.ts"
+import { tooLate } from "./End.ts"
+import type { Above, Caller, Engine } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
-import type { Above } from "./Forks.ts"
-import type { LiveContext } from "./LiveContext.ts"
-
-/**
- * An open batch.
- *
- * @category models
- * @since 0.1.0
- */
-export interface OpenBatch {
-  readonly state: BatchState
-  /** The batch that it belongs to: its own executor's, or the caller's of a sub-agent. */
-  readonly base: OpenBatch | undefined
-  readonly processes: Set<ProcessState>
-  /** Open scopes that entered it. */
-  scopes: number
-  closed: boolean
-}
+import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "./State.ts"
 
 /**
  * The open batches of one executor.
@@ -41,7 +25,7 @@ export interface OpenBatch {
  * @category models
  * @since 0.1.0
  */
-export class Batches {
+export class Batches implements BatchTree {
   private readonly engine: Engine
   /** What is said of every turn of this executor. */
   private readonly turn: Partial<TurnBudget.Limits>
@@ -73,7 +57,7 @@ export class Batches {
   enter(
     id: string = `batch-${this.unique}-${++this.lastBatch}`,
     caller?: OpenBatch,
-    handle?: LiveContext
+    handle?: Caller
   ): Effect.Effect<OpenBatch, never, Scope.Scope> {
     return Effect.map(
       Effect.acquireRelease(
@@ -121,14 +105,13 @@ export class Batches {
         blocked: new Map(),
         waves: new Set(),
         lastWave: 0,
-        cancelled: this.over ?? (isClosed(open) ? closedReason : undefined),
-        closed: this.over !== undefined || isClosed(open)
+        cancelled: this.over ?? batchOver(open)
       }
       state.budget.onGoOn = () => {
         for (const wave of state.waves) wave.resumed()
       }
-      if (state.closed) state.hub.end()
-      for (const it of lineage(open)) it.processes.add(state)
+      state.hub.onReaders = () => batchOver(open) === undefined ? keep(state) : state.hub.end()
+      if (state.cancelled !== undefined) state.hub.end()
       return state
     })
   }
@@ -139,14 +122,16 @@ export class Batches {
       const open = this.open.get(id)
       if (open === undefined) return Effect.void
       this.open.delete(id)
-      open.closed = true
-      for (const process of open.processes) process.cancelled ??= reason
+      open.over ??= this.over ?? reason
       // before anybody can go on in a batch of the same id
       const closed = open.base === undefined ? this.engine.store.closeBatch(open.state.key) : undefined
       end(open)
       return closed === undefined
         ? Effect.void
-        : Effect.flatMap(closed, (error) => error ? Effect.logWarning(error.message, error.cause) : Effect.void)
+        : Effect.flatMap(
+          closed,
+          (it) => it instanceof StateStoreError ? Effect.logWarning(it.message, it.cause) : Effect.void
+        )
     })
   }
 
@@ -154,7 +139,7 @@ export class Batches {
   close(reason: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.over ??= reason
-      for (const open of this.open.values()) for (const process of open.processes) process.cancelled ??= reason
+      for (const open of this.open.values()) open.over ??= reason
       return Effect.andThen(
         Effect.forEach(Array.from(this.below), (it) => it.close(reason), { concurrency: "unbounded", discard: true }),
         Effect.forEach(Array.from(this.open.keys()), (id) => this.complete(id), {
@@ -173,7 +158,7 @@ export class Batches {
     const state: BatchState = base === undefined
       ? { id, key, outputChars: 0, fileChars: 0, succeeded: new Set() }
       : { ...base.state, outputChars: 0, fileChars: 0 }
-    return { state, base, processes: new Set(), scopes: 0, closed: false }
+    return { state, base, processes: new Set(), scopes: 0, over: undefined }
   }
 }
 
@@ -185,18 +170,9 @@ const closedReason = "the batch is closed"
 const batchOf = ({ parent }: Engine): OpenBatch | undefined =>
   parent === undefined ? undefined : parent.batch ?? batchOf(parent.engine)
 
-/** A batch, and those that it belongs to. */
-const lineage = (open: OpenBatch): ReadonlyArray<OpenBatch> =>
-  open.base === undefined ? [open] : [open, ...lineage(open.base)]
-
-const isClosed = (open: OpenBatch): boolean => lineage(open).some((it) => it.closed)
-
 const end = (open: OpenBatch): void => {
-  const bases = lineage(open).slice(1)
-  for (const process of open.processes) {
-    for (const wave of Array.from(process.waves)) wave.cancel(process.cancelled!)
-    process.closed = true
+  for (const process of Array.from(open.processes)) {
+    for (const wave of Array.from(process.waves)) wave.cancel(process.cancelled ?? open.over!)
     if (process.waves.size === 0) process.hub.end()
-    for (const base of bases) base.processes.delete(process)
   }
 }

@@ -31,11 +31,18 @@ export class EventHub {
   private readonly above: EventHub | undefined
   private readonly readers = new Set<Reader>()
   private ended = false
+  /** Called when the first reader has come or the last one has gone. */
+  declare onReaders?: () => void
 
   constructor(capacity: number, parent?: EventHub, above?: EventHub) {
     this.capacity = capacity
     this.parent = parent
     this.above = above
+  }
+
+  /** Somebody reads here, and not only further up. */
+  get isRead(): boolean {
+    return this.readers.size > 0
   }
 
   get isObserved(): boolean {
@@ -71,12 +78,14 @@ export class EventHub {
         Effect.map(Queue.unbounded<ToolEvent, Cause.Done>(), (queue) => {
           const reader = { queue }
           this.readers.add(reader)
+          this.onReaders?.()
           if (this.ended) Queue.endUnsafe(queue)
           return reader
         }),
         (reader) =>
           Effect.suspend(() => {
             this.readers.delete(reader)
+            this.onReaders?.()
             return Queue.shutdown(reader.queue)
           })
       ),

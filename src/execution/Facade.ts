@@ -11,11 +11,11 @@ import type { Batch, ForkOptions, NewProcessOptions, ProcessOptions, Service } f
 import * as Permissions from "../policy/Permissions.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
 import * as Grant from "../store/Grant.ts"
+import type * as ToolContext from "../ToolContext.ts"
+import * as Agents from "./Agents.ts"
 import * as Batches from "./Batches.ts"
-import type { Engine } from "./Engine.ts"
-import * as Forks from "./Forks.ts"
-import { LiveContext } from "./LiveContext.ts"
-import * as PatientStore from "./PatientStore.ts"
+import { Caller, type Engine } from "./Engine.ts"
+import { orFail } from "./PatientStore.ts"
 import * as Process from "./Process.ts"
 import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
@@ -30,50 +30,48 @@ import * as ShownTools from "./ShownTools.ts"
 export const fromEngine = (
   engine: Engine,
   batches: Batches.Batches,
-  handle?: LiveContext
+  handle?: Caller & ToolContext.Service
 ): Service => {
-  const caller = Forks.callingWith(handle)
+  const caller = Agents.callingWith(handle)
   /** What is done with the handle of a call that is over is not done. */
   const unlessOver = <A, E, R>(effect: Effect.Effect<A, E, R>, instead: A): Effect.Effect<A, E, R> =>
     handle === undefined ? effect : Effect.suspend(() => handle.isOver ? Effect.succeed(instead) : effect)
   const enter = (id?: string) =>
     Effect.map(
-      Effect.flatMap(caller, (caller) => batches.enter(id, Forks.batchFor(engine, caller), handle)),
+      Effect.flatMap(caller, (caller) => batches.enter(id, Agents.batchFor(engine, caller), handle)),
       (open): Batch => {
         // without a turn none is wrong
         const process = ((options: ProcessOptions = {}) =>
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
-            const above = Forks.aboveOf(engine, yield* caller)
+            const above = Agents.aboveOf(engine, yield* caller)
             const state = yield* batches.begins(open, { meta: options.meta, turn }, { above })
             return Process.make(engine, state, handle)
           })) as Batch["process"]
         return { id: open.state.id, process }
       }
     )
-  const grantsAt = (at: number) => Effect.suspend(() => PatientStore.orFail(engine.store.grants(engine.principal, at)))
+  const grantsAt = (at: number) => orFail(Effect.suspend(() => engine.store.grants(engine.principal, at)))
   const grants = Effect.flatMap(Clock.currentTimeMillis, grantsAt)
-  const requiresHeartbeat = (tool: string): boolean =>
-    engine.heartbeats && !engine.rules.current().forTool(tool).continues
   const forkWith = Effect.fnUntraced(function*(
     options: Omit<ForkOptions, "policy">,
     policy: Permissions.Permissions["Service"] | undefined
   ) {
     const turn = yield* TurnBudget.limits(options.turn ?? {}, "ToolExecutor.fork")
     const above = yield* caller
-    const parent = Forks.parentOf(engine, above)
+    const parent = Agents.parentOf(engine, above)
     const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
-    const forked: Engine = yield* Forks.engineOf(parent, options.name ?? "agent", policy, {
+    const forked: Engine = yield* Agents.engineOf(parent, options.name ?? "agent", policy, {
       unique,
       batches: () => own,
-      service: (caller) => caller === undefined ? self : fromEngine(forked, own, caller)
+      handleFor: (caller) => fromEngine(forked, own, caller)
     })
     const own = new Batches.Batches(forked, turn, unique)
     // whoever makes a sub-agent is the one that waits for it
-    const self = fromEngine(forked, own, above instanceof LiveContext ? above : undefined)
+    const self = fromEngine(forked, own, above instanceof Caller ? above : undefined)
     const close = own.close("the sub-agent is over")
     const siblings = parent.engine.batches().below
-    const leave = parent.call?.attempt?.atEnd(() => void Effect.runForkWith(engine.context)(close))
+    const leave = parent.caller?.atEnd(() => void Effect.runForkWith(engine.context)(close))
     yield* Effect.addFinalizer(() => {
       siblings.delete(own)
       leave?.()
@@ -81,7 +79,7 @@ export const fromEngine = (
     })
     siblings.add(own)
     // made by a handler whose call has its outcome, or by an executor that is over, it is over from the start
-    if ((above instanceof LiveContext && above.isOver) || parent.engine.batches().isOver) yield* close
+    if ((above instanceof Caller && above.isOver) || parent.engine.batches().isOver) yield* close
     return self
   })
 
@@ -91,22 +89,19 @@ export const fromEngine = (
         Effect.flatMap(enter(batch), (entered) => entered.process(options))) as Service["process"],
     batch: enter,
     completeBatch: (id) => unlessOver(batches.complete(id), undefined),
-    requiresHeartbeat,
-    tools: Effect.sync(() =>
-      Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it)).map((
-        tool
-      ) => ShownTools.show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(tool.name)))
-    ),
+    requiresHeartbeat: (tool) => ShownTools.requiresHeartbeat(engine, tool),
+    tools: ShownTools.all(engine),
     toolChanges: Stream.map(engine.handlers.changes, () => undefined),
     // a tool that has become another has lost its permissions already
     grants: Effect.map(grants, (all) => all.filter((it) => Revisions.holds(engine.handlers, it))),
     revoke: Effect.fnUntraced(function*({ id, tool }) {
       const now = yield* Clock.currentTimeMillis
       // those that have expired, too: calls that they let through may wait for permits
+      for (const [id, expiresAt = Infinity] of engine.revoked) if (expiresAt <= now) engine.revoked.delete(id)
       const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
-        engine.revoked.add(grant.id)
-        yield* PatientStore.orFail(engine.store.revoke(engine.principal, grant.id))
+        engine.revoked.set(grant.id, grant.expiresAt)
+        yield* orFail(engine.store.revoke(engine.principal, grant.id))
       }
       return known.filter((it) => Grant.isOpen(it, now)).length
     }, (revoking) => unlessOver(revoking, 0)),
@@ -118,7 +113,7 @@ export const fromEngine = (
     }),
     readOnly: (options = {}) => forkWith(options, Permissions.readOnly),
     pruneExpired: unlessOver(
-      Effect.flatMap(Clock.currentTimeMillis, (now) => PatientStore.orFail(engine.store.pruneExpired(now))),
+      Effect.flatMap(Clock.currentTimeMillis, (now) => orFail(engine.store.pruneExpired(now))),
       0
     ),
     orphans: Effect.sync(() => ({

@@ -18,8 +18,9 @@ import { Shortened } from "../internal/shortened.ts"
 import { cut } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
+import type { Engine } from "./Engine.ts"
 import * as Received from "./Received.ts"
+import type { ProcessState } from "./State.ts"
 import * as Steps from "./Steps.ts"
 
 /**

@@ -6,24 +6,27 @@
  * @since 0.1.0
  */
 import { sha256 } from "@noble/hashes/sha2.js"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Hex from "effect/encoding/Hex"
-import type { Service as Executor } from "../Executor.ts"
-import type { HandlerContext } from "../internal/toolkitAdapter.ts"
+import type * as Executor from "../Executor.ts"
 import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
-import type { Service } from "../ToolContext.ts"
+import * as ToolContext from "../ToolContext.ts"
 import { isCustomType, reservedTypes } from "../ToolEvent.ts"
-import type { Attempt } from "./Attempt.ts"
-import type { Calls } from "./Calls.ts"
-import type { CallState } from "./CallState.ts"
-import { Writes } from "./ConfirmedWrites.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
-import * as Stages from "./Stages.ts"
+import type { Attempt, Surroundings } from "./Attempt.ts"
+import * as Authorize from "./Authorize.ts"
+import type { Call } from "./Call.ts"
+import { type Above, Caller, type Engine } from "./Engine.ts"
+import type { ProcessState } from "./State.ts"
 import type * as WaveEvents from "./WaveEvents.ts"
+import type { WaveState } from "./WaveState.ts"
+import { Writes } from "./Writes.ts"
+
+type Service = ToolContext.Service
 
 type Body = WaveEvents.Body extends infer E
   ? E extends WaveEvents.Body ? Omit<E, "callId" | "tool" | "index" | "at"> : never
@@ -35,37 +38,43 @@ type Body = WaveEvents.Body extends infer E
  * @category models
  * @since 0.1.0
  */
-export class LiveContext implements Service, HandlerContext {
+export class LiveContext extends Caller implements Service, Surroundings {
   /** The call that the handler works for; a call made by the handler has it as its parent. */
-  readonly call: CallState
+  readonly call: Call
+  private readonly wave: WaveState
   private readonly attempt: Attempt
-  readonly engine: Engine
-  readonly state: ProcessState
-  readonly calls: Calls
   private made: Writes | undefined
-  private handle: Executor | undefined
+  private handle: Executor.Service | undefined
   private standing: ReadonlyArray<Grant> | StateStoreError | undefined
 
-  constructor(
-    call: CallState,
-    attempt: Attempt,
-    engine: Engine,
-    state: ProcessState,
-    calls: Calls
-  ) {
+  constructor(wave: WaveState, call: Call, attempt: Attempt) {
+    super()
+    this.wave = wave
     this.call = call
     this.attempt = attempt
-    this.engine = engine
-    this.state = state
-    this.calls = calls
   }
 
-  /** What is done for the call comes too late. */
+  get engine(): Engine {
+    return this.wave.engine
+  }
+
+  get state(): ProcessState {
+    return this.wave.process
+  }
+
+  get above(): Above {
+    return { hub: this.wave.events.hub, meta: this.meta }
+  }
+
+  /** Everything that the handler finds. */
+  get services(): Context.Context<never> {
+    return Context.add(this.wave.servicesOf(this.call.tool!), ToolContext.ToolContext, this)
+  }
+
   get isOver(): boolean {
     return this.attempt.isOver
   }
 
-  /** Calls back when the call has its outcome, at once if it has; gives how to be left out again. */
   atEnd(run: () => void): () => void {
     return this.attempt.atEnd(run)
   }
@@ -95,7 +104,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   get idempotencyKey(): string {
-    const { batch, process, wave } = this.calls.events.origin
+    const { batch, process, wave } = this.wave.events.origin
     const call = JSON.stringify([this.principal, batch, process, wave, this.call.index])
     return Hex.encode(sha256(new TextEncoder().encode(call)))
   }
@@ -123,8 +132,8 @@ export class LiveContext implements Service, HandlerContext {
     return this.attempt.signal
   }
 
-  get executor(): Executor {
-    return this.handle ??= this.engine.service(this)
+  get executor(): Executor.Service {
+    return this.handle ??= this.engine.handleFor(this)
   }
 
   get progress(): Service["progress"] {
@@ -175,7 +184,7 @@ export class LiveContext implements Service, HandlerContext {
         if (permit._tag !== "Ask") return Effect.succeed(permit._tag === "Allow" ? "allow" as const : "deny" as const)
         if (permit.isAnswered && this.isLetThrough(gateCall)) return Effect.succeed("allow" as const)
         return Effect.map(this.grants, (grants) => {
-          const grant = Stages.grantFor(this.engine, call, permit.asks, [about], grants, this.calls.now())
+          const grant = Authorize.grantOf(this.wave, call, permit.asks, [about], grants, this.wave.now())
           return grant === undefined ? "ask" as const : "allow" as const
         })
       })
@@ -192,9 +201,9 @@ export class LiveContext implements Service, HandlerContext {
   /** The standing permissions, read once for all that the call touches. */
   private get grants(): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
     if (this.standing !== undefined) return Effect.succeed(this.standing)
-    const known = this.calls.ledger.grants(this.engine.principal)
-    if (!("wait" in known)) return Effect.succeed(this.standing = known)
-    return Effect.map(known.wait, (grants) => this.standing = grants)
+    const { engine, patience } = this.wave
+    const known = engine.store.grants(engine.principal, this.wave.now(), patience)
+    return Effect.map(known, (grants) => this.standing = grants)
   }
 
   get commit(): Service["commit"] {
@@ -206,7 +215,7 @@ export class LiveContext implements Service, HandlerContext {
   }
 
   private get writes(): Writes {
-    return this.made ??= new Writes(this.engine, this.state, this.calls, this.call, this.attempt)
+    return this.made ??= new Writes(this.wave, this.call, this.attempt)
   }
 
   get artifact(): Service["artifact"] {
@@ -239,12 +248,13 @@ export class LiveContext implements Service, HandlerContext {
 
   private report(body: Body): Effect.Effect<void> {
     return Effect.sync(() => {
-      const { events } = this.calls
+      const { events } = this.wave
       if (!this.isLive() || !this.engine.toolEvents || !events.takesReports) return
       const { call, index } = this.call
-      this.call.dropped += events.report(
-        { ...body, callId: call.id, tool: call.name, index, at: this.calls.now() } as WaveEvents.Body
+      const dropped = events.report(
+        { ...body, callId: call.id, tool: call.name, index, at: this.wave.now() } as WaveEvents.Body
       )
+      if (dropped > 0) this.call.dropped = (this.call.dropped ?? 0) + dropped
     })
   }
 }

@@ -8,8 +8,8 @@ import * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
 import * as Detached from "../internal/detached.ts"
 import type * as ToolAnnotations from "../ToolAnnotations.ts"
-import type { CallState } from "./CallState.ts"
-import type { ProcessState } from "./Engine.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { WaveState } from "./WaveState.ts"
 
 /**
  * Milliseconds that decoding, or finding what a call touches, may take: never
@@ -18,8 +18,8 @@ import type { ProcessState } from "./Engine.ts"
  * @category getters
  * @since 0.1.0
  */
-export const patience = (process: ProcessState, { owner, tool }: CallState, now: number): number =>
-  Math.min(10_000, owner.limitOf(tool!), Math.max(0, process.budget.left(now)))
+export const patience = (wave: WaveState, tool: RegisteredTool): number =>
+  Math.min(10_000, wave.limitOf(tool), Math.max(0, wave.process.budget.left(wave.now())))
 
 /** Characters that all spellings of a call's targets may have together: they are compared with what denies and asks. */
 const maxSpelled = 500_000
@@ -69,25 +69,24 @@ export const readKeys = (answer: unknown): ReadonlyArray<string> | undefined => 
 }
 
 /**
- * What a tool tells of a call, at once or by an effect; `undefined` where it
- * fails, throws, takes too long or is not what it should be.
+ * What a tool tells of a call; `undefined` where it fails, throws, takes too long
+ * or is not what it should be.
  *
  * @category getters
  * @since 0.1.0
  */
 export const lookUp = <B, A>(
-  process: ProcessState,
-  call: CallState,
+  wave: WaveState,
+  tool: RegisteredTool,
   question: () => B | Effect.Effect<B>,
-  now: number,
   read: (answer: unknown) => A | undefined
-): A | undefined | Effect.Effect<A | undefined> => {
+): Effect.Effect<A | undefined> => {
   const found = attempt(question)
-  if (!Effect.isEffect(found)) return attempt(() => read(found))
-  return Effect.map(
-    Detached.within(found, patience(process, call, now)),
-    (exit) => exit !== undefined && Exit.isSuccess(exit) ? attempt(() => read(exit.value)) : undefined
-  )
+  const answer = (exit: Exit.Exit<unknown, unknown> | undefined): A | undefined =>
+    exit !== undefined && Exit.isSuccess(exit) ? attempt(() => read(exit.value)) : undefined
+  if (!Effect.isEffect(found)) return Effect.succeed(attempt(() => read(found)))
+  if (Exit.isExit(found)) return Effect.succeed(answer(found))
+  return Effect.map(Detached.within(found, patience(wave, tool)), answer)
 }
 
 // Utilities

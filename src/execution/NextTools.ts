@@ -9,8 +9,9 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Permissions from "../policy/Permissions.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
-import type { Claim } from "../store/StateStore.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
+import type { Claim } from "../store/Claims.ts"
+import type { Engine } from "./Engine.ts"
+import { over, type ProcessState } from "./State.ts"
 
 /**
  * Gives the tools that may be called next.
@@ -20,7 +21,7 @@ import type { Engine, ProcessState } from "./Engine.ts"
  */
 export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
-    if (process.cancelled !== undefined || process.budget.check(now, false) !== undefined) return Effect.succeed([])
+    if (over(process) !== undefined || process.budget.check(now, false) !== undefined) return Effect.succeed([])
     const { rules } = engine
     const scope = { batch: process.batch.key, principal: engine.principal }
     const ordered: Array<string> = []

@@ -6,12 +6,20 @@
  *
  * @since 0.1.0
  */
-import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
-import type { Orphan } from "../Executor.ts"
-import { clip } from "../internal/clip.ts"
-import type { CallState } from "./CallState.ts"
-import type { Engine } from "./Engine.ts"
+
+/**
+ * A handler that still runs although its call has its outcome.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Orphan {
+  readonly callId: string
+  readonly tool: string
+  /** Epoch milliseconds at which its call had its outcome. */
+  readonly since: number
+}
 
 /**
  * The orphans of an executor.
@@ -57,31 +65,4 @@ export class Orphans {
   get counts(): { readonly orphans: number; readonly lateWritesBlocked: number } {
     return { orphans: this.total, lateWritesBlocked: this.blocked }
   }
-}
-
-/**
- * Takes up a handler that still runs although its call has its outcome. Who waits
- * for what it touches waits for its clean-up, but not for ever.
- *
- * @category registering
- * @since 0.1.0
- */
-export const linger = (
-  engine: Engine,
-  call: CallState,
-  fiber: Fiber.Fiber<unknown, unknown>,
-  host: { readonly now: () => number; readonly detach: (effect: Effect.Effect<void>) => Fiber.Fiber<void> },
-  onEnd: () => void
-): void => {
-  const { id: callId, name: tool } = call.call
-  const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
-  const patience = call.resources.length === 0 ? undefined : host.detach(Effect.andThen(
-    Effect.sleep(engine.graceMillis),
-    Effect.sync(() => engine.pools.block(call, because))
-  ))
-  engine.orphans.add(fiber, { callId, tool, since: host.now() }, () => {
-    patience?.interruptUnsafe()
-    onEnd()
-  })
-  host.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => engine.orphans.confirm(fiber))))
 }

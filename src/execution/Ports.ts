@@ -20,7 +20,7 @@ import { Checkpoint, CheckpointError, type Checkpoints } from "../output/Checkpo
 import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../policy/Approvals.ts"
 import { StateStoreError } from "../store/StateStore.ts"
 import { ArtifactRef } from "../ToolOutcome.ts"
-import type { ProcessState } from "./Engine.ts"
+import type { ProcessState } from "./State.ts"
 
 /**
  * Milliseconds that a driver has for an answer.

@@ -14,20 +14,22 @@ import type { OptionReader } from "../internal/OptionReader.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { ToolCall } from "../ToolCall.ts"
+import type { Service as ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
 import type { ExecuteOptions, HostArguments, HostOptions, HostRun, Phase, ToolProcess } from "../ToolProcess.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
+import * as Agents from "./Agents.ts"
+import type { Caller, Engine } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
-import * as Forks from "./Forks.ts"
 import * as Guarded from "./Guarded.ts"
 import * as HostCalls from "./HostCalls.ts"
-import type { LiveContext } from "./LiveContext.ts"
 import * as NextTools from "./NextTools.ts"
 import * as Received from "./Received.ts"
-import type { Settings } from "./Settings.ts"
+import * as ShownTools from "./ShownTools.ts"
+import type { ProcessState } from "./State.ts"
 import * as Steps from "./Steps.ts"
 import { Wave } from "./Wave.ts"
+import type { WaveOptions } from "./WaveOptions.ts"
 
 /**
  * Creates a process on an engine; `handle` is the call whose handler made it, which
@@ -36,21 +38,21 @@ import { Wave } from "./Wave.ts"
  * @category constructors
  * @since 0.1.0
  */
-export const make = (engine: Engine, state: ProcessState, handle?: LiveContext): ToolProcess => {
-  const caller = Forks.callingWith(handle)
+export const make = (engine: Engine, state: ProcessState, handle?: Caller & ToolContext): ToolProcess => {
+  const caller = Agents.callingWith(handle)
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
-    wave?: Partial<Pick<Settings, "timeoutMillis" | "hub" | "wholeOutputs" | "told" | "step">>
+    wave?: Partial<Pick<WaveOptions, "timeoutMillis" | "hub" | "wholeOutputs" | "told" | "step">>
   ) =>
     Effect.flatMap(caller, (caller) =>
-      new Wave(engine, state, calls, {
+      Wave.run(engine, state, calls, {
         timeoutMillis: wave?.timeoutMillis ?? Infinity,
         wholeOutputs: wave?.wholeOutputs ?? false,
         told: wave?.told ?? state.fires === undefined,
         hub: wave?.hub ?? state.hub,
         caller,
         step: wave?.step
-      }).run)
+      }))
   const runWhole: Steps.Run = (call, hub, step) =>
     Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
@@ -124,7 +126,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: LiveContext):
       ),
     step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
     shown: (value) => Steps.shown(engine, state, value),
-    tools: Effect.suspend(() => engine.service().tools),
+    tools: ShownTools.all(engine),
     startConstraints: hostRun("startConstraints", (args) => startTools(engine.rules.current(), state.history, args)),
     exitRequirements: hostRun("exitRequirements", () => RuleSet.exitPending(engine.rules.current(), state.history)),
     phase: ask(phaseOf),

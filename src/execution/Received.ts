@@ -10,7 +10,7 @@
  */
 import type { MalformedArguments, ToolCall } from "../ToolCall.ts"
 import type { ParameterIssue } from "../ToolRefusal.ts"
-import { unreadable } from "./Ends.ts"
+import { unreadable } from "./End.ts"
 
 /**
  * A call that was read.

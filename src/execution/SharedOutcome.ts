@@ -6,7 +6,7 @@
 import { cut, type Room, withFiles } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type { Output, ToolOutcome } from "../ToolOutcome.ts"
-import type { End } from "./Attempt.ts"
+import type { End } from "./End.ts"
 
 /**
  * Gives the end of a call that shared another one's execution.

@@ -1,13 +1,16 @@
 /**
  * The tools as a model sees them: without the arguments that the host fills in,
- * limited to what the rules allow, with the heartbeat where one is needed. Pure.
+ * limited to what the rules allow, with the heartbeat where one is needed.
  *
  * @since 0.1.0
  */
+import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as SchemaFields from "../internal/schemaFields.ts"
+import * as Permissions from "../policy/Permissions.ts"
 import type { ToolRules } from "../policy/RuleSet.ts"
 import { heartbeatArgument, type RegisteredTool } from "../ToolHandlers.ts"
+import type { Engine } from "./Engine.ts"
 
 /**
  * Gives a tool as the model sees it.
@@ -31,6 +34,28 @@ export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boo
     ? tool
     : { ...tool, jsonSchema: steps.reduce((schema, step) => step(schema), tool.jsonSchema) }
 }
+
+/**
+ * Gives the tools that the agent of an executor sees, as its model sees them.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>> =>
+  Effect.sync(() =>
+    Array.from(engine.handlers.current().values())
+      .filter((it) => Permissions.sees(engine.permissions, it))
+      .map((tool) => show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(engine, tool.name)))
+  )
+
+/**
+ * Tells whether an agent goes on after the tool only if the model asks for it.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const requiresHeartbeat = ({ heartbeats, rules }: Engine, tool: string): boolean =>
+  heartbeats && !rules.current().forTool(tool).continues
 
 // Utilities
 

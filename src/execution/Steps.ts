@@ -17,11 +17,12 @@ import type { ToolEvent } from "../ToolEvent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import type { Answer, Step } from "../ToolProcess.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
+import type { Engine } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
 import * as Received from "./Received.ts"
-import type { Settings } from "./Settings.ts"
+import type { ProcessState } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
+import type { WaveOptions } from "./WaveOptions.ts"
 import type * as Waves from "./Waves.ts"
 
 /**
@@ -33,7 +34,7 @@ import type * as Waves from "./Waves.ts"
 export type Run = (
   call: Received.Received,
   hub: EventHub,
-  step: NonNullable<Settings["step"]>
+  step: NonNullable<WaveOptions["step"]>
 ) => Effect.Effect<ToolOutcome.ToolOutcome>
 
 /**

@@ -5,8 +5,8 @@
  */
 import { clip } from "../internal/clip.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
-import type { End } from "./Attempt.ts"
-import type { CallState } from "./CallState.ts"
+import type { Call } from "./Call.ts"
+import type { End } from "./End.ts"
 
 /**
  * A wave whose calls may be behind the place.
@@ -16,9 +16,9 @@ import type { CallState } from "./CallState.ts"
  */
 export interface Stoppable {
   /** Decides its calls that have not started, from one place of the step to another; gives them. */
-  readonly decideBehind: (from: number, to: number) => ReadonlyArray<CallState>
+  readonly decideBehind: (from: number, to: number) => ReadonlyArray<Call>
   /** Gives those that are decided their outcomes. */
-  readonly skipBehind: (calls: ReadonlyArray<CallState>) => void
+  readonly skipBehind: (calls: ReadonlyArray<Call>) => void
 }
 
 /**
@@ -28,7 +28,8 @@ export interface Stoppable {
  * @since 0.1.0
  */
 export class StopPlace {
-  private readonly isOn: boolean
+  /** It is looked for at all. */
+  readonly isOn: boolean
   /** Place in the wave, or in the step that waves are handed over in; `Infinity` while it is not known. */
   index = Infinity
   /** The waves that it is the place of, while they are under way. */
@@ -49,11 +50,13 @@ export class StopPlace {
     return { _tag: "Skipped", because: this.because }
   }
 
-  /** An outcome may be the first error in input order; true if it is. */
-  note({ _tag, callId, tool }: ToolOutcome, index: number): boolean {
-    if (!this.isOn || index >= this.index || (_tag !== "Denied" && _tag !== "TimedOut")) return false
+  /** An outcome may be the first error in input order: decides what has not started behind its place, and gives that. */
+  endAt(outcome: ToolOutcome, index: number): ReadonlyArray<readonly [wave: Stoppable, behind: ReadonlyArray<Call>]> {
+    const { _tag, callId, tool } = outcome
+    const { index: before } = this
+    if (!this.isOn || index >= before || (_tag !== "Denied" && _tag !== "TimedOut")) return []
     this.index = index
     this.because = `call ${clip(callId, 100)} (${clip(tool, 100)}) ${_tag === "Denied" ? "was refused" : "timed out"}`
-    return true
+    return Array.from(this.waves, (wave) => [wave, wave.decideBehind(index + 1, before)])
   }
 }

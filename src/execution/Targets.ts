@@ -9,10 +9,11 @@ import type { GateCall } from "../policy/Gate.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Grant from "../store/Grant.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
-import type { CallState } from "./CallState.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
+import type { Call } from "./Call.ts"
+import type { Engine } from "./Engine.ts"
 import { lookUp, readKeys, readTargets } from "./LookUp.ts"
 import * as Revisions from "./Revisions.ts"
+import type { WaveState } from "./WaveState.ts"
 
 /**
  * What a call is about; `undefined` where it cannot be found out.
@@ -21,19 +22,6 @@ import * as Revisions from "./Revisions.ts"
  * @since 0.1.0
  */
 export type Targets = GateCall["targets"]
-
-/**
- * What became of a call's targets while it waited.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Moved {
-  /** What the call was judged by. */
-  readonly from: Targets
-  /** The keys that it holds are not those of what it would touch now. */
-  readonly hasOtherKeys: boolean
-}
 
 /**
  * Characters that all targets of a call may have together: they are compared with
@@ -54,51 +42,39 @@ export const chars = (targets: Targets): number =>
   targets === undefined ? 0 : targets.reduce((sum, { text }) => sum + text.length, 0)
 
 /**
- * Finds what a call is about where that matters, at once or by an effect.
+ * Finds what a call is about where that matters.
  *
  * @category getters
  * @since 0.1.0
  */
-export const find = (
-  engine: Engine,
-  process: ProcessState,
-  call: CallState,
-  params: unknown,
-  now: number
-): Targets | Effect.Effect<Targets> =>
-  matter(engine, call) ? lookUp(process, call, () => call.tool!.targets(params), now, readTargets) : none
+export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effect<Targets> => {
+  const tool = call.tool!
+  return matter(wave.engine, call) ? lookUp(wave, tool, () => tool.targets(params), readTargets) : nothing
+}
 
 /**
  * Finds once more what an admitted call is about, and notes it in the call where
- * it is something else: at once, or by an effect. A tool that does not say what
- * its calls are about is not asked.
+ * it is something else. A tool that does not say what its calls are about is not
+ * asked.
  *
- * @category stages
+ * @category steps
  * @since 0.1.0
  */
-export const findAgain = (
-  engine: Engine,
-  process: ProcessState,
-  call: CallState,
-  now: number
-): Effect.Effect<void> | undefined => {
-  const { gateCall, tool } = call
-  if (!tool!.declaresTargets || !matter(engine, call)) return undefined
-  const { params } = gateCall!
-  const note = (found: Targets): Effect.Effect<void> | undefined => {
+export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
+  const tool = call.tool!
+  if (!tool.declaresTargets || !matter(wave.engine, call)) return Effect.void
+  const { params } = call.gateCall!
+  const note = (found: Targets): Effect.Effect<void> => {
     const targets = chars(found) > maxChars ? undefined : found
     const { targets: from } = call.gateCall!
-    if (isSame(from, targets)) return undefined
-    const moved = (keys: ReadonlyArray<string> | undefined): undefined => {
-      const hasOtherKeys = tool!.class !== "ReadOnly" && keys?.join("\0") !== call.resources.join("\0")
+    if (isSame(from, targets)) return Effect.void
+    return Effect.mapEager(lookUp(wave, tool, () => tool.resources(params), readKeys), (keys) => {
+      const hasOtherKeys = tool.class !== "ReadOnly" && keys?.join("\0") !== call.resources.join("\0")
       call.gateCall = { ...call.gateCall!, targets }
       call.moved = { from, hasOtherKeys }
-    }
-    const keys = lookUp(process, call, () => tool!.resources(params), now, readKeys)
-    return Effect.isEffect(keys) ? Effect.map(keys, moved) : moved(keys)
+    })
   }
-  const found = lookUp(process, call, () => tool!.targets(params), now, readTargets)
-  return Effect.isEffect(found) ? Effect.flatMap(found, (targets) => note(targets) ?? Effect.void) : note(found)
+  return Effect.flatMapEager(lookUp(wave, tool, () => tool.targets(params), readTargets), note)
 }
 
 /**
@@ -108,7 +84,7 @@ export const findAgain = (
  * @category gates
  * @since 0.1.0
  */
-export const changed = (call: CallState, now: number): ToolRefusal | undefined => {
+export const changed = (call: Call, now: number): ToolRefusal | undefined => {
   const { agent, gateCall, grant, moved, rules } = call
   if (moved === undefined) return undefined
   const { agentPath, targets, tool } = gateCall!
@@ -131,8 +107,8 @@ export const changed = (call: CallState, now: number): ToolRefusal | undefined =
  */
 export const changedBy = (
   engine: Engine,
-  call: CallState,
-  leader: CallState,
+  call: Call,
+  leader: Call,
   now: number
 ): ToolRefusal | undefined => {
   const { targets: from } = call.gateCall!
@@ -149,14 +125,14 @@ export const changedBy = (
  * @category predicates
  * @since 0.1.0
  */
-export const differ = (engine: Engine, call: CallState, targets: Targets): boolean =>
+export const differ = (engine: Engine, call: Call, targets: Targets): boolean =>
   call.tool!.declaresTargets && matter(engine, call) && !isSame(call.gateCall!.targets, targets)
 
 // Utilities
 
-const none: ReadonlyArray<never> = []
+const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
-const matter = (engine: Engine, { agent, rules, tool }: CallState): boolean =>
+const matter = (engine: Engine, { agent, rules, tool }: Call): boolean =>
   Permissions.needsTargets(agent.permissions, tool!) ||
   // a rule asks, or somebody who is asked has to see what earlier calls leave
   (tool!.declaresTargets &&

@@ -11,152 +11,149 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type { Asks } from "../policy/Permissions.ts"
-import type { Reservation } from "../store/StateStore.ts"
-import * as Arrival from "./Arrival.ts"
-import type { Calls } from "./Calls.ts"
-import type { CallState } from "./CallState.ts"
-import type { Previewed } from "./ConfirmedWrites.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
-import { refusalOf, writerBefore } from "./Questions.ts"
-import * as Stages from "./Stages.ts"
+import type { History } from "../policy/RuleSet.ts"
+import type { Reservation } from "../store/Claims.ts"
+import * as Arrive from "./Arrive.ts"
+import * as Authorize from "./Authorize.ts"
+import { type Call, phases } from "./Call.ts"
+import * as Claims from "./Claims.ts"
+import * as Dispatch from "./Dispatch.ts"
+import type * as Preview from "./Preview.ts"
+import type { WaveState } from "./WaveState.ts"
 
 /**
  * Asks about every call of the wave that the earlier gates would let through,
  * and waits for all answers.
  *
- * @category stages
+ * @category steps
  * @since 0.1.0
  */
-export const ask = Effect.fnUntraced(function*(
-  engine: Engine,
-  process: ProcessState,
-  calls: Calls,
-  runs: ReadonlyArray<ReadonlyArray<CallState>>
-) {
-  const live = calls.all.filter((call) => call.decided === undefined)
-  if (engine.guards.length > 0) yield* calls.waits.wait(live, Stages.guard(engine, process, live, calls.now()))
-  const asked = yield* rehearse(engine, process, calls, runs)
-  const edited: Array<readonly [call: CallState, params: unknown]> = []
-  const previews = yield* previewsOf(calls, asked)
+export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
+  const live = wave.calls.filter((call) => call.decided === undefined)
+  if (wave.engine.guards.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
+  const asked = yield* rehearse(wave, runs)
+  const previews = yield* previewsOf(wave, asked)
+  const questions: Array<readonly [Call, Effect.Effect<void>]> = []
   for (const [call, question] of asked) {
-    if (call.outcome !== undefined || call.decided !== undefined) continue
+    if (call.isSettled || call.decided !== undefined) continue
     const found = previews.get(call)
     call.shown = found?.shown
-    if (found?.isNothing === true) {
-      call.approved = true
-      continue
-    }
-    calls.questions.ask(call, { ...question, preview: found?.preview }, (resolution) => {
-      if (resolution._tag === "Denied") call.refused = refusalOf(resolution)
-      else if (resolution._tag === "Suspended") {
-        call.decided ??= { _tag: "Cancelled", started: false, reason: resolution.reason }
-      } else {
-        calls.questions.approve(call, resolution)
-        if (resolution.edited !== undefined) edited.push([call, resolution.edited.params])
-      }
-    })
+    if (found?.isNothing === true) call.approved = true
+    else questions.push([call, answer(wave, call, { ...question, preview: found?.preview })])
   }
-  if (asked.length > 0) yield* calls.waits.wait(asked.map(([call]) => call), calls.questions.answered)
-  for (const [call, params] of edited) {
-    // what was shown was another change
-    call.shown = undefined
-    const admitted = call.outcome === undefined
-      ? Arrival.readmit(engine, process, call, params, calls.now())
-      : undefined
-    if (admitted !== undefined) yield* calls.waits.wait([call], admitted)
-  }
+  if (questions.length > 0) yield* wave.waits.waitAll(questions)
 })
 
 // Utilities
 
+/** Asks about a call and notes the answer; arguments that a person edits arrive at once. */
+const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: Authorize.Question) {
+  call.phase = phases.asking
+  const said = Authorize.resolved(
+    wave,
+    call,
+    yield* Authorize.withCall(wave, call, Authorize.ask(wave, call, question))
+  )
+  call.phase = phases.arrived
+  if (said._tag === "Ends") {
+    if (said.end._tag === "Denied") call.refused = said.end.reason
+    else call.decided ??= said.end
+  }
+  if (said._tag !== "Edited") return
+  // what was shown was another change
+  call.shown = undefined
+  yield* Authorize.quiet(wave, call.index)
+  if (!call.isSettled) yield* Arrive.arriveAgain(wave, call, said.params)
+})
+
 /** What the calls would write, all at once. */
-const previewsOf = Effect.fnUntraced(function*(calls: Calls, asked: ReadonlyArray<readonly [CallState, Asks]>) {
-  const found = new Map<CallState, Previewed>()
-  const telling: Array<CallState> = []
+const previewsOf = Effect.fnUntraced(function*(wave: WaveState, asked: ReadonlyArray<readonly [Call, Asks]>) {
+  const found = new Map<Call, Preview.Previewed>()
+  const telling: Array<Call> = []
   for (const [call] of asked) {
     if (call.tool!.preview === undefined) continue
-    if (writerBefore(calls.all, call) === undefined) telling.push(call)
-    else {found.set(call, {
-        preview: { _tag: "None", because: "an earlier call writes to the same first" },
-        shown: undefined,
-        isNothing: false
-      })}
+    if (Authorize.writerBefore(wave, call) === undefined) telling.push(call)
+    else found.set(call, writtenFirst)
   }
   if (telling.length > 0) {
     const all = Effect.forEach(
       telling,
-      (call) => Effect.map(calls.questions.previewOf(call), (it) => void found.set(call, it)),
+      (call) => Effect.map(Authorize.preview(wave, call), (it) => void found.set(call, it)),
       { concurrency: "unbounded", discard: true }
     )
-    yield* calls.waits.wait(telling, all)
+    yield* wave.waits.wait(telling, all)
   }
   return found
 })
 
-/** What a store says; `undefined` where nobody waits for it any more. */
-const waitFor = <A>(calls: Calls, call: CallState, effect: Effect.Effect<A>): Effect.Effect<A | undefined> =>
-  Effect.suspend(() => {
-    let found: A | undefined
-    const told = Effect.map(effect, (it) => {
-      found = it
-    })
-    return Effect.map(calls.waits.wait([call], told), () => found)
-  })
+const writtenFirst: Preview.Previewed = {
+  preview: { _tag: "None", because: "an earlier call writes to the same first" },
+  shown: undefined,
+  isNothing: false
+}
 
-const rehearse = Effect.fnUntraced(function*(
-  engine: Engine,
-  process: ProcessState,
-  calls: Calls,
-  runs: ReadonlyArray<ReadonlyArray<CallState>>
-) {
-  const { exitWanted, inBatch, last, succeeded } = process.history
-  const assumed = new Set(succeeded)
-  let before = last
-  // calls of one run are dispatched together: what they do is there for the next one's
-  let ran: Array<string> = []
-  let present: ReadonlyArray<CallState> | undefined
+/** What a store says; `undefined` where nobody waits for it any more. */
+const waitFor = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A | undefined> => {
+  if (Exit.isExit(effect)) return effect
+  let found: A | undefined
+  const told = Effect.map(effect, (it) => {
+    found = it
+  })
+  return Effect.map(wave.waits.wait([call], told), () => found)
+}
+
+const rehearse = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
+  const { engine: { store }, process } = wave
   const held: Array<Reservation> = []
-  const counted: Array<CallState> = []
-  const asked: Array<readonly [call: CallState, question: Asks]> = []
-  for (const [run, call] of runs.flatMap((run) => run.map((call) => [run, call] as const))) {
-    if (call.decided !== undefined) continue
-    if (run !== present) {
-      for (const tool of ran) assumed.add(tool)
-      before = ran.length === 0 ? before : { tool: ran.at(-1)!, routes: [] }
-      ran = []
-      present = run
+  const counted: Array<Call> = []
+  const asked: Array<readonly [call: Call, question: Asks]> = []
+  const assumed = new Set(process.history.succeeded)
+  let before = process.history.last
+  for (const run of runs) {
+    // calls of one run are dispatched together: what they do is there for the next one's
+    const ran: Array<string> = []
+    for (const call of run) {
+      if (call.decided !== undefined) continue
+      const { exitWanted, inBatch } = process.history
+      const reserved = yield* reserve(wave, call, { exitWanted, inBatch, last: before, succeeded: assumed })
+      if (reserved === undefined) continue
+      held.push(...reserved)
+      Dispatch.count(process, call)
+      counted.push(call)
+      ran.push(call.call.name)
+      const question = Authorize.asks(call)
+      if (question === undefined) continue
+      const grant = yield* waitFor(wave, call, Authorize.grantFor(wave, call, question))
+      if (call.decided !== undefined || grant !== undefined) continue
+      const waitsFor = yield* waitFor(wave, call, Authorize.reentry(wave, call))
+      if (call.decided === undefined && waitsFor === undefined) asked.push([call, question])
     }
-    const claims = Stages.claims(engine, process, call, calls.now())
-    if ("_tag" in claims) continue
-    const { tool: { name: tool } } = call.gateCall!
-    const history = { exitWanted, inBatch, last: before, succeeded: assumed }
-    if (engine.rules.check(history, tool, call.gateCall) !== undefined) continue
-    if (claims.length > 0) {
-      const answer = calls.ledger.reserve(call.call.id, claims, calls.now())
-      const reserved = "wait" in answer ? yield* waitFor(calls, call, answer.wait) : answer
-      if (reserved === undefined || "operation" in reserved) continue
-      if (!("_tag" in reserved)) held.push(reserved)
-      // who may get another call's outcome is asked about like one that runs
-      else if (reserved._tag !== "KeyTaken") continue
-      else {
-        const { _tag: gets } = Stages.duplicate(engine, process, call, reserved, true)
-        if (gets !== "Joins" && gets !== "Replays") continue
-      }
-    }
-    Stages.count(process, call)
-    counted.push(call)
-    ran.push(tool)
-    const question = Stages.asks(call)
-    if (question === undefined) continue
-    const known = calls.questions.grantFor(call, question)
-    const grant = "wait" in known ? yield* waitFor(calls, call, known.wait) : known.grant
-    if (call.decided !== undefined || grant !== undefined) continue
-    const reentry = Stages.reentry(engine, process, call, calls.now())
-    const waitsFor = Effect.isEffect(reentry) ? yield* waitFor(calls, call, reentry) : reentry
-    if (call.decided === undefined && waitsFor === undefined) asked.push([call, question])
+    for (const tool of ran) assumed.add(tool)
+    if (ran.length > 0) before = { tool: ran.at(-1)!, routes: [] }
   }
-  for (const reservation of held) calls.ledger.giveBack(reservation)
-  for (const call of counted) Stages.uncount(process, call)
+  for (const it of held) wave.note(store.giveBack(it, wave.now(), wave.patience))
+  for (const call of counted) Dispatch.uncount(process, call)
   return asked
+})
+
+/** What a call would have reserved at its dispatch; `undefined` if it would be refused. */
+const reserve = Effect.fnUntraced(function*(
+  wave: WaveState,
+  call: Call,
+  history: History
+): Effect.fn.Return<ReadonlyArray<Reservation> | undefined> {
+  const { rules, store } = wave.engine
+  const claims = Dispatch.claims(wave, call, wave.now())
+  if ("_tag" in claims || rules.check(history, call.call.name, call.gateCall) !== undefined) return undefined
+  if (claims.length === 0) return []
+  const request = { owner: call.call.id, claims }
+  const answers = yield* waitFor(wave, call, store.reserve([request], wave.now(), wave.patience))
+  const answer = answers?.[0]
+  if (answer === undefined || "operation" in answer) return undefined
+  if (!("_tag" in answer)) return [answer]
+  // who may get another call's outcome is asked about like one that runs
+  const gets = answer._tag === "KeyTaken" ? Claims.duplicate(wave, call, answer, true)._tag : "Refused"
+  return gets === "Joins" || gets === "Replays" ? [] : undefined
 })

@@ -9,7 +9,7 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Detached from "../internal/detached.ts"
-import type { CallState } from "./CallState.ts"
+import type { Call } from "./Call.ts"
 
 /**
  * Makes an effect as interruptible as the caller is.
@@ -26,7 +26,7 @@ export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect
  * @since 0.1.0
  */
 export class Waits {
-  private readonly open = new Set<{ readonly calls: ReadonlyArray<CallState>; readonly stop: () => void }>()
+  private readonly open = new Set<{ readonly calls: ReadonlyArray<Call>; readonly stop: () => void }>()
   private readonly context: Context.Context<never>
   /** As interruptible as the caller is. */
   private readonly restore: Restore
@@ -37,7 +37,7 @@ export class Waits {
   }
 
   /** Waits for an effect on behalf of calls that do not run yet. */
-  wait(calls: ReadonlyArray<CallState>, effect: Effect.Effect<void>): Effect.Effect<void> {
+  wait(calls: ReadonlyArray<Call>, effect: Effect.Effect<void>): Effect.Effect<void> {
     const ended = this.restore(Effect.callback<void>((resume) => {
       const running: { wait?: Detached.Wait } = {}
       const entry = {
@@ -58,7 +58,7 @@ export class Waits {
   }
 
   /** Waits for an effect for each of some calls, side by side: as long as for the slowest. */
-  waitAll(calls: ReadonlyArray<readonly [CallState, Effect.Effect<void>]>): Effect.Effect<void> {
+  waitAll(calls: ReadonlyArray<readonly [Call, Effect.Effect<void>]>): Effect.Effect<void> {
     const all = Effect.forEach(calls, ([call, effect]) => this.wait([call], effect), {
       concurrency: "unbounded",
       discard: true

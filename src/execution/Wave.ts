@@ -7,19 +7,24 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as ToolOutcome from "../ToolOutcome.ts"
-import * as Arrival from "./Arrival.ts"
-import { Calls, type Watcher } from "./Calls.ts"
-import type { CallState } from "./CallState.ts"
-import { tooLate } from "./Ends.ts"
-import type { Engine, ProcessState } from "./Engine.ts"
+import * as Agents from "./Agents.ts"
+import { arrive } from "./Arrive.ts"
+import type { Call } from "./Call.ts"
+import { phases } from "./Call.ts"
+import { dispatch, type Dispatched, guard } from "./Dispatch.ts"
+import { Driver } from "./Driver.ts"
+import { cancelled, tooLate } from "./End.ts"
+import { Caller, type Engine } from "./Engine.ts"
 import type { Received } from "./Received.ts"
-import type { Settings } from "./Settings.ts"
-import * as Stages from "./Stages.ts"
+import { batchOver, keep, type ProcessState, type UnderWay } from "./State.ts"
 import * as Upfront from "./Upfront.ts"
 import type { Restore } from "./Waits.ts"
+import type { WaveOptions } from "./WaveOptions.ts"
 import * as Waves from "./Waves.ts"
+import { type Watcher, WaveState } from "./WaveState.ts"
 
 /** So many calls are started before the loop lets others have a turn. */
 const chunk = 1_000
@@ -30,13 +35,10 @@ const chunk = 1_000
  * @category models
  * @since 0.1.0
  */
-export class Wave implements Watcher {
-  private readonly engine: Engine
-  private readonly process: ProcessState
-  private readonly settings: Settings
-  private readonly wave: ReadonlyArray<Received>
-  /** There once the wave has begun. */
-  private calls: Calls | undefined
+export class Wave implements Watcher, UnderWay {
+  private readonly wave: WaveState
+  private readonly driver: Driver
+  private readonly restore: Restore
   /** Calls of the present run without an outcome. */
   private runPending = 0
   /** Place of the last call of the present run: those behind it may have their outcome, too. */
@@ -44,65 +46,82 @@ export class Wave implements Watcher {
   private runDone: (() => void) | undefined
   private quiet: (() => void) | undefined
   private deadlineFiber: Fiber.Fiber<void> | undefined
-  private leave: (() => void) | undefined
-  /** The batch is in use, as far as rules count in it. */
-  private letGo: (() => void) | undefined
 
-  constructor(engine: Engine, process: ProcessState, wave: ReadonlyArray<Received>, settings: Settings) {
-    this.engine = engine
-    this.process = process
-    this.wave = wave
-    this.settings = settings
+  private constructor(make: (watcher: Watcher) => WaveState, received: ReadonlyArray<Received>, restore: Restore) {
+    this.restore = restore
+    this.wave = make(this)
+    this.driver = new Driver(this.wave, received)
   }
 
-  /** Runs the wave. Interruption ends every call first, within bounds. */
-  get run(): Effect.Effect<ToolOutcome.WaveResult> {
+  /** Runs a wave. Interruption ends every call first, within bounds. */
+  static run(
+    engine: Engine,
+    process: ProcessState,
+    received: ReadonlyArray<Received>,
+    options: WaveOptions
+  ): Effect.Effect<ToolOutcome.WaveResult> {
+    const caller = options.caller instanceof Caller ? options.caller : undefined
+    const agent = Agents.agentOf(engine, caller?.engine)
     return Effect.uninterruptibleMask((restore) =>
-      Effect.flatMap(Effect.context<never>(), (context) => {
-        const calls = this.calls = new Calls(
-          this.engine,
-          this.process,
-          this.wave,
-          this.settings,
-          context,
-          restore,
-          this
-        )
-        this.process.waves.add(this)
-        // what a handler began and did not wait for ends with its call
-        this.leave = calls.caller?.atEnd(() => this.cancel(tooLate))
-        this.letGo = this.engine.rules.current().countsInBatches ? calls.ledger.hold(this.process.batch.key) : undefined
-        return Effect.matchCauseEffect(this.body(calls, restore), {
-          onSuccess: () => Effect.sync(() => this.end(calls)),
-          onFailure: (cause) =>
-            Effect.andThen(
-              this.abort(calls),
-              Effect.suspend(() => {
-                this.end(calls)
-                return Effect.failCause(cause)
-              })
-            )
-        })
-      })
+      Effect.contextWith((context) =>
+        new Wave(
+          (watcher) => new WaveState(engine, process, options, watcher, caller, agent, context, restore),
+          received,
+          restore
+        ).run()
+      )
     )
+  }
+
+  private run(): Effect.Effect<ToolOutcome.WaveResult> {
+    const { caller, engine, process, scope } = this.wave
+    process.waves.add(this)
+    if (process.waves.size === 1) keep(process)
+    // what a handler began and did not wait for ends with its call
+    const leave = caller?.atEnd(() => this.cancel(tooLate))
+    // the batch is in use, as far as rules count in it
+    const letGo = engine.rules.current().countsInBatches ? engine.store.hold(scope.batch) : undefined
+    const end = (): ToolOutcome.WaveResult => {
+      leave?.()
+      if (letGo !== undefined) this.wave.note(letGo)
+      return this.end()
+    }
+    const body = this.body()
+    if (Exit.isExit(body) && Exit.isSuccess(body)) return Effect.succeed(end())
+    return Effect.matchCauseEffect(body, {
+      onSuccess: () => Effect.sync(end),
+      onFailure: (cause) =>
+        Effect.andThen(
+          this.abort(),
+          Effect.suspend(() => {
+            end()
+            return Effect.failCause(cause)
+          })
+        )
+    })
   }
 
   /** Ends every call that has no outcome yet; the wave goes on to its end. */
   cancel(reason: string): void {
-    this.calls?.cancel(this.calls.all, reason)
+    this.driver.cancel(this.wave.calls, reason)
   }
 
   /** Ends the calls of an id. */
   cancelId(id: string, reason: string): void {
-    this.calls?.cancel(this.calls.all.filter((call) => call.call.id === id), reason)
+    this.driver.cancel(this.wave.calls.filter((call) => call.call.id === id), reason)
   }
 
-  settled({ index }: CallState): void {
+  /** The turn's clock, which stood still while people were asked, may go on. */
+  resumed(): void {
+    this.watchDeadline()
+  }
+
+  settled({ index }: Call): void {
     if (index <= this.runLast) this.runPending--
   }
 
   asked(): void {
-    if (this.calls !== undefined) this.watchDeadline(this.calls)
+    this.watchDeadline()
   }
 
   freed(): void {
@@ -111,69 +130,49 @@ export class Wave implements Watcher {
   }
 
   // not interruptible but where it waits for others, so that what is reserved is never lost
-  private readonly body = Effect.fnUntraced(function*(this: Wave, calls: Calls, restore: Restore) {
+  private readonly body = Effect.fnUntracedEager(function*(this: Wave) {
+    const { driver, wave } = this
     // handed over behind the place where its step has ended
-    calls.skipBehind(calls.decideBehind(calls.stop.index + 1, Infinity))
-    if (calls.unsettled === 0) return
-    const registry = this.engine.handlers.current()
-    const available = Arrival.namesSeen(registry, calls.agent)
-    const now = calls.now()
-    const slow: Array<readonly [CallState, Effect.Effect<void>]> = []
-    for (const call of calls.all) {
-      const waits = Arrival.arrive(this.engine, this.process, registry, available, call, now)
-      if (waits !== undefined) slow.push([call, waits])
-    }
-    if (slow.length > 0) yield* calls.waits.waitAll(slow)
-    if (this.engine.approval === "upfront") {
-      yield* Upfront.ask(this.engine, this.process, calls, this.cut(calls))
-    }
-    const { step } = this.settings
-    if (step !== undefined) yield* calls.waits.wait(calls.all, step.turn(itemOf(calls.all[0]!)))
-    for (const run of this.cut(calls)) yield* this.execute(calls, run, restore)
+    if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
+    if (wave.unsettled === 0) return
+    yield* arrive(wave)
+    if (wave.engine.approval === "upfront") yield* Upfront.ask(wave, this.cut())
+    const { step } = wave.options
+    if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
+    for (const run of this.cut()) yield* this.execute(run)
   })
 
-  private cut({ all }: Calls): ReadonlyArray<ReadonlyArray<CallState>> {
-    return Waves.cut(all.map(itemOf), this.engine.mode).map((run) => run.map((index) => all[index]!))
+  private cut(): ReadonlyArray<ReadonlyArray<Call>> {
+    const { calls, engine } = this.wave
+    return Waves.cut(calls.map(itemOf), engine.mode).map((run) => run.map((index) => calls[index]!))
   }
 
-  private readonly execute = Effect.fnUntraced(function*(
-    this: Wave,
-    calls: Calls,
-    run: ReadonlyArray<CallState>,
-    restore: Restore
-  ) {
+  private readonly execute = Effect.fnUntracedEager(function*(this: Wave, run: ReadonlyArray<Call>) {
+    const { driver, wave } = this
     // others have their outcome: cancelled while people were asked up front, or behind the place where the wave ends
-    const live = run.filter((call) => call.outcome === undefined)
+    const live = run.filter((call) => !call.isSettled)
     if (live.length === 0) return
     this.runLast = live.at(-1)!.index
     this.runPending = live.length
-    if (this.engine.guards.length > 0) {
-      const place = live.findIndex((call) => calls.stop.isAt(call))
+    if (wave.engine.guards.length > 0) {
+      const place = live.findIndex((call) => wave.stop.isAt(call))
       const asked = place === -1 ? live : live.slice(0, place)
-      yield* calls.waits.wait(asked, Stages.guard(this.engine, this.process, asked, calls.now()))
+      yield* wave.waits.wait(asked, guard(wave, asked))
     }
-    const admitted: Array<CallState> = []
-    let now = calls.now()
-    for (const call of live) {
-      if (call.outcome !== undefined) continue
-      const dispatched = calls.dispatching.dispatch(call, now)
-      if (typeof dispatched === "boolean") {
-        if (dispatched) admitted.push(call)
-      } else {
-        if (yield* dispatched) admitted.push(call)
-        now = calls.now()
-      }
+    const dispatched = yield* this.dispatch(live)
+    // those that end or ask first: what the others do is not to come before that
+    for (let index = 0; index < live.length; index++) {
+      const next = dispatched[index]!
+      if (next._tag !== "Admitted") driver.go(live[index]!, next)
     }
-    for (let i = 0; i < admitted.length; i += chunk) {
-      if (i > 0) yield* restore(Effect.yieldNow)
-      const entered = calls.dispatching.enter(admitted.slice(i, i + chunk).filter((call) => call.outcome === undefined))
-      if (entered === undefined) continue
-      this.watchDeadline(calls)
-      yield* entered
+    for (let index = 0; index < live.length; index++) {
+      if (index > 0 && index % chunk === 0) yield* this.restore(Effect.yieldNow)
+      const next = dispatched[index]!
+      if (next._tag === "Admitted") driver.go(live[index]!, next)
     }
     if (this.runPending === 0) return
-    this.watchDeadline(calls)
-    yield* restore(Effect.callback<void>((resume) => {
+    this.watchDeadline()
+    yield* this.restore(Effect.callback<void>((resume) => {
       // the caller goes on in a turn of its own, not inside the settlement of its last call
       this.runDone = () => resume(Effect.yieldNow)
       if (this.runPending === 0) this.runDone()
@@ -181,81 +180,78 @@ export class Wave implements Watcher {
     this.runDone = undefined
   })
 
+  /** Dispatches a run; where a store is slow, those that are cancelled meanwhile wait no longer. */
+  private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Dispatched>> {
+    const { wave } = this
+    const dispatching = dispatch(wave, live)
+    if (Exit.isExit(dispatching)) return dispatching
+    for (const call of live) if (call.decided === undefined) call.phase = phases.queued
+    let dispatched: ReadonlyArray<Dispatched> = []
+    const noted = Effect.map(dispatching, (it) => {
+      dispatched = it
+    })
+    return Effect.map(
+      wave.waits.wait(live, noted),
+      () => live.map((call, index) => dispatched[index] ?? { _tag: "Ends", end: call.decided! })
+    )
+  }
+
   /** The caller was interrupted: nothing goes on, and clean-up has its grace. */
-  private abort(calls: Calls): Effect.Effect<void> {
+  private abort(): Effect.Effect<void> {
     return Effect.suspend(() => {
+      const { driver, wave } = this
       const reason = "the caller was interrupted"
-      calls.cancel(calls.all, reason)
-      for (const call of calls.all) {
-        if (call.attempt === undefined) calls.settle(call, { _tag: "Cancelled", started: false, reason })
-      }
+      driver.cancel(wave.calls, reason)
+      for (const call of wave.calls) if (call.phase._tag === "Arrived") driver.settle(call, cancelled(reason))
       const quiet = (settledOnly: boolean) =>
         Effect.callback<void>((resume) => {
           this.quiet = () => {
-            if (calls.unsettled === 0 && (settledOnly || calls.lingering === 0)) resume(Effect.yieldNow)
+            if (wave.unsettled === 0 && (settledOnly || wave.lingering === 0)) resume(Effect.yieldNow)
           }
           this.quiet()
         })
-      return Effect.andThen(Effect.timeoutOption(quiet(false), this.engine.graceMillis), quiet(true))
+      return Effect.andThen(Effect.timeoutOption(quiet(false), wave.engine.graceMillis), quiet(true))
     })
   }
 
-  private end(calls: Calls): ToolOutcome.WaveResult {
-    this.process.waves.delete(this)
-    this.leave?.()
-    this.letGo?.()
-    calls.stop.waves.delete(calls)
+  private end(): ToolOutcome.WaveResult {
+    const { calls, engine, events, history: ended, process, stop } = this.wave
+    process.waves.delete(this)
+    stop.waves.delete(this.driver)
     this.deadlineFiber?.interruptUnsafe()
-    const outcomes = calls.all.map((call) => call.outcome!)
+    const outcomes = calls.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)
-    if (calls.events.isObserved) {
-      calls.events.publish({ _tag: "ToolsEnd", at: calls.now(), toolMessages, executionResults: outcomes })
+    if (events.isObserved) {
+      events.publish({ _tag: "ToolsEnd", at: this.wave.now(), toolMessages, executionResults: outcomes })
     }
-    const asked = calls.all.some(({ heartbeat, outcome }) =>
-      (heartbeat && outcome!._tag !== "Cancelled" && outcome!._tag !== "Skipped") ||
-      ("hasContinueRule" in outcome! && outcome.hasContinueRule)
-    )
-    if (this.process.closed && this.process.waves.size === 0) this.process.hub.end()
-    const { history } = this.process
-    history.end(calls.history)
-    const set = this.engine.rules.current()
-    const { exitAttempts: attempts, heartbeats } = this.engine
+    if (batchOver(process.open) !== undefined && process.waves.size === 0) process.hub.end()
+    if (process.waves.size === 0) keep(process)
+    const { history } = process
+    history.end(ended)
+    const set = engine.rules.current()
+    const { exitAttempts: attempts, heartbeats } = engine
+    const asked = calls.some(asksAgain)
     // without heartbeats a model sees the results of every wave
     const isShown = !heartbeats && outcomes.length > 0
-    const needsContinuation = this.process.cancelled === undefined
+    const needsContinuation = process.cancelled === undefined
       ? history.conclude(set, { asked: asked || isShown, heartbeats, attempts })
       : asked
     return { outcomes, needsContinuation, shouldExit: history.shouldExit(set), toolMessages }
   }
 
-  /** The turn's clock, which stood still while people were asked, may go on. */
-  resumed(): void {
-    if (this.calls !== undefined) this.watchDeadline(this.calls)
-  }
-
   /** One fiber serves all calls that wait for permits or people when the turn's time is over. */
-  private watchDeadline(calls: Calls): void {
-    const { budget } = this.process
-    if (budget.left(calls.now()) === Infinity || this.deadlineFiber !== undefined || budget.isPaused) return
-    this.deadlineFiber = calls.detach(Effect.andThen(
-      Effect.sleep(Math.max(0, budget.left(calls.now()))),
+  private watchDeadline(): void {
+    const { wave } = this
+    const { budget } = wave.process
+    const left = budget.left(wave.now())
+    if (left === Infinity || this.deadlineFiber !== undefined || budget.isPaused) return
+    this.deadlineFiber = wave.detach(Effect.andThen(
+      Effect.sleep(Math.max(0, left)),
       Effect.sync(() => {
         this.deadlineFiber = undefined
         // it stood still meanwhile
-        if (budget.left(calls.now()) > 0) return this.watchDeadline(calls)
-        const { limitMillis } = budget
-        for (const call of calls.all) {
-          const isWaiting = call.state === "waiting" || call.joined !== undefined || call.asking !== undefined ||
-            call.isDeferred === true
-          if (!isWaiting) continue
-          const { attempt } = call
-          if (attempt === undefined) {
-            calls.settle(call, { _tag: "Denied", reason: { _tag: "DeadlineExceeded", limitMillis } })
-          } else {
-            // it runs, and its own time stands still while a person looks at its write
-            attempt.stop({ _tag: "TimedOut", limitMillis, which: "turn", retryable: call.tool!.retryOnTimeout })
-          }
-        }
+        if (budget.left(wave.now()) > 0) this.watchDeadline()
+        else this.driver.endTurn(budget.limitMillis)
       })
     ))
   }
@@ -263,7 +259,14 @@ export class Wave implements Watcher {
 
 // Utilities
 
-const itemOf = ({ decided, rules, tool }: CallState): Waves.Item => ({
+const itemOf = ({ decided, rules, tool }: Call): Waves.Item => ({
   class: decided === undefined ? tool!.class : "ShortCircuit",
   closesRun: rules?.closesRun ?? false
 })
+
+/** The model asked to be called again, or a rule says that it is. */
+const asksAgain = (call: Call): boolean => {
+  const outcome = call.outcome!
+  return (call.heartbeat && outcome._tag !== "Cancelled" && outcome._tag !== "Skipped") ||
+    ("hasContinueRule" in outcome && outcome.hasContinueRule)
+}

@@ -15,7 +15,7 @@ import type * as Waves from "./Waves.ts"
  * @category options
  * @since 0.1.0
  */
-export interface Settings {
+export interface WaveOptions {
   /** Milliseconds that each call may run at most; the tool's own limit still holds. */
   readonly timeoutMillis: number
   /** The host needs whole outputs: nothing is cut or stored. */

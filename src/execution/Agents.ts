@@ -1,0 +1,130 @@
+/**
+ * Which agent calls are made by, and for: sub-agents, what they share with the
+ * executor they come from, and the calls that their handlers work for.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import { DepthExceeded } from "../Executor.ts"
+import * as Permissions from "../policy/Permissions.ts"
+import * as ToolContext from "../ToolContext.ts"
+import type { Agent } from "./Call.ts"
+import { type Above, Caller, type Engine, type Parent } from "./Engine.ts"
+import { NestedClock } from "./NestedClock.ts"
+import type { OpenBatch } from "./State.ts"
+
+/**
+ * How deep sub-agents may be nested.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const maxDepth = 8
+
+/**
+ * Finds where a sub-agent comes from: of a handler, the call that it runs for.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const parentOf = (engine: Engine, caller: unknown): Parent => {
+  const above = aboveOf(engine, caller)
+  if (!(caller instanceof Caller)) return { engine, above, caller: undefined, batch: undefined, clock: undefined }
+  const { call, state } = caller
+  const { attempt, isSettled } = call
+  return {
+    // a handler that holds on to an executor further up gets no further by it
+    engine: isWithin(caller.engine, engine) ? caller.engine : engine,
+    above,
+    caller,
+    batch: batchFor(engine, caller),
+    clock: isSettled || attempt === undefined ? undefined : call.nested ??= new NestedClock(attempt, state.budget)
+  }
+}
+
+/**
+ * Finds for which call something is done: for that of the handler whose fiber does
+ * it, else for that whose handle it is done with, wherever that has got to. Once
+ * that call is over nothing is done with its handle, by nobody.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const callingWith = (handle: (ToolContext.Service & Caller) | undefined): Effect.Effect<ToolContext.Service> =>
+  handle === undefined
+    ? ToolContext.ToolContext
+    : Effect.map(
+      ToolContext.ToolContext,
+      (caller) => handle.isOver || !(caller instanceof Caller) ? handle : caller
+    )
+
+/**
+ * Gives the batch that whatever a handler begins belongs to: that of its call,
+ * with every executor of the same tree.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const batchFor = (engine: Engine, caller: unknown): OpenBatch | undefined => callerOf(engine, caller)?.state.open
+
+/**
+ * Gives what whatever a handler begins takes over from its call, with every
+ * executor of the same tree; elsewhere, what a sub-agent has from its caller.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const aboveOf = (engine: Engine, caller: unknown): Above | undefined => {
+  const live = callerOf(engine, caller)
+  return live === undefined ? engine.parent?.above : live.above
+}
+
+/**
+ * Gives the engine of a sub-agent.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const engineOf = (
+  parent: Parent,
+  name: string,
+  policy: Permissions.Permissions["Service"] | undefined,
+  own: Pick<Engine, "batches" | "handleFor" | "unique">
+): Effect.Effect<Engine, DepthExceeded> => {
+  const { engine } = parent
+  const agentPath = [...engine.agentPath, name]
+  return agentPath.length > maxDepth
+    ? Effect.fail(new DepthExceeded({ max: maxDepth, agentPath }))
+    : Effect.succeed({
+      ...engine,
+      ...own,
+      parent,
+      agentPath,
+      permissions: policy === undefined ? engine.permissions : Permissions.both(engine.permissions, policy),
+      pools: engine.pools.fork(),
+      leaders: new Map()
+    })
+}
+
+/**
+ * Gives the engine whose agent a call belongs to: its executor's, or that of the
+ * handler that makes it, where that is a sub-agent of this very executor. So
+ * nobody gets further than their own agent by holding on to another executor.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const agentOf = (engine: Engine, caller: Engine | undefined): Agent =>
+  caller !== undefined && isWithin(caller, engine) ? caller : engine
+
+// Utilities
+
+/** The call whose handler uses an executor of its own tree. */
+const callerOf = (engine: Engine, caller: unknown): Caller | undefined =>
+  caller instanceof Caller && (isWithin(caller.engine, engine) || isWithin(engine, caller.engine))
+    ? caller
+    : undefined
+
+/** Whether an engine is another one, or a sub-agent's below it. */
+const isWithin = (engine: Engine, other: Engine): boolean =>
+  engine === other || (engine.parent !== undefined && isWithin(engine.parent.engine, other))

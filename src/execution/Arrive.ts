@@ -1,0 +1,205 @@
+/**
+ * Arrival: what is looked at for every call of a wave before anything runs.
+ * Gates 1 to 5.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Detached from "../internal/detached.ts"
+import type { GateCall } from "../policy/Gate.ts"
+import * as Permissions from "../policy/Permissions.ts"
+import type * as RuleSet from "../policy/RuleSet.ts"
+import { heartbeatArgument, type RegisteredTool, type Registry } from "../ToolHandlers.ts"
+import type { ParameterIssue } from "../ToolRefusal.ts"
+import { maxDepth } from "./Agents.ts"
+import type { Call } from "./Call.ts"
+import { denied, type End, invalid, refused, unreadable } from "./End.ts"
+import { lookUp, patience } from "./LookUp.ts"
+import { turnEnd } from "./State.ts"
+import * as Targets from "./Targets.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Lets every call of a wave arrive, and ends once all have: each is decided, or
+ * has its tool and its parameters.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const arrive = (wave: WaveState): Effect.Effect<void> => {
+  const registry = wave.engine.handlers.current()
+  const now = wave.now()
+  const slow: Array<readonly [Call, Effect.Effect<void>]> = []
+  for (const call of wave.calls) {
+    const arrived = arriveOne(wave, registry, call, now)
+    if (!Exit.isExit(arrived)) slow.push([call, arrived])
+  }
+  return slow.length === 0 ? Effect.void : wave.waits.waitAll(slow)
+}
+
+/**
+ * Gates 4 and 5 with arguments that a person has edited.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> =>
+  admit(wave, call, takeHeartbeat(call, params))
+
+// Utilities
+
+const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number): Effect.Effect<void> => {
+  const { call: { malformed, name, problem } } = call
+  const params = takeHeartbeat(call, call.call.params)
+  // it may be cancelled already, while an earlier one was decoded
+  call.decided ??= turnEnd(wave.process, call.counted, now)
+  if (call.decided !== undefined) return Effect.void
+  if (problem !== undefined) return decide(call, invalid([problem]))
+  const tool = registry.get(name)
+  if (tool === undefined) return decide(call, refused({ _tag: "ToolNotFound", available: seen(wave, registry) }))
+  // of no text at all the schema decides: it is `{}`
+  if (malformed !== undefined && malformed.text.trim() !== "") {
+    const { message, text } = malformed
+    const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
+    return decide(call, invalid([{ path: "", message: `They are not JSON (${message}): ${shown}` }]))
+  }
+  if (tool.recursive && wave.engine.agentPath.length >= maxDepth) {
+    return decide(call, refused({ _tag: "DepthExceeded", max: maxDepth }))
+  }
+  call.tool = tool
+  call.rules = wave.engine.rules.current().forTool(name)
+  return admit(wave, call, malformed === undefined ? params : {})
+}
+
+const decide = (call: Call, end: End): Effect.Effect<void> => {
+  call.decided = end
+  return Effect.void
+}
+
+/** The names of the tools that the agent sees, found once: a wave may have thousands of calls of what is not there. */
+const seen = (wave: WaveState, registry: Registry): ReadonlyArray<string> =>
+  wave.toolNames ??= Array.from(registry.values())
+    .filter((it) => Permissions.sees(wave.agent.permissions, it))
+    .map((it) => it.name)
+
+/** Gates 4 and 5. */
+const admit = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
+  const tool = call.tool!
+  const args = withPrefilled(call.rules!.prefilled, params)
+  const decoding = decode(tool, args)
+  // schemas without services and asynchronous steps are done already
+  if (Exit.isExit(decoding)) return decoded(wave, call, args, decoding)
+  return Effect.flatMap(
+    Detached.within(decoding, patience(wave, tool)),
+    (exit) => decoded(wave, call, args, exit ?? Exit.fail([undecoded]))
+  )
+}
+
+/** The rest of Arrival: what the call is about, what the tool itself says of it, and the policy. */
+const decoded = (
+  wave: WaveState,
+  call: Call,
+  args: unknown,
+  exit: Exit.Exit<unknown, unknown>
+): Effect.Effect<void> => {
+  if (call.decided !== undefined) return Effect.void
+  if (Exit.isFailure(exit)) {
+    // a value too deeply nested for the decoder ends in a defect, like a decoder that is broken
+    const issues = Option.getOrElse(
+      Cause.findErrorOption(exit.cause),
+      () => [Cause.squash(exit.cause) instanceof RangeError ? unreadable : undecodable]
+    )
+    return decide(call, invalid(issues as ReadonlyArray<ParameterIssue>))
+  }
+  const params = exit.value
+  const targets = Targets.find(wave, call, params)
+  const approval = wantsApproval(wave, call, params)
+  if (isNow(targets) && isNow(approval)) return judge(wave, call, args, params, targets.value, approval.value)
+  return Effect.flatMap(
+    Effect.all([targets, approval], { concurrency: 2 }),
+    ([targets, needsApproval]) => judge(wave, call, args, params, targets, needsApproval)
+  )
+}
+
+const isNow = <A>(effect: Effect.Effect<A>): effect is Exit.Success<A> =>
+  Exit.isExit(effect) && Exit.isSuccess(effect as Exit.Exit<A>)
+
+const noApproval: Effect.Effect<unknown> = Effect.succeed(false)
+
+/** What the tool itself says of the call; anything but false is a yes. */
+const wantsApproval = (wave: WaveState, call: Call, params: unknown): Effect.Effect<unknown> => {
+  const tool = call.tool!
+  const { context, needsApproval = false } = tool
+  if (needsApproval === false) return noApproval
+  if (typeof needsApproval !== "function") return Effect.succeed(needsApproval)
+  return lookUp(wave, tool, () => {
+    const answer = needsApproval(params as never, { toolCallId: call.call.id, messages: [] })
+    return Effect.isEffect(answer) ? Effect.provideContext(answer, context) : answer
+  }, (answer) => answer)
+}
+
+/** Gate 5, now that everything is known of the call. */
+const judge = (
+  wave: WaveState,
+  call: Call,
+  args: unknown,
+  params: unknown,
+  targets: GateCall["targets"],
+  needsApproval: unknown
+): Effect.Effect<void> => {
+  const gateCall = call.gateCall = {
+    args,
+    params,
+    targets,
+    // a question without an answer is one for people
+    needsApproval: needsApproval !== false,
+    call: call.call,
+    tool: call.tool!,
+    principal: wave.engine.principal,
+    agentPath: call.agent.agentPath,
+    batch: wave.process.batch.id,
+    process: wave.process.id
+  }
+  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall))
+  return Effect.void
+}
+
+/** What is about so much is not compared with anything. */
+const tooLong = (targets: Targets.Targets): End | undefined => {
+  const chars = Targets.chars(targets)
+  if (chars <= Targets.maxChars) return undefined
+  const message = `What they are about has ${chars} characters, and may have ${Targets.maxChars}`
+  return invalid([{ path: "", message }])
+}
+
+const undecodable: ParameterIssue = { path: "", message: "They could not be decoded" }
+
+const undecoded: ParameterIssue = { path: "", message: "They could not be decoded in time" }
+
+const decode = (tool: RegisteredTool, args: unknown): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
+  try {
+    return tool.decode(args)
+  } catch {
+    return Effect.fail([unreadable])
+  }
+}
+
+const isObject = (params: unknown): params is object =>
+  typeof params === "object" && params !== null && !Array.isArray(params)
+
+/** Adds the host's own arguments, which override the model's. */
+const withPrefilled = (prefilled: RuleSet.ToolRules["prefilled"], params: unknown): unknown =>
+  prefilled === undefined || !(isObject(params) || params === undefined || params === null)
+    ? params
+    : { ...params, ...prefilled }
+
+/** Takes the control argument out, whatever its value is. */
+const takeHeartbeat = (call: Call, params: unknown): unknown => {
+  if (!isObject(params) || !Object.hasOwn(params, heartbeatArgument)) return params
+  const { [heartbeatArgument]: flag, ...rest } = params as Record<string, unknown>
+  call.heartbeat = flag === true
+  return rest
+}

@@ -1,0 +1,257 @@
+/**
+ * One call of a wave on its way: what is known of it, and in which phase it is.
+ *
+ * It is the call's ticket for permits, too.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import type { FileChange } from "../FileChange.ts"
+import type { Checkpoint } from "../output/Checkpoints.ts"
+import type { GateCall } from "../policy/Gate.ts"
+import type { Permissions } from "../policy/Permissions.ts"
+import type { Permit, Ticket } from "../policy/Permit.ts"
+import type { WaveHistory } from "../policy/RuleHistory.ts"
+import type { ToolRules } from "../policy/RuleSet.ts"
+import type { Reservation } from "../store/Claims.ts"
+import type { Grant } from "../store/Grant.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
+import type { Attempt } from "./Attempt.ts"
+import * as End from "./End.ts"
+import type { NestedClock } from "./NestedClock.ts"
+import type { Received } from "./Received.ts"
+
+/**
+ * Where a call is on its way.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Phase =
+  /** Its run has not begun, or is being dispatched. */
+  | { readonly _tag: "Arrived" }
+  /** A person has to allow it. */
+  | { readonly _tag: "Asking" }
+  /** It gets what an equal call gets that runs. */
+  | { readonly _tag: "Joined"; readonly leader: Call }
+  /** It is on its way to its permits, or looked at once more with them. */
+  | { readonly _tag: "Queued" }
+  /** Its handler was started. */
+  | { readonly _tag: "Running"; readonly attempt: Attempt }
+  /** It has its outcome. */
+  | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }
+
+/**
+ * The phases that say nothing else.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const phases: { readonly arrived: Phase; readonly asking: Phase; readonly queued: Phase } = {
+  arrived: { _tag: "Arrived" },
+  asking: { _tag: "Asking" },
+  queued: { _tag: "Queued" }
+}
+
+/**
+ * The agent that makes a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Agent {
+  readonly permissions: Permissions["Service"]
+  /** Names of the sub-agents from the root down to this one; empty: the root. */
+  readonly agentPath: ReadonlyArray<string>
+}
+
+/**
+ * What became of a call's targets while it waited.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Moved {
+  /** What the call was judged by. */
+  readonly from: GateCall["targets"]
+  /** The keys that it holds are not those of what it would touch now. */
+  readonly hasOtherKeys: boolean
+}
+
+/**
+ * Says what a write does to files.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Previewing = Effect.Effect<ReadonlyArray<FileChange>, unknown>
+
+/**
+ * A preview that a person has seen, and the files it was made of.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Shown {
+  readonly again: Previewing
+  readonly fingerprint: string
+}
+
+/**
+ * Who moves a call on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Driver {
+  /** Ends a call, also one that runs. */
+  readonly end: (call: Call, end: End.End) => void
+  /** Gives a call its outcome; `fiber` is there if its handler still runs. */
+  readonly settle: (call: Call, end: End.End, fiber?: Fiber.Fiber<unknown, unknown>) => void
+  /** Dispatches a call anew that had joined another one. */
+  readonly redispatch: (call: Call) => void
+}
+
+/**
+ * One call of a wave on its way.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Call implements Ticket {
+  readonly driver: Driver
+  readonly index: number
+  readonly call: Received
+  readonly queuedAt: number
+  /** The running call whose handler makes this one. */
+  readonly parent: Call | undefined
+  readonly agent: Agent
+  /** Where its success is remembered. */
+  readonly history: WaveHistory
+  /** A model is told of its outcome. */
+  readonly told: boolean
+
+  phase: Phase = phases.arrived
+  /** How it ends, where that is known before its turn comes: refused on Arrival, cancelled, behind the end of its wave. */
+  decided: End.End | undefined
+  tool: RegisteredTool | undefined
+  rules: ToolRules | undefined
+  gateCall: GateCall | undefined
+  /** The model asked to be called again. */
+  heartbeat = false
+  /** Counted in the turn's number of calls. */
+  counted = false
+  reservation: Reservation | undefined
+  /** What runs it on while it waits; of one that runs, the question about its write. */
+  waiting: Fiber.Fiber<unknown> | undefined
+
+  // its permits
+  resources: ReadonlyArray<string> = []
+  permits: ReadonlyArray<Permit> = []
+  held = 0
+  state: Ticket["state"] = "new"
+  children: Set<Ticket> | undefined
+
+  // what only few calls have: not there until it is set, since waves may be long
+
+  /** What the host's gates said before anything was reserved. */
+  declare guarded?: ToolRefusal | undefined
+  /** A person has allowed it: it is not asked about again. */
+  declare approved?: true
+  /** A person has refused it, before its turn came. */
+  declare refused?: ToolRefusal
+  /** The standing permission that let it through. */
+  declare grant?: Grant | undefined
+  /** The answer to its own question made that permission. */
+  declare isOwnGrant?: boolean
+  /** It is about something else than it was judged by. */
+  declare moved?: Moved
+  /** The diff that a person has seen of it. */
+  declare shown?: Shown | undefined
+  /** What is there before its writes is kept. */
+  declare isCheckpointed?: true
+  /** It wrote without having said so before. */
+  declare isUnannounced?: true
+  /** That it may change things without saying which, as it is kept. */
+  declare note?: Checkpoint
+  /** Its time, for the sub-agents that its handler makes. */
+  declare nested?: NestedClock
+  /** What an equal call has is nothing for this one: it runs itself. */
+  declare anew?: true | undefined
+  /** Somebody is asked whether it may have another call's outcome. */
+  declare sharing?: true | undefined
+  /** Somebody is asked whether another call may have its outcome: that is kept, for it may end meanwhile. */
+  declare isWanted?: true
+  /** Calls that joined this one. */
+  declare followers?: Array<Call> | undefined
+  /** Called once it has its outcome and its permits are given back. */
+  declare afterwards?: Set<() => void>
+  /** Events of the tool that no reader had room for. */
+  declare dropped?: number
+
+  constructor(
+    driver: Driver,
+    index: number,
+    call: Received,
+    queuedAt: number,
+    parent: Call | undefined,
+    agent: Agent,
+    history: WaveHistory,
+    told: boolean
+  ) {
+    this.driver = driver
+    this.index = index
+    this.call = call
+    this.queuedAt = queuedAt
+    this.parent = parent
+    this.agent = agent
+    this.history = history
+    this.told = told
+  }
+
+  get outcome(): ToolOutcome | undefined {
+    return this.phase._tag === "Settled" ? this.phase.outcome : undefined
+  }
+
+  get isSettled(): boolean {
+    return this.phase._tag === "Settled"
+  }
+
+  get attempt(): Attempt | undefined {
+    const { phase } = this
+    return phase._tag === "Running" || phase._tag === "Settled" ? phase.attempt : undefined
+  }
+
+  /** For permits: the call whose outcome it waits for. */
+  get joined(): Call | undefined {
+    return this.phase._tag === "Joined" ? this.phase.leader : undefined
+  }
+
+  /** Its own end: its attempt's, unless the call has its outcome. */
+  ended(end: End.End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
+    this.driver.settle(this, end, fiber)
+  }
+
+  onDeadlock(waitsFor: string): void {
+    this.driver.end(this, End.refused({ _tag: "ReentryRefused", waitsFor }))
+  }
+
+  onBlocked(because: string): void {
+    this.driver.end(this, End.refused({ _tag: "ToolBlocked", because }))
+  }
+
+  onLost(because: string): void {
+    this.driver.end(this, { _tag: "Cancelled", started: this.phase._tag === "Running", reason: because })
+  }
+
+  /** Lets go of what a call with an outcome does not need: waves may be long. */
+  forget(): void {
+    if (this.phase._tag === "Settled") this.phase.attempt = undefined
+    this.gateCall = undefined
+    this.rules = undefined
+    this.reservation = undefined
+  }
+}

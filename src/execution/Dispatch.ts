@@ -1,0 +1,273 @@
+/**
+ * Dispatch: what is looked at when the run of a call begins, and what it reserves.
+ * Gates 1, 2 and 6 to 11, and which calls a person has to be asked about.
+ *
+ * All calls of a run are dispatched before any of them starts; what they reserve
+ * is reserved in one step.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Gate from "../policy/Gate.ts"
+import * as Guards from "../policy/Guards.ts"
+import type * as Permissions from "../policy/Permissions.ts"
+import type { Claim, KeyTaken, Refused, Request, Reservation } from "../store/Claims.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import * as Authorize from "./Authorize.ts"
+import type { Call } from "./Call.ts"
+import * as Claims from "./Claims.ts"
+import { denied, type End, refused } from "./End.ts"
+import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * What becomes of a call at Dispatch.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Dispatched =
+  | { readonly _tag: "Ends"; readonly end: End }
+  /** It goes on to its permits. */
+  | { readonly _tag: "Admitted" }
+  /** It goes on once a person has allowed it. */
+  | { readonly _tag: "Asks"; readonly question: Permissions.Asks }
+  /** It gets what an equal call has or will have, once a person has allowed it where one has to. */
+  | { readonly _tag: "Shares"; readonly share: Share; readonly question: Permissions.Asks | undefined }
+
+/**
+ * What an equal call has for another: its execution, or the outcome that is kept.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Share =
+  | { readonly _tag: "Joins"; readonly leader: Call }
+  | { readonly _tag: "Replays"; readonly outcome: ToolOutcome }
+
+/**
+ * Gate 7 for the calls of a run, all at once: the guards of one call are asked
+ * in order, those of different calls side by side.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
+  const { guardMillis, guards } = wave.engine
+  if (guards.length === 0) return Effect.void
+  const now = wave.now()
+  return Effect.forEach(
+    calls.filter((call) => endBefore(wave, call, now) === undefined),
+    (call) =>
+      Effect.map(Guards.check(guards, call.gateCall!, guardMillis), (verdict) => {
+        call.guarded = verdict
+      }),
+    { concurrency: "unbounded", discard: true }
+  )
+}
+
+/**
+ * Dispatches calls that begin together; gives what becomes of each. One that was
+ * dispatched before, with other arguments, replaces what it has reserved.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const dispatch = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  calls: ReadonlyArray<Call>
+): Effect.fn.Return<ReadonlyArray<Dispatched>> {
+  const begun = wave.now()
+  const requests: Array<Request> = []
+  const wants = calls.map((call) => want(wave, call, begun, requests))
+  const asked = requests.length === 0 ? nobody : wave.engine.store.reserve(requests, begun, wave.patience)
+  const isSlow = !Exit.isExit(asked)
+  const answers = yield* asked
+  const now = isSlow ? wave.now() : begun
+  const all: Array<Dispatched> = []
+  let next = 0
+  for (let index = 0; index < calls.length; index++) {
+    const call = calls[index]!
+    const wanted = wants[index]!
+    const answer = wanted === request ? answers[next++]! : undefined
+    if (answer !== undefined) note(wave, call, requests[next - 1]!, answer)
+    if (answer !== undefined && "operation" in answer) {
+      all.push(ends(call.decided ?? unavailable(answer)))
+      continue
+    }
+    const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, call.counted, now)
+    if (over !== undefined) all.push(ends(over))
+    else if (wanted._tag === "OutOfOrder") all.push(ends(yield* outOfOrder(wave, call, wanted)))
+    else {
+      const end = isSlow ? Claims.orderEnd(wave, call) : undefined
+      if (end !== undefined) all.push(ends(end))
+      else if (answer !== undefined && "_tag" in answer) all.push(yield* taken(wave, call, answer))
+      else all.push(yield* reserved(wave, call))
+    }
+  }
+  return all
+})
+
+/**
+ * Gives what a call would reserve now, or how it ends.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
+  endBefore(wave, call, now) ?? denied(call.guarded) ?? Claims.of(wave, call)
+
+/**
+ * Counts a call in its turn.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const count = (process: ProcessState, call: Call): void => {
+  if (call.counted) return
+  call.counted = true
+  process.budget.take()
+}
+
+/**
+ * Takes a call out of the turn's count again: it runs nothing itself.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const uncount = (process: ProcessState, call: Call): void => {
+  if (!call.counted) return
+  call.counted = false
+  process.budget.giveBack()
+}
+
+// Utilities
+
+const nobody: Effect.Effect<ReadonlyArray<never>> = Effect.succeed([])
+
+const admitted: Dispatched = { _tag: "Admitted" }
+const passes: Effect.Effect<Dispatched> = Effect.succeed(admitted)
+const ends = (end: End): Dispatched => ({ _tag: "Ends", end })
+
+/** What a call wants of the store. */
+type Wanted =
+  | { readonly _tag: "Ends"; readonly end: End }
+  /** An ordering rule forbids it: that is told, unless an equal call is to be. */
+  | { readonly _tag: "OutOfOrder"; readonly end: End; readonly key: Claim | undefined }
+  | { readonly _tag: "Nothing" }
+  /** The next of the requests. */
+  | { readonly _tag: "Request" }
+
+const request: Wanted = { _tag: "Request" }
+const nothing: Wanted = { _tag: "Nothing" }
+
+const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
+  const found = claims(wave, call, now)
+  if ("_tag" in found) return { _tag: "Ends", end: found }
+  const end = Claims.orderEnd(wave, call)
+  if (end !== undefined) {
+    return { _tag: "OutOfOrder", end, key: found.find((it) => it._tag === "Key") }
+  }
+  const { call: { id: owner }, reservation: replaces } = call
+  if (replaces === undefined) {
+    if (found.length === 0) return nothing
+    requests.push({ owner, claims: found })
+  } else {
+    // what was reserved for other arguments is this call's no more
+    wave.engine.leaders.delete(replaces.id)
+    call.reservation = undefined
+    requests.push({ owner, claims: found, replaces })
+  }
+  return request
+}
+
+/** Notes what a call holds now. */
+const note = (
+  wave: WaveState,
+  call: Call,
+  { replaces }: Request,
+  answer: Reservation | Refused | StateStoreError
+): void => {
+  // a store that cannot be reached has replaced nothing
+  const held = "operation" in answer ? replaces : "_tag" in answer ? undefined : answer
+  if (held === undefined || !call.isSettled) call.reservation = held
+  else wave.note(wave.engine.store.giveBack(held, wave.now(), wave.patience))
+}
+
+const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
+  call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name)
+
+/** Everything of the call is reserved: gate 12, as far as it has been answered. */
+const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
+  count(wave.process, call)
+  if (call.reservation !== undefined && Claims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
+  const question = Authorize.asks(call)
+  return question === undefined ?
+    passes :
+    Effect.mapEager(
+      answered(wave, call, question),
+      (it): Dispatched =>
+        it === "no" ? ends(refused(call.refused!)) : it === "yes" ? admitted : { _tag: "Asks", question }
+    )
+}
+
+/** Whether people have said already what would be asked. */
+const answered = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<"no" | "yes" | "open"> =>
+  call.refused === undefined
+    ? Effect.mapEager(Authorize.grantFor(wave, call, question), (grant) => {
+      call.grant = grant
+      return grant === undefined ? "open" : "yes"
+    })
+    : Effect.succeed("no")
+
+/** A claim of the call could not be had. */
+const taken = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  call: Call,
+  it: Refused
+): Effect.fn.Return<Dispatched> {
+  const { leaders, rules, store } = wave.engine
+  if (it._tag !== "KeyTaken") {
+    return ends(refused(Gate.orRefused("Rules", () => rules.explain(call.call.name, it))))
+  }
+  // the store may not know yet that the other one is over
+  if (it.running && store.pendingKey(it.reservation) === "release") return ends(unavailable({ operation: "settle" }))
+  const leader = it.running ? leaders.get(it.reservation) : undefined
+  const gets = Claims.duplicate(wave, call, it, leader !== undefined && !leader.isSettled)
+  if (gets._tag === "Anew" && call.anew !== true) {
+    call.anew = true
+    return (yield* dispatch(wave, [call]))[0]!
+  }
+  if (gets._tag === "Refused" || gets._tag === "Anew") return ends(duplicateOf(wave, it))
+  const question = Authorize.asks(call)
+  const said = question === undefined ? "yes" : yield* answered(wave, call, question)
+  if (said === "no") return ends(refused(call.refused!))
+  const share: Share = gets._tag === "Joins" ? { _tag: "Joins", leader: leader! } : gets
+  return { _tag: "Shares", share, question: said === "open" ? question : undefined }
+})
+
+/** An ordering rule forbids the call; where an equal one has nothing for it that is told instead. */
+const outOfOrder = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  call: Call,
+  { end, key }: Extract<Wanted, { readonly _tag: "OutOfOrder" }>
+): Effect.fn.Return<End> {
+  if (key !== undefined) {
+    const found = yield* wave.engine.store.check([key], wave.now(), wave.patience)
+    if (found !== undefined && "operation" in found) return unavailable(found)
+    if (found?._tag === "KeyTaken") {
+      const leader = found.running ? wave.engine.leaders.get(found.reservation) : undefined
+      const gets = Claims.duplicate(wave, call, found, leader !== undefined && !leader.isSettled)
+      if (gets._tag === "Refused") return duplicateOf(wave, found)
+    }
+  }
+  return end
+})
+
+const duplicateOf = (wave: WaveState, { owner: of, reservation, running }: KeyTaken): End =>
+  refused({ _tag: "DuplicateCall", of, running: running && wave.engine.store.pendingKey(reservation) !== "keep" })
+
+const unavailable = ({ operation }: { readonly operation: string }): End =>
+  refused({ _tag: "StoreUnavailable", operation })

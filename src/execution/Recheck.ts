@@ -1,0 +1,62 @@
+/**
+ * What is looked at once more before a call starts: the gates whose answer may
+ * have changed while it waited.
+ *
+ * @since 0.1.0
+ */
+import * as Permissions from "../policy/Permissions.ts"
+import type * as Grant from "../store/Grant.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
+import type { Call } from "./Call.ts"
+import * as Claims from "./Claims.ts"
+import { denied, type End } from "./End.ts"
+import * as Revisions from "./Revisions.ts"
+import { blockedEnd, turnEnd } from "./State.ts"
+import * as Targets from "./Targets.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Gates 1, 2, 5, 6, 9 and 12 once more; `grants` are the standing permissions as
+ * the store has them now, where that matters.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const recheck = (
+  wave: WaveState,
+  call: Call,
+  grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
+): End | undefined => {
+  const now = wave.now()
+  return call.decided ??
+    turnEnd(wave.process, call.counted, now) ??
+    denied(Permissions.check(call.agent.permissions, call.gateCall!)) ??
+    blockedEnd(wave.process, call.call.name) ??
+    Claims.orderEnd(wave, call) ??
+    denied(Targets.changed(call, now)) ??
+    denied(withdrawn(wave, call, grants))
+}
+
+// Utilities
+
+/**
+ * A standing permission is looked at once more: it may have been taken back. One
+ * that has expired meanwhile holds, for the call was let through before.
+ */
+const withdrawn = (
+  { engine: { handlers, revoked } }: WaveState,
+  { approved, grant, isOwnGrant, tool }: Call,
+  grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
+): ToolRefusal | undefined => {
+  if ((approved || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
+    return { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
+  }
+  if (grant === undefined) return undefined
+  const isRevoked: ToolRefusal = { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+  if (revoked.has(grant.id)) return isRevoked
+  // the store may not have noted yet what was answered just now
+  if (isOwnGrant || grants === undefined) return undefined
+  if ("operation" in grants) return { _tag: "StoreUnavailable", operation: grants.operation }
+  return grants.some((it) => it.id === grant.id) ? undefined : isRevoked
+}

@@ -1,0 +1,183 @@
+/**
+ * Settle: a call gets its outcome, once, and everything that depends on it is done
+ * in order: output, what is remembered, what was reserved, the event, those that
+ * joined it, and its permits last.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import { clip } from "../internal/clip.ts"
+import * as ToolContent from "../ToolContent.ts"
+import type * as ToolOutcome from "../ToolOutcome.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { Call } from "./Call.ts"
+import * as Claims from "./Claims.ts"
+import { denied, type End } from "./End.ts"
+import * as Notes from "./Notes.ts"
+import * as SharedOutcome from "./SharedOutcome.ts"
+import * as Targets from "./Targets.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Gives a call its outcome; `fiber` is there if its handler still runs.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
+  if (call.isSettled) return
+  const { attempt, joined, reservation, waiting } = call
+  const now = wave.now()
+  const outcome = outcomeOf(call, attempt, fitted(wave, call, end), now)
+  call.phase = { _tag: "Settled", outcome, attempt }
+  if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
+  call.waiting = undefined
+  waiting?.interruptUnsafe()
+  // what later calls are judged by is there before a permit goes to one of them
+  mark(wave, call, outcome, attempt ?? joined?.attempt)
+  const behind = wave.stop.isOn ? wave.stop.endAt(outcome, wave.offset + outcome.index) : none
+  if (reservation === undefined) conclude(wave, call, outcome, fiber)
+  else {
+    const { leaders, store } = wave.engine
+    if (leaders.size > 0) leaders.delete(reservation.id)
+    const settlement = Claims.settlement(wave, call, outcome, fiber !== undefined)
+    const noted = store.settle(reservation, settlement, now, wave.patience)
+    if (Exit.isExit(noted)) conclude(wave, call, outcome, fiber)
+    else wave.detach(Effect.map(noted, () => conclude(wave, call, outcome, fiber)))
+  }
+  for (const [place, calls] of behind) place.skipBehind(calls)
+}
+
+// Utilities
+
+const none: ReadonlyArray<never> = []
+
+/** An end that another call shares, with an output that fits this one. */
+const fitted = (wave: WaveState, call: Call, end: End): End => {
+  if (end._tag !== "Succeeded" || end.replayOf === undefined) return end
+  const { attempt, gateCall } = call.joined ?? call
+  const isForeign = attempt !== undefined && gateCall !== undefined &&
+    (!call.told || gateCall.batch !== wave.process.batch.id)
+  return { ...end, output: SharedOutcome.fit(end.output, wave.outputRoom(), isForeign ? attempt : undefined) }
+}
+
+const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: number): ToolOutcome.ToolOutcome => {
+  const { call: { id: callId, name: tool }, grant, index, queuedAt } = call
+  const granted = end._tag === "Succeeded" && grant !== undefined ? { grant } : undefined
+  if (attempt === undefined) {
+    return { callId, tool, index, attempt: 0, queuedAt, commits: 0, ...end, ...granted } as ToolOutcome.ToolOutcome
+  }
+  const { commits, number, startedAt } = attempt
+  const ran = { callId, tool, index, attempt: number, queuedAt, commits, startedAt, duration: now - startedAt }
+  return { ...ran, ...end, ...granted } as ToolOutcome.ToolOutcome
+}
+
+const mark = (
+  wave: WaveState,
+  call: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  ran: Attempt | undefined
+): void => {
+  const { batch, blocked, budget } = wave.process
+  if (outcome.startedAt === undefined && call.counted) budget.giveBack()
+  if (outcome._tag === "Succeeded") {
+    if (!wave.options.wholeOutputs) {
+      batch.outputChars += outcome.output.modelText.length - (call.attempt?.heldChars ?? 0)
+      if (outcome.output.content !== undefined) batch.fileChars += ToolContent.fileChars(outcome.output.content)
+    }
+    remember(wave, call, outcome.output, ran)
+  }
+  if (call.note !== undefined) wave.note(Notes.takeBack(wave, call))
+  const isFinal = (outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable
+  if (isFinal && outcome.startedAt !== undefined) {
+    const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
+    blocked.set(outcome.tool, `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`)
+  }
+}
+
+/** Notes a success for the rules, with the whole output even where only a part of it was kept. */
+const remember = (wave: WaveState, call: Call, output: ToolOutcome.Output, ran: Attempt | undefined): void => {
+  const value = ran !== undefined ? ran.value : output._tag === "Artifact" ? undefined : output.value
+  wave.process.history.record(wave.engine.rules.current(), call.history, call.index, call.call.name, value)
+}
+
+const conclude = (
+  wave: WaveState,
+  call: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  fiber: Fiber.Fiber<unknown, unknown> | undefined
+): void => {
+  const { pools } = wave.engine
+  // what was read while a mutating call ran is stale, too
+  if (call.attempt !== undefined) written(wave, call)
+  if (fiber !== undefined) linger(wave, call, fiber)
+  if (wave.events.isObserved) {
+    const { callId, index, tool } = outcome
+    const { dropped = 0 } = call
+    wave.events.publish({ _tag: "ToolCallComplete", callId, tool, index, at: wave.now(), outcome, dropped })
+  }
+  for (const follower of call.followers ?? none) {
+    if (!follower.isSettled) follow(wave, call, outcome, follower)
+  }
+  wave.unsettled--
+  wave.watcher.settled(call)
+  // permits last: they start the next call, which must find everything above done
+  if (fiber === undefined) pools.leave(call)
+  else pools.releasePermits(call)
+  const { afterwards } = call
+  call.forget()
+  wave.watcher.freed()
+  if (afterwards !== undefined) { for (const run of Array.from(afterwards)) run() }
+}
+
+/** A call that joined this one gets the same outcome, or goes its own way. */
+const follow = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): void => {
+  if (!isShared(wave, call, outcome, follower)) return follower.driver.redispatch(follower)
+  const reason = Targets.changedBy(wave.engine, follower, call, wave.now())
+  follower.driver.settle(follower, denied(reason) ?? SharedOutcome.join(outcome, follower.heartbeat))
+}
+
+/** Who joined shares an execution, not who or what stopped this call alone. */
+const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): boolean => {
+  if (outcome.startedAt === undefined || outcome._tag === "Cancelled") return false
+  if (outcome._tag !== "TimedOut" || follower.driver === call.driver) return true
+  switch (outcome.which) {
+    case "turn":
+      return follower.gateCall!.process === wave.process.id
+    case "tool":
+      return outcome.limitMillis >= wave.toolLimit(call.tool!)
+    case "idle":
+      return true
+  }
+}
+
+const written = (wave: WaveState, call: Call): void => {
+  if (call.tool!.readOnly) return
+  wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience))
+}
+
+/**
+ * The handler still runs: its resource keys and its dedupe key stay until it ends.
+ * Who waits for what it touches waits for its clean-up, but not for ever.
+ */
+const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown>): void => {
+  const { graceMillis, orphans, pools, store } = wave.engine
+  const { call: { id: callId, name: tool }, reservation, resources } = call
+  wave.lingering++
+  const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
+  const blocking = resources.length === 0 ? undefined : wave.detach(Effect.andThen(
+    Effect.sleep(graceMillis),
+    Effect.sync(() => pools.block(call, because))
+  ))
+  orphans.add(fiber, { callId, tool, since: wave.now() }, () => {
+    blocking?.interruptUnsafe()
+    wave.lingering--
+    pools.leave(call)
+    if (reservation !== undefined) wave.note(store.release(reservation, wave.now(), wave.patience))
+    written(wave, call)
+    wave.watcher.freed()
+  })
+  wave.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => orphans.confirm(fiber))))
+}

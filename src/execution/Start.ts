@@ -1,0 +1,88 @@
+/**
+ * Start: a call holds all its permits. What may have changed is looked at once
+ * more, what cannot be undone is noted, and its handler begins.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { Grant } from "../store/Grant.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
+import { Attempt } from "./Attempt.ts"
+import type { Call } from "./Call.ts"
+import type { End } from "./End.ts"
+import { LiveContext } from "./LiveContext.ts"
+import * as Notes from "./Notes.ts"
+import { recheck } from "./Recheck.ts"
+import * as Targets from "./Targets.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Starts the handler of a call; gives how the call ends if it may not start.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefined> =>
+  Effect.flatMapEager(look(wave, call), (grants) => {
+    const end = recheck(wave, call, grants)
+    if (end !== undefined) return Effect.succeed(end)
+    const noted = note(wave, call)
+    if (Exit.isExit(noted)) return begin(wave, call)
+    return Effect.flatMap(noted, () => {
+      // it may have taken long
+      if (call.isSettled) return Effect.undefined
+      const end = recheck(wave, call, grants)
+      return end === undefined ? begin(wave, call) : Effect.succeed(end)
+    })
+  })
+
+// Utilities
+
+type Grants = ReadonlyArray<Grant> | StateStoreError | undefined
+
+/** What the call is about now, and the standing permissions where one let it through. */
+const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
+  const { engine, patience } = wave
+  const found = Targets.findAgain(wave, call)
+  // it may have been taken back elsewhere; one that has expired since is there as of the time it was given
+  const grants: Effect.Effect<Grants> = call.grant === undefined
+    ? Effect.undefined
+    : engine.store.grants(engine.principal, call.grant.grantedAt, patience)
+  return Exit.isExit(found)
+    ? grants
+    : Effect.map(Effect.all([found, grants], { concurrency: 2 }), ([, grants]) => grants)
+}
+
+/** What was read before is stale, and what cannot be undone is on record before it happens. */
+const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
+  if (call.tool!.readOnly) return Effect.void
+  const { principal, store } = wave.engine
+  return Effect.flatMapEager(store.mutated(principal, wave.patience), () => Notes.note(wave, call))
+}
+
+const begin = (wave: WaveState, call: Call): Effect.Effect<undefined> => {
+  const { events, process: { budget } } = wave
+  const tool = call.tool!
+  const now = wave.now()
+  const limit = budget.limit(wave.limitOf(tool), now)
+  const attempt = new Attempt(wave, call, tool, now, limit)
+  // from here on it is the attempt that ends the call, not who waited for its permits
+  call.waiting = undefined
+  call.phase = { _tag: "Running", attempt }
+  budget.execute(1, now)
+  if (events.isObserved) {
+    const { call: { id: callId }, index } = call
+    events.publish({
+      _tag: "ToolCallStart",
+      callId,
+      tool: tool.name,
+      index,
+      at: now,
+      attempt: 1,
+      limitMillis: limit.millis
+    })
+  }
+  attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
+  return Effect.undefined
+}

@@ -1,0 +1,157 @@
+/**
+ * The state of batches and processes, as the calls in them share it.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import type { RuleHistory } from "../policy/RuleHistory.ts"
+import type { Budget } from "../policy/TurnBudget.ts"
+import { cancelled, denied, type End } from "./End.ts"
+import type { EventHub } from "./EventHub.ts"
+
+/**
+ * The state of a batch that its processes share.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface BatchState {
+  readonly id: string
+  /** What the store knows it by: of two principals no batch is the same. */
+  readonly key: string
+  /** Characters of model text that the batch's outputs have used. */
+  outputChars: number
+  /** Characters of files, as base64, that a model was shown. */
+  fileChars: number
+  /** Tools that succeeded in any of its processes. */
+  readonly succeeded: Set<string>
+}
+
+/**
+ * An open batch.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface OpenBatch {
+  readonly state: BatchState
+  /** The batch that it belongs to: its own executor's, or the caller's of a sub-agent. */
+  readonly base: OpenBatch | undefined
+  /** Those that have waves under way, or readers of their events: the others need not be told of its end. */
+  readonly processes: Set<ProcessState>
+  /** Open scopes that entered it. */
+  scopes: number
+  /** Why it is over. */
+  over: string | undefined
+}
+
+/**
+ * The open batches of an executor, as others of its tree see them.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface BatchTree {
+  /** The open batch of an id, this executor's or one further up. */
+  readonly find: (id: string) => OpenBatch | undefined
+  readonly isOver: boolean
+  /** Those of sub-agents: they end with these. */
+  readonly below: Set<{ readonly close: (reason: string) => Effect.Effect<void> }>
+}
+
+/**
+ * A wave under way, as its process sees it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface UnderWay {
+  /** Ends every call that has no outcome yet; the wave goes on to its end. */
+  readonly cancel: (reason: string) => void
+  /** Ends the calls of an id. */
+  readonly cancelId: (id: string, reason: string) => void
+  /** The turn's clock, which stood still while people were asked, may go on. */
+  readonly resumed: () => void
+}
+
+/**
+ * The state of one process.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ProcessState {
+  readonly id: string
+  readonly batch: BatchState
+  /** The same batch, as it is entered and left. */
+  readonly open: OpenBatch
+  readonly budget: Budget
+  readonly hub: EventHub
+  readonly meta: Readonly<Record<string, unknown>>
+  /** What rules remember of it. */
+  readonly history: RuleHistory
+  /** The tool that the process is there for, if it is a periodic one. */
+  readonly fires: string | undefined
+  /** Tools that are not to be called again, and why. */
+  readonly blocked: Map<string, string>
+  /** Waves under way. */
+  readonly waves: Set<UnderWay>
+  /** How many waves there were. */
+  lastWave: number
+  /** Why the process was cancelled; once set it stays. */
+  cancelled: string | undefined
+}
+
+/**
+ * Why nothing of a process is run any more: it was cancelled, or its batch is over.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const over = (process: ProcessState): string | undefined => process.cancelled ?? batchOver(process.open)
+
+/**
+ * Why a batch is over, itself or one that it belongs to.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const batchOver = ({ base, over }: OpenBatch): string | undefined =>
+  over ?? (base === undefined ? undefined : batchOver(base))
+
+/**
+ * Notes a process with its batches as long as it has to be told of their end.
+ *
+ * @category registering
+ * @since 0.1.0
+ */
+export const keep = (process: ProcessState): void => {
+  const isAlive = process.waves.size > 0 || process.hub.isRead
+  for (let open: OpenBatch | undefined = process.open; open !== undefined; open = open.base) {
+    if (isAlive) open.processes.add(process)
+    else open.processes.delete(process)
+  }
+}
+
+/**
+ * Gates 1 and 2: is the process cancelled, is its turn over?
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const turnEnd = (process: ProcessState, isCounted: boolean, now: number): End | undefined => {
+  const reason = over(process)
+  return reason === undefined ? denied(process.budget.check(now, isCounted)) : cancelled(reason)
+}
+
+/**
+ * Gate 6: is the tool blocked for the rest of the process?
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const blockedEnd = ({ blocked }: ProcessState, tool: string): End | undefined => {
+  if (blocked.size === 0) return undefined
+  const because = blocked.get(tool)
+  return because === undefined ? undefined : denied({ _tag: "ToolBlocked", because })
+}

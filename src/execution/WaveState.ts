@@ -1,0 +1,189 @@
+/**
+ * What the calls of one wave share.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
+import type { WaveHistory } from "../policy/RuleHistory.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { Host } from "./Attempt.ts"
+import type { Agent, Call } from "./Call.ts"
+import type { Caller, Engine } from "./Engine.ts"
+import * as Ports from "./Ports.ts"
+import { Principal } from "./Principal.ts"
+import type { ProcessState } from "./State.ts"
+import { StopPlace } from "./StopPlace.ts"
+import type { Restore } from "./Waits.ts"
+import { Waits } from "./Waits.ts"
+import { WaveEvents } from "./WaveEvents.ts"
+import type { WaveOptions } from "./WaveOptions.ts"
+
+/**
+ * Who is told how the calls of a wave get on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Watcher {
+  /** A person is asked. */
+  readonly asked: () => void
+  /** A call has its outcome; its permits are still to be given back. */
+  readonly settled: (call: Call) => void
+  /** Permits were given back, or a handler that outlived its outcome has ended. */
+  readonly freed: () => void
+}
+
+/**
+ * What the calls of one wave share.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class WaveState implements Host {
+  readonly engine: Engine
+  readonly process: ProcessState
+  readonly options: WaveOptions
+  readonly watcher: Watcher
+  /** As the caller has it, with the principal of the executor. */
+  readonly context: Context.Context<never>
+  readonly clock: Clock.Clock
+  readonly events: WaveEvents
+  /** What rules remember of the wave. */
+  readonly history: WaveHistory
+  /** The handler that makes the calls. */
+  readonly caller: Caller | undefined
+  readonly agent: Agent
+  /** Where the rules count. */
+  readonly scope: { readonly batch: string; readonly principal: string }
+  /** In stop mode: where the wave ends, or the step that it belongs to. */
+  readonly stop: StopPlace
+  readonly waits: Waits
+  calls: ReadonlyArray<Call> = []
+  /** Calls without an outcome. */
+  unsettled = 0
+  /** Handlers that outlived their outcome. */
+  lingering = 0
+  /** Questions that people have not answered. */
+  asked = 0
+  /** Called once no question is open, in input order. */
+  readonly quiet = new Set<{ readonly index: number; readonly resume: () => void }>()
+  /** Admitted calls, from the first on of which is not known yet what it touches. */
+  readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
+  /** The names of the tools that the agent sees, once a call of none was there. */
+  declare toolNames?: ReadonlyArray<string>
+  private readonly services = new Map<RegisteredTool, Context.Context<never>>()
+
+  constructor(
+    engine: Engine,
+    process: ProcessState,
+    options: WaveOptions,
+    watcher: Watcher,
+    caller: Caller | undefined,
+    agent: Agent,
+    context: Context.Context<never>,
+    restore: Restore
+  ) {
+    const { principal } = engine
+    this.engine = engine
+    this.process = process
+    this.options = options
+    this.watcher = watcher
+    this.caller = caller
+    this.scope = { batch: process.batch.key, principal }
+    this.agent = agent
+    this.context = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
+    this.clock = Context.get(context, Clock.Clock)
+    this.waits = new Waits(this.context, restore)
+    this.stop = options.step?.stop ?? new StopPlace(engine.onExecutionError)
+    this.history = process.history.begin()
+    this.events = new WaveEvents(options.hub, {
+      agentPath: agent.agentPath,
+      batch: process.batch.id,
+      process: process.id,
+      wave: ++process.lastWave
+    })
+  }
+
+  now(): number {
+    return this.clock.currentTimeMillisUnsafe()
+  }
+
+  /** Runs an effect beside the wave. */
+  detach(effect: Effect.Effect<void>): Fiber.Fiber<void> {
+    return Effect.runForkWith(this.context)(effect)
+  }
+
+  /** Waits beside the wave for what is noted, if it has to be waited for. */
+  note(noted: Effect.Effect<void>): void {
+    if (!Exit.isExit(noted)) this.detach(noted)
+  }
+
+  /** Milliseconds that a call waits for what is not the executor's own. */
+  get patience(): number {
+    return Ports.patienceOf(this.process, this.now())
+  }
+
+  /** Milliseconds that calls of the tool have, whoever makes them. */
+  toolLimit(tool: RegisteredTool): number {
+    return tool.timeoutMillis ?? this.engine.executionMillis
+  }
+
+  /** Milliseconds that a call of the wave may run at most. */
+  limitOf(tool: RegisteredTool): number {
+    return Math.min(this.toolLimit(tool), this.options.timeoutMillis)
+  }
+
+  /** The services that a handler of the tool finds. */
+  servicesOf(tool: RegisteredTool): Context.Context<never> {
+    let services = this.services.get(tool)
+    if (services === undefined) this.services.set(tool, services = Context.merge(tool.context, this.context))
+    return services
+  }
+
+  /** Place in its step of the wave's first call. */
+  get offset(): number {
+    return this.options.step?.index ?? 0
+  }
+
+  outputRoom(): Room {
+    return this.options.wholeOutputs ? unbounded : this.engine.output.room(this.process.batch)
+  }
+
+  executing(more: number, now: number): void {
+    this.process.budget.execute(more, now)
+  }
+
+  hold(): number {
+    const limit = this.outputRoom().chars
+    if (limit === Infinity) return 0
+    this.process.batch.outputChars += limit
+    return limit
+  }
+
+  storeMillis(now: number): number {
+    return this.process.budget.limit(Ports.patience, now).millis
+  }
+
+  get commitMillis(): number {
+    return this.engine.commitMillis
+  }
+
+  get output(): OutputPolicy {
+    return this.engine.output
+  }
+
+  get owner() {
+    return { principal: this.engine.principal, batch: this.process.batch.id }
+  }
+
+  get readOn(): string {
+    return this.engine.handlers.current().has("read_artifact")
+      ? "Read on with read_artifact."
+      : "Ask for a smaller part to see more."
+  }
+}
