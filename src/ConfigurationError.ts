@@ -139,7 +139,7 @@ const pathOf = (path: Path, root: string): string =>
   path.reduce<string>(
     (text, key) => typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
     root
-  ) || "the whole"
+  ) || "(root)"
 
 /** The value at a path, as short JSON. */
 const valueAt = (input: unknown, path: Path): string => {

@@ -105,7 +105,7 @@ const list = (names: ReadonlyArray<string>): string => {
 
 const about = (targets: ReadonlyArray<string> | undefined): string =>
   targets === undefined
-    ? "something that could not be found out"
+    ? "something that could not be determined"
     : targets.length === 0
     ? "nothing"
     : list(targets.slice(0, 5).map((text) => clip(text, 200))) +
@@ -155,12 +155,12 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       return `"${tool}" was refused by ${refusal.guard}: ${clip(refusal.reason, 1_000)}`
     case "DuplicateCall":
       return refusal.running
-        ? `This call of "${tool}" equals call ${
+        ? `This call of "${tool}" is the same as call ${
           clip(refusal.of, 100)
         }, which is still running. Do not repeat it; wait for that result.`
-        : `This call of "${tool}" equals call ${
+        : `This call of "${tool}" is the same as call ${
           clip(refusal.of, 100)
-        }, whose result you have already. Use that result, or change the arguments.`
+        }, whose result you already have. Use that result, or change the arguments.`
     case "RuleViolation":
       return refusal.remainingMillis === undefined
         ? refusal.sentence
@@ -196,7 +196,7 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
     case "CallBudgetExhausted":
       return `All ${refusal.max} tool calls of this turn are used up; "${tool}" was not run. Answer with what you have.`
     case "StoreUnavailable":
-      return `"${tool}" was not run: the state store, which keeps track of calls, cannot be reached now. Nothing is wrong with the call: try it again later, or go on without it.`
+      return `"${tool}" was not run: the state store, which keeps track of calls, cannot be reached at the moment. Nothing is wrong with the call: try it again later, or go on without it.`
     case "DepthExceeded":
       return `Agents may be nested at most ${refusal.max} deep; "${tool}" was not run. Do the work here.`
     case "ReentryRefused":

@@ -25,7 +25,7 @@ export const knownIn = (properties: unknown): string =>
 
 /** Says that a property may not be there, and which may. */
 export const notAllowed = (name: string, known: string): string =>
-  `property ${shown(name)} is not allowed${known === "" ? "" : `; known are ${known}`}`
+  `property ${shown(name)} is not allowed${known === "" ? "" : `; the known ones are ${known}`}`
 
 /** Says why no alternative fits: in short where that is short, else what is wrong with the closest. */
 export const noneOf = (
@@ -44,6 +44,7 @@ export const noneOf = (
   const distance = (failures: ReadonlyArray<Failure>) =>
     failures.reduce((sum, it) => sum + (it.expected === undefined ? 1 : it.at === at ? 100 : 10), 0)
   const closest = told.reduce((best, failures) => distance(failures) < distance(best) ? failures : best)
-  const message = `must fit one of ${alternatives.length} alternatives and fits none; the closest has this wrong:`
+  const message =
+    `must match one of ${alternatives.length} alternatives but matches none of them; this is what is wrong with the closest:`
   return [{ at, message }, ...closest]
 }

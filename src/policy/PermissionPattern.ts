@@ -65,9 +65,9 @@ export interface PermissionPattern {
 export const parse = (source: string): Result.Result<PermissionPattern, string> => {
   const open = source.indexOf("(")
   const tool = open === -1 ? source : source.slice(0, open)
-  if (tool === "" || /[\s()]/.test(tool)) return Result.fail("it begins with no name of a tool")
+  if (tool === "" || /[\s()]/.test(tool)) return Result.fail("it does not begin with the name of a tool")
   if (open === -1) return Result.succeed({ source, tool, target: undefined })
-  if (!source.endsWith(")")) return Result.fail("its ( is not closed at the end")
+  if (!source.endsWith(")")) return Result.fail("its ( has no ) at the end")
   const target = source.slice(open + 1, -1)
   return target === ""
     ? Result.fail("there is nothing between ( and )")

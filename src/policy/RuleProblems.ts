@@ -121,7 +121,7 @@ const nameProblems = (
   const expected = names === undefined ? "the name of a tool" : `one of ${names.join(", ")}`
   const wrong = (place: string, name: string, wildcard: boolean): ReadonlyArray<Problem> => {
     if (name === "*") {
-      return wildcard ? [] : [{ path: `${path}.${place}`, problem: "* stands for no tool here", expected }]
+      return wildcard ? [] : [{ path: `${path}.${place}`, problem: "* cannot be used here", expected }]
     }
     if (names === undefined || names.includes(name)) return []
     const or = wildcard ? "* or " : ""
@@ -147,7 +147,7 @@ const ownProblems = (
   const schemaOf = (tool: string) => tools?.get(tool)?.jsonSchema
   switch (rule._tag) {
     case "ExclusiveGroup":
-      return new Set(rule.tools).size > 1 ? [] : [problem("tools", "it has one tool only", "two tools or more")]
+      return new Set(rule.tools).size > 1 ? [] : [problem("tools", "it lists only one tool", "two tools or more")]
     case "RequiredBeforeExit":
       return rule.when?.includes(rule.tool) === true
         ? [problem("when", `it waits for "${rule.tool}" itself, so it never holds`, "other tools")]
@@ -161,7 +161,7 @@ const ownProblems = (
             : [problem(`cases[${index}]`, `cases[${first}] comes first for the same value`, "one case per value")]
         }),
         ...rule.strict === true && rule.default !== undefined
-          ? [problem("strict", "it has no effect beside a default", "either strict or a default")]
+          ? [problem("strict", "it has no effect where there is a default", "either strict or a default")]
           : [],
         ...rule.cases.length === 0 && rule.default === undefined && rule.strict !== true
           ? [problem("cases", "it is empty, so the rule says nothing", "a case, a default or strict")]
@@ -194,7 +194,9 @@ const ownProblems = (
     case "Periodic": {
       const schema = schemaOf(rule.tool)
       if (schema === undefined || fits(schema, schema, rule.params ?? {})) return []
-      return [problem("params", `they do not fit the parameters of "${rule.tool}"`, "the arguments it is called with")]
+      return [
+        problem("params", `they do not match the parameters of "${rule.tool}"`, "the arguments it is called with")
+      ]
     }
     default:
       return []
@@ -219,7 +221,7 @@ const valueProblems = (
   return values.flatMap((value, index) =>
     parts.length === 0 || parts.some((part) => fits(schema, part, value)) ? [] : [{
       path: pathOf(index),
-      problem: `${JSON.stringify(value)} is no value of "${name}" of "${tool}"`,
+      problem: `${JSON.stringify(value)} is not a valid "${name}" of "${tool}"`,
       expected: "a value that its parameters allow"
     }]
   )
@@ -254,7 +256,7 @@ const pairProblems = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
       const clash = same.find((it) => !rule.allowed.some((value) => allows(it.rule, value))) ?? same[0]!
       found.push({
         path,
-        problem: `it leaves no value that the other rule allows, too (${clash.path})`,
+        problem: `it has no value in common with what the other rule allows (${clash.path})`,
         expected: "values in common"
       })
       break
@@ -276,7 +278,7 @@ const pairProblems = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
         const place = { path: `${it.path}.prefilled.${child}.${field}`, rule }
         meet(`prefilled ${child} ${field}`, place, (other) => {
           const that = other._tag === "ChildTools" ? other.prefilled?.[child]?.[field] : undefined
-          return Equal.equals(that, value) ? undefined : "another rule gives it another value"
+          return Equal.equals(that, value) ? undefined : "another rule sets it to a different value"
         }, "one value: it holds in every call of the child")
         const limit = rules.find(({ rule: other }) =>
           other._tag === "AllowedOperations" && ToolRule.concerns(other, child) && other.field === field &&

@@ -122,7 +122,7 @@ class Reach {
     if (rule === undefined || parents.some((it) => this.parentsOf(it).some((parent) => this.lets(parent, tool)))) {
       return undefined
     }
-    return { rule, why: `${quote(tool)} is to come right after ${quote(rule.tool)}, where another rule forbids it` }
+    return { rule, why: `${quote(tool)} has to come right after ${quote(rule.tool)}, where another rule forbids it` }
   }
 
   parentsOf(rule: Extract<ToolRule, { readonly _tag: "ParentTools" }>): ReadonlyArray<string> {

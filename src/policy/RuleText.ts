@@ -57,7 +57,7 @@ export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = [
         have(rule.tools)
       } succeeded.`
     case "RequiresFollowingTools":
-      return `${none(rule.tool, "may not be", "may be")} called any more once ${or(rule.tools)} has succeeded.`
+      return `${none(rule.tool, "may no longer be", "may be")} called once ${or(rule.tools)} has succeeded.`
     case "ChildTools": {
       const prefilled = Object.entries(rule.prefilled ?? {}).map(([child, values]) =>
         Object.keys(values).length === 0 ? "" : ` The host sets ${and(Object.keys(values))} of ${quote(child)}.`
@@ -106,11 +106,11 @@ export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = [
         } ${must}`
     }
     case "ExitLoop":
-      return `A success of ${object(rule.tool)} ends the work.`
+      return `The work ends once ${object(rule.tool)} has succeeded.`
     case "ContinueLoop":
-      return `After ${object(rule.tool)} you are called again without asking for it.`
+      return `After ${object(rule.tool)} you get another turn without asking for one.`
     case "Cooldown":
-      return `${subject(rule.tool)} has to rest for ${rule.duration} after each call.`
+      return `${subject(rule.tool)} may be called again no sooner than ${rule.duration} after its previous call.`
     case "RequiresConsent":
       return `${subject(rule.tool)} runs only if a person allows it.`
     case "NeverDedupe":
@@ -151,7 +151,7 @@ export const explain = ({ alternatives = [], isChild, last, names, rule, tool }:
         names.length > 1 ? "have" : "has"
       } not. Call ${and(names)}, then call ${it} again.`
     case "RequiresFollowingTools":
-      return `${it} may not be called any more once ${or(rule.tools)} has succeeded, and ${and(names)} ${
+      return `${it} may no longer be called once ${or(rule.tools)} has succeeded, and ${and(names)} ${
         have(names)
       }. Go on without it.`
     case "ChildTools":
@@ -178,8 +178,8 @@ export const explain = ({ alternatives = [], isChild, last, names, rule, tool }:
         `Use ${and(names)} instead of ${it}.`
     case "Cooldown":
       return names.length > 0
-        ? `${it} is still running and has to rest for ${rule.duration} after that. Wait for its result first.`
-        : `${it} has to rest for ${rule.duration} after each call.`
+        ? `${it} is still running, and may be called again no sooner than ${rule.duration} after that. Wait for its result first.`
+        : `${it} may be called again no sooner than ${rule.duration} after its previous call.`
     default:
       return sentence(rule, alternatives)
   }

@@ -159,7 +159,7 @@ describe("the config of the gateway", () => {
         "mcpServers.sse.type: it is \"sse\"; expected \"http\"",
         "mcpServers.text: it is \"npx\"; expected object",
         "mcpServers: \"a b\" cannot be the name of a server; expected 1 to 30 of a-z A-Z 0-9 _ -",
-        "policy.allow[0]: \"a(b\": its ( is not closed at the end; expected tool or tool(target)",
+        "policy.allow[0]: \"a(b\": its ( has no ) at the end; expected tool or tool(target)",
         "rules[0]._tag: it is \"MaxCals\"; expected one of StartConstraint, RequiresPrecedingTools, R",
         "rulez: this key is unknown; expected one of $schema, mcpServers, rules, policy, dedupe, po",
         "tools.fine__see.timeout: it is \"soon\"; expected a duration above zero, such as \"30 seconds"
@@ -212,7 +212,7 @@ describe("the config of the gateway", () => {
   for (
     const [what, config, said] of [
       ["is not JSON", "{\"mcpServers\": ", "it is not JSON"],
-      ["is no object", [], "the whole: it is []; expected object"],
+      ["is no object", [], "(root): it is []; expected object"],
       ["has no servers", {}, "mcpServers: it is missing"],
       ["has servers in a list", { mcpServers: [] }, "mcpServers: it is []; expected object"]
     ] as const

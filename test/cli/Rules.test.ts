@@ -51,7 +51,7 @@ describe("tool-executor rules check", () => {
       })
       const scenario = yield* run(["rules", "check", file("scenario.json")])
       assert.strictEqual(scenario.code, 1)
-      assert.include(scenario.stderr, "rules[0].allowed[0]: \"w\" is no value of \"mode\" of \"read\"")
+      assert.include(scenario.stderr, "rules[0].allowed[0]: \"w\" is not a valid \"mode\" of \"read\"")
       const config = yield* run(["rules", "check", file("config.json")])
       assert.strictEqual(config.code, 1)
       assert.include(config.stderr, "1 problem\n  rules[1].tool: there is no tool \"login\"; expected one of read_file")

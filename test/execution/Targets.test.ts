@@ -383,6 +383,6 @@ describe("the sentence about changed targets", () => {
   it("is bounded, whatever they are", () => {
     const many = Array.from({ length: 1_000 }, (_, n) => `${n}${"x".repeat(100_000)}`)
     assert.isBelow(ToolRefusal.describe({ _tag: "TargetsChanged", from: many, to: [] }, "write").length, 2_000)
-    assert.include(ToolRefusal.describe({ _tag: "TargetsChanged", to: [] }, "write"), "could not be found out")
+    assert.include(ToolRefusal.describe({ _tag: "TargetsChanged", to: [] }, "write"), "could not be determined")
   })
 })

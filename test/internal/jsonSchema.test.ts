@@ -311,7 +311,7 @@ describe("what is wrong with a value", () => {
 
   it("is told with its place, and what would be right", () => {
     assert.deepStrictEqual(issuesOf(tool, { path: 1, mode: "append", lines: [1, "2"], recursive: true }), [
-      { path: "", message: `property "recursive" is not allowed; known are "path", "mode", "lines"` },
+      { path: "", message: `property "recursive" is not allowed; the known ones are "path", "mode", "lines"` },
       { path: "path", message: "must be string, got 1" },
       { path: "mode", message: `must be "read" or "write", got "append"` },
       { path: "lines.1", message: `must be integer or null, got "2"` }
@@ -355,7 +355,11 @@ describe("what is wrong with a value", () => {
     [{ not: { const: 1 } }, 1, "must not fit #/not of the schema, got 1"],
     [{ contains: { const: 1 } }, [2], "must contain at least 1 valid item(s), got an array"],
     [{ if: true, then: { minimum: 3 } }, 1, "must be >= 3, got 1"],
-    [{ properties: { a: {} }, unevaluatedProperties: false }, { b: 1 }, `property "b" is not allowed; known are "a"`],
+    [
+      { properties: { a: {} }, unevaluatedProperties: false },
+      { b: 1 },
+      `property "b" is not allowed; the known ones are "a"`
+    ],
     [{ additionalProperties: false }, { b: 1 }, `property "b" is not allowed`],
     [false, 1, "must be left out, got 1"]
   ]
@@ -373,7 +377,7 @@ describe("what is wrong with a value", () => {
     }
     const closest = {
       path: "edit",
-      message: "must fit one of 2 alternatives and fits none; the closest has this wrong:"
+      message: "must match one of 2 alternatives but matches none of them; this is what is wrong with the closest:"
     }
     for (
       const edit of [{ anyOf: [$defs.add, $defs.remove] }, {
@@ -409,7 +413,7 @@ describe("what is wrong with a value", () => {
   })
 
   it("is told once, of the first alternative that is as close as any", () => {
-    const message = "must fit one of 2 alternatives and fits none; the closest has this wrong:"
+    const message = "must match one of 2 alternatives but matches none of them; this is what is wrong with the closest:"
     const told = (schema: unknown, value: unknown) => issuesOf(schema, value).map(({ message }) => message)
     const missing = (name: string) => `the required property "${name}" is missing`
     const two = { anyOf: [{ required: ["a", "b"] }, { required: ["c", "d"] }] }
@@ -573,7 +577,7 @@ describe("a hostile JSON Schema", () => {
       anyOf: repeat(5, (n) => ({ properties: { kind: { const: n === 4 ? "node" : `k${n}` }, child: { $ref: "#" } } }))
     }
     assert.isTrue(takes(any, tree(100, { kind: "node" })))
-    assert.match(issuesOf(any, tree(100, { kind: "other" }))[0]!.message, /^must fit one of 5 alternatives/)
+    assert.match(issuesOf(any, tree(100, { kind: "other" }))[0]!.message, /^must match one of 5 alternatives/)
   })
 
   it("is given up where a check takes too many steps: an issue that says so", () => {

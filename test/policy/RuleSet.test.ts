@@ -172,11 +172,11 @@ describe("tools that are forbidden after others", () => {
   it("are told which one it was, and to go on without", () => {
     assert.strictEqual(
       told([never("a", "b", "c")], ["c"], { tool: "a" }),
-      "\"a\" may not be called any more once \"b\" or \"c\" has succeeded, and \"c\" has. Go on without it."
+      "\"a\" may no longer be called once \"b\" or \"c\" has succeeded, and \"c\" has. Go on without it."
     )
     assert.strictEqual(
       told([never("a", "b", "c")], ["c", "b"], { tool: "a" }),
-      "\"a\" may not be called any more once \"b\" or \"c\" has succeeded, and \"b\" and \"c\" have. Go on without it."
+      "\"a\" may no longer be called once \"b\" or \"c\" has succeeded, and \"b\" and \"c\" have. Go on without it."
     )
   })
 })
@@ -509,11 +509,11 @@ const everyKind: { readonly [T in ToolRule.Tag]: ReadonlyArray<readonly [rule: R
   RequiresFollowingTools: [
     [
       { _tag: "RequiresFollowingTools", tool: "a", tools: ["b", "c", "d"] },
-      "\"a\" may not be called any more once \"b\", \"c\" or \"d\" has succeeded."
+      "\"a\" may no longer be called once \"b\", \"c\" or \"d\" has succeeded."
     ],
     [
       { _tag: "RequiresFollowingTools", tool: "*", tools: ["b"] },
-      "No tool may be called any more once \"b\" has succeeded."
+      "No tool may be called once \"b\" has succeeded."
     ]
   ],
   ChildTools: [
@@ -584,14 +584,17 @@ const everyKind: { readonly [T in ToolRule.Tag]: ReadonlyArray<readonly [rule: R
     ]
   ],
   ExitLoop: [
-    [{ _tag: "ExitLoop", tool: "a" }, "A success of \"a\" ends the work."],
-    [{ _tag: "ExitLoop", tool: "*" }, "A success of any tool ends the work."]
+    [{ _tag: "ExitLoop", tool: "a" }, "The work ends once \"a\" has succeeded."],
+    [{ _tag: "ExitLoop", tool: "*" }, "The work ends once any tool has succeeded."]
   ],
   ContinueLoop: [
-    [{ _tag: "ContinueLoop", tool: "a" }, "After \"a\" you are called again without asking for it."]
+    [{ _tag: "ContinueLoop", tool: "a" }, "After \"a\" you get another turn without asking for one."]
   ],
   Cooldown: [
-    [{ _tag: "Cooldown", tool: "a", duration: "2 seconds" }, "\"a\" has to rest for 2 seconds after each call."]
+    [
+      { _tag: "Cooldown", tool: "a", duration: "2 seconds" },
+      "\"a\" may be called again no sooner than 2 seconds after its previous call."
+    ]
   ],
   RequiresConsent: [
     [{ _tag: "RequiresConsent", tool: "*", scope: "tool" }, "Every tool runs only if a person allows it."]
@@ -654,10 +657,10 @@ describe("the explanation of a limit", () => {
 
   it("says whether the tool rests or still runs", () => {
     const rule: Rule = { _tag: "Cooldown", tool: "*", duration: "2 seconds" }
-    assert.strictEqual(say(rule), "\"a\" has to rest for 2 seconds after each call.")
+    assert.strictEqual(say(rule), "\"a\" may be called again no sooner than 2 seconds after its previous call.")
     assert.strictEqual(
       say(rule, "a"),
-      "\"a\" is still running and has to rest for 2 seconds after that. Wait for its result first."
+      "\"a\" is still running, and may be called again no sooner than 2 seconds after that. Wait for its result first."
     )
   })
 

@@ -106,7 +106,7 @@ const isBound = (rules: ReadonlyArray<ToolRule.ToolRule>, tool: string): boolean
 
 /** What is said of one rule by itself, however it goes with the others. */
 const isOwn = ({ problem }: { readonly problem: string }): boolean =>
-  ["it has one tool only", "it waits for", "comes first for the same value", "it has no effect"].some((it) =>
+  ["it lists only one tool", "it waits for", "comes first for the same value", "it has no effect"].some((it) =>
     problem.includes(it)
   )
 

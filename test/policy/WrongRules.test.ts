@@ -76,9 +76,9 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
     ["an unknown condition", [required("a", "z")], "rules[0].when[0]: there is no tool \"z\""],
     ["an unknown member", [group("a", "z")], "rules[0].tools[1]: there is no tool \"z\""],
     ["a prefilled stranger", [prefilled("z", {})], "rules[0].prefilled.z: there is no tool \"z\""],
-    ["* as a start tool", [start("*")], "rules[0].tool: * stands for no tool here"],
-    ["* as a periodic tool", [periodic("*")], "rules[0].tool: * stands for no tool here"],
-    ["* in a list", [before("a", "*")], "rules[0].tools[0]: * stands for no tool here"],
+    ["* as a start tool", [start("*")], "rules[0].tool: * cannot be used here"],
+    ["* as a periodic tool", [periodic("*")], "rules[0].tool: * cannot be used here"],
+    ["* in a list", [before("a", "*")], "rules[0].tools[0]: * cannot be used here"],
     ["a tool that needs itself", [before("a", "a")], "rules[0]: a cycle: \"a\" needs \"a\""],
     ["a cycle of two", [before("a", "b"), before("b", "a")], "rules[0]: a cycle: \"a\" needs \"b\" needs \"a\""],
     ["a cycle of three", [before("a", "b"), before("b", "c"), before("c", "a")], "rules[0]: a cycle"],
@@ -150,7 +150,7 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
     [
       "three lists of values without one in common",
       [operations("a", "op", "x", "y"), operations("a", "op", "y", "z"), operations("a", "op", "x", "z")],
-      "rules[2]: it leaves no value"
+      "rules[2]: it has no value in common"
     ],
     [
       "values of one tool against those of all",
@@ -166,7 +166,7 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
       "rules[0].path",
       "rules[1].path"
     ],
-    ["a group of one", [group("a", "a")], "rules[0].tools: it has one tool only"],
+    ["a group of one", [group("a", "a")], "rules[0].tools: it lists only one tool"],
     ["a condition on itself", [required("a", "a")], "rules[0].when: it waits for \"a\" itself"],
     ["a case that is never reached", [
       route({ cases: [{ equals: { x: 1 }, tool: "b" }, { equals: { x: 1 }, tool: "c" }] })
@@ -181,9 +181,9 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
     [
       "a value that is not there",
       [operations("typed", "op", "x", "z")],
-      "rules[0].allowed[1]: \"z\" is no value of \"op\""
+      "rules[0].allowed[1]: \"z\" is not a valid \"op\""
     ],
-    ["no value in common", [operations("a", "f", 1), operations("a", "f", 2)], "rules[1]: it leaves no value"],
+    ["no value in common", [operations("a", "f", 1), operations("a", "f", 2)], "rules[1]: it has no value in common"],
     ["a prefilled tool that is no child", [prefilled("c", {})], "rules[0].prefilled.c: it is not among the children"],
     [
       "a prefilled argument that is not there",
@@ -193,7 +193,7 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
     [
       "a prefilled value that does not fit",
       [prefilled("typed", { n: "1" })],
-      "rules[0].prefilled.typed.n: \"1\" is no value"
+      "rules[0].prefilled.typed.n: \"1\" is not a valid \"n\""
     ],
     [
       "two prefilled values",
@@ -207,11 +207,11 @@ const wrong: ReadonlyArray<readonly [what: string, rules: ReadonlyArray<unknown>
     ],
     ["a periodic tool that needs others", [periodic("a"), before("a", "b")], "rules[0].tool: \"a\" needs \"b\" first"],
     ["a periodic tool behind a start tool", [periodic("a"), start("b")], "rules[0].tool: \"a\" needs \"b\" first"],
-    ["a periodic tool without its arguments", [periodic("typed")], "rules[0].params: they do not fit"],
+    ["a periodic tool without its arguments", [periodic("typed")], "rules[0].params: they do not match"],
     [
       "a periodic tool with other arguments",
       [periodic("typed", "1 minute", { n: "1" })],
-      "rules[0].params: they do not fit"
+      "rules[0].params: they do not match"
     ]
   ]
 

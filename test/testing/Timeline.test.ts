@@ -91,7 +91,7 @@ describe("Timeline", () => {
       })
       const said = Timeline.render(report).split("\n").filter((line) => line.includes("rules["))
       assert.deepStrictEqual(said, [
-        "      3: rules[1] Cooldown. \"post\" has to rest for 2 seconds after each call. Try again in 2 s."
+        "      3: rules[1] Cooldown. \"post\" may be called again no sooner than 2 seconds after its previous call. Try again in 2 s."
       ])
     }))
 
