@@ -119,6 +119,37 @@ describe("a call that is interrupted while it waits", () => {
       yield* Fiber.join(waiting)
     }))
 
+  it.effect("stands in line anew if it comes back before its old wait has heard of its end", () =>
+    Effect.gen(function*() {
+      const pools = yield* Pools.make({ concurrent: 1 })
+      const mutates = { class: "ConcurrentMut" } as const
+      const [a, b, c, d] = ["a", "b", "c", "d"].map((name) => new Caller(name, mutates)) as [
+        Caller,
+        Caller,
+        Caller,
+        Caller
+      ]
+      yield* pools.enter(a)
+      pools.releasePermits(a)
+      yield* pools.enter(b)
+      const next = Effect.runFork(pools.enter(c))
+      const old = Effect.runFork(pools.reenter(a))
+      const last = Effect.runFork(pools.enter(d))
+      let anew: Fiber.Fiber<void> | undefined
+      // goes on inside of the release of another one, before anything else is told
+      next.addObserver(() => {
+        pools.releasePermits(a)
+        anew = Effect.runFork(pools.reenter(a))
+      })
+      pools.leave(b)
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(old)))
+      pools.leave(c)
+      yield* Fiber.join(last)
+      assert.strictEqual(a.state, "waiting")
+      pools.leave(d)
+      yield* Fiber.join(anew!)
+    }))
+
   it.effect("by its leaving waits no longer", () =>
     Effect.gen(function*() {
       const pools = yield* Pools.make({ read: 1 })
