@@ -15,40 +15,45 @@ import type { Counted, Kept, KeyClaim, Reach, Settlement } from "./Claims.ts"
  * @since 0.1.0
  */
 export class KeyEntry {
-  /** What was claimed. */
-  readonly claim: KeyClaim
   readonly owner: string
   /** Id of the reservation. */
   readonly reservation: string
+  readonly process: string
+  readonly untold: boolean
+  readonly key: string
+  /** Where it is found; `undefined` once it was replaced or dropped. */
+  shelf: Shelf | undefined
   /** Its batch as it was then: one that was forgotten and begun again is another. */
   readonly batch: object | undefined
-  /** Starts and ends of mutating calls before it. */
-  readonly mutations: number
+  /** Of a ReadOnly call: how many starts and ends of mutating calls were before it. */
+  readonly readAt: number | undefined
   /** Its call has its outcome. */
   isSettled = false
   /** Epoch milliseconds from which it is dead. */
   until = Infinity
   value: Kept | undefined = undefined
-  /** Where it is found; `undefined` once it was replaced or dropped. */
-  shelf: Shelf | undefined
   /** Neighbours in the ring, once it is settled. */
   previous: KeyEntry = this
   next: KeyEntry = this
 
   constructor(
-    shelf: Shelf | undefined,
-    claim: KeyClaim,
-    batch: object | undefined,
     owner: string,
     reservation: string,
-    mutations: number
+    process: string,
+    untold: boolean,
+    key: string,
+    shelf: Shelf | undefined,
+    batch: object | undefined,
+    readAt: number | undefined
   ) {
-    this.shelf = shelf
-    this.claim = claim
-    this.batch = batch
     this.owner = owner
     this.reservation = reservation
-    this.mutations = mutations
+    this.process = process
+    this.untold = untold
+    this.key = key
+    this.shelf = shelf
+    this.batch = batch
+    this.readAt = readAt
   }
 }
 
@@ -63,7 +68,7 @@ export class Keys {
   /** The shelf on which a tool's key was last put: most often it is the next one's, too. */
   private readonly lately = new Map<string, Shelf>()
   /** Begins and ends the ring; the oldest settled key is the next one. */
-  private readonly ring = new KeyEntry(undefined, nobody, undefined, "", "", 0)
+  private readonly ring = new KeyEntry("", "", "", false, "", undefined, undefined, undefined)
   /** Starts and ends of mutating calls; a ReadOnly key that is older than the last of them is dead. */
   private mutations = 0
   private settled = 0
@@ -91,7 +96,7 @@ export class Keys {
   refuses(entry: KeyEntry, claim: KeyClaim, batch: object | undefined, now: number): boolean {
     if (!this.isLive(entry, batch, now)) return false
     if (!entry.isSettled) return counts(claim.running, entry)
-    return counts(claim.settled, entry) && !(claim.ignoreOtherProcesses && entry.claim.process !== claim.process)
+    return counts(claim.settled, entry) && !(claim.ignoreOtherProcesses && entry.process !== claim.process)
   }
 
   /**
@@ -107,11 +112,13 @@ export class Keys {
     now: number
   ): KeyEntry | undefined {
     if (before !== undefined) {
-      if (claim.untold === true && before.claim.untold !== true && this.isLive(before, batch, now)) return undefined
+      if (claim.untold === true && !before.untold && this.isLive(before, batch, now)) return undefined
       this.forget(before)
     }
     const shelf = this.shelfOf(claim) ?? this.put(claim)
-    const entry = new KeyEntry(shelf, claim, batch, owner, reservation, this.mutations)
+    const untold = claim.untold === true
+    const readAt = claim.readOnly ? this.mutations : undefined
+    const entry = new KeyEntry(owner, reservation, claim.process, untold, claim.key, shelf, batch, readAt)
     shelf.entries.set(claim.key, entry)
     this.size++
     return entry
@@ -126,7 +133,7 @@ export class Keys {
     entry.until = now + settlement.windowMillis
     if (entry.until > this.until) this.until = entry.until
     this.settled++
-    this.chars += entry.claim.key.length
+    this.chars += entry.key.length
     const { ring } = this
     entry.previous = ring.previous
     entry.next = ring
@@ -135,15 +142,15 @@ export class Keys {
   }
 
   forget(entry: KeyEntry): void {
-    const { claim, shelf } = entry
+    const { key, shelf } = entry
     if (shelf === undefined) return
     entry.shelf = undefined
-    shelf.entries.delete(claim.key)
-    if (shelf.entries.size === 0) this.clear(shelf, claim.tool)
+    shelf.entries.delete(key)
+    if (shelf.entries.size === 0) this.clear(shelf)
     this.size--
     if (!entry.isSettled) return
     this.settled--
-    this.chars -= claim.key.length
+    this.chars -= key.length
     entry.previous.next = entry.next
     entry.next.previous = entry.previous
   }
@@ -167,7 +174,7 @@ export class Keys {
   }
 
   private isStale(entry: KeyEntry): boolean {
-    return entry.claim.readOnly && entry.mutations !== this.mutations
+    return entry.readAt !== undefined && entry.readAt !== this.mutations
   }
 
   private shelfOf(claim: KeyClaim): Shelf | undefined {
@@ -183,15 +190,15 @@ export class Keys {
 
   private put(claim: KeyClaim): Shelf {
     const { agent, reach, tool } = claim
-    const shelf: Shelf = { name: nameOf(claim), reach, within: withinOf(claim), agent, entries: new Map() }
+    const shelf: Shelf = { name: nameOf(claim), reach, within: withinOf(claim), agent, tool, entries: new Map() }
     this.shelves.set(shelf.name, shelf)
     this.lately.set(tool, shelf)
     return shelf
   }
 
-  private clear(shelf: Shelf, tool: string): void {
+  private clear(shelf: Shelf): void {
     this.shelves.delete(shelf.name)
-    if (this.lately.get(tool) === shelf) this.lately.delete(tool)
+    if (this.lately.get(shelf.tool) === shelf) this.lately.delete(shelf.tool)
   }
 }
 
@@ -205,26 +212,19 @@ interface Shelf {
   /** The process or the batch; empty: all that the principal does. */
   readonly within: string
   readonly agent: string | undefined
+  readonly tool: string
   readonly entries: Map<string, KeyEntry>
-}
-
-const nobody: KeyClaim = {
-  _tag: "Key",
-  reach: "principal",
-  principal: "",
-  batch: "",
-  process: "",
-  tool: "",
-  key: "",
-  readOnly: false,
-  ignoreOtherProcesses: false
 }
 
 const withinOf = ({ batch, process, reach }: KeyClaim): string =>
   reach === "batch" ? batch : reach === "process" ? process : ""
 
-const nameOf = (claim: KeyClaim): string =>
-  JSON.stringify([claim.reach, withinOf(claim), claim.agent ?? null, claim.tool])
+/** The lengths tell where one part ends and the next begins. */
+const nameOf = (claim: KeyClaim): string => {
+  const within = withinOf(claim)
+  const { agent, reach, tool } = claim
+  return `${reach} ${within.length} ${agent?.length ?? ""} ${within}${agent ?? ""}${tool}`
+}
 
-const counts = (which: Counted = "all", { claim }: KeyEntry): boolean =>
-  which === "all" || (which === "told" && claim.untold !== true)
+const counts = (which: Counted = "all", { untold }: KeyEntry): boolean =>
+  which === "all" || (which === "told" && !untold)

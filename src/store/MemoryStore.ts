@@ -14,7 +14,6 @@ import type {
   Claim,
   CooldownClaim,
   GroupClaim,
-  KeyClaim,
   Refused,
   Request,
   Reservation,
@@ -90,7 +89,6 @@ export const make = (options?: Options) => {
   const find = (claim: Claim, it: Held, now: number): Refused | undefined => {
     switch (claim._tag) {
       case "Key": {
-        it.claim = claim
         it.keys = principalOf(claim.principal, now).keys
         const batch = claim.reach === "principal" ? undefined : it.batch ??= batchOf(claim.batch, now)
         const entry = it.entry = it.keys.find(claim)
@@ -107,8 +105,7 @@ export const make = (options?: Options) => {
         if (choice.tool !== undefined && choice.tool !== claim.tool) {
           return { _tag: "GroupTaken", group: claim.group, tool: choice.tool }
         }
-        ;(it.groups ??= []).push(choice)
-        it.tool = claim.tool
+        ;(it.groups ??= []).push({ choice, tool: claim.tool })
         return undefined
       }
       case "Cooldown":
@@ -133,13 +130,13 @@ export const make = (options?: Options) => {
     if (it.batch !== undefined) it.batch.open++
     if (it.count !== undefined) it.count.used++
     if (it.clock !== undefined) it.clock.running++
-    const { claim } = it
-    if (claim !== undefined) {
+    for (const claim of claims) {
+      if (claim._tag !== "Key") continue
       const batch = claim.reach === "principal" ? undefined : it.batch
       it.entry = it.keys!.take(claim, it.entry, batch, owner, it.id, now)
     }
-    for (const choice of it.groups ?? none) {
-      choice.tool = it.tool
+    for (const { choice, tool } of it.groups ?? none) {
+      choice.tool = tool
       choice.holders++
     }
     return it
@@ -156,7 +153,7 @@ export const make = (options?: Options) => {
       batch.usedAt = now
     }
     if (!settlement.started && count !== undefined) count.used--
-    for (const choice of groups ?? none) {
+    for (const { choice } of groups ?? none) {
       choice.holders--
       if (settlement.started) choice.isKept = true
       else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
@@ -269,12 +266,8 @@ class Held implements Reservation {
   isRunning = false
   batch: Batch | undefined = undefined
   count: Count | undefined = undefined
-  /** The tool that is to be the one of the groups. */
-  tool = ""
-  groups: Array<Choice> | undefined = undefined
+  groups: Array<{ readonly choice: Choice; readonly tool: string }> | undefined = undefined
   clock: RestClock | undefined = undefined
-  /** The key that it claims. */
-  claim: KeyClaim | undefined = undefined
   keys: Keys | undefined = undefined
   /** Its key; before it is taken, whoever has it. */
   entry: KeyEntry | undefined = undefined
@@ -316,12 +309,12 @@ const undone = Effect.succeed(false)
 
 const usedUp: Refused = { _tag: "CallsUsedUp" }
 
-const keyTaken = ({ claim, isSettled, owner, reservation, value }: KeyEntry): Refused => ({
+const keyTaken = ({ isSettled, owner, process, reservation, untold, value }: KeyEntry): Refused => ({
   _tag: "KeyTaken",
   owner,
   reservation,
-  process: claim.process,
-  untold: claim.untold === true,
+  process,
+  untold,
   running: !isSettled,
   value
 })
