@@ -86,7 +86,9 @@ export class Leases {
   /** What is not held any more is told once: the call goes on, but what it has reserved may be another's. */
   private keep(asked: ReadonlyArray<Reservation>, held: ReadonlySet<string>): Effect.Effect<void> {
     const lost = asked.filter(({ id }) => !held.has(id) && this.held.delete(id))
-    const told = lost.length === 0 ? Effect.void : Effect.logWarning(`StateStore.renew: ${lost.length} leases are lost`)
+    const told = lost.length === 0
+      ? Effect.void
+      : Effect.logWarning(`StateStore.renew: leases that were lost: ${lost.length}`)
     return this.held.size > 0 ? told : Effect.andThen(told, Effect.sync(() => this.stop()))
   }
 }

@@ -315,7 +315,7 @@ export class PatientStore {
       if (!hasFailed) {
         // it may have been told before, and the answer lost
         if (told === false && !notes.hasFailed) {
-          yield* Effect.logWarning(`StateStore.${operation} came too late; the reservation was lost before it`)
+          yield* Effect.logWarning(`StateStore.${operation} changed nothing; the reservation was no longer held`)
         }
         notes.all.shift()
         millis = pause.first

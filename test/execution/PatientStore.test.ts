@@ -1,8 +1,9 @@
 /** The state store as an executor uses it: what is there at once, what comes too late, and what is leased. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Context from "effect/Context"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Logger from "effect/Logger"
 import { PatientStore } from "../../src/execution/PatientStore.ts"
 import { StateStore } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
@@ -121,7 +122,7 @@ describe("what a store answers too late", () => {
 
   it.effect("holds a batch until it is let go, even before it is held", () =>
     Effect.gen(function*() {
-      const memory = StateStore.makeMemory({ batchTtlMillis: 1 })
+      const memory = StateStore.makeMemory({ batchTimeToLive: 1 })
       const late = {
         ...memory,
         reserve: (...asked: Parameters<Store["reserve"]>) => Effect.delay(memory.reserve(...asked), 50)
@@ -194,7 +195,9 @@ describe("what a store leases", () => {
   it.effect("is lost where it could not be renewed: another has it, and the first one's end changes nothing", () =>
     Effect.gen(function*() {
       const { seen, store: driver } = yield* leased(1_000)
-      const store = yield* patient(driver)
+      const warnings: Array<string> = []
+      const logger = Logger.make(({ message }) => void warnings.push(String(message)))
+      const store = yield* Effect.provideService(patient(driver), Logger.CurrentLoggers, new Set([logger]))
       const one = reservation(yield* store.reserve([request("b")], yield* VirtualTime.now))
       seen.isDown = true
       yield* Effect.sleep("1 minute")
@@ -204,6 +207,7 @@ describe("what a store leases", () => {
       yield* store.settle(one, { ...spent, started: false }, yield* VirtualTime.now)
       assert.propertyVal(yield* driver.check([slot("b")], yield* VirtualTime.now), "_tag", "CallsUsedUp")
       assert.isTrue(yield* driver.settle(two, spent, yield* VirtualTime.now))
+      assert.match(warnings.join("\n"), /StateStore\.settle changed nothing; the reservation was no longer held/)
     }).pipe(VirtualTime.run))
 
   it.effect("outlasts a call that runs for much longer than its lease", () =>

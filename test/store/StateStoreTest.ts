@@ -322,7 +322,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         const reaches = ["process", "batch", "principal"] as const
         const of = { batch: "same", process: "same" }
         for (const reach of reaches) {
-          for (const agent of [undefined, "", "x", "same"]) {
+          for (const agent of [undefined, "", "x", "y", "same"]) {
             yield* take("a", [key("1", { ...of, reach, agent })])
             yield* refused([key("1", { ...of, reach, agent })])
           }
@@ -336,6 +336,18 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         yield* take("c", [key("1", { reach: "batch", batch: "a", tool: "bc" })])
         yield* take("c", [key("1", { reach: "batch", batch: "ab", tool: "c" })])
         yield* take("c", [key("1", { reach: "batch", agent: "a", batch: "b", tool: "c" })])
+      }))
+
+    check("keeps the keys of batches apart that take turns", ({ refused, settle, take }) =>
+      Effect.gen(function*() {
+        const of = (batch: string, name = "1") => key(name, { reach: "batch", batch })
+        yield* settle(yield* take("a", [of("x")]), released)
+        yield* take("a", [of("x")])
+        yield* take("b", [of("y")])
+        for (const batch of ["x", "y", "x"]) yield* refused([of(batch)])
+        yield* take("b", [of("z")])
+        yield* take("a", [of("x", "2")])
+        yield* refused([of("x")])
       }))
 
     check("keeps the keys of principals apart", ({ take }) =>
