@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { ConfigurationError, type Problem, validateStrict } from "../ConfigurationError.ts"
-import type { RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
+import { type RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
 import type { Target } from "./PermissionPattern.ts"
@@ -105,6 +105,74 @@ export const layerConfig = (
   policy: Config.Wrap<Policy.Policy>
 ): Layer.Layer<Permissions, ConfigurationError | Config.ConfigError> =>
   Layer.effect(Permissions, Effect.flatMap(Config.unwrap(policy), make))
+
+/**
+ * The policy of `layerRef`, to be read and replaced while executors run.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class PermissionsRef extends Context.Service<PermissionsRef, {
+  /** The policy that holds now. */
+  readonly get: Effect.Effect<Policy.Policy>
+  /**
+   * Replaces the policy. A wrong one changes nothing and fails with everything
+   * that is wrong, tools that are not there included.
+   */
+  readonly set: (policy: Policy.Policy) => Effect.Effect<void, ConfigurationError>
+}>()("effect-tool-executor/policy/Permissions/PermissionsRef") {}
+
+/**
+ * Layer that decides by a policy which may be replaced while executors run
+ * (`PermissionsRef`).
+ *
+ * **Details**
+ *
+ * A new policy holds for every decision from then on: what a model is shown, calls
+ * that arrive, and calls that were let through and wait, which it may still
+ * refuse before they start. People who are being asked go on being asked, and a
+ * call that was let through without a question is not asked about later. What
+ * runs already is not stopped.
+ *
+ * **Example** (Locking writes while a release is built)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Permissions } from "effect-tool-executor"
+ *
+ * export const locked = <A, E, R>(release: Effect.Effect<A, E, R>) =>
+ *   Effect.gen(function*() {
+ *     const ref = yield* Permissions.PermissionsRef
+ *     const policy = yield* ref.get
+ *     yield* ref.set({ ...policy, mode: "readOnly" })
+ *     return yield* Effect.ensuring(release, Effect.orDie(ref.set(policy)))
+ *   })
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerRef = (
+  policy: Policy.Policy
+): Layer.Layer<Permissions | PermissionsRef, ConfigurationError, ToolHandlers> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const handlers = yield* ToolHandlers
+    const checked = (policy: Policy.Policy) =>
+      Effect.map(
+        Effect.tap(make(policy), (service) => checkNames(service, handlers, "Permissions")),
+        (service) => ({ policy, service })
+      )
+    let now = yield* checked(policy)
+    return Context.make(Permissions, {
+      decide: (call) => now.service.decide(call),
+      sees: (tool) => now.service.sees(tool),
+      needsTargets: (tool) => needsTargets(now.service, tool),
+      problems: (tools, expects) => now.service.problems?.(tools, expects) ?? []
+    }).pipe(Context.add(PermissionsRef, {
+      get: Effect.sync(() => now.policy),
+      set: (policy) => Effect.map(checked(policy), (next) => void (now = next))
+    }))
+  }))
 
 /**
  * Layer that allows every call without asking, whatever rules and tools say.

@@ -12,7 +12,8 @@ import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import { canonicalJson } from "../internal/canonicalJson.ts"
 import type { Claim, Refused } from "../store/Claims.ts"
 import { type Registry, ToolHandlers } from "../ToolHandlers.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
@@ -81,10 +82,7 @@ export type RuleRefused = Exclude<Refused, { readonly _tag: "KeyTaken" }>
 export const make = Effect.fnUntraced(function*(
   rules: ReadonlyArray<ToolRule>
 ): Effect.fn.Return<Rules["Service"], ConfigurationError, ToolHandlers> {
-  const handlers = yield* ToolHandlers
-  const problems = RuleSet.problems(rules, handlers.current(), handlers.expects)
-  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Rules", problems })
-  return fromSet(forRegistry(handlers, rules))
+  return fromSet(yield* checkedSet(yield* ToolHandlers, rules))
 })
 
 /**
@@ -143,6 +141,47 @@ export const layerConfig = (
   Layer.effect(Rules, Effect.flatMap(Config.unwrap(rules), make))
 
 /**
+ * The rules of `layerRef`, to be read and replaced while executors run.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class RulesRef extends Context.Service<RulesRef, {
+  /** The rules of the host that hold now. */
+  readonly get: Effect.Effect<ReadonlyArray<ToolRule>>
+  /** Replaces the rules. A wrong set changes nothing and fails with everything that is wrong. */
+  readonly set: (rules: ReadonlyArray<ToolRule>) => Effect.Effect<void, ConfigurationError>
+}>()("effect-tool-executor/policy/Rules/RulesRef") {}
+
+/**
+ * Layer that enforces a rule set which may be replaced while executors run
+ * (`RulesRef`).
+ *
+ * **Details**
+ *
+ * New rules hold for every decision from then on, also for calls that wait: the
+ * order is looked at once more before they start. What succeeded before counts
+ * for them. `Periodic` rules are fired from the beginning to the end of an
+ * executor: a set with other ones is refused.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerRef = (
+  rules: ReadonlyArray<ToolRule>
+): Layer.Layer<Rules | RulesRef, ConfigurationError, ToolHandlers> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const handlers = yield* ToolHandlers
+    const checked = (rules: ReadonlyArray<ToolRule>, problems: ReadonlyArray<Problem> = []) =>
+      Effect.map(checkedSet(handlers, rules, problems), (current) => ({ rules, current }))
+    let now = yield* checked(rules)
+    return Context.make(Rules, fromSet(() => now.current())).pipe(Context.add(RulesRef, {
+      get: Effect.sync(() => now.rules),
+      set: (rules) => Effect.map(checked(rules, otherPeriodic(now.rules, rules)), (next) => void (now = next))
+    }))
+  }))
+
+/**
  * Layer without rules, those that tools bring included.
  *
  * @category layers
@@ -180,6 +219,31 @@ const explained = (rules: RuleSet.ToolRules, tool: string, refused: RuleRefused)
 
 /** The set was replaced between the claim and its refusal, or the claim is not its own. */
 const unruled: ToolRefusal = { _tag: "GuardRejected", guard: "Rules", reason: "a limit of the host is reached" }
+
+const checkedSet = (
+  handlers: ToolHandlers["Service"],
+  rules: ReadonlyArray<ToolRule>,
+  also: ReadonlyArray<Problem> = []
+): Effect.Effect<() => RuleSet.RuleSet, ConfigurationError> =>
+  Effect.suspend(() => {
+    const problems = [...RuleSet.problems(rules, handlers.current(), handlers.expects), ...also]
+    return problems.length > 0
+      ? new ConfigurationError({ subject: "Rules", problems })
+      : Effect.succeed(forRegistry(handlers, rules))
+  })
+
+const otherPeriodic = (
+  before: ReadonlyArray<ToolRule>,
+  after: ReadonlyArray<ToolRule>
+): ReadonlyArray<Problem> => {
+  const periodic = (rules: ReadonlyArray<ToolRule>) =>
+    canonicalJson(Array.isArray(rules) ? rules.filter((it) => it?._tag === "Periodic") : [])
+  return periodic(before) === periodic(after) ? [] : [{
+    path: "Periodic",
+    problem: "the tools that are called by themselves would be others",
+    expected: "the same Periodic rules as before, since they run as long as the executor does"
+  }]
+}
 
 /** The registry may be replaced: then the rules are indexed anew, for the tools that it has. */
 const forRegistry = (handlers: ToolHandlers["Service"], rules: ReadonlyArray<ToolRule>) => {
