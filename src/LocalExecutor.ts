@@ -178,7 +178,7 @@ const gatesWith = (
       ? foundOr(TurnBudget.TurnBudget, TurnBudget.layerNoop)
       : TurnBudget.layer(options.turn),
     ExecutorSettings.layer(options),
-    options.guards === undefined ? Layer.empty : Layer.succeed(Guards.Guards, options.guards)
+    options.guards === undefined ? Layer.empty : Guards.layer(options.guards)
   )
 
 /** What the host has provided, or the default. */

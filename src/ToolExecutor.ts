@@ -45,7 +45,7 @@ import { Checkpoints } from "./output/Checkpoints.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
 import * as Approvals from "./policy/Approvals.ts"
 import { Dedupe } from "./policy/Dedupe.ts"
-import * as Guards from "./policy/Guards.ts"
+import * as HostGates from "./policy/HostGates.ts"
 import * as Permissions from "./policy/Permissions.ts"
 import { Pools } from "./policy/Pools.ts"
 import { Rules } from "./policy/Rules.ts"
@@ -134,7 +134,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
     output: OutputPolicy.make(output, artifacts),
     orphans: new Orphans(),
-    guards: yield* Guards.Guards,
+    gates: yield* HostGates.provided,
     turns: Option.getOrElse(yield* Effect.serviceOption(TurnBudget.TurnBudget), () => TurnBudget.plain),
     agentPath: [],
     parent: undefined,

@@ -1,8 +1,10 @@
 /** The table of defaults in the documents, row by row beside the code that has them. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
-import { ArtifactStore, Dedupe, ExecutorSettings, Guards, StateStore, ToolExecutor, TurnBudget } from "../src/index.ts"
+import { ArtifactStore, Dedupe, ExecutorSettings, StateStore, ToolExecutor, TurnBudget } from "../src/index.ts"
+import * as HostGates from "../src/policy/HostGates.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -28,7 +30,7 @@ const dotted = (prefix: string, fields: object): Readonly<Record<string, unknown
 /** Values that the code has by name. */
 const values: Readonly<Record<string, unknown>> = {
   principal: Context.get(Context.empty(), ToolExecutor.Principal),
-  guards: Context.get(Context.empty(), Guards.Guards),
+  guards: Effect.runSync(HostGates.provided).guard,
   ...dotted("", ExecutorSettings.defaults),
   ...dotted("dedupe.", Dedupe.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),

@@ -188,7 +188,7 @@ describe("an executor of one line", () => {
         "Succeeded"
       ])
 
-      const guards = Layer.succeed(Guards.Guards, [{ name: "g", check: () => Effect.fail("no") }])
+      const guards = Guards.layer([{ name: "g", check: () => Effect.fail("no") }])
       assert.deepStrictEqual(yield* tagsOf({}, guards, "read"), ["GuardRejected"])
       assert.deepStrictEqual(yield* tagsOf({ guards: [] }, guards, "read"), ["Succeeded"])
 

@@ -66,7 +66,7 @@ const around = (used: Set<string>, executor: { readonly isBuilt: boolean }) => {
     watch(ArtifactStore.ArtifactStore, ArtifactStore.layerMemory()),
     watch(Checkpoints.Checkpoints, Checkpoints.layerMemory()),
     watch(Approvals.Approvals, Approvals.layer({ timeout: "1 minute" })),
-    Layer.succeed(Guards.Guards, [{ name: "g", check: () => Effect.sync(() => void used.add("Guards")) }]),
+    Guards.layer([{ name: "g", check: () => Effect.sync(() => void used.add("Guards")) }]),
     ExecutorSettings.layer({ executionTimeout: "1 second" })
   ).pipe(Layer.provideMerge(registry))
 }

@@ -17,6 +17,7 @@ import type { ParameterIssue } from "../ToolRefusal.ts"
 import { maxDepth } from "./Agents.ts"
 import type { Call } from "./Call.ts"
 import { denied, type End, invalid, refused, unreadable } from "./End.ts"
+import * as Hosts from "./Hosts.ts"
 import { lookUp, patience } from "./LookUp.ts"
 import { turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
@@ -141,7 +142,7 @@ const wantsApproval = (wave: WaveState, call: Call, params: unknown): Effect.Eff
   }, (answer) => answer)
 }
 
-/** Gate 5, now that everything is known of the call. */
+/** Gate 5, now that everything is known of the call, and the host's behind it. */
 const judge = (
   wave: WaveState,
   call: Call,
@@ -164,7 +165,7 @@ const judge = (
     process: wave.process.id
   }
   call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall))
-  return Effect.void
+  return call.decided === undefined ? Hosts.pass(wave, call, "arrive") : Effect.void
 }
 
 /** What is about so much is not compared with anything. */

@@ -9,7 +9,7 @@ import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { FileChange } from "../FileChange.ts"
 import type { Checkpoint } from "../output/Checkpoints.ts"
-import type { GateCall } from "../policy/Gate.ts"
+import type { Gate, GateCall } from "../policy/Gate.ts"
 import type { Permissions } from "../policy/Permissions.ts"
 import type { Permit, Ticket } from "../policy/Permit.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
@@ -159,6 +159,8 @@ export class Call implements Ticket {
 
   /** What the host's gates said before anything was reserved. */
   declare guarded?: ToolRefusal | undefined
+  /** Gates of the host that were asked about it and have something to give back. */
+  declare askedGates?: Set<Gate>
   /** A person has allowed it: it is not asked about again. */
   declare approved?: true
   /** A person has refused it, before its turn came. */

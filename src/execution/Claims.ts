@@ -6,7 +6,7 @@
  * @since 0.1.0
  */
 import type { Duplicate } from "../policy/Dedupe.ts"
-import * as Gate from "../policy/Gate.ts"
+import * as HostGates from "../policy/HostGates.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { Claim, KeyTaken, Settlement } from "../store/Claims.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
@@ -24,9 +24,9 @@ import type { WaveState } from "./WaveState.ts"
 export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
   const { dedupe, parent, rules, unique } = wave.engine
   const { name } = call.call
-  const limits = Gate.orRefused("Rules", () => rules.claims(name, wave.scope))
+  const limits = HostGates.orRefused("Rules", () => rules.claims(name, wave.scope))
   if ("_tag" in limits) return refused(limits)
-  const key = Gate.orRefused("Dedupe", () =>
+  const key = HostGates.orRefused("Dedupe", () =>
     dedupe.claim(call.gateCall!, {
       rule: call.rules!.dedupe,
       batch: wave.scope.batch,
@@ -49,7 +49,7 @@ export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
 export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
   const { rules } = wave.engine
   const history = wave.process.history.before(rules.current(), call.history, call.index)
-  return denied(Gate.orRefused("Rules", () => rules.check(history, call.call.name, call.gateCall)))
+  return denied(HostGates.orRefused("Rules", () => rules.check(history, call.call.name, call.gateCall)))
 }
 
 /**

@@ -9,8 +9,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Gate from "../policy/Gate.ts"
-import * as Guards from "../policy/Guards.ts"
+import * as HostGates from "../policy/HostGates.ts"
 import type * as Permissions from "../policy/Permissions.ts"
 import type { Claim, KeyTaken, Refused, Request, Reservation } from "../store/Claims.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
@@ -19,6 +18,7 @@ import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import * as Claims from "./Claims.ts"
 import { denied, type End, refused } from "./End.ts"
+import * as Hosts from "./Hosts.ts"
 import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -55,13 +55,12 @@ export type Share =
  * @since 0.1.0
  */
 export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
-  const { guardMillis, guards } = wave.engine
-  if (guards.length === 0) return Effect.void
+  if (wave.engine.gates.guard.length === 0) return Effect.void
   const now = wave.now()
   return Effect.forEach(
     calls.filter((call) => endBefore(wave, call, now) === undefined),
     (call) =>
-      Effect.map(Guards.check(guards, call.gateCall!, guardMillis), (verdict) => {
+      Effect.map(Hosts.ask(wave, call, "guard"), (verdict) => {
         call.guarded = verdict
       }),
     { concurrency: "unbounded", discard: true }
@@ -230,7 +229,7 @@ const taken = Effect.fnUntracedEager(function*(
 ): Effect.fn.Return<Dispatched> {
   const { leaders, rules, store } = wave.engine
   if (it._tag !== "KeyTaken") {
-    return ends(refused(Gate.orRefused("Rules", () => rules.explain(call.call.name, it))))
+    return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it))))
   }
   // the store may not know yet that the other one is over
   if (it.running && store.pendingKey(it.reservation) === "release") return ends(unavailable({ operation: "settle" }))

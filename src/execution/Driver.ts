@@ -17,6 +17,7 @@ import { Call, type Driver as Drives, phases } from "./Call.ts"
 import { dispatch, type Dispatched, guard, uncount } from "./Dispatch.ts"
 import { cancelled, type End, refused, tooLate } from "./End.ts"
 import * as Ending from "./Ending.ts"
+import * as Hosts from "./Hosts.ts"
 import { permits } from "./Permits.ts"
 import type { Received } from "./Received.ts"
 import { settle } from "./Settle.ts"
@@ -55,7 +56,8 @@ export class Driver implements Drives, Stoppable {
   /** Lets a call that was dispatched go on, unless it has its outcome meanwhile. */
   go(call: Call, dispatched: Dispatched): void {
     if (call.isSettled) return
-    const rest = this.life(call, dispatched)
+    call.phase = phases.queued
+    const rest = Effect.flatMapEager(this.admit(call, dispatched), (next) => this.life(call, next))
     if (!Exit.isExit(rest)) this.wait(call, rest)
     else if (Exit.isFailure(rest)) this.broken(call, rest.cause)
   }
@@ -76,6 +78,17 @@ export class Driver implements Drives, Stoppable {
     const end = yield* start(wave, call)
     if (end !== undefined) this.settle(call, end)
   })
+
+  /** The host's gates say whether a call may go on that has reserved all it needs. */
+  private admit(call: Call, next: Dispatched): Effect.Effect<Dispatched> {
+    if (this.wave.engine.gates.admit.length === 0 || (next._tag !== "Admitted" && next._tag !== "Asks")) {
+      return Effect.succeed(next)
+    }
+    return Effect.map(
+      Hosts.pass(this.wave, call, "admit"),
+      () => call.decided === undefined ? next : { _tag: "Ends", end: call.decided }
+    )
+  }
 
   /** A person says whether the call may run, perhaps with other arguments. */
   private readonly asks = Effect.fnUntracedEager(function*(
@@ -145,7 +158,7 @@ export class Driver implements Drives, Stoppable {
   private readonly again = Effect.fnUntracedEager(function*(this: Driver, call: Call): Effect.fn.Return<Dispatched> {
     const [next] = yield* dispatch(this.wave, [call])
     call.sharing = undefined
-    return next!
+    return yield* this.admit(call, next!)
   })
 
   redispatch(call: Call): void {

@@ -10,7 +10,7 @@ import type { ArtifactStore } from "../output/ArtifactStore.ts"
 import type { Checkpoints } from "../output/Checkpoints.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import type { Dedupe } from "../policy/Dedupe.ts"
-import type { Guard } from "../policy/Guards.ts"
+import type { HostGates } from "../policy/HostGates.ts"
 import type { Pools } from "../policy/Pools.ts"
 import type { Rules } from "../policy/Rules.ts"
 import type { ParentClock, TurnBudget } from "../policy/TurnBudget.ts"
@@ -35,7 +35,8 @@ export interface Gates {
   readonly rules: Rules["Service"]
   readonly dedupe: Dedupe["Service"]
   readonly pools: Pools["Service"]
-  readonly guards: ReadonlyArray<Guard>
+  /** The host's own. */
+  readonly gates: HostGates
   /** Gives each process its budget. */
   readonly turns: TurnBudget["Service"]
 }

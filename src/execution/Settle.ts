@@ -15,6 +15,7 @@ import type { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
 import * as Claims from "./Claims.ts"
 import { denied, type End } from "./End.ts"
+import * as Hosts from "./Hosts.ts"
 import * as Notes from "./Notes.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as Targets from "./Targets.ts"
@@ -38,15 +39,14 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   // what later calls are judged by is there before a permit goes to one of them
   mark(wave, call, outcome, attempt ?? joined?.attempt)
   const behind = wave.stop.isOn ? wave.stop.endAt(outcome, wave.offset + outcome.index) : none
-  if (reservation === undefined) conclude(wave, call, outcome, fiber)
-  else {
-    const { leaders, store } = wave.engine
-    if (leaders.size > 0) leaders.delete(reservation.id)
-    const settlement = Claims.settlement(wave, call, outcome, fiber !== undefined)
-    const noted = store.settle(reservation, settlement, now, wave.patience)
-    if (Exit.isExit(noted)) conclude(wave, call, outcome, fiber)
-    else wave.detach(Effect.map(noted, () => conclude(wave, call, outcome, fiber)))
-  }
+  const { leaders, store } = wave.engine
+  if (reservation !== undefined && leaders.size > 0) leaders.delete(reservation.id)
+  const noted = reservation === undefined
+    ? Effect.void
+    : store.settle(reservation, Claims.settlement(wave, call, outcome, fiber !== undefined), now, wave.patience)
+  const told = Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
+  if (Exit.isExit(told)) conclude(wave, call, outcome, fiber)
+  else wave.detach(Effect.map(told, () => conclude(wave, call, outcome, fiber)))
   for (const [place, calls] of behind) place.skipBehind(calls)
 }
 

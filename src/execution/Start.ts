@@ -1,6 +1,6 @@
 /**
  * Start: a call holds all its permits. What may have changed is looked at once
- * more, what cannot be undone is noted, and its handler begins.
+ * more, the host's gates too, what cannot be undone is noted, and its handler begins.
  *
  * @since 0.1.0
  */
@@ -11,6 +11,7 @@ import type { StateStoreError } from "../store/StateStore.ts"
 import { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
 import type { End } from "./End.ts"
+import * as Hosts from "./Hosts.ts"
 import { LiveContext } from "./LiveContext.ts"
 import * as Notes from "./Notes.ts"
 import { recheck } from "./Recheck.ts"
@@ -27,7 +28,10 @@ export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefine
   Effect.flatMapEager(look(wave, call), (grants) => {
     const end = recheck(wave, call, grants)
     if (end !== undefined) return Effect.succeed(end)
-    const noted = note(wave, call)
+    const noted = Effect.flatMapEager(
+      Hosts.pass(wave, call, "recheck"),
+      () => call.decided === undefined ? note(wave, call) : Effect.void
+    )
     if (Exit.isExit(noted)) return begin(wave, call)
     return Effect.flatMap(noted, () => {
       // it may have taken long

@@ -20,6 +20,7 @@ import * as Authorize from "./Authorize.ts"
 import { type Call, phases } from "./Call.ts"
 import * as Claims from "./Claims.ts"
 import * as Dispatch from "./Dispatch.ts"
+import * as Hosts from "./Hosts.ts"
 import type * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -32,7 +33,7 @@ import type { WaveState } from "./WaveState.ts"
  */
 export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
   const live = wave.calls.filter((call) => call.decided === undefined)
-  if (wave.engine.guards.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
+  if (wave.engine.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
   const asked = yield* rehearse(wave, runs)
   const previews = yield* previewsOf(wave, asked)
   const questions: Array<readonly [Call, Effect.Effect<void>]> = []
@@ -128,7 +129,9 @@ const rehearse = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArra
       const grant = yield* waitFor(wave, call, Authorize.grantFor(wave, call, question))
       if (call.decided !== undefined || grant !== undefined) continue
       const waitsFor = yield* waitFor(wave, call, Authorize.reentry(wave, call))
-      if (call.decided === undefined && waitsFor === undefined) asked.push([call, question])
+      if (call.decided !== undefined || waitsFor !== undefined) continue
+      const said = yield* waitFor(wave, call, Effect.map(Hosts.ask(wave, call, "admit"), (verdict) => ({ verdict })))
+      if (said !== undefined && said.verdict === undefined) asked.push([call, question])
     }
     for (const tool of ran) assumed.add(tool)
     if (ran.length > 0) before = { tool: ran.at(-1)!, routes: [] }

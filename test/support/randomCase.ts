@@ -134,7 +134,7 @@ export const make = (seed: number) => {
       onExecutionError: pick(["continue", "continue", "stop"]),
       cleanupGrace: grace
     }),
-    Layer.succeed(Guards.Guards, guards),
+    Guards.layer(guards),
     TurnBudget.layer(turn)
   )
   let serial = 0

@@ -1,0 +1,152 @@
+/**
+ * The host's gates as an executor asks them: in their order, within a time, and
+ * told how each call ended that they were asked about.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import { within } from "../internal/detached.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import { ToolRefusal } from "../ToolRefusal.ts"
+import { entriesIn, type Entry, type Gate, type GateCall, type Moment, type Place, type Verdict } from "./Gate.ts"
+
+/**
+ * The host's gates by the moments at which they are asked.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type HostGates = { readonly [M in Moment]: ReadonlyArray<Gate> }
+
+/**
+ * The host's gates that are provided here, in their order; fails where a gate
+ * names a place that is not there.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const provided: Effect.Effect<HostGates, ConfigurationError> = Effect.gen(function*() {
+  const gates = yield* inOrder(entriesIn(yield* Effect.context<never>()))
+  const askedAt = (moment: Moment) => gates.filter((gate) => gate[moment] !== undefined)
+  return {
+    arrive: askedAt("arrive"),
+    guard: askedAt("guard"),
+    admit: askedAt("admit"),
+    recheck: askedAt("recheck")
+  }
+})
+
+/**
+ * Asks the host's gates of a moment in their order; the first that says no
+ * decides. Those that were asked and have something to give back are noted.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const ask = (
+  self: HostGates,
+  moment: Moment,
+  call: GateCall,
+  millis: number,
+  asked: Set<Gate>
+): Effect.Effect<Verdict> => {
+  let last = ""
+  const all = Effect.forEach(self[moment], (gate) =>
+    Effect.suspend(() => {
+      last = gate.name
+      if (gate.settle !== undefined) asked.add(gate)
+      return gate[moment]!(call)
+    }), { discard: true })
+  return Effect.map(within(all, millis), (exit): Verdict => {
+    if (exit === undefined) return { _tag: "GuardRejected", guard: last, reason: "it took too long" }
+    if (Exit.isSuccess(exit)) return undefined
+    const told: unknown = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
+    if (isRefusal(told)) return told
+    // what is no text, such as an error, is nothing for a model
+    return { _tag: "GuardRejected", guard: last, reason: typeof told === "string" ? told : "it failed" }
+  })
+}
+
+/**
+ * Tells the gates that were asked about a call how it ended, side by side. One
+ * that dies or takes too long is noted in the log.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const settle = (
+  asked: Iterable<Gate>,
+  call: GateCall,
+  outcome: ToolOutcome,
+  millis: number
+): Effect.Effect<void> =>
+  Effect.forEach(
+    asked,
+    (gate) =>
+      Effect.flatMap(within(Effect.suspend(() => gate.settle!(call, outcome)), millis), (exit) =>
+        exit !== undefined && Exit.isSuccess(exit)
+          ? Effect.void
+          : Effect.logWarning(
+            `The gate ${gate.name} could not settle call ${call.call.id}`,
+            exit?.cause ?? "it took too long"
+          )),
+    {
+      concurrency: "unbounded",
+      discard: true
+    }
+  )
+
+/**
+ * What a gate says; one that throws has not let the call pass.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const orRefused = <A>(gate: string, say: () => A): A | ToolRefusal => {
+  try {
+    return say()
+  } catch {
+    return { _tag: "GuardRejected", guard: gate, reason: "it failed" }
+  }
+}
+
+// Utilities
+
+const isRefusal = Schema.is(ToolRefusal)
+
+/** Those that name no place, each between those that stand before and after it. */
+const inOrder = (given: ReadonlyArray<Entry>): Effect.Effect<ReadonlyArray<Gate>, ConfigurationError> => {
+  // a place that is known though nothing may stand there
+  const entries = given.some((it) => it.name === "Guards")
+    ? given
+    : [{ name: "Guards", gates: [], place: undefined }, ...given]
+  const placed = new Set<Entry>()
+  const around = (entry: Entry): ReadonlyArray<Gate> => {
+    placed.add(entry)
+    const beside = (is: (place: Place) => boolean) =>
+      entries.filter((it) => it.place !== undefined && is(it.place)).flatMap(around)
+    return [
+      ...beside((it) => "before" in it && it.before === entry.name),
+      ...entry.gates,
+      ...beside((it) => "after" in it && it.after === entry.name)
+    ]
+  }
+  const gates = entries.filter((it) => it.place === undefined).flatMap(around)
+  const problems = entries.filter((it) => !placed.has(it)).map(({ name, place }): Problem => {
+    const [[side, other]] = Object.entries(place!) as [[string, string]]
+    return {
+      path: name,
+      problem: entries.some((it) => it.name === other)
+        ? `its place is ${side} "${other}", which has its own place by this one`
+        : `its place is ${side} "${other}", and no gate of the host has that name`,
+      expected: `one of ${entries.filter((it) => it.name !== name).map((it) => `"${it.name}"`).join(", ")}; `
+        + "before and after the executor's own gates a gate stands by the moment at which it is asked: arrive, guard, admit or recheck"
+    }
+  })
+  return problems.length === 0 ? Effect.succeed(gates) : new ConfigurationError({ subject: "Gate", problems })
+}
