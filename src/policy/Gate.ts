@@ -70,8 +70,9 @@ export type Moment = "arrive" | "guard" | "admit" | "recheck"
  * It says no by failing, with the reason for the model or with a refusal of its
  * own (such as `PolicyDenied`). One that dies or takes too long (`guardTimeout`,
  * for all gates of a moment together) says no, too. It may wait. A call whose
- * arguments a person has edited is asked about again, and so is one that has to
- * wait for its permits a second time.
+ * arguments a person has edited is asked about again, and so are one that has to
+ * wait for its permits a second time and one of a wave that people are asked about
+ * first: what a gate takes, it takes once for a `call`.
  *
  * @category models
  * @since 0.1.0
@@ -131,7 +132,7 @@ export type Place = { readonly before: string } | { readonly after: string }
  *
  * ```ts
  * import { Context, Effect, Layer } from "effect"
- * import { Gate } from "effect-tool-executor"
+ * import { Gate, type ToolCall } from "effect-tool-executor"
  *
  * class Quota extends Context.Service<Quota, {
  *   readonly take: (tenant: string) => Effect.Effect<boolean>
@@ -140,11 +141,17 @@ export type Place = { readonly before: string } | { readonly after: string }
  *
  * export const QuotaGate: Layer.Layer<never, never, Quota> = Gate.layer(Effect.gen(function*() {
  *   const quota = yield* Quota
+ *   const taken = new WeakSet<ToolCall.ToolCall>()
  *   return {
  *     name: "quota",
- *     admit: (call) =>
- *       Effect.flatMap(quota.take(call.principal), (isTaken) => isTaken ? Effect.void : Effect.fail("The quota is used up.")),
- *     settle: (call, outcome) => outcome.startedAt === undefined ? quota.giveBack(call.principal) : Effect.void
+ *     admit: ({ call, principal }) =>
+ *       taken.has(call) ? Effect.void : Effect.flatMap(quota.take(principal), (isTaken) => {
+ *         if (!isTaken) return Effect.fail("The quota is used up.")
+ *         taken.add(call)
+ *         return Effect.void
+ *       }),
+ *     settle: ({ call, principal }, outcome) =>
+ *       taken.delete(call) && outcome.startedAt === undefined ? quota.giveBack(principal) : Effect.void
  *   }
  * }))
  * ```
