@@ -86,6 +86,14 @@ export class Batches implements BatchTree {
     return this.open.get(id) ?? this.engine.parent?.engine.batches().find(id)
   }
 
+  /** Whether a grant let a call through that has no outcome yet, sub-agents' calls included. */
+  holds(grant: string): boolean {
+    for (const { processes } of this.open.values()) {
+      for (const { waves } of processes) for (const wave of waves) if (wave.holds(grant)) return true
+    }
+    return Array.from(this.below).some((it) => it.holds(grant))
+  }
+
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
   begins(
     open: OpenBatch,

@@ -96,11 +96,13 @@ export const fromEngine = (
     grants: Effect.map(grants, (all) => all.filter((it) => Revisions.holds(engine.handlers, it))),
     revoke: Effect.fnUntraced(function*({ id, tool }) {
       const now = yield* Clock.currentTimeMillis
+      const { revoked } = engine
+      const all = rootOf(engine).batches()
+      for (const [id, expiresAt = Infinity] of revoked) if (expiresAt <= now && !all.holds(id)) revoked.delete(id)
       // those that have expired, too: calls that they let through may wait for permits
-      for (const [id, expiresAt = Infinity] of engine.revoked) if (expiresAt <= now) engine.revoked.delete(id)
       const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
-        engine.revoked.set(grant.id, grant.expiresAt)
+        revoked.set(grant.id, grant.expiresAt)
         yield* orFail(engine.store.revoke(engine.principal, grant.id))
       }
       return known.filter((it) => Grant.isOpen(it, now)).length
@@ -123,3 +125,7 @@ export const fromEngine = (
     }))
   }
 }
+
+// Utilities
+
+const rootOf = (engine: Engine): Engine => engine.parent === undefined ? engine : rootOf(engine.parent.engine)

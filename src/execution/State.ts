@@ -57,6 +57,8 @@ export interface BatchTree {
   readonly isOver: boolean
   /** Those of sub-agents: they end with these. */
   readonly below: Set<{ readonly close: (reason: string) => Effect.Effect<void> }>
+  /** Whether a grant let a call through that has no outcome yet, sub-agents' calls included. */
+  readonly holds: (grant: string) => boolean
 }
 
 /**
@@ -70,6 +72,8 @@ export interface UnderWay {
   readonly cancel: (reason: string) => void
   /** Ends the calls of an id. */
   readonly cancelId: (id: string, reason: string) => void
+  /** Whether a grant let a call through that has no outcome yet. */
+  readonly holds: (grant: string) => boolean
   /** The turn's clock, which stood still while people were asked, may go on. */
   readonly resumed: () => void
 }

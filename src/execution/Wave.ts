@@ -111,6 +111,11 @@ export class Wave implements Watcher, UnderWay {
     this.driver.cancel(this.wave.calls.filter((call) => call.call.id === id), reason)
   }
 
+  /** Whether a grant let a call through that has no outcome yet. */
+  holds(grant: string): boolean {
+    return this.wave.calls.some((call) => call.outcome === undefined && call.grant?.id === grant)
+  }
+
   /** The turn's clock, which stood still while people were asked, may go on. */
   resumed(): void {
     this.watchDeadline()
