@@ -40,10 +40,9 @@ describe("the house", () => {
   })
 
   it("keeps the circles of type imports forbidden", () => {
-    const lint = JSON.parse(readFileSync(`${root}.oxlintrc.json`, "utf8")) as {
-      readonly rules: Record<string, unknown>
-    }
-    assert.deepStrictEqual(lint.rules["import/no-cycle"], ["error", { ignoreTypes: false }])
+    // everywhere: no entry for some files says otherwise
+    const settings = readFileSync(`${root}.oxlintrc.json`, "utf8").match(/"import\/no-cycle": .*/g)
+    assert.deepStrictEqual(settings, [`"import/no-cycle": ["error", { "ignoreTypes": false }],`])
   })
 
   it("keeps Effect's diagnostics switched on", () => {
