@@ -130,8 +130,8 @@ const rehearse = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArra
       if (call.decided !== undefined || grant !== undefined) continue
       const waitsFor = yield* waitFor(wave, call, Authorize.reentry(wave, call))
       if (call.decided !== undefined || waitsFor !== undefined) continue
-      const said = yield* waitFor(wave, call, Effect.map(Hosts.ask(wave, call, "admit"), (verdict) => ({ verdict })))
-      if (said !== undefined && said.verdict === undefined) asked.push([call, question])
+      const verdict = yield* waitFor(wave, call, Hosts.ask(wave, call, "admit"))
+      if (call.decided === undefined && verdict === undefined) asked.push([call, question])
     }
     for (const tool of ran) assumed.add(tool)
     if (ran.length > 0) before = { tool: ran.at(-1)!, routes: [] }

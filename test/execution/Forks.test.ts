@@ -168,7 +168,7 @@ describe("a sub-agent", () => {
         Effect.gen(function*() {
           const error = yield* Effect.flip(Effect.provideService(nest(0), ToolExecutor.ToolExecutor, executor))
           assert.strictEqual(deepest, 8)
-          assert.include(String(error), "nested 8 deep")
+          assert.include(String(error), "nested at most 8 deep")
           let at = executor
           for (let depth = 1; depth <= 8; depth++) at = yield* at.fork({ name: String(depth) })
           const process = yield* at.process()
