@@ -141,6 +141,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     unique,
     ...settings,
     leaders: new Map(),
+    services: new WeakMap(),
     context,
     batches: () => batches,
     handleFor: (caller) => Facade.fromEngine(engine, batches, caller)

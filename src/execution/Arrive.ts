@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
+import { exitOf, isDone } from "../internal/exitOf.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
@@ -32,11 +33,11 @@ import type { WaveState } from "./WaveState.ts"
  */
 export const arrive = (wave: WaveState): Effect.Effect<void> => {
   const registry = wave.engine.handlers.current()
-  const now = wave.now()
+  const now = wave.begunAt
   const slow: Array<readonly [Call, Effect.Effect<void>]> = []
   for (const call of wave.calls) {
     const arrived = arriveOne(wave, registry, call, now)
-    if (!Exit.isExit(arrived)) slow.push([call, arrived])
+    if (!isDone(arrived)) slow.push([call, arrived])
   }
   return slow.length === 0 ? Effect.void : wave.waits.waitAll(slow)
 }
@@ -92,7 +93,8 @@ const admit = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void
   const args = withPrefilled(call.rules!.prefilled, params)
   const decoding = decode(tool, args)
   // schemas without services and asynchronous steps are done already
-  if (Exit.isExit(decoding)) return decoded(wave, call, args, decoding)
+  const done = exitOf(decoding)
+  if (done !== undefined) return decoded(wave, call, args, done)
   return Effect.flatMap(
     Detached.within(decoding, patience(wave, tool)),
     (exit) => decoded(wave, call, args, exit ?? Exit.fail([undecoded]))
@@ -118,15 +120,16 @@ const decoded = (
   const params = exit.value
   const targets = Targets.find(wave, call, params)
   const approval = wantsApproval(wave, call, params)
-  if (isNow(targets) && isNow(approval)) return judge(wave, call, args, params, targets.value, approval.value)
+  const found = exitOf(targets)
+  const asked = exitOf(approval)
+  if (found?._tag === "Success" && asked?._tag === "Success") {
+    return judge(wave, call, args, params, found.value, asked.value)
+  }
   return Effect.flatMap(
     Effect.all([targets, approval], { concurrency: 2 }),
     ([targets, needsApproval]) => judge(wave, call, args, params, targets, needsApproval)
   )
 }
-
-const isNow = <A>(effect: Effect.Effect<A>): effect is Exit.Success<A> =>
-  Exit.isExit(effect) && Exit.isSuccess(effect as Exit.Exit<A>)
 
 const noApproval: Effect.Effect<unknown> = Effect.succeed(false)
 

@@ -84,6 +84,11 @@ export const InCommit = Context.Reference<Attempt | undefined>("effect-tool-exec
  * @since 0.1.0
  */
 export class Attempt {
+  /** The phase of its call. */
+  get _tag(): "Running" {
+    return "Running"
+  }
+
   /** How often the handler was started: more than one with automatic retries. */
   number = 0
   /** Commits that landed before the end. */

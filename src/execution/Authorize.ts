@@ -78,7 +78,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {
     yield* over(earlier)
     // what came before may have blocked its tool, put it out of order, or been answered for good
-    const end = Recheck.recheck(wave, call, undefined)
+    const end = Recheck.recheck(wave, call, undefined, wave.now())
     if (end !== undefined) return ends(end)
     call.grant = yield* grantFor(wave, call, question)
     if (call.grant !== undefined) return allowed

@@ -40,7 +40,7 @@ export type Phase =
   /** It is on its way to its permits, or looked at once more with them. */
   | { readonly _tag: "Queued" }
   /** Its handler was started. */
-  | { readonly _tag: "Running"; readonly attempt: Attempt }
+  | Attempt
   /** It has its outcome. */
   | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }
 
@@ -224,7 +224,7 @@ export class Call implements Ticket {
 
   get attempt(): Attempt | undefined {
     const { phase } = this
-    return phase._tag === "Running" || phase._tag === "Settled" ? phase.attempt : undefined
+    return phase._tag === "Running" ? phase : phase._tag === "Settled" ? phase.attempt : undefined
   }
 
   /** For permits: the call whose outcome it waits for. */

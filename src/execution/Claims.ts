@@ -8,8 +8,9 @@
 import type { Duplicate } from "../policy/Dedupe.ts"
 import * as HostGates from "../policy/HostGates.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
-import type { Claim, KeyTaken, Settlement } from "../store/Claims.ts"
+import type { Claim, KeyClaim, KeyTaken, Settlement } from "../store/Claims.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Call } from "./Call.ts"
 import { denied, type End, refused } from "./End.ts"
 import * as Targets from "./Targets.ts"
@@ -22,20 +23,9 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
-  const { dedupe, parent, rules, unique } = wave.engine
-  const { name } = call.call
-  const limits = HostGates.orRefused("Rules", () => rules.claims(name, wave.scope))
+  const limits = limitsOf(wave, call.call.name)
   if ("_tag" in limits) return refused(limits)
-  const key = HostGates.orRefused("Dedupe", () =>
-    dedupe.claim(call.gateCall!, {
-      rule: call.rules!.dedupe,
-      batch: wave.scope.batch,
-      told: call.told,
-      awaited: isAwaited(wave, call),
-      fires: wave.process.fires === name,
-      anew: call.anew === true,
-      agent: parent === undefined ? undefined : unique
-    }))
+  const key = keyOf(wave, call)
   if (key === undefined) return limits
   return key._tag === "Key" ? limits.length === 0 ? [key] : [key, ...limits] : refused(key)
 }
@@ -49,7 +39,11 @@ export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
 export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
   const { rules } = wave.engine
   const history = wave.process.history.before(rules.current(), call.history, call.index)
-  return denied(HostGates.orRefused("Rules", () => rules.check(history, call.call.name, call.gateCall)))
+  try {
+    return denied(rules.check(history, call.call.name, call.gateCall))
+  } catch {
+    return refused(HostGates.failed("Rules"))
+  }
 }
 
 /**
@@ -102,6 +96,35 @@ export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, st
 }
 
 // Utilities
+
+/** What the rules claim for calls of a tool: the same for all of a wave. */
+const limitsOf = (wave: WaveState, tool: string): ReadonlyArray<Claim> | ToolRefusal => {
+  const { rules } = wave.engine
+  if (wave.limits.of !== rules.current()) wave.limits = { of: rules.current(), byTool: new Map() }
+  let limits = wave.limits.byTool.get(tool)
+  if (limits === undefined) {
+    limits = HostGates.orRefused("Rules", () => rules.claims(tool, wave.scope))
+    wave.limits.byTool.set(tool, limits)
+  }
+  return limits
+}
+
+const keyOf = (wave: WaveState, call: Call): KeyClaim | ToolRefusal | undefined => {
+  const { dedupe, parent, unique } = wave.engine
+  try {
+    return dedupe.claim(call.gateCall!, {
+      rule: call.rules!.dedupe,
+      batch: wave.scope.batch,
+      told: call.told,
+      awaited: isAwaited(wave, call),
+      fires: wave.process.fires === call.call.name,
+      anew: call.anew === true,
+      agent: parent === undefined ? undefined : unique
+    })
+  } catch {
+    return HostGates.failed("Dedupe")
+  }
+}
 
 const isAwaited = ({ engine, process }: WaveState, call: Call): boolean =>
   call.rules!.mayBeAwaited && RuleSet.isAwaited(engine.rules.current(), process.history, call.call.name)

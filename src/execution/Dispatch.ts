@@ -103,7 +103,10 @@ export const dispatch = Effect.fnUntracedEager(function*(
       const end = isSlow ? Claims.orderEnd(wave, call) : undefined
       if (end !== undefined) all.push(ends(end))
       else if (answer !== undefined && "_tag" in answer) all.push(yield* taken(wave, call, answer))
-      else all.push(yield* reserved(wave, call))
+      else {
+        const next = reserved(wave, call)
+        all.push(next === passes ? admitted : yield* next)
+      }
     }
   }
   return all

@@ -11,6 +11,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import { isDone } from "../internal/exitOf.ts"
 import * as Arrive from "./Arrive.ts"
 import { authorize } from "./Authorize.ts"
 import { Call, type Driver as Drives, phases } from "./Call.ts"
@@ -22,7 +23,7 @@ import { permits } from "./Permits.ts"
 import type { Received } from "./Received.ts"
 import { settle } from "./Settle.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
-import { start } from "./Start.ts"
+import { running, start } from "./Start.ts"
 import type { Stoppable } from "./StopPlace.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -38,7 +39,7 @@ export class Driver implements Drives, Stoppable {
   constructor(wave: WaveState, received: ReadonlyArray<Received>) {
     this.wave = wave
     const { agent, caller, events, history, options } = wave
-    const now = wave.now()
+    const now = wave.begunAt
     // what a handler does after its call has its outcome comes too late
     const late = caller?.isOver === true ? cancelled(tooLate) : undefined
     const parent = late === undefined ? caller?.call : undefined
@@ -56,122 +57,47 @@ export class Driver implements Drives, Stoppable {
   /** Lets a call that was dispatched go on, unless it has its outcome meanwhile. */
   go(call: Call, dispatched: Dispatched): void {
     if (call.isSettled) return
-    call.phase = phases.queued
-    const rest = Effect.flatMapEager(this.admit(call, dispatched), (next) => this.life(call, next))
+    const rest = this.life(call, dispatched)
+    if (rest === Effect.void) return
     if (!Exit.isExit(rest)) this.wait(call, rest)
     else if (Exit.isFailure(rest)) this.broken(call, rest.cause)
   }
 
-  /** The way of a call from its dispatch on. */
-  private readonly life = Effect.fnUntracedEager(function*(this: Driver, call: Call, dispatched: Dispatched) {
-    const { wave } = this
-    let next: Dispatched | undefined = dispatched
-    while (next._tag !== "Admitted") {
-      if (next._tag === "Ends") return this.settle(call, next.end)
-      call.phase = phases.asking
-      next = yield* next._tag === "Asks" ? this.asks(call, next.question) : this.shares(call, next)
-      if (call.isSettled || next === undefined) return
-    }
-    call.phase = phases.queued
-    yield* permits(wave, call)
-    if (call.isSettled) return
-    const end = yield* start(wave, call)
-    if (end !== undefined) this.settle(call, end)
-  })
-
-  /** The host's gates say whether a call may go on that has reserved all it needs. */
-  private admit(call: Call, next: Dispatched): Effect.Effect<Dispatched> {
-    if (this.wave.engine.gates.admit.length === 0 || (next._tag !== "Admitted" && next._tag !== "Asks")) {
-      return Effect.succeed(next)
-    }
-    return Effect.map(
-      Hosts.pass(this.wave, call, "admit"),
-      () => call.decided === undefined ? next : { _tag: "Ends", end: call.decided }
+  /** The way of a call from its dispatch on: allowed, permits, start. */
+  private life(call: Call, dispatched: Dispatched): Effect.Effect<void> {
+    if (dispatched._tag === "Admitted" && this.wave.engine.gates.admit.length === 0) return this.proceed(call)
+    return Effect.flatMapEager(
+      allowed(this, call, dispatched),
+      (isAllowed) => isAllowed ? this.proceed(call) : Effect.void
     )
   }
 
-  /** A person says whether the call may run, perhaps with other arguments. */
-  private readonly asks = Effect.fnUntracedEager(function*(
-    this: Driver,
-    call: Call,
-    question: Parameters<typeof authorize>[2]
-  ): Effect.fn.Return<Dispatched> {
-    const authorized = yield* authorize(this.wave, call, question)
-    switch (authorized._tag) {
-      case "Allowed":
-        return { _tag: "Admitted" }
-      case "Ends":
-        return authorized
-      case "Edited":
-        return yield* this.edited(call, authorized.params)
-    }
-  })
+  private proceed(call: Call): Effect.Effect<void> {
+    call.phase = phases.queued
+    const entered = permits(this.wave, call)
+    return isDone(entered) ? this.begin(call) : Effect.flatMap(entered, () => this.begin(call))
+  }
 
-  /** A call gets what an equal one has, as soon as nobody needs to be asked; `undefined` if it waits for it. */
-  private readonly shares = Effect.fnUntracedEager(function*(
-    this: Driver,
-    call: Call,
-    { question, share }: Extract<Dispatched, { readonly _tag: "Shares" }>
-  ): Effect.fn.Return<Dispatched | undefined> {
-    const { engine, process } = this.wave
-    const { pools } = engine
-    if (question !== undefined) {
-      const waitsFor = share._tag === "Joins" ? pools.reentry(call, { joined: share.leader }) : undefined
-      if (waitsFor !== undefined) return { _tag: "Ends", end: refused({ _tag: "ReentryRefused", waitsFor }) }
-      call.sharing = true
-      if (share._tag === "Joins") share.leader.isWanted = true
-      const asked = yield* this.asks(call, question)
-      if (asked._tag !== "Admitted") return asked
-      // the equal call may have ended meanwhile
-      return yield* this.again(call)
-    }
-    if (share._tag === "Replays") return { _tag: "Ends", end: SharedOutcome.replay(share.outcome, call.heartbeat) }
-    const { leader } = share
-    if (leader.isSettled) return yield* this.again(call)
-    uncount(process, call)
-    call.phase = { _tag: "Joined", leader }
-    ;(leader.followers ??= []).push(call)
-    pools.checkJoin(call)
-    return undefined
-  })
-
-  /** A person has edited the arguments: the call goes through the gates anew, without a second question. */
-  private readonly edited = Effect.fnUntracedEager(function*(
-    this: Driver,
-    call: Call,
-    params: unknown
-  ): Effect.fn.Return<Dispatched> {
-    const { wave } = this
-    // what was shown was another change, and what is to come is another result
-    call.shown = call.sharing = call.anew = undefined
-    if (call.reservation !== undefined) wave.engine.leaders.delete(call.reservation.id)
-    yield* Arrive.arriveAgain(wave, call, params)
-    yield* guard(wave, [call])
-    const next = yield* this.again(call)
-    // they waited for other arguments
-    const { followers = [] } = call
-    call.followers = undefined
-    for (const follower of followers) if (!follower.isSettled) follower.driver.redispatch(follower)
-    return next
-  })
-
-  private readonly again = Effect.fnUntracedEager(function*(this: Driver, call: Call): Effect.fn.Return<Dispatched> {
-    const [next] = yield* dispatch(this.wave, [call])
-    call.sharing = undefined
-    return yield* this.admit(call, next!)
-  })
+  /** It holds all its permits. */
+  private begin(call: Call): Effect.Effect<void> {
+    if (call.isSettled) return Effect.void
+    const started = start(this.wave, call)
+    return started === running ? Effect.void : Effect.mapEager(started, (end) => {
+      if (end !== undefined) this.settle(call, end)
+    })
+  }
 
   redispatch(call: Call): void {
     call.phase = phases.queued
     call.sharing = call.anew = undefined
     this.wait(
       call,
-      Effect.suspend(() => Effect.flatMap(this.again(call), (next) => this.life(call, next)))
+      Effect.suspend(() => Effect.flatMap(again(this, call), (next) => this.life(call, next)))
     )
   }
 
   end(call: Call, end: End): void {
-    if (call.phase._tag === "Running") call.phase.attempt.stop(end)
+    if (call.phase._tag === "Running") call.phase.stop(end)
     else this.settle(call, end)
   }
 
@@ -185,10 +111,10 @@ export class Driver implements Drives, Stoppable {
     // all are marked before the first is ended: what it frees must start none of the others
     for (const call of calls) if (call.attempt === undefined) call.decided ??= end
     for (const call of calls) {
-      if (call.phase._tag === "Running") call.phase.attempt.stop({ ...end, started: true } as End)
+      if (call.phase._tag === "Running") call.phase.stop({ ...end, started: true } as End)
       else if (call.phase._tag !== "Arrived") this.settle(call, call.decided ?? end)
     }
-    this.wave.waits.endDecided()
+    this.wave.endDecided()
   }
 
   decideBehind(from: number, to: number): ReadonlyArray<Call> {
@@ -202,7 +128,7 @@ export class Driver implements Drives, Stoppable {
 
   skipBehind(calls: ReadonlyArray<Call>): void {
     for (const call of calls) this.settle(call, call.decided!)
-    this.wave.waits.endDecided()
+    this.wave.endDecided()
   }
 
   /** The turn is over: what waits for permits, people or another call ends. */
@@ -214,7 +140,7 @@ export class Driver implements Drives, Stoppable {
       } else if (phase._tag === "Running" && waiting !== undefined) {
         // it runs, and its own time stands still while a person looks at its write
         const { retryOnTimeout: retryable } = call.tool!
-        phase.attempt.stop({ _tag: "TimedOut", limitMillis, which: "turn", retryable })
+        phase.stop({ _tag: "TimedOut", limitMillis, which: "turn", retryable })
       }
     }
   }
@@ -236,3 +162,106 @@ export class Driver implements Drives, Stoppable {
     this.end(call, Ending.failed(call, "defect", Cause.pretty(cause), told))
   }
 }
+
+// Utilities
+
+/** Ends once it is known whether the call goes on to its permits. */
+const allowed = Effect.fnUntracedEager(function*(
+  driver: Driver,
+  call: Call,
+  dispatched: Dispatched
+): Effect.fn.Return<boolean> {
+  call.phase = phases.queued
+  let next: Dispatched | undefined = yield* admit(driver, call, dispatched)
+  if (call.isSettled) return false
+  while (next._tag !== "Admitted") {
+    if (next._tag === "Ends") {
+      driver.settle(call, next.end)
+      return false
+    }
+    call.phase = phases.asking
+    next = yield* next._tag === "Asks" ? asks(driver, call, next.question) : shares(driver, call, next)
+    if (call.isSettled || next === undefined) return false
+  }
+  return true
+})
+
+/** A person says whether the call may run, perhaps with other arguments. */
+const asks = Effect.fnUntracedEager(function*(
+  driver: Driver,
+  call: Call,
+  question: Parameters<typeof authorize>[2]
+): Effect.fn.Return<Dispatched> {
+  const authorized = yield* authorize(driver.wave, call, question)
+  switch (authorized._tag) {
+    case "Allowed":
+      return { _tag: "Admitted" }
+    case "Ends":
+      return authorized
+    case "Edited":
+      return yield* edited(driver, call, authorized.params)
+  }
+})
+
+/** A call gets what an equal one has, as soon as nobody needs to be asked; `undefined` if it waits for it. */
+const shares = Effect.fnUntracedEager(function*(
+  driver: Driver,
+  call: Call,
+  { question, share }: Extract<Dispatched, { readonly _tag: "Shares" }>
+): Effect.fn.Return<Dispatched | undefined> {
+  const { engine, process } = driver.wave
+  const { pools } = engine
+  if (question !== undefined) {
+    const waitsFor = share._tag === "Joins" ? pools.reentry(call, { joined: share.leader }) : undefined
+    if (waitsFor !== undefined) return { _tag: "Ends", end: refused({ _tag: "ReentryRefused", waitsFor }) }
+    call.sharing = true
+    if (share._tag === "Joins") share.leader.isWanted = true
+    const asked = yield* asks(driver, call, question)
+    if (asked._tag !== "Admitted") return asked
+    // the equal call may have ended meanwhile
+    return yield* again(driver, call)
+  }
+  if (share._tag === "Replays") return { _tag: "Ends", end: SharedOutcome.replay(share.outcome, call.heartbeat) }
+  const { leader } = share
+  if (leader.isSettled) return yield* again(driver, call)
+  uncount(process, call)
+  call.phase = { _tag: "Joined", leader }
+  ;(leader.followers ??= []).push(call)
+  pools.checkJoin(call)
+  return undefined
+})
+
+/** A person has edited the arguments: the call goes through the gates anew, without a second question. */
+const edited = Effect.fnUntracedEager(function*(
+  driver: Driver,
+  call: Call,
+  params: unknown
+): Effect.fn.Return<Dispatched> {
+  const { wave } = driver
+  // what was shown was another change, and what is to come is another result
+  call.shown = call.sharing = call.anew = undefined
+  if (call.reservation !== undefined) wave.engine.leaders.delete(call.reservation.id)
+  yield* Arrive.arriveAgain(wave, call, params)
+  yield* guard(wave, [call])
+  const next = yield* again(driver, call)
+  // they waited for other arguments
+  const { followers = [] } = call
+  call.followers = undefined
+  for (const follower of followers) if (!follower.isSettled) follower.driver.redispatch(follower)
+  return next
+})
+
+const again = Effect.fnUntracedEager(function*(driver: Driver, call: Call): Effect.fn.Return<Dispatched> {
+  const [next] = yield* dispatch(driver.wave, [call])
+  call.sharing = undefined
+  return yield* admit(driver, call, next!)
+})
+
+/** The host's gates say whether a call may go on that has reserved all it needs. */
+const admit = ({ wave }: Driver, call: Call, next: Dispatched): Effect.Effect<Dispatched> =>
+  wave.engine.gates.admit.length === 0 || (next._tag !== "Admitted" && next._tag !== "Asks")
+    ? Effect.succeed(next)
+    : Effect.map(
+      Hosts.pass(wave, call, "admit"),
+      () => call.decided === undefined ? next : { _tag: "Ends", end: call.decided }
+    )

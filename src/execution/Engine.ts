@@ -15,7 +15,7 @@ import type { Pools } from "../policy/Pools.ts"
 import type { Rules } from "../policy/Rules.ts"
 import type { ParentClock, TurnBudget } from "../policy/TurnBudget.ts"
 import type { Service as ToolContext } from "../ToolContext.ts"
-import type { ToolHandlers } from "../ToolHandlers.ts"
+import type { RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { CheckedSettings } from "./CheckedSettings.ts"
 import type { EventHub } from "./EventHub.ts"
@@ -73,6 +73,8 @@ export interface Engine extends Agent, Gates, Ports, Omit<CheckedSettings, "outp
   readonly parent: Parent | undefined
   /** No other executor over the same store has this text. */
   readonly unique: string
+  /** The services that handlers find, by the caller's: most waves come from the same callers. */
+  readonly services: WeakMap<Context.Context<never>, WeakMap<RegisteredTool, Context.Context<never>>>
   /** The services of the executor's layer, for what runs beside a caller. */
   readonly context: Context.Context<never>
   /** The open batches. */

@@ -26,17 +26,16 @@ import type { WaveState } from "./WaveState.ts"
 export const recheck = (
   wave: WaveState,
   call: Call,
-  grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
-): End | undefined => {
-  const now = wave.now()
-  return call.decided ??
+  grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined,
+  now: number
+): End | undefined =>
+  call.decided ??
     turnEnd(wave.process, call.counted, now) ??
     denied(Permissions.check(call.agent.permissions, call.gateCall!)) ??
     blockedEnd(wave.process, call.call.name) ??
     Claims.orderEnd(wave, call) ??
     denied(Targets.changed(call, now)) ??
     denied(withdrawn(wave, call, grants))
-}
 
 // Utilities
 

@@ -6,9 +6,9 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import { clip } from "../internal/clip.ts"
+import { isDone } from "../internal/exitOf.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -43,9 +43,11 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   if (reservation !== undefined && leaders.size > 0) leaders.delete(reservation.id)
   const noted = reservation === undefined
     ? Effect.void
-    : store.settle(reservation, Claims.settlement(wave, call, outcome, fiber !== undefined), now, wave.patience)
-  const told = Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
-  if (Exit.isExit(told)) conclude(wave, call, outcome, fiber)
+    : store.settle(reservation, Claims.settlement(wave, call, outcome, fiber !== undefined), now, wave.patienceAt(now))
+  const told = call.askedGates === undefined
+    ? noted
+    : Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
+  if (isDone(told)) conclude(wave, call, outcome, fiber)
   else wave.detach(Effect.map(told, () => conclude(wave, call, outcome, fiber)))
   for (const [place, calls] of behind) place.skipBehind(calls)
 }
@@ -70,7 +72,26 @@ const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: numb
     return { callId, tool, index, attempt: 0, queuedAt, commits: 0, ...end, ...granted } as ToolOutcome.ToolOutcome
   }
   const { commits, number, startedAt } = attempt
-  const ran = { callId, tool, index, attempt: number, queuedAt, commits, startedAt, duration: now - startedAt }
+  const duration = now - startedAt
+  if (end._tag === "Succeeded" && granted === undefined && end.replayOf === undefined) {
+    const { _tag, hasContinueRule, output, requestsContinuation } = end
+    // in one piece, since most calls end so
+    return {
+      _tag,
+      callId,
+      tool,
+      index,
+      attempt: number,
+      queuedAt,
+      startedAt,
+      duration,
+      commits,
+      output,
+      requestsContinuation,
+      hasContinueRule
+    } as ToolOutcome.ToolOutcome
+  }
+  const ran = { callId, tool, index, attempt: number, queuedAt, startedAt, duration, commits }
   return { ...ran, ...end, ...granted } as ToolOutcome.ToolOutcome
 }
 

@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
+import { isDone } from "../internal/exitOf.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import { Attempt } from "./Attempt.ts"
@@ -24,36 +24,53 @@ import type { WaveState } from "./WaveState.ts"
  * @category steps
  * @since 0.1.0
  */
-export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefined> =>
-  Effect.flatMapEager(look(wave, call), (grants) => {
-    const end = recheck(wave, call, grants)
-    if (end !== undefined) return Effect.succeed(end)
-    const noted = Effect.flatMapEager(
-      Hosts.pass(wave, call, "recheck"),
-      () => call.decided === undefined ? note(wave, call) : Effect.void
-    )
-    if (Exit.isExit(noted)) return begin(wave, call)
-    return Effect.flatMap(noted, () => {
-      // it may have taken long
-      if (call.isSettled) return Effect.undefined
-      const end = recheck(wave, call, grants)
-      return end === undefined ? begin(wave, call) : Effect.succeed(end)
-    })
-  })
+export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefined> => {
+  const looked = look(wave, call)
+  return looked === nothing
+    ? checked(wave, call, undefined)
+    : Effect.flatMap(looked, (grants) => checked(wave, call, grants))
+}
+
+/**
+ * What `start` gives of a call whose handler has begun.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const running: Effect.Effect<undefined> = Effect.undefined
 
 // Utilities
 
+const checked = (wave: WaveState, call: Call, grants: Grants): Effect.Effect<End | undefined> => {
+  const now = wave.now()
+  const end = recheck(wave, call, grants, now)
+  if (end !== undefined) return Effect.succeed(end)
+  const passed = Hosts.pass(wave, call, "recheck")
+  const noted = passed === Effect.void
+    ? note(wave, call)
+    : Effect.flatMap(passed, () => call.decided === undefined ? note(wave, call) : Effect.void)
+  if (isDone(noted)) return begin(wave, call, now)
+  return Effect.flatMap(noted, () => {
+    // it may have taken long
+    if (call.isSettled) return running
+    const now = wave.now()
+    const end = recheck(wave, call, grants, now)
+    return end === undefined ? begin(wave, call, now) : Effect.succeed(end)
+  })
+}
+
 type Grants = ReadonlyArray<Grant> | StateStoreError | undefined
+
+const nothing: Effect.Effect<Grants> = Effect.undefined
 
 /** What the call is about now, and the standing permissions where one let it through. */
 const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
-  const { engine, patience } = wave
   const found = Targets.findAgain(wave, call)
   // it may have been taken back elsewhere; one that has expired since is there as of the time it was given
   const grants: Effect.Effect<Grants> = call.grant === undefined
-    ? Effect.undefined
-    : engine.store.grants(engine.principal, call.grant.grantedAt, patience)
-  return Exit.isExit(found)
+    ? nothing
+    : wave.engine.store.grants(wave.engine.principal, call.grant.grantedAt, wave.patience)
+  return isDone(found)
     ? grants
     : Effect.map(Effect.all([found, grants], { concurrency: 2 }), ([, grants]) => grants)
 }
@@ -65,15 +82,14 @@ const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   return Effect.flatMapEager(store.mutated(principal, wave.patience), () => Notes.note(wave, call))
 }
 
-const begin = (wave: WaveState, call: Call): Effect.Effect<undefined> => {
+const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefined> => {
   const { events, process: { budget } } = wave
   const tool = call.tool!
-  const now = wave.now()
   const limit = budget.limit(wave.limitOf(tool), now)
   const attempt = new Attempt(wave, call, tool, now, limit)
   // from here on it is the attempt that ends the call, not who waited for its permits
   call.waiting = undefined
-  call.phase = { _tag: "Running", attempt }
+  call.phase = attempt
   budget.execute(1, now)
   if (events.isObserved) {
     const { call: { id: callId }, index } = call
@@ -88,5 +104,5 @@ const begin = (wave: WaveState, call: Call): Effect.Effect<undefined> => {
     })
   }
   attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
-  return Effect.undefined
+  return running
 }

@@ -79,6 +79,11 @@ export class Wave implements Watcher, UnderWay {
     if (process.waves.size === 1) keep(process)
     // what a handler began and did not wait for ends with its call
     const leave = caller?.atEnd(() => this.cancel(tooLate))
+    const body = Wave.begin(this)
+    if (Exit.isExit(body) && Exit.isSuccess(body)) {
+      leave?.()
+      return Effect.succeed(this.end())
+    }
     // the batch is in use, as far as rules count in it
     const letGo = engine.rules.current().countsInBatches ? engine.store.hold(scope.batch) : undefined
     const end = (): ToolOutcome.WaveResult => {
@@ -86,8 +91,6 @@ export class Wave implements Watcher, UnderWay {
       if (letGo !== undefined) this.wave.note(letGo)
       return this.end()
     }
-    const body = this.body()
-    if (Exit.isExit(body) && Exit.isSuccess(body)) return Effect.succeed(end())
     return Effect.matchCauseEffect(body, {
       onSuccess: () => Effect.sync(end),
       onFailure: (cause) =>
@@ -134,8 +137,10 @@ export class Wave implements Watcher, UnderWay {
     this.quiet?.()
   }
 
+  private static readonly begin = Effect.fnUntracedEager((wave: Wave) => wave.body())
+
   // not interruptible but where it waits for others, so that what is reserved is never lost
-  private readonly body = Effect.fnUntracedEager(function*(this: Wave) {
+  private *body(): Effect.fn.Return<void> {
     const { driver, wave } = this
     // handed over behind the place where its step has ended
     if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
@@ -145,14 +150,14 @@ export class Wave implements Watcher, UnderWay {
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
     for (const run of this.cut()) yield* this.execute(run)
-  })
+  }
 
   private cut(): ReadonlyArray<ReadonlyArray<Call>> {
     const { calls, engine } = this.wave
     return Waves.cut(calls.map(itemOf), engine.mode).map((run) => run.map((index) => calls[index]!))
   }
 
-  private readonly execute = Effect.fnUntracedEager(function*(this: Wave, run: ReadonlyArray<Call>) {
+  private *execute(run: ReadonlyArray<Call>): Effect.fn.Return<void> {
     const { driver, wave } = this
     // others have their outcome: cancelled while people were asked up front, or behind the place where the wave ends
     const live = run.filter((call) => !call.isSettled)
@@ -183,7 +188,7 @@ export class Wave implements Watcher, UnderWay {
       if (this.runPending === 0) this.runDone()
     }))
     this.runDone = undefined
-  })
+  }
 
   /** Dispatches a run; where a store is slow, those that are cancelled meanwhile wait no longer. */
   private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Dispatched>> {

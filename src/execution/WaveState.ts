@@ -6,11 +6,14 @@
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import { isDone } from "../internal/exitOf.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
+import type { RuleSet } from "../policy/RuleSet.ts"
+import type { Claim } from "../store/Claims.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Host } from "./Attempt.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { Caller, Engine } from "./Engine.ts"
@@ -38,6 +41,8 @@ export interface Watcher {
   readonly freed: () => void
 }
 
+const noLimits = { of: undefined, byTool: new Map<string, ReadonlyArray<Claim>>() }
+
 /**
  * What the calls of one wave share.
  *
@@ -62,7 +67,8 @@ export class WaveState implements Host {
   readonly scope: { readonly batch: string; readonly principal: string }
   /** In stop mode: where the wave ends, or the step that it belongs to. */
   readonly stop: StopPlace
-  readonly waits: Waits
+  /** Epoch milliseconds at which it was handed over. */
+  readonly begunAt: number
   calls: ReadonlyArray<Call> = []
   /** Calls without an outcome. */
   unsettled = 0
@@ -72,11 +78,16 @@ export class WaveState implements Host {
   asked = 0
   /** Called once no question is open, in input order. */
   readonly quiet = new Set<{ readonly index: number; readonly resume: () => void }>()
+  /** What the rules claim for calls of each tool, by these rules. */
+  limits: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ReadonlyArray<Claim> | ToolRefusal> } =
+    noLimits
   /** Admitted calls, from the first on of which is not known yet what it touches. */
   readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
   /** The names of the tools that the agent sees, once a call of none was there. */
   declare toolNames?: ReadonlyArray<string>
-  private readonly services = new Map<RegisteredTool, Context.Context<never>>()
+  /** As interruptible as the caller is. */
+  private readonly restore: Restore
+  declare private madeWaits?: Waits
 
   constructor(
     engine: Engine,
@@ -98,7 +109,8 @@ export class WaveState implements Host {
     this.agent = agent
     this.context = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
     this.clock = Context.get(context, Clock.Clock)
-    this.waits = new Waits(this.context, restore)
+    this.begunAt = this.clock.currentTimeMillisUnsafe()
+    this.restore = restore
     this.stop = options.step?.stop ?? new StopPlace(engine.onExecutionError)
     this.history = process.history.begin()
     this.events = new WaveEvents(options.hub, {
@@ -107,6 +119,16 @@ export class WaveState implements Host {
       process: process.id,
       wave: ++process.lastWave
     })
+  }
+
+  /** What its calls wait for before they are dispatched. */
+  get waits(): Waits {
+    return this.madeWaits ??= new Waits(this.context, this.restore)
+  }
+
+  /** Calls that were decided wait for nothing any more. */
+  endDecided(): void {
+    this.madeWaits?.endDecided()
   }
 
   now(): number {
@@ -120,12 +142,17 @@ export class WaveState implements Host {
 
   /** Waits beside the wave for what is noted, if it has to be waited for. */
   note(noted: Effect.Effect<void>): void {
-    if (!Exit.isExit(noted)) this.detach(noted)
+    if (!isDone(noted)) this.detach(noted)
   }
 
   /** Milliseconds that a call waits for what is not the executor's own. */
   get patience(): number {
-    return Ports.patienceOf(this.process, this.now())
+    return this.patienceAt(this.now())
+  }
+
+  /** The same as of a time. */
+  patienceAt(now: number): number {
+    return Ports.patienceOf(this.process, now)
   }
 
   /** Milliseconds that calls of the tool have, whoever makes them. */
@@ -140,9 +167,12 @@ export class WaveState implements Host {
 
   /** The services that a handler of the tool finds. */
   servicesOf(tool: RegisteredTool): Context.Context<never> {
-    let services = this.services.get(tool)
-    if (services === undefined) this.services.set(tool, services = Context.merge(tool.context, this.context))
-    return services
+    const { services } = this.engine
+    let byTool = services.get(this.context)
+    if (byTool === undefined) services.set(this.context, byTool = new WeakMap())
+    let found = byTool.get(tool)
+    if (found === undefined) byTool.set(tool, found = Context.merge(tool.context, this.context))
+    return found
   }
 
   /** Place in its step of the wave's first call. */

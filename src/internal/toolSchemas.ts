@@ -1,12 +1,12 @@
 /** The parameters of a tool: how they are decoded, and what makes two of them equal. */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
+import { exitOf } from "./exitOf.ts"
 import { compile, type Issue } from "./jsonSchema.ts"
 import { issuesOf } from "./schemaIssues.ts"
 
@@ -54,19 +54,49 @@ export const toJsonSchema = (schema: Schema.Top, excess: Excess): JsonSchema.Jso
   return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
 }
 
+/** Whether every value of a schema is JSON whose objects have their keys in one order. */
+const isOrdered = (ast: SchemaAST.AST): boolean => {
+  switch (ast._tag) {
+    case "String":
+    case "Number":
+    case "Boolean":
+    case "Null":
+    case "Literal":
+    case "TemplateLiteral":
+      return true
+    case "Arrays":
+      return [...ast.elements, ...ast.rest].every(isOrdered)
+    case "Objects":
+      return ast.indexSignatures.length === 0 && ast.propertySignatures.length > 0 &&
+        ast.propertySignatures.every((it) => typeof it.name === "string" && isOrdered(it.type))
+    default:
+      return false
+  }
+}
+
+/** The same as `canonicalJson`, of a value that is in order but for numbers that JSON does not have. */
+const orderedJson = (value: unknown): string => {
+  const text = JSON.stringify(value)
+  return text.includes("null") ? canonicalJson(value) : text
+}
+
 /** Of a `Schema`: parameters are decoded. */
 export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess): Schemas => {
   const decode = Schema.decodeUnknownEffect(schema, { errors: "all", ...excess })
   // without transformations the decoded value is its own encoding
   const isPlain = SchemaAST.toEncoded(schema.ast) === schema.ast
+  // a decoded struct has its keys in the order of its schema
+  const hasOrder = isPlain && isOrdered(schema.ast)
   const encode = Schema.encodeUnknownResult(schema)
   return {
     decode: (params): Effect.Effect<unknown, ReadonlyArray<Issue>> => {
       const decoded = decode(params)
       // a schema without services and asynchronous steps decodes at once
-      if (Exit.isExit(decoded) && Exit.isSuccess(decoded)) return Effect.succeed(decoded.value)
-      return Effect.mapError(decoded, toIssues)
+      return exitOf(decoded)?._tag === "Success"
+        ? decoded as Effect.Effect<unknown>
+        : Effect.mapError(decoded, toIssues)
     },
-    canonical: (value, args) => canonicalJson(isPlain ? value : encodedOr(args, () => encode(value)))
+    canonical: (value, args) =>
+      hasOrder ? orderedJson(value) : canonicalJson(isPlain ? value : encodedOr(args, () => encode(value)))
   }
 }

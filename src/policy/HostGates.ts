@@ -111,9 +111,17 @@ export const orRefused = <A>(gate: string, say: () => A): A | ToolRefusal => {
   try {
     return say()
   } catch {
-    return { _tag: "GuardRejected", guard: gate, reason: "it failed" }
+    return failed(gate)
   }
 }
+
+/**
+ * The refusal of a gate that threw.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const failed = (gate: string): ToolRefusal => ({ _tag: "GuardRejected", guard: gate, reason: "it failed" })
 
 // Utilities
 
