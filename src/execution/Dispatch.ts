@@ -194,6 +194,7 @@ const note = (
 ): void => {
   // a store that cannot be reached has replaced nothing
   const held = "operation" in answer ? replaces : "_tag" in answer ? undefined : answer
+  if (held !== undefined) wave.hasReserved = true
   if (held === undefined || !call.isSettled) call.reservation = held
   else wave.note(wave.engine.store.giveBack(held, wave.now(), wave.patience))
 }

@@ -80,17 +80,16 @@ export class Wave implements Watcher, UnderWay {
     // what a handler began and did not wait for ends with its call
     const leave = caller?.atEnd(() => this.cancel(tooLate))
     const body = Wave.begin(this)
-    if (Exit.isExit(body) && Exit.isSuccess(body)) {
-      leave?.()
-      return Effect.succeed(this.end())
-    }
-    // the batch is in use, as far as rules count in it
-    const letGo = engine.rules.current().countsInBatches ? engine.store.hold(scope.batch) : undefined
+    const isOver = Exit.isExit(body) && Exit.isSuccess(body)
+    // the batch is in use, as far as rules count in it; calls that have reserved something have said so
+    const isHeld = engine.rules.current().countsInBatches && !(isOver && this.wave.hasReserved)
+    const letGo = isHeld ? engine.store.hold(scope.batch) : undefined
     const end = (): ToolOutcome.WaveResult => {
       leave?.()
-      if (letGo !== undefined) this.wave.note(letGo)
+      if (letGo !== undefined) this.wave.detach(letGo)
       return this.end()
     }
+    if (isOver) return Effect.succeed(end())
     return Effect.matchCauseEffect(body, {
       onSuccess: () => Effect.sync(end),
       onFailure: (cause) =>

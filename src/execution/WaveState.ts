@@ -72,6 +72,8 @@ export class WaveState implements Host {
   calls: ReadonlyArray<Call> = []
   /** Calls without an outcome. */
   unsettled = 0
+  /** One of its calls has reserved something in its batch. */
+  hasReserved = false
   /** Handlers that outlived their outcome. */
   lingering = 0
   /** Questions that people have not answered. */

@@ -6,7 +6,6 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
-import { exitOf } from "./exitOf.ts"
 import { compile, type Issue } from "./jsonSchema.ts"
 import { issuesOf } from "./schemaIssues.ts"
 
@@ -89,13 +88,8 @@ export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess
   const hasOrder = isPlain && isOrdered(schema.ast)
   const encode = Schema.encodeUnknownResult(schema)
   return {
-    decode: (params): Effect.Effect<unknown, ReadonlyArray<Issue>> => {
-      const decoded = decode(params)
-      // a schema without services and asynchronous steps decodes at once
-      return exitOf(decoded)?._tag === "Success"
-        ? decoded as Effect.Effect<unknown>
-        : Effect.mapError(decoded, toIssues)
-    },
+    // a schema without services and asynchronous steps decodes at once
+    decode: (params) => Effect.mapErrorEager(decode(params), toIssues),
     canonical: (value, args) =>
       hasOrder ? orderedJson(value) : canonicalJson(isPlain ? value : encodedOr(args, () => encode(value)))
   }
