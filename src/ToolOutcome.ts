@@ -205,12 +205,25 @@ export class Skipped
 {}
 
 /**
+ * It was started, and what ran it is gone without having recorded an end: whatever
+ * it does may or may not have happened.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Unknown extends Schema.Opaque<Unknown>()(Schema.TaggedStruct("Unknown", {
+  ...common,
+  startedAt: Schema.Finite,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
  * Schema of an outcome.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const ToolOutcome = Schema.Union([Succeeded, Failed, TimedOut, Denied, Cancelled, Skipped])
+export const ToolOutcome = Schema.Union([Succeeded, Failed, TimedOut, Denied, Cancelled, Skipped, Unknown])
 
 /**
  * What became of a call.
@@ -218,7 +231,7 @@ export const ToolOutcome = Schema.Union([Succeeded, Failed, TimedOut, Denied, Ca
  * @category models
  * @since 0.1.0
  */
-export type ToolOutcome = Succeeded | Failed | TimedOut | Denied | Cancelled | Skipped
+export type ToolOutcome = Succeeded | Failed | TimedOut | Denied | Cancelled | Skipped | Unknown
 
 /**
  * Name of a kind of outcome.
@@ -328,6 +341,8 @@ export const text = (outcome: ToolOutcome): string => {
         : `"${tool}" was cancelled before it started: ${clip(outcome.reason, 1_000)}.`
     case "Skipped":
       return `"${tool}" was not run, because ${clip(outcome.because, 1_000)}.`
+    case "Unknown":
+      return `"${tool}" was started, but whatever ran it stopped before the result was recorded. It may or may not have happened. Check the state before you repeat it.`
   }
 }
 
@@ -411,6 +426,7 @@ export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
     Schema.TaggedStruct("TimedOut", { which: Schema.Literals(["tool", "turn", "idle"]), limitMillis: Schema.Finite }),
     Schema.TaggedStruct("Cancelled", { started: Schema.Boolean }),
     Schema.TaggedStruct("Skipped", {}),
+    Schema.TaggedStruct("Unknown", { startedAt: Schema.Finite }),
     Schema.TaggedStruct("Failed", { origin: Schema.Literals(["handler", "result", "defect"]) })
   ]),
   /** What the model would have been told. */
@@ -438,6 +454,8 @@ const errorReason = (
       return { _tag: "Cancelled", started: outcome.started }
     case "Skipped":
       return { _tag: "Skipped" }
+    case "Unknown":
+      return { _tag: "Unknown", startedAt: outcome.startedAt }
     case "Failed":
       return { _tag: "Failed", origin: outcome.origin }
   }

@@ -82,8 +82,12 @@ export const ToolRefusal = Schema.Union([
   Schema.TaggedStruct("DeadlineExceeded", { limitMillis: Schema.Finite }),
   /** The turn's number of calls is used up. */
   Schema.TaggedStruct("CallBudgetExhausted", { max: Schema.Finite }),
-  /** The store that a gate needs could not be reached in time; `operation` is what was asked of it. */
+  /** The host lets no more of such calls run at the moment. */
+  Schema.TaggedStruct("RateLimited", { retryAfterMillis: Schema.optionalKey(Schema.Finite) }),
+  /** The store that a gate needs, or the journal, could not be reached in time; `operation` is what was asked of it. */
   Schema.TaggedStruct("StoreUnavailable", { operation: Schema.String }),
+  /** The tool runs in a sandbox only, and there is none to run it in. */
+  Schema.TaggedStruct("SandboxUnavailable", { reason: Schema.String }),
   /** Sub-agents are nested too deeply. */
   Schema.TaggedStruct("DepthExceeded", { max: Schema.Finite }),
   /** The call would wait for a permit that its own caller holds. */
@@ -195,8 +199,18 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       }) is over; "${tool}" was not run. Answer with what you have.`
     case "CallBudgetExhausted":
       return `All ${refusal.max} tool calls of this turn are used up; "${tool}" was not run. Answer with what you have.`
+    case "RateLimited":
+      return `"${tool}" was not run: there are too many such calls at the moment. ${
+        refusal.retryAfterMillis === undefined
+          ? "Try it again later"
+          : `Try it again in ${inSeconds(refusal.retryAfterMillis)}`
+      }, or go on without it.`
     case "StoreUnavailable":
-      return `"${tool}" was not run: the state store, which keeps track of calls, cannot be reached at the moment. Nothing is wrong with the call: try it again later, or go on without it.`
+      return `"${tool}" was not run: the store that keeps track of calls cannot be reached at the moment. Nothing is wrong with the call: try it again later, or go on without it.`
+    case "SandboxUnavailable":
+      return `"${tool}" was not run: it runs only in a sandbox, and there is none at the moment: ${
+        clip(refusal.reason, 1_000)
+      }. Nothing is wrong with the call; use another tool or go on without it.`
     case "DepthExceeded":
       return `Agents may be nested at most ${refusal.max} deep; "${tool}" was not run. Do the work here.`
     case "ReentryRefused":

@@ -22,7 +22,9 @@ const refusals: {
   TargetsChanged: { _tag: "TargetsChanged", from: ["src/a"], to: [".git/hooks/a"] },
   DeadlineExceeded: { _tag: "DeadlineExceeded", limitMillis: 1_000 },
   CallBudgetExhausted: { _tag: "CallBudgetExhausted", max: 3 },
+  RateLimited: { _tag: "RateLimited", retryAfterMillis: 1_500 },
   StoreUnavailable: { _tag: "StoreUnavailable", operation: "reserve" },
+  SandboxUnavailable: { _tag: "SandboxUnavailable", reason: "no container could be started" },
   DepthExceeded: { _tag: "DepthExceeded", max: 8 },
   ReentryRefused: { _tag: "ReentryRefused", waitsFor: "the read pool" }
 }
@@ -42,6 +44,7 @@ const outcomes: ReadonlyArray<ToolOutcome.ToolOutcome> = [
   { _tag: "Cancelled", ...common, started: true, reason: "enough", commits: 1 },
   { _tag: "Cancelled", ...common, started: false, reason: "enough" },
   { _tag: "Skipped", ...common, because: "call 0 was refused" },
+  { _tag: "Unknown", ...common, startedAt: 5 },
   ...Object.values(refusals).map((reason): ToolOutcome.ToolOutcome => ({ _tag: "Denied", ...common, reason }))
 ]
 
@@ -77,6 +80,15 @@ describe("ToolOutcome", () => {
 })
 
 describe("ToolRefusal", () => {
+  it("tells a model that is told to wait how long, where that is known", () => {
+    const text = (reason: ToolRefusal.ToolRefusal) => ToolRefusal.describe(reason, "t")
+    assert.include(
+      text({ _tag: "RateLimited", retryAfterMillis: 1_500 }),
+      "Try it again in 1.5 s, or go on without it."
+    )
+    assert.include(text({ _tag: "RateLimited" }), "Try it again later, or go on without it.")
+  })
+
   it("does not echo megabytes of a model's tool name", () => {
     for (const refusal of Object.values(refusals)) {
       assert.isBelow(ToolRefusal.describe(refusal, "x".repeat(1_000_000)).length, 2_000)
@@ -126,6 +138,30 @@ describe("ToolEvent", () => {
     ])
     assert.strictEqual(ToolEvent.sseName(custom("diff")), "tool_diff")
     assert.deepInclude(ToolEvent.toWire(custom("diff")), { call_id: "1", data: { someKey: 1 } })
+  })
+
+  it("shows clients every outcome, with its reason", () => {
+    for (const outcome of outcomes) {
+      const complete = {
+        ...wave,
+        _tag: "ToolCallComplete",
+        callId: "1",
+        tool: "t",
+        index: 0,
+        at: 0,
+        outcome,
+        dropped: 0
+      }
+      const json = JSON.stringify(ToolEvent.toWire(complete as ToolEvent.ToolEvent))
+      const shown = Schema.decodeSync(Schema.fromJsonString(ToolEvent.Wire))(json)
+      assert.deepStrictEqual(shown, JSON.parse(json))
+      const seen = shown._tag === "ToolCallComplete" ? shown.outcome : undefined
+      assert.strictEqual(seen?._tag, outcome._tag)
+      if (outcome._tag === "Unknown") assert.deepInclude(seen, { started_at: 5 })
+      if (outcome._tag !== "Denied") continue
+      const { reason } = seen as { readonly reason: object }
+      assert.strictEqual(Object.keys(reason).length, Object.keys(outcome.reason).length)
+    }
   })
 
   it("keeps its own names for itself", () => {

@@ -28,7 +28,9 @@ export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {
 export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
   const { attempt: _a, callId, commits: _c, duration: _d, index: _i, queuedAt: _q, startedAt: _s, tool: _t, ...end } =
     outcome
-  return own({ ...end, replayOf: callId }, heartbeat)
+  // when it was started is all that is known of it
+  const known = outcome._tag === "Unknown" ? { startedAt: outcome.startedAt } : {}
+  return own({ ...end, ...known, replayOf: callId }, heartbeat)
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Stop mode: where the first refused or timed out call ends its wave.
+ * Stop mode: where the first call that was refused, timed out or has an unknown end ends its wave.
  *
  * @since 0.1.0
  */
@@ -42,7 +42,7 @@ export class StopPlace {
 
   /** Whether a call that is decided already will end the wave at its place. */
   isAt({ decided }: { readonly decided: End | undefined }): boolean {
-    return this.isOn && decided?._tag === "Denied"
+    return this.isOn && decided !== undefined && ends[decided._tag] !== undefined
   }
 
   /** How a call behind the place ends. */
@@ -54,9 +54,19 @@ export class StopPlace {
   endAt(outcome: ToolOutcome, index: number): ReadonlyArray<readonly [wave: Stoppable, behind: ReadonlyArray<Call>]> {
     const { _tag, callId, tool } = outcome
     const { index: before } = this
-    if (!this.isOn || index >= before || (_tag !== "Denied" && _tag !== "TimedOut")) return []
+    const how = ends[_tag]
+    if (!this.isOn || index >= before || how === undefined) return []
     this.index = index
-    this.because = `call ${clip(callId, 100)} (${clip(tool, 100)}) ${_tag === "Denied" ? "was refused" : "timed out"}`
+    this.because = `call ${clip(callId, 100)} (${clip(tool, 100)}) ${how}`
     return Array.from(this.waves, (wave) => [wave, wave.decideBehind(index + 1, before)])
   }
+}
+
+// Utilities
+
+/** The outcomes that end a wave, in words. */
+const ends: { readonly [T in ToolOutcome["_tag"]]?: string } = {
+  Denied: "was refused",
+  TimedOut: "timed out",
+  Unknown: "has no end on record"
 }

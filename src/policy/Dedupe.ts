@@ -37,7 +37,7 @@ export interface Options {
   readonly reach?: "process" | "batch" | "principal" | undefined
   /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
   readonly window?: Duration.Input | undefined
-  /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added. */
+  /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added, and `Unknown` always is. */
   readonly outcomes?: ReadonlyArray<"Succeeded" | "Failed"> | undefined
   /**
    * What an equal call gets once the first has its outcome: a refusal, or that
@@ -280,7 +280,11 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] =>
     },
     settlement: ({ batch, targets }, outcome, { stillRunning, wanted }) => ({
       // a fiber that still runs keeps its key in flight
-      key: stillRunning ? "running" : policy.outcomes.has(outcome._tag) ? "keep" : "release",
+      key: stillRunning
+        ? "running"
+        : outcome._tag === "Unknown" || policy.outcomes.has(outcome._tag)
+        ? "keep"
+        : "release",
       windowMillis: policy.windowMillis,
       value: wanted || policy.replays ? { outcome, batch, targets } : undefined
     })

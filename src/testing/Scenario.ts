@@ -124,7 +124,7 @@ const Config = Schema.Struct({
  */
 export const ExpectedOutcome = Schema.Struct({
   id: optional(Schema.String),
-  tag: optional(Schema.Literals(["Succeeded", "Failed", "TimedOut", "Denied", "Cancelled", "Skipped"])),
+  tag: optional(Schema.Literals(["Succeeded", "Failed", "TimedOut", "Denied", "Cancelled", "Skipped", "Unknown"])),
   /** The tag inside `Denied`. */
   reason: optional(Schema.String),
   /** The rule's tag inside a `RuleViolation`. */

@@ -147,6 +147,8 @@ export const summary = (outcome: ToolOutcome): string => {
       return `Cancelled: ${outcome.reason}${replay}`
     case "Skipped":
       return `Skipped: ${outcome.because}`
+    case "Unknown":
+      return `Unknown: no end on record${replay}`
   }
 }
 
@@ -236,6 +238,8 @@ const because = (reason: ToolRefusal): string => {
         .filter((part) => part !== "").join(" ")
     case "GuardRejected":
       return `GuardRejected by ${reason.guard}`
+    case "SandboxUnavailable":
+      return `SandboxUnavailable, ${reason.reason}`
     case "StoreUnavailable":
       return `StoreUnavailable at ${reason.operation}`
     case "ToolBlocked":

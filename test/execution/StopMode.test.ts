@@ -2,13 +2,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import {
   Approvals,
+  Dedupe,
+  type Gate,
   type Guards,
   StateStore,
   ToolAnnotations,
   type ToolCall,
+  type ToolOutcome,
   type ToolProcess
 } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
@@ -155,4 +159,51 @@ describe("behind the place where a wave stops", () => {
         assert.deepStrictEqual(yield* approvals.list, [])
       }))))
   }
+})
+
+describe("a call whose end nobody knows", () => {
+  const unknown: ToolOutcome.ToolOutcome = {
+    _tag: "Unknown",
+    callId: "0",
+    tool: "w",
+    index: 0,
+    attempt: 1,
+    queuedAt: 0,
+    startedAt: 5,
+    commits: 0
+  }
+  const around = Effect.runSync(Dedupe.make())
+  /** What is like an earlier call gets an outcome that was found on record. */
+  const found = Layer.succeed(Dedupe.Dedupe, {
+    ...around,
+    claim: (call, options) => {
+      const key = around.claim(call, options)
+      return key?._tag === "Key" ? { ...key, settled: "all" } : key
+    },
+    duplicate: () => ({ _tag: "Replays", outcome: unknown })
+  })
+  const tools = { w: { class: "SerialMut", handler: sleeper } } as const
+  const again = (onExecutionError: "continue" | "stop") =>
+    run(tools, { onExecutionError, swap: found }, ({ process }) =>
+      Effect.gen(function*() {
+        yield* process.executeWave([call("1", "w", {})])
+        return yield* process.executeWave([call("2", "w", {}), call("3", "w", { n: 3 })])
+      }))
+
+  it.effect("ends a wave in stop mode, and says so", () =>
+    Effect.gen(function*() {
+      const wave = yield* again("stop")
+      assert.deepStrictEqual(tags(wave), ["Unknown", "Skipped"])
+      assert.deepInclude(wave.outcomes[0], { callId: "2", startedAt: 5, replayOf: "0" })
+      assert.include(wave.toolMessages[0]?.text, "It may or may not have happened.")
+      assert.include(wave.toolMessages[1]?.text, "call 2 (w) has no end on record")
+    }))
+
+  it.effect("ends no other wave", () =>
+    Effect.map(again("continue"), (wave) => assert.deepStrictEqual(tags(wave), ["Unknown", "Succeeded"])))
+
+  it("keeps its key: an equal one does not run", () => {
+    const gateCall = { batch: "b", targets: [] } as unknown as Gate.GateCall
+    assert.strictEqual(around.settlement(gateCall, unknown, { stillRunning: false, wanted: false }).key, "keep")
+  })
 })
