@@ -1,9 +1,11 @@
 /** Executors for sub-agents: what they share with their caller, what is their own, and when they end. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import { Approvals, ToolAnnotations, ToolContext, ToolExecutor, type ToolOutcome } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
@@ -307,6 +309,9 @@ describe("a sub-agent", () => {
   })
 })
 
+class Writer extends Context.Service<Writer, ToolExecutor.Service>()("Forks.test/Writer") {}
+class Critic extends Context.Service<Critic, ToolExecutor.Service>()("Forks.test/Critic") {}
+
 describe("a fork", () => {
   it.effect("needs an executor to be one of", () =>
     Effect.gen(function*() {
@@ -322,6 +327,33 @@ describe("a fork", () => {
         const [a, b] = yield* Effect.provideService(Effect.all([one, one]), ToolExecutor.ToolExecutor, executor)
         assert.strictEqual(new Set([executor, a, b]).size, 3)
         assert.lengthOf(yield* a.tools, 0)
+      })))
+
+  it.effect("as a layer is another one for each agent, also where they are built together", () =>
+    Harness.run({ read: () => Effect.void }, {}, ({ executor }) =>
+      Effect.gen(function*() {
+        const forked = ToolExecutor.layerFork()
+        const agents = Layer.merge(
+          Layer.provide(Layer.effect(Writer, ToolExecutor.ToolExecutor), forked),
+          Layer.provide(Layer.effect(Critic, ToolExecutor.ToolExecutor), forked)
+        )
+        const built = yield* Layer.build(agents).pipe(Effect.provideService(ToolExecutor.ToolExecutor, executor))
+        assert.strictEqual(new Set([executor, Context.get(built, Writer), Context.get(built, Critic)]).size, 3)
+      })))
+
+  it.effect("as a layer ends with the scope that built it", () =>
+    Harness.run({ read: () => Effect.sleep("1 second") }, {}, ({ executor, process }) =>
+      Effect.gen(function*() {
+        const scope = yield* Scope.make()
+        const context = yield* Layer.buildWithScope(ToolExecutor.layerFork(), scope).pipe(
+          Effect.provideService(ToolExecutor.ToolExecutor, executor)
+        )
+        const child = yield* Context.get(context, ToolExecutor.ToolExecutor).process()
+        const wave = yield* Effect.forkChild(child.executeWave(calls("read")), { startImmediately: true })
+        yield* Scope.close(scope, Exit.void)
+        assert.deepInclude((yield* Fiber.join(wave)).outcomes[0], { _tag: "Cancelled", started: true })
+        assert.deepStrictEqual(tags(yield* child.executeWave([call("2", "read")])), ["Cancelled"])
+        assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "read")])), ["Succeeded"])
       })))
 })
 

@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { Approvals, Dedupe, Permissions, Rules, type ToolRefusal, type ToolRule } from "../../src/index.ts"
+import { Approvals, Dedupe, Permissions, Pools, Rules, type ToolRefusal, type ToolRule } from "../../src/index.ts"
 import { call, calls, type Options, run, tags, value } from "../support/Harness.ts"
 
 const at = (value: number) => () => Effect.succeed(value)
@@ -269,4 +269,21 @@ describe("Permissions of one's own", () => {
           "PolicyDenied"
         ])
       })))
+})
+
+describe("Pools of one's own", () => {
+  it.effect("give permits as they like", () => {
+    let count = 0
+    return run({ a: at(1), b: at(2) }, {
+      swap: over(Pools.Pools, (pools) => ({
+        ...pools,
+        // one call a second, whatever its tool
+        enter: (ticket) => Effect.delay(Effect.suspend(() => pools.enter(ticket)), count++ * 1_000)
+      }))
+    }, ({ process }) =>
+      Effect.gen(function*() {
+        const { outcomes } = yield* process.executeWave(calls("a", "b", "a"))
+        assert.deepStrictEqual(outcomes.map((it) => it.startedAt), [0, 1_000, 2_000])
+      }))
+  })
 })
