@@ -16,6 +16,7 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Detached from "../internal/detached.ts"
+import { exitOf } from "../internal/exitOf.ts"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import { type OutputPolicy, type Room, textOf } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../ToolContent.ts"
@@ -97,26 +98,26 @@ export class Attempt {
   private openCommits = 0
   private lastReport: number
   /** Milliseconds that people took to answer. */
-  private waited = 0
+  declare private waited?: number
   /** Since when a person is asked. */
   declare private pausedAt?: number | undefined
-  private pauses = 0
+  declare private pauses?: number
   /** An end that waits for commits under way, or for the start to return. */
   private pending: End | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
   private surroundings: Surroundings | undefined
-  private wakeWatch: (() => void) | undefined
+  declare private wakeWatch?: () => void
   /** Ends the wait for commits. */
   declare private bound?: Fiber.Fiber<void>
   declare private controller?: AbortController
-  private content: ToolContent.ToolContent | undefined
+  declare private content?: ToolContent.ToolContent
   /** Characters of the batch's budget that are held while a large output is stored. */
-  heldChars = 0
+  declare heldChars?: number
   /** The encoded output, once there is one. */
   value: unknown
   /** The handler has returned: what fails after that is its output. */
   private returned = false
-  private exit: Exit.Exit<unknown, unknown> | undefined
+  declare private exit?: Exit.Exit<unknown, unknown> | undefined
   declare private ends?: Set<() => void> | undefined
   private readonly host: Host
   private readonly call: Attempted
@@ -151,7 +152,7 @@ export class Attempt {
   /** Epoch milliseconds at which the attempt is stopped. */
   get deadline(): number {
     const since = this.pausedAt === undefined ? 0 : this.host.clock.currentTimeMillisUnsafe() - this.pausedAt
-    return this.startedAt + this.limit.millis + this.waited + since
+    return this.startedAt + this.limit.millis + (this.waited ?? 0) + since
   }
 
   /** A person is asked: the limits stand still. */
@@ -161,7 +162,9 @@ export class Attempt {
 
   /** A person is asked: the limits stand still until each `pause` has its `resume`. */
   pause(): void {
-    if (this.isOver || this.pauses++ > 0) return
+    if (this.isOver) return
+    this.pauses = (this.pauses ?? 0) + 1
+    if (this.pauses > 1) return
     this.pausedAt = this.host.clock.currentTimeMillisUnsafe()
     this.host.executing(-1, this.pausedAt)
     this.wakeWatch?.()
@@ -169,10 +172,12 @@ export class Attempt {
 
   /** The limits go on where they were. */
   resume(): void {
-    if (this.isOver || --this.pauses > 0) return
+    if (this.isOver) return
+    this.pauses = (this.pauses ?? 1) - 1
+    if (this.pauses > 0) return
     const now = this.host.clock.currentTimeMillisUnsafe()
     this.host.executing(1, now)
-    this.waited += now - this.pausedAt!
+    this.waited = (this.waited ?? 0) + now - this.pausedAt!
     this.lastReport += now - this.pausedAt!
     this.pausedAt = undefined
     this.wakeWatch?.()
@@ -192,7 +197,8 @@ export class Attempt {
     const whole = Exit.isExit(handled)
       ? Exit.isSuccess(handled) ? this.encoded(handled.value) : handled
       : Effect.flatMap(handled, (value) => this.encoded(value))
-    if (Exit.isExit(whole)) return this.onExit(whole)
+    const known = exitOf(whole)
+    if (known !== undefined) return this.onExit(known)
     const fiber = Effect.runForkWith(this.context)(whole)
     this.fiber = fiber
     const exit = fiber.pollUnsafe()
@@ -296,8 +302,10 @@ export class Attempt {
   private onExit(exit: Exit.Exit<unknown, unknown>): void {
     if (this.isOver) return
     // a commit in a fiber of the handler's own may outlive the handler; it is waited for like the handler
-    this.exit = exit
-    if (this.openCommits > 0) return
+    if (this.openCommits > 0) {
+      this.exit = exit
+      return
+    }
     if (this.pending !== undefined) return this.settle(this.pending)
     if (Exit.isSuccess(exit)) return this.succeed(exit.value)
     const { context, host, returned: isResult } = this
@@ -340,11 +348,8 @@ export class Attempt {
       if (fiber.pollUnsafe() === undefined) running = fiber
     }
     // a wave may be long: what is over holds on to nothing
-    this.exit =
-      this.pending =
-      this.fiber =
-      this.surroundings =
-        undefined
+    this.pending = this.fiber = this.surroundings = undefined
+    if (this.exit !== undefined) this.exit = undefined
     this.call.ended(end, running)
     const { ends } = this
     if (ends !== undefined) this.ends = undefined

@@ -225,10 +225,13 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
  */
 export const quiet = (wave: WaveState, index: number): Effect.Effect<void> =>
   Effect.suspend(() =>
-    wave.asked === 0 && wave.quiet.size === 0 ? Effect.void : Effect.callback<void>((resume) => {
+    wave.asked === 0 && wave.quiet.length === 0 ? Effect.void : Effect.callback<void>((resume) => {
       const waiting = { index, resume: () => resume(Effect.void) }
-      wave.quiet.add(waiting)
-      return Effect.sync(() => void wave.quiet.delete(waiting))
+      wave.quiet.push(waiting)
+      return Effect.sync(() => {
+        const at = wave.quiet.indexOf(waiting)
+        if (at !== -1) wave.quiet.splice(at, 1)
+      })
     })
   )
 
@@ -345,8 +348,7 @@ const end = (wave: WaveState): void => {
   wave.asked--
   wave.process.budget.ask(-1, wave.now())
   if (wave.asked > 0) return
-  const waiting = Array.from(wave.quiet).sort((a, b) => a.index - b.index)
-  wave.quiet.clear()
+  const waiting = wave.quiet.splice(0).sort((a, b) => a.index - b.index)
   for (const { resume } of waiting) resume()
 }
 

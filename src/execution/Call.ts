@@ -107,6 +107,15 @@ export interface Shown {
  * @since 0.1.0
  */
 export interface Driver {
+  /** The running call whose handler makes its calls. */
+  readonly parent: Call | undefined
+  readonly agent: Agent
+  /** Where successes are remembered. */
+  readonly history: WaveHistory
+  /** A model is told of the outcomes. */
+  readonly told: boolean
+  /** Epoch milliseconds at which the calls were handed over. */
+  readonly begunAt: number
   /** Ends a call, also one that runs. */
   readonly end: (call: Call, end: End.End) => void
   /** Gives a call its outcome; `fiber` is there if its handler still runs. */
@@ -125,14 +134,6 @@ export class Call implements Ticket {
   readonly driver: Driver
   readonly index: number
   readonly call: Received
-  readonly queuedAt: number
-  /** The running call whose handler makes this one. */
-  readonly parent: Call | undefined
-  readonly agent: Agent
-  /** Where its success is remembered. */
-  readonly history: WaveHistory
-  /** A model is told of its outcome. */
-  readonly told: boolean
 
   phase: Phase = phases.arrived
   /** How it ends, where that is known before its turn comes: refused on Arrival, cancelled, behind the end of its wave. */
@@ -197,21 +198,34 @@ export class Call implements Ticket {
   constructor(
     driver: Driver,
     index: number,
-    call: Received,
-    queuedAt: number,
-    parent: Call | undefined,
-    agent: Agent,
-    history: WaveHistory,
-    told: boolean
+    call: Received
   ) {
     this.driver = driver
     this.index = index
     this.call = call
-    this.queuedAt = queuedAt
-    this.parent = parent
-    this.agent = agent
-    this.history = history
-    this.told = told
+  }
+
+  get queuedAt(): number {
+    return this.driver.begunAt
+  }
+
+  /** The running call whose handler makes this one. */
+  get parent(): Call | undefined {
+    return this.driver.parent
+  }
+
+  get agent(): Agent {
+    return this.driver.agent
+  }
+
+  /** Where its success is remembered. */
+  get history(): WaveHistory {
+    return this.driver.history
+  }
+
+  /** A model is told of its outcome. */
+  get told(): boolean {
+    return this.driver.told
   }
 
   get outcome(): ToolOutcome | undefined {

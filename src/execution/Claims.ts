@@ -5,7 +5,7 @@
  *
  * @since 0.1.0
  */
-import type { Duplicate } from "../policy/Dedupe.ts"
+import type { ClaimOptions, Duplicate } from "../policy/Dedupe.ts"
 import * as HostGates from "../policy/HostGates.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { Claim, KeyClaim, KeyTaken, Settlement } from "../store/Claims.ts"
@@ -14,7 +14,7 @@ import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Call } from "./Call.ts"
 import { denied, type End, refused } from "./End.ts"
 import * as Targets from "./Targets.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { ToolClaims, WaveState } from "./WaveState.ts"
 
 /**
  * Gives the claims of a call, or how it ends.
@@ -23,11 +23,12 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
-  const limits = limitsOf(wave, call.call.name)
+  const { limits, options } = toolClaims(wave, call)
   if ("_tag" in limits) return refused(limits)
-  const key = keyOf(wave, call)
+  const key = keyOf(wave, call, options)
   if (key === undefined) return limits
-  return key._tag === "Key" ? limits.length === 0 ? [key] : [key, ...limits] : refused(key)
+  if (key._tag !== "Key") return refused(key)
+  return limits.length === 0 ? [key] : limits.length === 1 ? [key, limits[0]!] : [key, ...limits]
 }
 
 /**
@@ -85,10 +86,9 @@ export const leads = ({ engine: { dedupe } }: WaveState, call: Call): boolean =>
 export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, stillRunning: boolean): Settlement => {
   const started = outcome.startedAt !== undefined
   try {
-    const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, {
-      stillRunning,
-      wanted: call.isWanted === true
-    })
+    const isWanted = call.isWanted === true
+    const options = stillRunning || isWanted ? { stillRunning, wanted: isWanted } : plainly
+    const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
     return { started, key, windowMillis, value }
   } catch {
     return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined }
@@ -97,30 +97,38 @@ export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, st
 
 // Utilities
 
-/** What the rules claim for calls of a tool: the same for all of a wave. */
-const limitsOf = (wave: WaveState, tool: string): ReadonlyArray<Claim> | ToolRefusal => {
-  const { rules } = wave.engine
-  if (wave.limits.of !== rules.current()) wave.limits = { of: rules.current(), byTool: new Map() }
-  let limits = wave.limits.byTool.get(tool)
-  if (limits === undefined) {
-    limits = HostGates.orRefused("Rules", () => rules.claims(tool, wave.scope))
-    wave.limits.byTool.set(tool, limits)
+const plainly = { stillRunning: false, wanted: false }
+
+/** What claims of calls of a tool have in common in one wave. */
+const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
+  const { parent, rules, unique } = wave.engine
+  const { name } = call.call
+  const set = rules.current()
+  if (wave.claims.of !== set) wave.claims = { of: set, byTool: new Map() }
+  let found = wave.claims.byTool.get(name)
+  if (found === undefined) {
+    found = {
+      limits: HostGates.orRefused("Rules", () => rules.claims(name, wave.scope)),
+      options: {
+        rule: call.rules!.dedupe,
+        batch: wave.scope.batch,
+        told: call.told,
+        awaited: false,
+        fires: wave.process.fires === name,
+        anew: false,
+        agent: parent === undefined ? undefined : unique
+      }
+    }
+    wave.claims.byTool.set(name, found)
   }
-  return limits
+  return found
 }
 
-const keyOf = (wave: WaveState, call: Call): KeyClaim | ToolRefusal | undefined => {
-  const { dedupe, parent, unique } = wave.engine
+const keyOf = (wave: WaveState, call: Call, options: ClaimOptions): KeyClaim | ToolRefusal | undefined => {
+  const awaited = isAwaited(wave, call)
+  const anew = call.anew === true
   try {
-    return dedupe.claim(call.gateCall!, {
-      rule: call.rules!.dedupe,
-      batch: wave.scope.batch,
-      told: call.told,
-      awaited: isAwaited(wave, call),
-      fires: wave.process.fires === call.call.name,
-      anew: call.anew === true,
-      agent: parent === undefined ? undefined : unique
-    })
+    return wave.engine.dedupe.claim(call.gateCall!, awaited || anew ? { ...options, awaited, anew } : options)
   } catch {
     return HostGates.failed("Dedupe")
   }

@@ -12,9 +12,10 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import { isDone } from "../internal/exitOf.ts"
+import type { WaveHistory } from "../policy/RuleHistory.ts"
 import * as Arrive from "./Arrive.ts"
 import { authorize } from "./Authorize.ts"
-import { Call, type Driver as Drives, phases } from "./Call.ts"
+import { type Agent, Call, type Driver as Drives, phases } from "./Call.ts"
 import { dispatch, type Dispatched, guard, uncount } from "./Dispatch.ts"
 import { cancelled, type End, refused, tooLate } from "./End.ts"
 import * as Ending from "./Ending.ts"
@@ -35,22 +36,30 @@ import type { WaveState } from "./WaveState.ts"
  */
 export class Driver implements Drives, Stoppable {
   readonly wave: WaveState
+  readonly parent: Call | undefined
+  readonly agent: Agent
+  readonly history: WaveHistory
+  readonly told: boolean
+  readonly begunAt: number
 
   constructor(wave: WaveState, received: ReadonlyArray<Received>) {
     this.wave = wave
-    const { agent, caller, events, history, options } = wave
-    const now = wave.begunAt
+    const { caller, events } = wave
     // what a handler does after its call has its outcome comes too late
     const late = caller?.isOver === true ? cancelled(tooLate) : undefined
-    const parent = late === undefined ? caller?.call : undefined
-    wave.calls = received.map((call, index) => new Call(this, index, call, now, parent, agent, history, options.told))
+    this.parent = late === undefined ? caller?.call : undefined
+    this.agent = wave.agent
+    this.history = wave.history
+    this.told = wave.options.told
+    this.begunAt = wave.begunAt
+    wave.calls = received.map((call, index) => new Call(this, index, call))
     wave.unsettled = wave.calls.length
-    wave.stop.waves.add(this)
+    if (wave.stop.isOn) wave.stop.waves.add(this)
     if (late !== undefined) { for (const call of wave.calls) call.decided = late }
     if (!events.isObserved) return
     for (const { call, index } of wave.calls) {
       const params = call.malformed?.text ?? call.params
-      events.publish({ _tag: "ToolCallQueued", callId: call.id, tool: call.name, index, at: now, params })
+      events.publish({ _tag: "ToolCallQueued", callId: call.id, tool: call.name, index, at: this.begunAt, params })
     }
   }
 

@@ -43,9 +43,9 @@ export class LiveContext extends Caller implements Service, Surroundings {
   readonly call: Call
   private readonly wave: WaveState
   private readonly attempt: Attempt
-  private made: Writes | undefined
-  private handle: Executor.Service | undefined
-  private standing: ReadonlyArray<Grant> | StateStoreError | undefined
+  declare private made?: Writes
+  declare private handle?: Executor.Service
+  declare private standing?: ReadonlyArray<Grant> | StateStoreError
 
   constructor(wave: WaveState, call: Call, attempt: Attempt) {
     super()

@@ -271,14 +271,15 @@ export class PatientStore {
 
   /** Notes something, at once or by an effect that ends with the first try, whatever comes of it. */
   private note(note: Note, patience: number, about?: string): Effect.Effect<void> {
-    const before = about === undefined ? undefined : this.untold.get(about)
+    const before = about === undefined || this.untold.size === 0 ? undefined : this.untold.get(about)
     if (before !== undefined) {
       before.all.push(note)
       return Effect.void
     }
-    const answer = Ports.ask(note.operation, note.tell)
-    const exit = exitOf(answer)
-    if (exit !== undefined && Exit.isSuccess(exit) && isNoted(exit.value)) return Effect.void
+    const said = attempted(note.tell)
+    const exit = exitOf(said)
+    if (exit?._tag === "Success" && isNoted(exit.value)) return Effect.void
+    const answer = Ports.ask(note.operation, () => said)
     const notes: Notes = { all: [note], hasFailed: false }
     this.untold.set(about ?? notes, notes)
     const tried: { yet: boolean; then?: () => void } = { yet: false }
@@ -342,6 +343,14 @@ export class PatientStore {
 }
 
 // Utilities
+
+const attempted = <A>(tell: () => Effect.Effect<A, StateStoreError>): Effect.Effect<A, StateStoreError> => {
+  try {
+    return tell()
+  } catch (defect) {
+    return Effect.die(defect)
+  }
+}
 
 /** The driver knows, and it counts. */
 const isNoted = (told: boolean | void | StateStoreError): boolean =>

@@ -57,7 +57,7 @@ export const ask = <A>(
     const answer = question()
     const exit = exitOf(answer)
     if (exit !== undefined) {
-      if (Exit.isFailure(exit)) return Effect.succeed(failure(operation, Cause.squash(exit.cause)))
+      if (exit._tag === "Failure") return Effect.succeed(failure(operation, Cause.squash(exit.cause)))
       return Effect.succeed(isAnswer(exit.value) ? exit.value : failure(operation, nonsense))
     }
     if (!Effect.isEffect(answer)) return Effect.succeed(failure(operation, nonsense))

@@ -28,6 +28,9 @@ export interface Stoppable {
  * @since 0.1.0
  */
 export class StopPlace {
+  /** Waves that no call ends. */
+  static readonly none = new StopPlace("continue")
+
   /** It is looked for at all. */
   readonly isOn: boolean
   /** Place in the wave, or in the step that waves are handed over in; `Infinity` while it is not known. */

@@ -128,9 +128,15 @@ export const changedBy = (
 export const differ = (engine: Engine, call: Call, targets: Targets): boolean =>
   call.tool!.declaresTargets && matter(engine, call) && !isSame(call.gateCall!.targets, targets)
 
-// Utilities
+/**
+ * What is found of a call where it does not matter what it is about.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
-const nothing: Effect.Effect<Targets> = Effect.succeed([])
+// Utilities
 
 const matter = (engine: Engine, { agent, rules, tool }: Call): boolean =>
   Permissions.needsTargets(agent.permissions, tool!) ||

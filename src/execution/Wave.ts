@@ -153,13 +153,14 @@ export class Wave implements Watcher, UnderWay {
 
   private cut(): ReadonlyArray<ReadonlyArray<Call>> {
     const { calls, engine } = this.wave
+    if (calls.length === 1) return [calls]
     return Waves.cut(calls.map(itemOf), engine.mode).map((run) => run.map((index) => calls[index]!))
   }
 
   private *execute(run: ReadonlyArray<Call>): Effect.fn.Return<void> {
     const { driver, wave } = this
     // others have their outcome: cancelled while people were asked up front, or behind the place where the wave ends
-    const live = run.filter((call) => !call.isSettled)
+    const live = run.some(isSettled) ? run.filter((call) => !call.isSettled) : run
     if (live.length === 0) return
     this.runLast = live.at(-1)!.index
     this.runPending = live.length
@@ -226,7 +227,7 @@ export class Wave implements Watcher, UnderWay {
   private end(): ToolOutcome.WaveResult {
     const { calls, engine, events, history: ended, process, stop } = this.wave
     process.waves.delete(this)
-    stop.waves.delete(this.driver)
+    if (stop.isOn) stop.waves.delete(this.driver)
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)
@@ -267,6 +268,8 @@ export class Wave implements Watcher, UnderWay {
 }
 
 // Utilities
+
+const isSettled = (call: Call): boolean => call.isSettled
 
 const itemOf = ({ decided, rules, tool }: Call): Waves.Item => ({
   class: decided === undefined ? tool!.class : "ShortCircuit",

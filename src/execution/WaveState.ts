@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import { isDone } from "../internal/exitOf.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
+import type { ClaimOptions } from "../policy/Dedupe.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { RuleSet } from "../policy/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
@@ -41,7 +42,20 @@ export interface Watcher {
   readonly freed: () => void
 }
 
-const noLimits = { of: undefined, byTool: new Map<string, ReadonlyArray<Claim>>() }
+/**
+ * What the claims of all calls of one tool have in common.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolClaims {
+  /** What the rules claim. */
+  readonly limits: ReadonlyArray<Claim> | ToolRefusal
+  /** What keys depend on, but for calls that are awaited or run anew. */
+  readonly options: ClaimOptions
+}
+
+const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
 
 /**
  * What the calls of one wave share.
@@ -79,10 +93,9 @@ export class WaveState implements Host {
   /** Questions that people have not answered. */
   asked = 0
   /** Called once no question is open, in input order. */
-  readonly quiet = new Set<{ readonly index: number; readonly resume: () => void }>()
-  /** What the rules claim for calls of each tool, by these rules. */
-  limits: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ReadonlyArray<Claim> | ToolRefusal> } =
-    noLimits
+  readonly quiet: Array<{ readonly index: number; readonly resume: () => void }> = []
+  /** What calls of each tool claim, by these rules. */
+  claims: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ToolClaims> } = noClaims
   /** Admitted calls, from the first on of which is not known yet what it touches. */
   readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
   /** The names of the tools that the agent sees, once a call of none was there. */
@@ -113,7 +126,7 @@ export class WaveState implements Host {
     this.clock = Context.get(context, Clock.Clock)
     this.begunAt = this.clock.currentTimeMillisUnsafe()
     this.restore = restore
-    this.stop = options.step?.stop ?? new StopPlace(engine.onExecutionError)
+    this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
     this.history = process.history.begin()
     this.events = new WaveEvents(options.hub, {
       agentPath: agent.agentPath,

@@ -6,6 +6,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
+import { exitOf } from "./exitOf.ts"
 import { compile, type Issue } from "./jsonSchema.ts"
 import { issuesOf } from "./schemaIssues.ts"
 
@@ -81,7 +82,9 @@ const orderedJson = (value: unknown): string => {
 
 /** Of a `Schema`: parameters are decoded. */
 export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess): Schemas => {
-  const decode = Schema.decodeUnknownEffect(schema, { errors: "all", ...excess })
+  const decodeAll = Schema.decodeUnknownEffect(schema, { errors: "all", ...excess })
+  // without options it is several times cheaper; what is wrong is all told by the other
+  const decode = excess.onExcessProperty === "ignore" ? Schema.decodeUnknownEffect(schema) : decodeAll
   // without transformations the decoded value is its own encoding
   const isPlain = SchemaAST.toEncoded(schema.ast) === schema.ast
   // a decoded struct has its keys in the order of its schema
@@ -89,7 +92,12 @@ export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess
   const encode = Schema.encodeUnknownResult(schema)
   return {
     // a schema without services and asynchronous steps decodes at once
-    decode: (params) => Effect.mapErrorEager(decode(params), toIssues),
+    decode: (params) => {
+      const decoded = decode(params)
+      return exitOf(decoded)?._tag === "Success"
+        ? Effect.mapErrorEager(decoded, toIssues)
+        : Effect.mapErrorEager(decodeAll(params), toIssues)
+    },
     canonical: (value, args) =>
       hasOrder ? orderedJson(value) : canonicalJson(isPlain ? value : encodedOr(args, () => encode(value)))
   }
