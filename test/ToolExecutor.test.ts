@@ -96,21 +96,22 @@ describe("ToolExecutor", () => {
         })
     ))
 
-  it.effect("is not built with limits that are none, and says them all", () =>
+  it.effect("is not built with wrong settings, or a wrong turn, and says all that is wrong with them", () =>
     Effect.gen(function*() {
-      const error = yield* Effect.flip(Effect.scoped(Layer.build(layer({ t: () => Effect.void }, {
-        executionTimeout: 0,
-        commitTimeout: "-1 second" as "1 second",
-        cleanupGrace: "soon" as "1 second",
-        turn: { timeout: 0, maxCalls: 0 }
-      }))))
-      assert.deepStrictEqual(error.problems.map((it) => it.path).sort(), [
-        "cleanupGrace",
-        "commitTimeout",
-        "executionTimeout",
-        "turn.maxCalls",
-        "turn.timeout"
-      ])
+      const wrong = (options: Parameters<typeof layer>[1]) =>
+        Effect.map(
+          Effect.flip(Effect.scoped(Layer.build(layer({ t: () => Effect.void }, options)))),
+          (error) => error.problems.map((it) => it.path).sort()
+        )
+      assert.deepStrictEqual(
+        yield* wrong({
+          executionTimeout: 0,
+          commitTimeout: "-1 second" as "1 second",
+          cleanupGrace: "soon" as "1 second"
+        }),
+        ["cleanupGrace", "commitTimeout", "executionTimeout"]
+      )
+      assert.deepStrictEqual(yield* wrong({ turn: { timeout: 0, maxCalls: 0 } }), ["turn.maxCalls", "turn.timeout"])
     }))
 })
 
