@@ -3,7 +3,7 @@
  *
  * What is provided around it is used: settings (`ExecutorSettings`), gates
  * (`Rules`, `Permissions`, `Dedupe`, `Pools`, `TurnBudget`, `Guards`), stores
- * (`StateStore`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`). An option
+ * (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`). An option
  * wins over what is provided, and that wins over the default: settings and the
  * budget of a turn field by field, the other gates as a whole.
  *

@@ -33,6 +33,7 @@ import * as Batches from "./execution/Batches.ts"
 import * as CheckedSettings from "./execution/CheckedSettings.ts"
 import type { Engine } from "./execution/Engine.ts"
 import * as Facade from "./execution/Facade.ts"
+import { JournalWriter } from "./execution/JournalWriter.ts"
 import { Orphans } from "./execution/Orphans.ts"
 import { PatientStore } from "./execution/PatientStore.ts"
 import * as Periodic from "./execution/Periodic.ts"
@@ -50,6 +51,7 @@ import * as Permissions from "./policy/Permissions.ts"
 import { Pools } from "./policy/Pools.ts"
 import { Rules } from "./policy/Rules.ts"
 import * as TurnBudget from "./policy/TurnBudget.ts"
+import * as Journal from "./store/Journal.ts"
 import * as StateStore from "./store/StateStore.ts"
 import * as ToolCall from "./ToolCall.ts"
 import { ToolContext } from "./ToolContext.ts"
@@ -117,6 +119,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
   const store = new PatientStore(driver, context)
   yield* Effect.addFinalizer(() => store.close)
+  const journal = Option.filter(yield* Effect.serviceOption(Journal.Journal), (it) => it !== Journal.noop)
   // no other executor over the same store may have ids of ours
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const engine: Engine = {
@@ -130,6 +133,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     dedupe: yield* Dedupe,
     pools: yield* Pools,
     store,
+    journal: Option.getOrUndefined(Option.map(journal, (it) => new JournalWriter(Ports.journal(it), context))),
     artifacts,
     checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
     output: OutputPolicy.make(output, artifacts),
@@ -184,8 +188,9 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
  * "off" is written (`Rules.layerNoop`, `Permissions.layerAllowAll`,
  * `Dedupe.layerNoop`, `Pools.layerNoop`). Extras are used if they are there:
  * `StateStore` (else memory of its own), `ArtifactStore` (else large outputs
- * are cut), `Checkpoints` (else nothing can be undone), `Approvals` (else nobody
- * is asked), `TurnBudget` (else no limit), and the settings (`ExecutorSettings`).
+ * are cut), `Checkpoints` (else nothing can be undone), `Journal` (else nothing is
+ * on record before it happens), `Approvals` (else nobody is asked), `TurnBudget`
+ * (else no limit), and the settings (`ExecutorSettings`).
  *
  * **Gotchas**
  *

@@ -15,6 +15,7 @@ import {
   Dedupe,
   ExecutorSettings,
   Guards,
+  Journal,
   LocalExecutor,
   Permissions,
   Pools,
@@ -63,6 +64,7 @@ const around = (used: Set<string>, executor: { readonly isBuilt: boolean }) => {
     watch(Pools.Pools, Pools.layer()),
     watch(TurnBudget.TurnBudget, TurnBudget.layer()),
     watch(StateStore.StateStore, StateStore.layerMemory()),
+    watch(Journal.Journal, Layer.succeed(Journal.Journal, { started: () => Effect.void })),
     watch(ArtifactStore.ArtifactStore, ArtifactStore.layerMemory()),
     watch(Checkpoints.Checkpoints, Checkpoints.layerMemory()),
     watch(Approvals.Approvals, Approvals.layer({ timeout: "1 minute" })),
@@ -77,6 +79,7 @@ const everything = [
   "Checkpoints",
   "Dedupe",
   "Guards",
+  "Journal",
   "Permissions",
   "Pools",
   "Rules",
@@ -90,10 +93,10 @@ const layers: ReadonlyArray<
   readonly [name: string, unused: ReadonlyArray<string>, layer: Made<ToolExecutor.Gates>]
 > = [
   ["LocalExecutor.layer", [], LocalExecutor.layer(kit).pipe(Layer.provide(handlers))],
-  // nothing that could be asked about or undone runs
+  // nothing that could be asked about, undone or on record runs
   [
     "LocalExecutor.layerReadOnly",
-    ["Approvals", "Checkpoints"],
+    ["Approvals", "Checkpoints", "Journal"],
     LocalExecutor.layerReadOnly(kit).pipe(Layer.provide(handlers))
   ],
   ["LocalExecutor.layerGates", [], Layer.fresh(ToolExecutor.layer).pipe(Layer.provide(LocalExecutor.layerGates()))],

@@ -19,6 +19,7 @@ import type { RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { CheckedSettings } from "./CheckedSettings.ts"
 import type { EventHub } from "./EventHub.ts"
+import type { JournalWriter } from "./JournalWriter.ts"
 import type { Orphans } from "./Orphans.ts"
 import type { PatientStore } from "./PatientStore.ts"
 import type { People } from "./Ports.ts"
@@ -49,6 +50,8 @@ export interface Gates {
  */
 export interface Ports {
   readonly store: PatientStore
+  /** What is on record before it happens; absent: nothing. */
+  readonly journal: JournalWriter | undefined
   /** Who is asked; absent: nobody is there. */
   readonly approvals: People | undefined
   readonly artifacts: ArtifactStore["Service"] | undefined

@@ -5,10 +5,8 @@
  *
  * @since 0.1.0
  */
-import { sha256 } from "@noble/hashes/sha2.js"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Hex from "effect/encoding/Hex"
 import type * as Executor from "../Executor.ts"
 import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { GateCall } from "../policy/Gate.ts"
@@ -21,6 +19,7 @@ import type { Attempt, Surroundings } from "./Attempt.ts"
 import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import { type Above, Caller, type Engine } from "./Engine.ts"
+import * as IdempotencyKey from "./IdempotencyKey.ts"
 import type { ProcessState } from "./State.ts"
 import type * as WaveEvents from "./WaveEvents.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -104,9 +103,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get idempotencyKey(): string {
-    const { batch, process, wave } = this.wave.events.origin
-    const call = JSON.stringify([this.principal, batch, process, wave, this.call.index])
-    return Hex.encode(sha256(new TextEncoder().encode(call)))
+    return IdempotencyKey.of(this.wave, this.call)
   }
 
   /** For the handler's own context, as `Toolkit.handle` gives it. */

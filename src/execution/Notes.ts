@@ -1,30 +1,30 @@
 /**
- * Notes about calls that change things without saying which files: they cannot be
- * undone, and whoever undoes something is told.
+ * What is noted of a call right before it starts: that it may change things. Whoever
+ * undoes something is told of calls that do not say which files they change, and the
+ * journal has every call.
  *
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type { Started } from "../store/Journal.ts"
 import type { Call } from "./Call.ts"
+import { refused } from "./End.ts"
+import * as IdempotencyKey from "./IdempotencyKey.ts"
+import type { JournalWriter } from "./JournalWriter.ts"
+import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * Notes a call that is about to change things without saying which files. Where
- * the call has its outcome meanwhile, the note is taken back.
+ * Notes a call that may change things and is about to start. Decides it where the journal cannot be written:
+ * then it does not start.
  *
  * @category writing
  * @since 0.1.0
  */
 export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
-  const { checkpoints, principal } = wave.engine
-  const { name, preview, readOnly, recursive } = call.tool!
-  if (checkpoints === undefined || readOnly || recursive || preview !== undefined) return Effect.void
-  const write = { principal, batch: wave.process.batch.id, callId: call.call.id, tool: name, files: [] }
-  const noted = Effect.flatMap(Effect.suspend(() => checkpoints.save(write)), (it) => {
-    call.note = it
-    return call.isSettled ? takeBack(wave, call) : Effect.void
-  })
-  return Effect.uninterruptible(Effect.ignore(noted))
+  const { journal } = wave.engine
+  const kept = keep(wave, call)
+  return journal === undefined ? kept : Effect.flatMapEager(kept, () => record(journal, wave, call))
 }
 
 /**
@@ -44,4 +44,49 @@ export const takeBack = (
   return outcome?.startedAt !== undefined && !isRefused && !isTold
     ? Effect.void
     : Effect.ignore(Effect.suspend(() => checkpoints.forget(note)))
+}
+
+// Utilities
+
+/**
+ * Keeps that a call is about to change things without saying which files. Where
+ * the call has its outcome meanwhile, that is taken back.
+ */
+const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
+  const { checkpoints, principal } = wave.engine
+  const { name, preview, recursive } = call.tool!
+  if (checkpoints === undefined || recursive || preview !== undefined) return Effect.void
+  const write = { principal, batch: wave.process.batch.id, callId: call.call.id, tool: name, files: [] }
+  const noted = Effect.flatMap(Effect.suspend(() => checkpoints.save(write)), (it) => {
+    call.note = it
+    return call.isSettled ? takeBack(wave, call) : Effect.void
+  })
+  return Effect.uninterruptible(Effect.ignore(noted))
+}
+
+/** Puts a call on record. It is never there at once, so that the call is looked at once more. */
+const record = (journal: JournalWriter, wave: WaveState, call: Call): Effect.Effect<void> =>
+  Effect.suspend(() =>
+    Effect.map(journal.started(entryOf(wave, call)), (isWritten) => {
+      if (!isWritten) call.decided ??= refused({ _tag: "StoreUnavailable", operation: "journal" })
+    })
+  )
+
+const entryOf = (wave: WaveState, call: Call): Started => {
+  const { agentPath, args, batch, params, principal, process, tool } = call.gateCall!
+  return {
+    at: wave.now(),
+    principal,
+    agentPath,
+    batch,
+    process,
+    wave: wave.events.origin.wave,
+    index: call.index,
+    callId: call.call.id,
+    tool: tool.name,
+    revision: Revisions.of(tool),
+    idempotencyKey: IdempotencyKey.of(wave, call),
+    args,
+    canonical: tool.canonical(params, args)
+  }
 }

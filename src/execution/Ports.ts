@@ -1,6 +1,6 @@
 /**
- * What an executor leans on and is not its own: the state store, artifacts,
- * checkpoints, people. All have the same patience, here and nowhere else: a driver
+ * What an executor leans on and is not its own: the state store, the journal,
+ * artifacts, checkpoints, people. All have the same patience, here and nowhere else: a driver
  * that throws, dies, does not answer in time or gives what is no answer has failed
  * like one that says so.
  *
@@ -18,6 +18,7 @@ import { exitOf } from "../internal/exitOf.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { Checkpoint, CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../policy/Approvals.ts"
+import { type Journal, JournalError } from "../store/Journal.ts"
 import { StateStoreError } from "../store/StateStore.ts"
 import { ArtifactRef } from "../ToolOutcome.ts"
 import type { ProcessState } from "./State.ts"
@@ -99,6 +100,20 @@ export const checkpoints = (driver: Checkpoints["Service"]): Checkpoints["Servic
     forget: (checkpoint) => inTime(Effect.suspend(() => driver.forget(checkpoint)), failed(checkpoint.id))
   }
 }
+
+/**
+ * A journal that answers in time.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const journal = (driver: Journal["Service"]): Journal["Service"] => ({
+  started: (entries) =>
+    inTime(
+      Effect.suspend(() => driver.started(entries)),
+      (cause) => cause instanceof JournalError ? cause : new JournalError({ cause })
+    )
+})
 
 /**
  * People, as an executor asks them: neither fails, dies or hangs, whatever the driver does.

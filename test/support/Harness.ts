@@ -15,6 +15,7 @@ import {
   Approvals,
   ArtifactStore,
   Checkpoints,
+  Journal,
   LocalExecutor,
   type Permissions,
   type Pools,
@@ -42,6 +43,7 @@ export interface ToolSpec {
 export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly pools?: Pools.Options | Layer.Layer<Pools.Pools>
   readonly store?: StateStore.StateStore["Service"]
+  readonly journal?: Journal.Journal["Service"]
   readonly artifacts?: ArtifactStore.ArtifactStore["Service"] | false
   /** Who is asked; nobody if left out. */
   readonly approvals?: Approvals.Approvals["Service"]
@@ -90,6 +92,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     service(Approvals.Approvals, options.approvals),
     service(Checkpoints.Checkpoints, options.checkpoints),
     service(StateStore.StateStore, options.store),
+    service(Journal.Journal, options.journal),
     service(ArtifactStore.ArtifactStore, artifacts === false ? undefined : artifacts)
   )
   const gates = LocalExecutor.layerGates({
