@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { DepthExceeded } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
@@ -50,13 +51,20 @@ export const parentOf = (engine: Engine, caller: unknown): Parent => {
  * @category getters
  * @since 0.1.0
  */
-export const callingWith = (handle: (ToolContext.Service & Caller) | undefined): Effect.Effect<ToolContext.Service> =>
-  handle === undefined
-    ? ToolContext.ToolContext
-    : Effect.map(
-      ToolContext.ToolContext,
-      (caller) => handle.isOver || !(caller instanceof Caller) ? handle : caller
-    )
+export const callingWith = (handle: Caller | undefined): Effect.Effect<Caller | undefined> =>
+  Effect.contextWith((context) => Effect.succeed(callerIn(context, handle)))
+
+/**
+ * The same, of a fiber that has these services.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const callerIn = (context: Context.Context<never>, handle: Caller | undefined): Caller | undefined => {
+  if (handle?.isOver === true) return handle
+  const caller = Context.get(context, ToolContext.ToolContext)
+  return caller instanceof Caller ? caller : handle
+}
 
 /**
  * Gives the batch that whatever a handler begins belongs to: that of its call,

@@ -14,7 +14,6 @@ import type { HostGates } from "../policy/HostGates.ts"
 import type { Pools } from "../policy/Pools.ts"
 import type { Rules } from "../policy/Rules.ts"
 import type { ParentClock, TurnBudget } from "../policy/TurnBudget.ts"
-import type { Service as ToolContext } from "../ToolContext.ts"
 import type { RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { CheckedSettings } from "./CheckedSettings.ts"
@@ -83,7 +82,7 @@ export interface Engine extends Agent, Gates, Ports, Omit<CheckedSettings, "outp
   /** The open batches. */
   readonly batches: () => BatchTree
   /** The handle of a running call: an executor that acts for the call, and ends with it. */
-  readonly handleFor: (caller: Caller & ToolContext) => Executor
+  readonly handleFor: (caller: Caller) => Executor
 }
 
 /**

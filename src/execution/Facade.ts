@@ -11,7 +11,6 @@ import type { Batch, ForkOptions, NewProcessOptions, ProcessOptions, Service } f
 import * as Permissions from "../policy/Permissions.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
 import * as Grant from "../store/Grant.ts"
-import type * as ToolContext from "../ToolContext.ts"
 import * as Agents from "./Agents.ts"
 import * as Batches from "./Batches.ts"
 import { Caller, type Engine } from "./Engine.ts"
@@ -30,7 +29,7 @@ import * as ShownTools from "./ShownTools.ts"
 export const fromEngine = (
   engine: Engine,
   batches: Batches.Batches,
-  handle?: Caller & ToolContext.Service
+  handle?: Caller
 ): Service => {
   const caller = Agents.callingWith(handle)
   /** What is done with the handle of a call that is over is not done. */

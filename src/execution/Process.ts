@@ -14,11 +14,9 @@ import type { OptionReader } from "../internal/OptionReader.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { ToolCall } from "../ToolCall.ts"
-import type { Service as ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
 import type { ExecuteOptions, HostArguments, HostOptions, HostRun, Phase, ToolProcess } from "../ToolProcess.ts"
-import * as Agents from "./Agents.ts"
 import type { Caller, Engine } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
 import * as Guarded from "./Guarded.ts"
@@ -38,30 +36,29 @@ import type { WaveOptions } from "./WaveOptions.ts"
  * @category constructors
  * @since 0.1.0
  */
-export const make = (engine: Engine, state: ProcessState, handle?: Caller & ToolContext): ToolProcess => {
-  const caller = Agents.callingWith(handle)
+export const make = (engine: Engine, state: ProcessState, handle?: Caller): ToolProcess => {
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
     wave?: Partial<Pick<WaveOptions, "timeoutMillis" | "hub" | "wholeOutputs" | "told" | "step">>
   ) =>
-    Effect.flatMap(caller, (caller) =>
-      Wave.run(engine, state, calls, {
-        timeoutMillis: wave?.timeoutMillis ?? Infinity,
-        wholeOutputs: wave?.wholeOutputs ?? false,
-        told: wave?.told ?? state.fires === undefined,
-        hub: wave?.hub ?? state.hub,
-        caller,
-        step: wave?.step
-      }))
+    Wave.run(engine, state, calls, {
+      timeoutMillis: wave?.timeoutMillis ?? Infinity,
+      wholeOutputs: wave?.wholeOutputs ?? false,
+      told: wave?.told ?? state.fires === undefined,
+      hub: wave?.hub ?? state.hub,
+      handle,
+      step: wave?.step
+    })
   const runWhole: Steps.Run = (call, hub, step) =>
     Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
   // what the compiler knows of an outcome is what its tool gives, and that without options none is wrong
-  const executeWave = ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
-    Effect.flatMap(
-      limit("executeWave", options),
-      (timeoutMillis) => runWave(Received.wave(calls), { timeoutMillis })
-    )) as ToolProcess["executeWave"]
+  const executeWave =
+    ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
+      options === undefined ? Effect.suspend(() => runWave(Received.wave(calls))) : Effect.flatMap(
+        limit("executeWave", options),
+        (timeoutMillis) => runWave(Received.wave(calls), { timeoutMillis })
+      )) as ToolProcess["executeWave"]
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
   const hostRun = (method: string, toolsOf: (args: HostArguments) => ReadonlyArray<string>) =>

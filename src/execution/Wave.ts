@@ -17,7 +17,7 @@ import { phases } from "./Call.ts"
 import { dispatch, type Dispatched, guard } from "./Dispatch.ts"
 import { Driver } from "./Driver.ts"
 import { cancelled, tooLate } from "./End.ts"
-import { Caller, type Engine } from "./Engine.ts"
+import type { Engine } from "./Engine.ts"
 import type { Received } from "./Received.ts"
 import { batchOver, keep, type ProcessState, type UnderWay } from "./State.ts"
 import * as Upfront from "./Upfront.ts"
@@ -60,16 +60,16 @@ export class Wave implements Watcher, UnderWay {
     received: ReadonlyArray<Received>,
     options: WaveOptions
   ): Effect.Effect<ToolOutcome.WaveResult> {
-    const caller = options.caller instanceof Caller ? options.caller : undefined
-    const agent = Agents.agentOf(engine, caller?.engine)
     return Effect.uninterruptibleMask((restore) =>
-      Effect.contextWith((context) =>
-        new Wave(
+      Effect.contextWith((context) => {
+        const caller = Agents.callerIn(context, options.handle)
+        const agent = Agents.agentOf(engine, caller?.engine)
+        return new Wave(
           (watcher) => new WaveState(engine, process, options, watcher, caller, agent, context, restore),
           received,
           restore
         ).run()
-      )
+      })
     )
   }
 

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
-import type * as ToolContext from "../ToolContext.ts"
+import type { Caller } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
 import type { StopPlace } from "./StopPlace.ts"
 import type * as Waves from "./Waves.ts"
@@ -24,8 +24,8 @@ export interface WaveOptions {
   readonly told: boolean
   /** Who is told: the process's observers, and the wave's own reader if it has one. */
   readonly hub: EventHub
-  /** The handler that makes the calls, or nobody's. */
-  readonly caller: ToolContext.Service
+  /** The call with whose handle the calls are made, where no running handler makes them. */
+  readonly handle: Caller | undefined
   /** The model step that its calls are handed over in, one by one, and where they stand in it. */
   readonly step?: {
     readonly stop: StopPlace

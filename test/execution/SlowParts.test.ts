@@ -78,7 +78,7 @@ describe("a store that never answers", () => {
       ({ process }) =>
         Effect.map(process.executeWave(calls("t")), (wave) => {
           assert.deepStrictEqual(tags(wave), ["StoreUnavailable"])
-          assert.include(wave.toolMessages[0]?.text, "the state store")
+          assert.include(wave.toolMessages[0]?.text, "the store that keeps")
         })
     ))
 })
