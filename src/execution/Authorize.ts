@@ -267,7 +267,8 @@ export const refusalOf = ({ by, reason }: Denied): ToolRefusal => ({
 
 /**
  * Asks about a write of a call that runs. It gives its permits up and its time
- * stands still; it goes on once it holds them again, or not at all.
+ * stands still; it goes on once it holds them again, or not at all, also where its
+ * handler gives up waiting.
  *
  * @category steps
  * @since 0.1.0
@@ -287,7 +288,8 @@ export const confirm = (
     if (attempt.isOver) return Effect.interrupt
     attempt.pause()
     const asked = Effect.onExit(ask(wave, call, question), () => Effect.sync(() => attempt.resume()))
-    return Effect.flatMap(withCall(wave, call, asked), (resolution) => {
+    const reentered = withCall(wave, call, Effect.suspend(() => pools.reenter(call)))
+    const confirmed = Effect.flatMap(withCall(wave, call, asked), (resolution) => {
       if (resolution._tag === "Denied") {
         const { by, reason } = resolution
         attempt.stop(refused({ _tag: "WriteDenied", by, ...(reason === undefined ? {} : { reason }) }))
@@ -298,8 +300,10 @@ export const confirm = (
         return Effect.interrupt
       }
       remember(wave, resolution)
-      return withCall(wave, call, Effect.suspend(() => pools.reenter(call)))
+      return reentered
     })
+    // a handler that waits no longer goes on like any other: with all its permits
+    return Effect.onInterrupt(confirmed, () => attempt.isOver ? Effect.void : Effect.ignoreCause(reentered))
   })
 
 /**
@@ -372,10 +376,10 @@ export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | und
     ? Effect.undefined
     : Effect.mapEager(resources(wave, call), (resources) => wave.engine.pools.reentry(call, { resources }))
 
-/** Ends once a call has its outcome and has given back its permits. */
+/** Ends once a call has its outcome and has given back its permits, in a turn of its own: a line of them may be long. */
 const over = (call: Call): Effect.Effect<void> =>
   Effect.callback<void>((resume) => {
-    const run = () => resume(Effect.void)
+    const run = () => resume(Effect.yieldNow)
     ;(call.afterwards ??= new Set()).add(run)
     return Effect.sync(() => void call.afterwards?.delete(run))
   })

@@ -8,11 +8,11 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import type * as Fiber from "effect/Fiber"
+import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
-import { Grant } from "../store/Grant.ts"
+import { Grant, isOpen } from "../store/Grant.ts"
 import {
   type Claim,
   Kept,
@@ -55,6 +55,8 @@ interface Note {
 interface Notes {
   readonly all: Array<Note>
   hasFailed: boolean
+  /** Nothing is being told now: the next try comes later. */
+  isPausing: boolean
 }
 
 /**
@@ -84,9 +86,11 @@ export class PatientStore {
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock
   private readonly leases: Leases
-  /** By the id of the reservation that the notes are about; else by themselves. */
+  /** Standing permissions that the driver has not noted yet. */
+  private readonly granted = new Map<string, Grant>()
+  /** By what the notes are about, such as the id of a reservation; else by themselves. */
   private readonly untold = new Map<string | Notes, Notes>()
-  private readonly telling = new Set<Fiber.Fiber<unknown>>()
+  private readonly telling = new Map<Fiber.Fiber<unknown>, Notes>()
   private isOver = false
 
   constructor(driver: StateStore["Service"], context: Context.Context<never>) {
@@ -217,9 +221,13 @@ export class PatientStore {
     return notes?.hasFailed === true ? notes.all.at(-1)?.key : undefined
   }
 
-  /** Keeps a standing permission. */
+  /** Keeps a standing permission: it counts from now on, whenever the driver has noted it. */
   grant(grant: Grant, patience = Ports.patience): Effect.Effect<void> {
-    return this.note({ operation: "grant", tell: () => this.driver.grant(grant) }, patience)
+    const { id } = grant
+    this.granted.set(id, grant)
+    return this.note({ operation: "grant", tell: () => this.driver.grant(grant) }, patience, grantKey(id), () => {
+      this.granted.delete(id)
+    })
   }
 
   /** Gives the standing permissions of a principal that have not expired at a time. */
@@ -228,12 +236,24 @@ export class PatientStore {
     at: number,
     patience = Ports.patience
   ): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
-    return Ports.ask("grants", () => this.driver.grants(principal, at), areGrants, patience)
+    const known = Ports.ask("grants", () => this.driver.grants(principal, at), areGrants, patience)
+    if (this.granted.size === 0) return known
+    // the driver may note them before it has answered, and not have them in its answer
+    const untold = Array.from(this.granted.values()).filter((it) => it.principal === principal && isOpen(it, at))
+    return untold.length === 0 ? known : Effect.map(known, (grants) =>
+      "operation" in grants
+        ? grants
+        : [...grants, ...untold.filter(({ id }) => grants.every((it) => it.id !== id))])
   }
 
   /** Takes a standing permission back; false if there is none of that id. */
   revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
-    return Ports.ask("revoke", () => this.driver.revoke(principal, id))
+    const tell = () => this.driver.revoke(principal, id)
+    const untold = this.granted.delete(id) ? this.untold.get(grantKey(id)) : undefined
+    if (untold === undefined) return Ports.ask("revoke", tell)
+    // behind what the driver has still to note, which would bring it back
+    untold.all.push({ operation: "revoke", tell })
+    return Effect.succeed(true)
   }
 
   /** Lets the keys of what the principal has read die. */
@@ -251,12 +271,15 @@ export class PatientStore {
     return Ports.ask("pruneExpired", () => this.driver.pruneExpired(now))
   }
 
-  /** The executor is over: nothing is told again, no lease renewed. */
+  /** The executor is over: what is being told comes to its end, in time; nothing is told again, no lease renewed. */
   get close(): Effect.Effect<void> {
-    return Effect.sync(() => {
+    return Effect.suspend(() => {
       this.isOver = true
       this.leases.close()
-      for (const fiber of Array.from(this.telling)) fiber.interruptUnsafe()
+      for (const [fiber, notes] of Array.from(this.telling)) if (notes.isPausing) fiber.interruptUnsafe()
+      if (this.telling.size === 0) return Effect.void
+      const told = Fiber.awaitAll(Array.from(this.telling.keys()))
+      return Effect.asVoid(Detached.within(told, Ports.patience))
     })
   }
 
@@ -269,8 +292,8 @@ export class PatientStore {
     if (!Exit.isExit(effect)) Effect.runForkWith(this.context)(effect)
   }
 
-  /** Notes something, at once or by an effect that ends with the first try, whatever comes of it. */
-  private note(note: Note, patience: number, about?: string): Effect.Effect<void> {
+  /** Notes something, at once or by an effect that ends with the first try, whatever comes of it; `onOver` is called once it is noted, or lost. */
+  private note(note: Note, patience: number, about?: string, onOver?: () => void): Effect.Effect<void> {
     const before = about === undefined || this.untold.size === 0 ? undefined : this.untold.get(about)
     if (before !== undefined) {
       before.all.push(note)
@@ -278,9 +301,12 @@ export class PatientStore {
     }
     const said = attempted(note.tell)
     const exit = exitOf(said)
-    if (exit?._tag === "Success" && isNoted(exit.value)) return Effect.void
+    if (exit?._tag === "Success" && isNoted(exit.value)) {
+      onOver?.()
+      return Effect.void
+    }
     const answer = Ports.ask(note.operation, () => said)
-    const notes: Notes = { all: [note], hasFailed: false }
+    const notes: Notes = { all: [note], hasFailed: false, isPausing: false }
     this.untold.set(about ?? notes, notes)
     const tried: { yet: boolean; then?: () => void } = { yet: false }
     const told = this.tellAll(notes, answer, () => {
@@ -288,10 +314,11 @@ export class PatientStore {
       tried.then?.()
     })
     const fiber = Effect.runForkWith(this.context)(told)
-    this.telling.add(fiber)
+    this.telling.set(fiber, notes)
     fiber.addObserver(() => {
       this.telling.delete(fiber)
       this.untold.delete(about ?? notes)
+      onOver?.()
     })
     if (tried.yet) return Effect.void
     const first = Effect.callback<void>((resume) => {
@@ -316,7 +343,7 @@ export class PatientStore {
       if (!hasFailed) {
         // it may have been told before, and the answer lost
         if (told === false && !notes.hasFailed) {
-          yield* Effect.logWarning(`StateStore.${operation} changed nothing; the reservation was no longer held`)
+          yield* warn(`StateStore.${operation} changed nothing; the reservation was no longer held`)
         }
         notes.all.shift()
         millis = pause.first
@@ -325,14 +352,16 @@ export class PatientStore {
         const isLost = this.isOver || this.untold.size > maxUntold
         if (isLost || !notes.hasFailed) {
           const next = isLost ? "what it was told is lost" : "it is told again later"
-          yield* Effect.logWarning(`StateStore.${operation} failed; ${next}`, told.cause)
+          yield* warn(`StateStore.${operation} failed; ${next}`, told.cause)
         }
         if (isLost) notes.all.length = 0
         notes.hasFailed = true
       }
       onTried()
       if (hasFailed && notes.all.length > 0) {
+        notes.isPausing = true
         yield* Effect.sleep(millis)
+        notes.isPausing = false
         millis = Math.min(2 * millis, pause.most)
       }
       const next = notes.all[0]
@@ -352,9 +381,15 @@ const attempted = <A>(tell: () => Effect.Effect<A, StateStoreError>): Effect.Eff
   }
 }
 
+/** A logger may die of what a driver died of. */
+const warn = (...message: ReadonlyArray<unknown>): Effect.Effect<void> =>
+  Effect.ignoreCause(Effect.logWarning(...message))
+
 /** The driver knows, and it counts. */
 const isNoted = (told: boolean | void | StateStoreError): boolean =>
   told !== false && !(told instanceof StateStoreError)
+
+const grantKey = (id: string): string => `grant ${id}`
 
 const areGrants = Schema.is(Schema.Array(Grant))
 

@@ -12,6 +12,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as HostGates from "../policy/HostGates.ts"
 import type { Asks } from "../policy/Permissions.ts"
 import type { History } from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
@@ -105,10 +106,31 @@ const waitFor = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effe
   return Effect.map(wave.waits.wait([call], told), () => found)
 }
 
-const rehearse = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
+/** Finds who is asked about; however it ends, all that it has taken is given back. */
+const rehearse = (wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) => {
   const { engine: { store }, process } = wave
-  const held: Array<Reservation> = []
-  const counted: Array<Call> = []
+  const taken: Taken = { held: [], counted: [] }
+  return Effect.ensuring(
+    rehearseRuns(wave, runs, taken),
+    Effect.sync(() => {
+      for (const it of taken.held) wave.note(store.giveBack(it, wave.now(), wave.patience))
+      for (const call of taken.counted) Dispatch.uncount(process, call)
+    })
+  )
+}
+
+/** What a rehearsal has taken: reservations, and places in the turn. */
+interface Taken {
+  readonly held: Array<Reservation>
+  readonly counted: Array<Call>
+}
+
+const rehearseRuns = Effect.fnUntraced(function*(
+  wave: WaveState,
+  runs: ReadonlyArray<ReadonlyArray<Call>>,
+  { counted, held }: Taken
+) {
+  const { process } = wave
   const asked: Array<readonly [call: Call, question: Asks]> = []
   const assumed = new Set(process.history.succeeded)
   let before = process.history.last
@@ -136,8 +158,6 @@ const rehearse = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArra
     for (const tool of ran) assumed.add(tool)
     if (ran.length > 0) before = { tool: ran.at(-1)!, routes: [] }
   }
-  for (const it of held) wave.note(store.giveBack(it, wave.now(), wave.patience))
-  for (const call of counted) Dispatch.uncount(process, call)
   return asked
 })
 
@@ -149,7 +169,9 @@ const reserve = Effect.fnUntraced(function*(
 ): Effect.fn.Return<ReadonlyArray<Reservation> | undefined> {
   const { rules, store } = wave.engine
   const claims = Dispatch.claims(wave, call, wave.now())
-  if ("_tag" in claims || rules.check(history, call.call.name, call.gateCall) !== undefined) return undefined
+  if ("_tag" in claims) return undefined
+  const forbidden = HostGates.orRefused("Rules", () => rules.check(history, call.call.name, call.gateCall))
+  if (forbidden !== undefined) return undefined
   if (claims.length === 0) return []
   const request = { owner: call.call.id, claims }
   const answers = yield* waitFor(wave, call, store.reserve([request], wave.now(), wave.patience))

@@ -91,9 +91,12 @@ export const settle = (
       Effect.flatMap(within(Effect.suspend(() => gate.settle!(call, outcome)), millis), (exit) =>
         exit !== undefined && Exit.isSuccess(exit)
           ? Effect.void
-          : Effect.logWarning(
-            `The gate ${gate.name} could not settle call ${call.call.id}`,
-            exit?.cause ?? "it took too long"
+          : Effect.ignoreCause(
+            // a logger may die of what the gate died of
+            Effect.logWarning(
+              `The gate ${gate.name} could not settle call ${call.call.id}`,
+              exit?.cause ?? "it took too long"
+            )
           )),
     {
       concurrency: "unbounded",

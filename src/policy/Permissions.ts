@@ -382,8 +382,12 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
  * @internal
  */
 export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
-  const says: unknown = self.needsTargets?.(tool)
-  return typeof says === "boolean" ? says : tool.declaresTargets
+  try {
+    const says: unknown = self.needsTargets?.(tool)
+    return typeof says === "boolean" ? says : tool.declaresTargets
+  } catch {
+    return tool.declaresTargets
+  }
 }
 
 // Utilities
