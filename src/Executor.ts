@@ -12,6 +12,7 @@ import type * as Stream from "effect/Stream"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import type * as Policy from "./policy/Policy.ts"
 import type * as TurnBudget from "./policy/TurnBudget.ts"
+import type { TurnState } from "./policy/TurnState.ts"
 import type { Grant } from "./store/Grant.ts"
 import type { StateStoreError } from "./store/StateStore.ts"
 import type { RegisteredTool } from "./ToolHandlers.ts"
@@ -28,6 +29,8 @@ export interface ProcessOptions {
   readonly turn?: TurnBudget.Options | undefined
   /** Metadata of the operation, for handlers (`ToolContext.meta`). */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /** What an earlier process remembered (`ToolProcess.state`): this one goes on from there. */
+  readonly state?: TurnState | undefined
 }
 
 /**
@@ -66,10 +69,10 @@ export interface Batch {
   readonly id: string
   /**
    * Begins one pass of an agent; the turn's clock starts. Fails where the `turn`
-   * that it is given is wrong.
+   * or the `state` that it is given is wrong.
    */
   readonly process: {
-    (options?: ProcessOptions & { readonly turn?: undefined }): Effect.Effect<ToolProcess>
+    (options?: ProcessOptions & { readonly turn?: undefined; readonly state?: undefined }): Effect.Effect<ToolProcess>
     (options: ProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError>
   }
 }
@@ -126,11 +129,13 @@ export interface Service {
   /**
    * Begins one pass of an agent, in a batch of its own or in the one of that id;
    * the turn's clock starts. The batch is open as long as the scope is. For
-   * several processes in one batch there is `batch`. Fails where the `turn` that it
-   * is given is wrong.
+   * several processes in one batch there is `batch`. Fails where the `turn` or the
+   * `state` that it is given is wrong.
    */
   readonly process: {
-    (options?: NewProcessOptions & { readonly turn?: undefined }): Effect.Effect<ToolProcess, never, Scope.Scope>
+    (
+      options?: NewProcessOptions & { readonly turn?: undefined; readonly state?: undefined }
+    ): Effect.Effect<ToolProcess, never, Scope.Scope>
     (options: NewProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError, Scope.Scope>
   }
   /**

@@ -13,6 +13,7 @@ import type * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import type { GuardedToolkit, ResultPart } from "./GuardedToolkit.ts"
+import type { TurnState } from "./policy/TurnState.ts"
 import type { ToolCall } from "./ToolCall.ts"
 import type { ToolContent } from "./ToolContent.ts"
 import type { ToolEvent } from "./ToolEvent.ts"
@@ -206,6 +207,11 @@ export interface ToolProcess {
   readonly shown: (value: unknown) => string
   /** The tools that the executor shows: see `ToolExecutor.tools`. */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
+  /**
+   * What the process remembers between its waves, as plain data: another one can be
+   * begun from it, elsewhere and later (`state` of `ToolExecutor.process`).
+   */
+  readonly state: Effect.Effect<TurnState>
   readonly phase: Effect.Effect<Phase>
   /** The loop is over: an `ExitLoop` tool succeeded, and nothing more is required before the exit. */
   readonly shouldExit: Effect.Effect<boolean>

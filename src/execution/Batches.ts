@@ -97,7 +97,9 @@ export class Batches implements BatchTree {
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
   begins(
     open: OpenBatch,
-    { meta, turn }: { readonly meta?: ProcessOptions["meta"]; readonly turn?: TurnBudget.Limits | undefined },
+    { meta, state: before, turn }: Pick<ProcessOptions, "meta" | "state"> & {
+      readonly turn?: TurnBudget.Limits | undefined
+    },
     { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
   ): Effect.Effect<ProcessState> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
@@ -108,13 +110,14 @@ export class Batches implements BatchTree {
         budget: this.engine.turns.begin(turn ?? this.turn, now, this.engine.parent?.clock),
         hub: new EventHub(this.engine.eventBuffer, undefined, above?.hub),
         meta: { ...above?.meta, ...meta },
-        history: new RuleHistory(open.state.succeeded),
+        history: new RuleHistory(open.state.succeeded, before?.rules),
         fires,
-        blocked: new Map(),
+        blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),
         waves: new Set(),
         lastWave: 0,
         cancelled: this.over ?? batchOver(open)
       }
+      if (before !== undefined) state.budget.take(before.calls)
       state.budget.onGoOn = () => {
         for (const wave of state.waves) wave.resumed()
       }

@@ -10,6 +10,7 @@ import * as Stream from "effect/Stream"
 import type { Batch, ForkOptions, NewProcessOptions, ProcessOptions, Service } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
+import * as TurnState from "../policy/TurnState.ts"
 import * as Grant from "../store/Grant.ts"
 import * as Agents from "./Agents.ts"
 import * as Batches from "./Batches.ts"
@@ -39,12 +40,13 @@ export const fromEngine = (
     Effect.map(
       Effect.flatMap(caller, (caller) => batches.enter(id, Agents.batchFor(engine, caller), handle)),
       (open): Batch => {
-        // without a turn none is wrong
+        // without a turn and a state none is wrong
         const process = ((options: ProcessOptions = {}) =>
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
+            const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
             const above = Agents.aboveOf(engine, yield* caller)
-            const state = yield* batches.begins(open, { meta: options.meta, turn }, { above })
+            const state = yield* batches.begins(open, { meta: options.meta, state: before, turn }, { above })
             return Process.make(engine, state, handle)
           })) as Batch["process"]
         return { id: open.state.id, process }

@@ -24,7 +24,7 @@ import * as HostCalls from "./HostCalls.ts"
 import * as NextTools from "./NextTools.ts"
 import * as Received from "./Received.ts"
 import * as ShownTools from "./ShownTools.ts"
-import type { ProcessState } from "./State.ts"
+import { type ProcessState, record } from "./State.ts"
 import * as Steps from "./Steps.ts"
 import { Wave } from "./Wave.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
@@ -126,6 +126,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     tools: ShownTools.all(engine),
     startConstraints: hostRun("startConstraints", (args) => startTools(engine.rules.current(), state.history, args)),
     exitRequirements: hostRun("exitRequirements", () => RuleSet.exitPending(engine.rules.current(), state.history)),
+    state: Effect.sync(() => record(state)),
     phase: ask(phaseOf),
     shouldExit: ask((set, history) => history.shouldExit(set)),
     startPending: ask(RuleSet.startPending),

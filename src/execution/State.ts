@@ -6,6 +6,7 @@
 import type * as Effect from "effect/Effect"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import type { Budget } from "../policy/TurnBudget.ts"
+import type { TurnState } from "../policy/TurnState.ts"
 import { cancelled, denied, type End } from "./End.ts"
 import type { EventHub } from "./EventHub.ts"
 
@@ -105,6 +106,18 @@ export interface ProcessState {
   /** Why the process was cancelled; once set it stays. */
   cancelled: string | undefined
 }
+
+/**
+ * What a process remembers, as plain data.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const record = ({ blocked, budget, history }: ProcessState): TurnState => ({
+  rules: history.state,
+  blocked: Array.from(blocked, ([tool, because]) => ({ tool, because })),
+  calls: budget.calls
+})
 
 /**
  * Why nothing of a process is run any more: it was cancelled, or its batch is over.

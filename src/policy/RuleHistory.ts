@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as RuleSet from "./RuleSet.ts"
+import type { Remembered } from "./TurnState.ts"
 
 /**
  * The history of one process, as it goes on.
@@ -24,8 +25,30 @@ export class RuleHistory implements RuleSet.History {
   /** Oldest first; of waves that ended only what a later one may look back at. */
   private waves: ReadonlyArray<WaveHistory> = []
 
-  constructor(inBatch: Set<string>) {
+  /** Goes on from what another one has remembered, if that is given. */
+  constructor(inBatch: Set<string>, remembered?: Remembered) {
     this.inBatch = inBatch
+    if (remembered === undefined) return
+    const { exitWanted, held, last, letThrough, succeeded, succeededInBatch } = remembered
+    for (const tool of succeeded) this.succeeded.add(tool)
+    for (const tool of succeededInBatch) inBatch.add(tool)
+    this.exitWanted = exitWanted
+    this.held = held
+    this.letThrough = letThrough
+    if (last !== undefined) this.waves = [{ successes: [{ ...last, index: 0 }], ended: true }]
+  }
+
+  /** What a wave that begins now is judged by, as plain data. */
+  get state(): Remembered {
+    const { exitWanted, held, last, letThrough } = this
+    return {
+      succeeded: Array.from(this.succeeded),
+      succeededInBatch: Array.from(this.inBatch),
+      ...(last === undefined ? {} : { last: { tool: last.tool, routes: last.routes } }),
+      exitWanted,
+      held,
+      letThrough
+    }
   }
 
   /** A wave begins: in input order it comes after those before it. */

@@ -75,8 +75,10 @@ export interface Budget {
   readonly ask: (more: number, now: number) => void
   /** So many more handlers execute. */
   readonly execute: (more: number, now: number) => void
-  /** Counts a call that was dispatched. */
-  readonly take: () => void
+  /** Calls that are counted now. */
+  readonly calls: number
+  /** Counts a call that was dispatched, or so many that an earlier process has counted. */
+  readonly take: (calls?: number) => void
   /** Gives back a call that never started. */
   readonly giveBack: () => void
   /** The time that a call starting now has, and which limit that is. Equal limits: the turn's. */
@@ -190,7 +192,7 @@ class Turn implements Budget {
   private readonly maxCalls: number
   onGoOn: (() => void) | undefined
   private readonly parent: ParentClock | undefined
-  private calls = 0
+  calls = 0
   private asking = 0
   private executing = 0
   /** Since when people are asked and nothing executes. */
@@ -241,8 +243,8 @@ class Turn implements Budget {
     }
   }
 
-  take(): void {
-    this.calls++
+  take(calls = 1): void {
+    this.calls += calls
   }
 
   giveBack(): void {
