@@ -8,6 +8,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import { causeText } from "../internal/causeText.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { Output } from "../ToolOutcome.ts"
@@ -100,7 +101,7 @@ export const ofCause = (
   log(call, Option.isSome(error) && !options.isResult ? "Debug" : "Warn", cause, options.context)
   if (Option.isNone(error)) {
     const told = `"${tool.name}" failed because of an internal error. Trying the same again is not likely to help.`
-    return failed(call, "defect", Cause.pretty(cause), told)
+    return failed(call, "defect", causeText(cause), told)
   }
   if (options.isResult) return wrongResult(call, String(error.value))
   const encoded = now(tool.encodeFailure(error.value), options.context)
@@ -138,13 +139,16 @@ const log = (
   Effect.runForkWith(context)(Effect.annotateLogs(line, { "tool.name": name, "tool.call_id": call.id }))
 }
 
-const textFor = (value: unknown, render: ((value: unknown) => string) | undefined = textOf): string => {
+const textFor = (value: unknown, render: ((value: unknown) => unknown) | undefined = textOf): string => {
   try {
-    return render(value)
+    const text = render(value)
+    return typeof text === "string" ? text : noText
   } catch {
-    return "it gave a value that has no text"
+    return noText
   }
 }
+
+const noText = "it gave a value that has no text"
 
 /** The value of an effect that ends at once; `undefined` if it fails or waits. */
 const now = (effect: Effect.Effect<unknown, unknown>, context: Context.Context<never>): unknown => {

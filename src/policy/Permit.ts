@@ -6,9 +6,9 @@
  *
  * @since 0.1.0
  */
-import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import { causeText } from "../internal/causeText.ts"
 import { clip } from "../internal/clip.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import { Leases } from "./Leases.ts"
@@ -136,7 +136,7 @@ export class Permit {
       next: () => this.next(),
       granted: host.granted,
       failed: (ticket, cause) =>
-        ticket.onBlocked(`${name} has no permits to give: ${clip(Cause.pretty(cause).split("\n")[0]!, 200)}`),
+        ticket.onBlocked(`${name} has no permits to give: ${clip(causeText(cause).split("\n")[0]!, 200)}`),
       lost: (ticket, reason) => ticket.onLost(`a permit of ${name} was lost: ${clip(reason, 200)}`),
       turned: host.drain
     })

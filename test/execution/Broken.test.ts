@@ -114,6 +114,36 @@ describe("a part that throws", () => {
     })))
 })
 
+describe("a tool", () => {
+  it.effect("may die of what has no text", () =>
+    run(Effect.gen(function*() {
+      const { process } = yield* Harness.open({ t: () => Effect.die(hostile()), ok: () => Effect.void })
+      assert.deepStrictEqual(Harness.tags(yield* process.executeWave(Harness.calls("t", "ok"))), [
+        "Failed",
+        "Succeeded"
+      ])
+    })))
+
+  it.effect("may tell what is no text of its failure", () =>
+    run(Effect.gen(function*() {
+      const wordless: Harness.ToolSpec = {
+        handler: () => Effect.fail("no"),
+        annotate: (tool) => tool.annotate(ToolAnnotations.FailureText, () => hostile() as string)
+      }
+      const { process } = yield* Harness.open({ wordless })
+      const wave = yield* process.executeWave(Harness.calls("wordless"))
+      assert.deepStrictEqual(Harness.tags(wave), ["Failed"])
+      assert.include(wave.toolMessages[0]?.text, "no text")
+    })))
+
+  it.effect("is refused where the source of its permits dies of what has no text", () =>
+    run(Effect.gen(function*() {
+      const pools = { read: { lease: Effect.andThen(Effect.sleep(1), Effect.die(hostile())) } }
+      const { process } = yield* Harness.open({ t: sleeper }, { pools })
+      assert.deepStrictEqual(Harness.tags(yield* process.executeWave(Harness.calls("t"))), ["ToolBlocked"])
+    })))
+})
+
 describe("a store that is slow", () => {
   it.effect("has what a rehearsal took given back when the caller is interrupted", () =>
     run(Effect.gen(function*() {
