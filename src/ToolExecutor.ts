@@ -8,7 +8,7 @@
  *   cancelled? · turn budget · lookup · decoding · policy
  * - `execution/Dispatch`, when the call's run begins: the turn again · blocked
  *   tools · guards · dedupe and rules, reserved in one atomic step
- * - `execution/Authorize`: a standing permission, or a person
+ * - `execution/Authorize`: a standing permission, or a person (`execution/Asking`)
  * - `execution/Permits`: what it touches, its tool's cap, the pool of its class
  * - `execution/Start`, holding all permits: once more whatever may have changed,
  *   then the handler (`execution/Attempt`)

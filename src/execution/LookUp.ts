@@ -9,6 +9,7 @@ import * as Predicate from "effect/Predicate"
 import * as Detached from "../internal/detached.ts"
 import type * as ToolAnnotations from "../ToolAnnotations.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { Call } from "./Call.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
@@ -89,7 +90,25 @@ export const lookUp = <B, A>(
   return Effect.map(Detached.within(found, patience(wave, tool)), answer)
 }
 
+/**
+ * Gives the resource keys of a call. Where they cannot be had, calls of the
+ * tool wait for each other.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const resources = (wave: WaveState, call: Call): Effect.Effect<ReadonlyArray<string>> => {
+  const tool = call.tool!
+  if (tool.class === "ReadOnly") return noKeys
+  return Effect.mapEager(
+    lookUp(wave, tool, () => tool.resources(call.gateCall!.params), readKeys),
+    (keys) => keys ?? [`?${tool.name}`]
+  )
+}
+
 // Utilities
+
+const noKeys: Effect.Effect<ReadonlyArray<string>> = Effect.succeed([])
 
 const attempt = <A>(run: () => A): A | undefined => {
   try {

@@ -1,6 +1,6 @@
 /**
- * The state store as an executor uses it: no driver fails, kills or holds up who
- * asks it, and what could not be noted is told again.
+ * The state store as an executor uses it: no driver fails, kills or holds up those
+ * who ask it, and an answer that makes no sense is an error like any other.
  *
  * @since 0.1.0
  */
@@ -8,14 +8,10 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
-import * as Schema from "effect/Schema"
-import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
-import { Grant, isOpen } from "../store/Grant.ts"
+import { type Grant, isOpen } from "../store/Grant.ts"
 import {
   type Claim,
-  Kept,
   type Refused,
   type Request,
   type Reservation,
@@ -25,6 +21,8 @@ import {
 } from "../store/StateStore.ts"
 import { Leases } from "./Leases.ts"
 import * as Ports from "./Ports.ts"
+import * as StoreAnswers from "./StoreAnswers.ts"
+import { Telling } from "./Telling.ts"
 
 /**
  * What became of the claims of a call.
@@ -34,30 +32,7 @@ import * as Ports from "./Ports.ts"
  */
 export type Reserved = Reservation | Refused | StateStoreError
 
-/** Milliseconds between two tries: at first, and at most. */
-const pause = { first: 1_000, most: 60_000 }
-
-/** What so many calls could not have noted is kept, to be told again; more is lost. */
-const maxUntold = 1_000
-
 const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
-
-/** Something that a driver is told. */
-interface Note {
-  readonly operation: string
-  /** The driver answers false where what it was told changes nothing. */
-  readonly tell: () => Effect.Effect<boolean | void, StateStoreError>
-  /** What it says of the call's key. */
-  readonly key?: Settlement["key"]
-}
-
-/** What has to be told of one thing, in this order; the first is being told. */
-interface Notes {
-  readonly all: Array<Note>
-  hasFailed: boolean
-  /** Nothing is being told now: the next try comes later. */
-  isPausing: boolean
-}
 
 /**
  * Lets an answer that could not be had fail.
@@ -86,19 +61,18 @@ export class PatientStore {
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock
   private readonly leases: Leases
+  private readonly telling: Telling
   /** Standing permissions that the driver has not noted yet. */
   private readonly granted = new Map<string, Grant>()
-  /** By what the notes are about, such as the id of a reservation; else by themselves. */
-  private readonly untold = new Map<string | Notes, Notes>()
-  private readonly telling = new Map<Fiber.Fiber<unknown>, Notes>()
-  private isOver = false
 
   constructor(driver: StateStore["Service"], context: Context.Context<never>) {
     this.driver = driver
     this.context = context
     this.clock = Context.get(context, Clock.Clock)
+    this.telling = new Telling(context)
     this.leases = new Leases(
-      (held, now, patience) => Ports.ask("renew", () => driver.renew(held, now), areReservations, patience),
+      (held, now, patience) =>
+        Ports.ask("renew", () => driver.renew(held, now), StoreAnswers.areReservations, patience),
       context
     )
   }
@@ -134,7 +108,7 @@ export class PatientStore {
         Effect.runForkWith(context)(answer).addObserver((exit) => {
           if (isAwaited) resume(exit)
           else if (Exit.isSuccess(exit) && Array.isArray(exit.value)) {
-            for (const it of exit.value.filter(isReservation)) this.runs(this.giveBack(it, this.now()))
+            for (const it of exit.value.filter(StoreAnswers.isReservation)) this.runs(this.giveBack(it, this.now()))
           }
         })
         return Effect.sync(() => {
@@ -151,11 +125,13 @@ export class PatientStore {
     if (answer instanceof StateStoreError) return requests.map(() => answer)
     return requests.map(({ claims }, index) => {
       const it: unknown = answer[index]
-      if (isReservation(it)) {
+      if (StoreAnswers.isReservation(it)) {
         this.leases.add(it)
         return it
       }
-      return isRefusal(it, claims) ? it : new StateStoreError({ operation: "reserve", cause: "it is no answer" })
+      return StoreAnswers.isRefusal(it, claims)
+        ? it
+        : new StateStoreError({ operation: "reserve", cause: "it is no answer" })
     })
   }
 
@@ -165,7 +141,7 @@ export class PatientStore {
     now: number,
     patience = Ports.patience
   ): Effect.Effect<Refused | undefined | StateStoreError> {
-    const isAnswer = (it: unknown) => it === undefined || isRefusal(it, claims)
+    const isAnswer = (it: unknown) => it === undefined || StoreAnswers.isRefusal(it, claims)
     return Ports.ask("check", () => this.driver.check(claims, now), isAnswer, patience)
   }
 
@@ -173,7 +149,7 @@ export class PatientStore {
   hold(batch: string): Effect.Effect<void> {
     const state: { isOver: boolean; reservation?: Reservation } = { isOver: false }
     const hold = ([reserved]: ReadonlyArray<Reserved>): void => {
-      if (reserved !== undefined && isReservation(reserved)) state.reservation = reserved
+      if (reserved !== undefined && StoreAnswers.isReservation(reserved)) state.reservation = reserved
       if (state.isOver) letGo()
     }
     const letGo = (): void => {
@@ -197,14 +173,14 @@ export class PatientStore {
     const { key } = settlement
     if (key !== "running") this.leases.delete(reservation)
     const tell = () => this.driver.settle(reservation, settlement, now)
-    return this.note({ operation: "settle", tell, key }, patience, reservation.id)
+    return this.telling.tell("settle", tell, patience, { about: reservation.id, key })
   }
 
   /** The fiber of a reservation that was settled as running has ended. */
   release(reservation: Reservation, now: number, patience = Ports.patience): Effect.Effect<void> {
     this.leases.delete(reservation)
     const tell = () => this.driver.release(reservation, now)
-    return this.note({ operation: "release", tell, key: "release" }, patience, reservation.id)
+    return this.telling.tell("release", tell, patience, { about: reservation.id, key: "release" })
   }
 
   /** Gives back what a call that never started has reserved. */
@@ -217,17 +193,15 @@ export class PatientStore {
    * told and still has its call running.
    */
   pendingKey(reservation: string): Settlement["key"] | undefined {
-    const notes = this.untold.get(reservation)
-    return notes?.hasFailed === true ? notes.all.at(-1)?.key : undefined
+    return this.telling.pendingKey(reservation)
   }
 
   /** Keeps a standing permission: it counts from now on, whenever the driver has noted it. */
   grant(grant: Grant, patience = Ports.patience): Effect.Effect<void> {
     const { id } = grant
     this.granted.set(id, grant)
-    return this.note({ operation: "grant", tell: () => this.driver.grant(grant) }, patience, grantKey(id), () => {
-      this.granted.delete(id)
-    })
+    const onOver = () => void this.granted.delete(id)
+    return this.telling.tell("grant", () => this.driver.grant(grant), patience, { about: grantKey(id), onOver })
   }
 
   /** Gives the standing permissions of a principal that have not expired at a time. */
@@ -236,7 +210,7 @@ export class PatientStore {
     at: number,
     patience = Ports.patience
   ): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
-    const known = Ports.ask("grants", () => this.driver.grants(principal, at), areGrants, patience)
+    const known = Ports.ask("grants", () => this.driver.grants(principal, at), StoreAnswers.areGrants, patience)
     if (this.granted.size === 0) return known
     // the driver may note them before it has answered, and not have them in its answer
     const untold = Array.from(this.granted.values()).filter((it) => it.principal === principal && isOpen(it, at))
@@ -249,16 +223,14 @@ export class PatientStore {
   /** Takes a standing permission back; false if there is none of that id. */
   revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
     const tell = () => this.driver.revoke(principal, id)
-    const untold = this.granted.delete(id) ? this.untold.get(grantKey(id)) : undefined
-    if (untold === undefined) return Ports.ask("revoke", tell)
     // behind what the driver has still to note, which would bring it back
-    untold.all.push({ operation: "revoke", tell })
-    return Effect.succeed(true)
+    const isBehind = this.granted.delete(id) && this.telling.tellBehind(grantKey(id), "revoke", tell)
+    return isBehind ? Effect.succeed(true) : Ports.ask("revoke", tell)
   }
 
   /** Lets the keys of what the principal has read die. */
   mutated(principal: string, patience = Ports.patience): Effect.Effect<void> {
-    return this.note({ operation: "mutated", tell: () => this.driver.mutated(principal) }, patience)
+    return this.telling.tell("mutated", () => this.driver.mutated(principal), patience)
   }
 
   /** Forgets a batch. It is told once: another of the same id may begin at any time. */
@@ -274,12 +246,8 @@ export class PatientStore {
   /** The executor is over: what is being told comes to its end, in time; nothing is told again, no lease renewed. */
   get close(): Effect.Effect<void> {
     return Effect.suspend(() => {
-      this.isOver = true
       this.leases.close()
-      for (const [fiber, notes] of Array.from(this.telling)) if (notes.isPausing) fiber.interruptUnsafe()
-      if (this.telling.size === 0) return Effect.void
-      const told = Fiber.awaitAll(Array.from(this.telling.keys()))
-      return Effect.asVoid(Detached.within(told, Ports.patience))
+      return this.telling.close
     })
   }
 
@@ -291,142 +259,8 @@ export class PatientStore {
   private runs(effect: Effect.Effect<void>): void {
     if (!Exit.isExit(effect)) Effect.runForkWith(this.context)(effect)
   }
-
-  /** Notes something, at once or by an effect that ends with the first try, whatever comes of it; `onOver` is called once it is noted, or lost. */
-  private note(note: Note, patience: number, about?: string, onOver?: () => void): Effect.Effect<void> {
-    const before = about === undefined || this.untold.size === 0 ? undefined : this.untold.get(about)
-    if (before !== undefined) {
-      before.all.push(note)
-      return Effect.void
-    }
-    const said = attempted(note.tell)
-    const exit = exitOf(said)
-    if (exit?._tag === "Success" && isNoted(exit.value)) {
-      onOver?.()
-      return Effect.void
-    }
-    const answer = Ports.ask(note.operation, () => said)
-    const notes: Notes = { all: [note], hasFailed: false, isPausing: false }
-    this.untold.set(about ?? notes, notes)
-    const tried: { yet: boolean; then?: () => void } = { yet: false }
-    const told = this.tellAll(notes, answer, () => {
-      tried.yet = true
-      tried.then?.()
-    })
-    const fiber = Effect.runForkWith(this.context)(told)
-    this.telling.set(fiber, notes)
-    fiber.addObserver(() => {
-      this.telling.delete(fiber)
-      this.untold.delete(about ?? notes)
-      onOver?.()
-    })
-    if (tried.yet) return Effect.void
-    const first = Effect.callback<void>((resume) => {
-      tried.then = () => resume(Effect.void)
-      if (tried.yet) tried.then()
-    })
-    return Effect.asVoid(Detached.within(first, patience))
-  }
-
-  private readonly tellAll = Effect.fnUntraced(function*(
-    this: PatientStore,
-    notes: Notes,
-    first: Effect.Effect<boolean | void | StateStoreError>,
-    onTried: () => void
-  ) {
-    let answer = first
-    let millis = pause.first
-    while (true) {
-      const told: boolean | void | StateStoreError = yield* answer
-      const { operation } = notes.all[0]!
-      const hasFailed = told instanceof StateStoreError
-      if (!hasFailed) {
-        // it may have been told before, and the answer lost
-        if (told === false && !notes.hasFailed) {
-          yield* warn(`StateStore.${operation} changed nothing; the reservation was no longer held`)
-        }
-        notes.all.shift()
-        millis = pause.first
-      } else {
-        // the outcome stands: what the store could not note is for the operator to see
-        const isLost = this.isOver || this.untold.size > maxUntold
-        if (isLost || !notes.hasFailed) {
-          const next = isLost ? "what it was told is lost" : "it is told again later"
-          yield* warn(`StateStore.${operation} failed; ${next}`, told.cause)
-        }
-        if (isLost) notes.all.length = 0
-        notes.hasFailed = true
-      }
-      onTried()
-      if (hasFailed && notes.all.length > 0) {
-        notes.isPausing = true
-        yield* Effect.sleep(millis)
-        notes.isPausing = false
-        millis = Math.min(2 * millis, pause.most)
-      }
-      const next = notes.all[0]
-      if (next === undefined) return
-      answer = Ports.ask(next.operation, next.tell)
-    }
-  })
 }
 
 // Utilities
 
-const attempted = <A>(tell: () => Effect.Effect<A, StateStoreError>): Effect.Effect<A, StateStoreError> => {
-  try {
-    return tell()
-  } catch (defect) {
-    return Effect.die(defect)
-  }
-}
-
-/** A logger may die of what a driver died of. */
-const warn = (...message: ReadonlyArray<unknown>): Effect.Effect<void> =>
-  Effect.ignoreCause(Effect.logWarning(...message))
-
-/** The driver knows, and it counts. */
-const isNoted = (told: boolean | void | StateStoreError): boolean =>
-  told !== false && !(told instanceof StateStoreError)
-
 const grantKey = (id: string): string => `grant ${id}`
-
-const areGrants = Schema.is(Schema.Array(Grant))
-
-const isReservation = (it: unknown): it is Reservation =>
-  typeof it === "object" && it !== null && "id" in it && typeof it.id === "string" &&
-  "epoch" in it && typeof it.epoch === "number" &&
-  (!("leaseMillis" in it) || it.leaseMillis === undefined || Number(it.leaseMillis) > 0)
-
-const areReservations = (it: unknown): boolean => Array.isArray(it) && it.every(isReservation)
-
-/** A refusal is of what was claimed. */
-const isRefusal = (answer: unknown, claims: ReadonlyArray<Claim>): answer is Refused =>
-  isRefused(answer) &&
-  claims.some((it) =>
-    it._tag === "Group"
-      ? answer._tag === "GroupTaken" && answer.group === it.group
-      : answer._tag === refusals[it._tag]
-  )
-
-const refusals: { readonly [T in Claim["_tag"]]: Refused["_tag"] | undefined } = {
-  Batch: undefined,
-  Calls: "CallsUsedUp",
-  Cooldown: "CoolingDown",
-  Group: "GroupTaken",
-  Key: "KeyTaken"
-}
-
-const isRefused = Schema.is(Schema.Union([
-  Schema.TaggedStruct("KeyTaken", {
-    owner: Schema.String,
-    reservation: Schema.String,
-    process: Schema.String,
-    untold: Schema.Boolean,
-    running: Schema.Boolean,
-    value: Schema.UndefinedOr(Kept)
-  }),
-  Schema.TaggedStruct("CallsUsedUp", {}),
-  Schema.TaggedStruct("GroupTaken", { group: Schema.String, tool: Schema.String }),
-  Schema.TaggedStruct("CoolingDown", { running: Schema.Boolean, remainingMillis: Schema.Finite })
-]))

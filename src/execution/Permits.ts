@@ -10,8 +10,9 @@
  */
 import * as Effect from "effect/Effect"
 import { exitOf } from "../internal/exitOf.ts"
-import * as Authorize from "./Authorize.ts"
+import * as Asking from "./Asking.ts"
 import type { Call } from "./Call.ts"
+import * as LookUp from "./LookUp.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
@@ -24,9 +25,9 @@ export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { approval, pools } = wave.engine
   // where people are asked before anything runs, nothing starts while they think
   if (approval === "upfront" && (wave.asked > 0 || wave.quiet.length > 0)) {
-    return Effect.flatMap(Authorize.quiet(wave, call.index), () => inLine(wave, call))
+    return Effect.flatMap(Asking.quiet(wave, call.index), () => inLine(wave, call))
   }
-  const keys = Authorize.resources(wave, call)
+  const keys = LookUp.resources(wave, call)
   const known = exitOf(keys)
   return known?._tag === "Success" && (wave.line.length === 0 || known.value.length === 0)
     ? enter(pools, call, known.value)
@@ -43,7 +44,7 @@ const enter = (pools: WaveState["engine"]["pools"], call: Call, keys: ReadonlyAr
 const inLine = Effect.fnUntraced(function*(
   wave: WaveState,
   call: Call,
-  keys: Effect.Effect<ReadonlyArray<string>> = Authorize.resources(wave, call)
+  keys: Effect.Effect<ReadonlyArray<string>> = LookUp.resources(wave, call)
 ) {
   const place = { isKnown: false, go: () => {} }
   wave.line.push(place)

@@ -17,6 +17,7 @@ import type { Asks } from "../policy/Permissions.ts"
 import type { History } from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
 import * as Arrive from "./Arrive.ts"
+import * as Asking from "./Asking.ts"
 import * as Authorize from "./Authorize.ts"
 import { type Call, phases } from "./Call.ts"
 import * as Claims from "./Claims.ts"
@@ -51,12 +52,12 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
 // Utilities
 
 /** Asks about a call and notes the answer; arguments that a person edits arrive at once. */
-const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: Authorize.Question) {
+const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: Asking.Question) {
   call.phase = phases.asking
   const said = Authorize.resolved(
     wave,
     call,
-    yield* Authorize.withCall(wave, call, Authorize.ask(wave, call, question))
+    yield* Asking.withCall(wave, call, Asking.ask(wave, call, question))
   )
   call.phase = phases.arrived
   if (said._tag === "Ends") {
@@ -66,7 +67,7 @@ const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question
   if (said._tag !== "Edited") return
   // what was shown was another change
   call.shown = undefined
-  yield* Authorize.quiet(wave, call.index)
+  yield* Asking.quiet(wave, call.index)
   if (!call.isSettled) yield* Arrive.arriveAgain(wave, call, said.params)
 })
 

@@ -12,9 +12,11 @@ import * as FileChange from "../FileChange.ts"
 import { clip } from "../internal/clip.ts"
 import * as Detached from "../internal/detached.ts"
 import * as Permissions from "../policy/Permissions.ts"
+import * as Asking from "./Asking.ts"
 import { type Attempt, InCommit } from "./Attempt.ts"
 import * as Authorize from "./Authorize.ts"
 import type { Call, Shown } from "./Call.ts"
+import { refused } from "./End.ts"
 import * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -126,8 +128,43 @@ export class Writes {
       (grant) =>
         grant !== undefined
           ? Effect.void
-          : Authorize.confirm(wave, call, attempt, { ...asks, targets, preview: Preview.seen(changes) })
+          : this.ask({ ...asks, targets, preview: Preview.seen(changes) })
     )
+  }
+
+  /**
+   * Asks about a write. Meanwhile the call gives its permits up and its time stands
+   * still; it goes on once it holds them again, or not at all, also where its
+   * handler gives up waiting.
+   */
+  private ask(question: Asking.Question): Effect.Effect<void> {
+    const { attempt, call, wave } = this
+    const { pools } = wave.engine
+    return Effect.suspend(() => {
+      // it may have been stopped while the store was asked
+      if (attempt.isOver) return Effect.interrupt
+      pools.releasePermits(call)
+      // whoever got the permits may have ended this call
+      if (attempt.isOver) return Effect.interrupt
+      attempt.pause()
+      const asked = Effect.onExit(Asking.ask(wave, call, question), () => Effect.sync(() => attempt.resume()))
+      const reentered = Asking.withCall(wave, call, Effect.suspend(() => pools.reenter(call)))
+      const confirmed = Effect.flatMap(Asking.withCall(wave, call, asked), (resolution) => {
+        if (resolution._tag === "Denied") {
+          const { by, reason } = resolution
+          attempt.stop(refused({ _tag: "WriteDenied", by, ...(reason === undefined ? {} : { reason }) }))
+          return Effect.interrupt
+        }
+        if (resolution._tag === "Suspended") {
+          attempt.stop({ _tag: "Cancelled", started: true, reason: resolution.reason })
+          return Effect.interrupt
+        }
+        Asking.remember(wave, resolution)
+        return reentered
+      })
+      // a handler that waits no longer goes on like any other: with all its permits
+      return Effect.onInterrupt(confirmed, () => attempt.isOver ? Effect.void : Effect.ignoreCause(reentered))
+    })
   }
 }
 

@@ -1,0 +1,152 @@
+/**
+ * Asking people about a call, and waiting for what they say.
+ *
+ * The turn's clock stands still while a question is open; interruption withdraws
+ * the question. Nothing of the call runs in the fiber of whoever answers.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Approvals from "../policy/Approvals.ts"
+import type { GateCall } from "../policy/Gate.ts"
+import type * as Permissions from "../policy/Permissions.ts"
+import type { Call } from "./Call.ts"
+import * as Revisions from "./Revisions.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * What a person is asked about a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Question extends Permissions.Asks {
+  readonly preview?: Approvals.Preview | undefined
+  /** What it is about, if not what the call was judged by. */
+  readonly targets?: GateCall["targets"]
+}
+
+/**
+ * Asks a person and waits for the answer. Without anybody there, it is no at once.
+ * The turn's clock stands still meanwhile; interruption withdraws the question.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Approvals.Resolution> =>
+  Effect.suspend(() => {
+    const { approvals } = wave.engine
+    if (approvals === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
+    const { call: { id: callId }, index } = call
+    const { targets = call.gateCall!.targets } = question
+    // what is not known, or is about nothing that its tool names, cannot be remembered: it would be everything
+    const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
+    const about: Approvals.Question = {
+      preview: undefined,
+      ...question,
+      remember: isKnown ? question.remember : "call",
+      agentPath,
+      args,
+      batch,
+      callId,
+      class: kind,
+      isRunning: call.attempt !== undefined,
+      principal,
+      process,
+      revision: Revisions.of(call.tool!),
+      targets: targets ?? [],
+      tool
+    }
+    const at = () => ({ callId, tool, index, at: wave.now() })
+    const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
+    const asked = Effect.flatMap(approvals.request(about), (request) => {
+      if (request === undefined) return Effect.succeed(nobody(question))
+      const { id: requestId } = request
+      wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
+      return Effect.onExit(approvals.ask(request), (exit) =>
+        Effect.sync(() => {
+          const answer = Exit.isSuccess(exit) ? answerOf(exit.value) : "withdrawn"
+          wave.events.publish({ _tag: "ToolApprovalResolved", ...at(), requestId, answer })
+        }))
+    })
+    begin(wave)
+    return Effect.ensuring(asked, Effect.sync(() => end(wave)))
+  })
+
+/**
+ * Waits until no question of the wave is open.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const quiet = (wave: WaveState, index: number): Effect.Effect<void> =>
+  Effect.suspend(() =>
+    wave.asked === 0 && wave.quiet.length === 0 ? Effect.void : Effect.callback<void>((resume) => {
+      const waiting = { index, resume: () => resume(Effect.void) }
+      wave.quiet.push(waiting)
+      return Effect.sync(() => {
+        const at = wave.quiet.indexOf(waiting)
+        if (at !== -1) wave.quiet.splice(at, 1)
+      })
+    })
+  )
+
+/**
+ * Keeps what a person said to more than this one question.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const remember = (
+  wave: WaveState,
+  { grant, isOwn }: Extract<Approvals.Resolution, { readonly _tag: "Approved" }>
+): void => {
+  if (grant !== undefined && isOwn) wave.note(wave.engine.store.grant(grant, wave.patience))
+}
+
+/**
+ * An effect that ends with the call, also where whoever waits for it cannot be
+ * interrupted.
+ *
+ * @category combining
+ * @since 0.1.0
+ */
+export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A> =>
+  Effect.callback<A>((resume) => {
+    const fiber = Effect.runForkWith(wave.context)(effect)
+    call.waiting = fiber
+    fiber.addObserver((exit) => {
+      call.waiting = undefined
+      resume(exit)
+    })
+    return Effect.sync(() => fiber.interruptUnsafe())
+  })
+
+// Utilities
+
+const nobody = ({ why }: Question): Approvals.Resolution => ({ _tag: "Denied", by: "noApprover", reason: why })
+
+const answerOf = (resolution: Approvals.Resolution): string =>
+  resolution._tag === "Denied"
+    ? resolution.by
+    : resolution._tag === "Suspended"
+    ? "suspended"
+    : resolution.grant?.answer ?? "ApproveOnce"
+
+/** A question is open: the turn's clock may stand still. */
+const begin = (wave: WaveState): void => {
+  wave.asked++
+  wave.process.budget.ask(1, wave.now())
+  wave.watcher.asked()
+}
+
+/** A question is over. Those that waited until nobody is asked go on, in input order. */
+const end = (wave: WaveState): void => {
+  wave.asked--
+  wave.process.budget.ask(-1, wave.now())
+  if (wave.asked > 0) return
+  const waiting = wave.quiet.splice(0).sort((a, b) => a.index - b.index)
+  for (const { resume } of waiting) resume()
+}

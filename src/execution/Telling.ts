@@ -1,0 +1,192 @@
+/**
+ * What a state store is told: an outcome stands whatever the store does, so what
+ * it could not take down is told again later.
+ *
+ * What is about one thing is told in order, one thing after the other.
+ *
+ * @since 0.1.0
+ */
+import type * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Detached from "../internal/detached.ts"
+import { exitOf } from "../internal/exitOf.ts"
+import { type Settlement, StateStoreError } from "../store/StateStore.ts"
+import * as Ports from "./Ports.ts"
+
+/**
+ * What something that is told is about.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface About {
+  /** Such as the id of a reservation. */
+  readonly about: string
+  /** What is to become of the key of that reservation. */
+  readonly key?: Settlement["key"]
+  /** Called once the store has noted it, or it is lost. */
+  readonly onOver?: () => void
+}
+
+/** Milliseconds between two tries: at first, and at most. */
+const pause = { first: 1_000, most: 60_000 }
+
+/** Messages about so many things are kept until they can be told; more are lost. */
+const maxUntold = 1_000
+
+/** Something that a driver is told. */
+interface Message {
+  readonly operation: string
+  /** The driver answers false where what it was told changes nothing. */
+  readonly tell: () => Effect.Effect<boolean | void, StateStoreError>
+  readonly key: Settlement["key"] | undefined
+}
+
+/** What has to be told of one thing, in this order; the first is being told. */
+interface Queue {
+  readonly messages: Array<Message>
+  hasFailed: boolean
+  /** Nothing is being told now: the next try comes later. */
+  isPausing: boolean
+}
+
+/**
+ * What a state store is told.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Telling {
+  private readonly context: Context.Context<never>
+  /** By what the messages are about; else by themselves. */
+  private readonly untold = new Map<string | Queue, Queue>()
+  private readonly fibers = new Map<Fiber.Fiber<unknown>, Queue>()
+  private isOver = false
+
+  constructor(context: Context.Context<never>) {
+    this.context = context
+  }
+
+  /** Tells something; ends with the first try, whatever comes of it, or once `patience` is over. */
+  tell(
+    operation: string,
+    tell: () => Effect.Effect<boolean | void, StateStoreError>,
+    patience: number,
+    { about, key, onOver }: Partial<About> = {}
+  ): Effect.Effect<void> {
+    if (about !== undefined && this.tellBehind(about, operation, tell, key)) return Effect.void
+    const said = attempted(tell)
+    const exit = exitOf(said)
+    if (exit?._tag === "Success" && isTakenDown(exit.value)) {
+      onOver?.()
+      return Effect.void
+    }
+    const answer = Ports.ask(operation, () => said)
+    const queue: Queue = { messages: [{ operation, tell, key }], hasFailed: false, isPausing: false }
+    const id = about ?? queue
+    this.untold.set(id, queue)
+    const tried: { yet: boolean; then?: () => void } = { yet: false }
+    const told = this.tellAll(queue, answer, () => {
+      tried.yet = true
+      tried.then?.()
+    })
+    const fiber = Effect.runForkWith(this.context)(told)
+    this.fibers.set(fiber, queue)
+    fiber.addObserver(() => {
+      this.fibers.delete(fiber)
+      this.untold.delete(id)
+      onOver?.()
+    })
+    if (tried.yet) return Effect.void
+    const first = Effect.callback<void>((resume) => {
+      tried.then = () => resume(Effect.void)
+      if (tried.yet) tried.then()
+    })
+    return Effect.asVoid(Detached.within(first, patience))
+  }
+
+  /** Tells something as soon as all else about the same thing has been told; false where nothing is waiting to be. */
+  tellBehind(about: string, operation: string, tell: Message["tell"], key?: Settlement["key"]): boolean {
+    const queue = this.untold.size === 0 ? undefined : this.untold.get(about)
+    queue?.messages.push({ operation, tell, key })
+    return queue !== undefined
+  }
+
+  /** What is to become of the key of a reservation, where the store could not be told and does not know it yet. */
+  pendingKey(reservation: string): Settlement["key"] | undefined {
+    const queue = this.untold.get(reservation)
+    return queue?.hasFailed === true ? queue.messages.at(-1)?.key : undefined
+  }
+
+  /** What is being told comes to its end, in time; nothing is told again. */
+  get close(): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.isOver = true
+      for (const [fiber, queue] of Array.from(this.fibers)) if (queue.isPausing) fiber.interruptUnsafe()
+      if (this.fibers.size === 0) return Effect.void
+      return Effect.asVoid(Detached.within(Fiber.awaitAll(Array.from(this.fibers.keys())), Ports.patience))
+    })
+  }
+
+  private readonly tellAll = Effect.fnUntraced(function*(
+    this: Telling,
+    queue: Queue,
+    first: Effect.Effect<boolean | void | StateStoreError>,
+    onTried: () => void
+  ) {
+    const { messages } = queue
+    let answer = first
+    let millis = pause.first
+    while (true) {
+      const told: boolean | void | StateStoreError = yield* answer
+      const { operation } = messages[0]!
+      const hasFailed = told instanceof StateStoreError
+      if (!hasFailed) {
+        // it may have been told before, and the answer lost
+        if (told === false && !queue.hasFailed) {
+          yield* warn(`StateStore.${operation} changed nothing; the reservation was no longer held`)
+        }
+        messages.shift()
+        millis = pause.first
+      } else {
+        // the outcome stands: what the store could not take down is for the operator to see
+        const isLost = this.isOver || this.untold.size > maxUntold
+        if (isLost || !queue.hasFailed) {
+          const next = isLost ? "what it was told is lost" : "it is told again later"
+          yield* warn(`StateStore.${operation} failed; ${next}`, told.cause)
+        }
+        if (isLost) messages.length = 0
+        queue.hasFailed = true
+      }
+      onTried()
+      if (hasFailed && messages.length > 0) {
+        queue.isPausing = true
+        yield* Effect.sleep(millis)
+        queue.isPausing = false
+        millis = Math.min(2 * millis, pause.most)
+      }
+      const next = messages[0]
+      if (next === undefined) return
+      answer = Ports.ask(next.operation, next.tell)
+    }
+  })
+}
+
+// Utilities
+
+const attempted = <A>(tell: () => Effect.Effect<A, StateStoreError>): Effect.Effect<A, StateStoreError> => {
+  try {
+    return tell()
+  } catch (defect) {
+    return Effect.die(defect)
+  }
+}
+
+/** A logger may die of what a driver died of. */
+const warn = (...message: ReadonlyArray<unknown>): Effect.Effect<void> =>
+  Effect.ignoreCause(Effect.logWarning(...message))
+
+/** The driver knows, and it counts. */
+const isTakenDown = (told: boolean | void | StateStoreError): boolean =>
+  told !== false && !(told instanceof StateStoreError)
