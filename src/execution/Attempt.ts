@@ -3,9 +3,10 @@
  * writes out.
  *
  * An attempt is `running`, then `ending` while a large output is stored, then
- * `settled`; it settles exactly once. The handler runs in one fiber. Its limit
- * is an `Effect.timeout` round a callback that observes that fiber, never round
- * the handler, because a timeout waits for what it interrupts.
+ * `settled`; it settles exactly once. The handler runs in one fiber. Its limit is
+ * a deadline beside that fiber and never an `Effect.timeout` round the handler,
+ * because that waits for what it interrupts; one sleeping fiber serves the
+ * deadlines of a whole wave.
  *
  * @since 0.1.0
  */
@@ -14,7 +15,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
-import * as Option from "effect/Option"
+import type { Deadline, Deadlines } from "../internal/deadlines.ts"
 import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
 import type { HandlerContext } from "../internal/toolkitAdapter.ts"
@@ -32,6 +33,8 @@ import * as Ending from "./Ending.ts"
  */
 export interface Host {
   readonly clock: Clock.Clock
+  /** The limits of all handlers that run: one timer serves them. */
+  readonly deadlines: Deadlines
   readonly commitMillis: number
   /** Milliseconds that the artifact store has before the output is cut instead. */
   readonly storeMillis: (now: number) => number
@@ -106,7 +109,8 @@ export class Attempt {
   private pending: End | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
   private surroundings: Surroundings | undefined
-  declare private wakeWatch?: () => void
+  /** Its limit, while it is watched. */
+  declare private timer?: Deadline | undefined
   /** Ends the wait for commits. */
   declare private bound?: Fiber.Fiber<void>
   declare private controller?: AbortController
@@ -167,7 +171,7 @@ export class Attempt {
     if (this.pauses > 1) return
     this.pausedAt = this.host.clock.currentTimeMillisUnsafe()
     this.host.executing(-1, this.pausedAt)
-    this.wakeWatch?.()
+    this.unwatch()
   }
 
   /** The limits go on where they were. */
@@ -180,7 +184,7 @@ export class Attempt {
     this.waited = (this.waited ?? 0) + now - this.pausedAt!
     this.lastReport += now - this.pausedAt!
     this.pausedAt = undefined
-    this.wakeWatch?.()
+    if (this.fiber !== undefined) this.watch()
   }
 
   get signal(): AbortSignal {
@@ -329,7 +333,7 @@ export class Attempt {
     this.phase = "ending"
     // so much of the budget may become its; others are not to count on it
     this.heldChars = host.hold()
-    this.wakeWatch?.()
+    this.unwatch()
     Detached.start(store, this.context, host.storeMillis(host.clock.currentTimeMillisUnsafe()), (exit) => {
       this.settle(Ending.succeeded(call, exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated))
     })
@@ -337,7 +341,7 @@ export class Attempt {
 
   private settle(end: End): void {
     this.phase = "settled"
-    this.wakeWatch?.()
+    this.unwatch()
     this.bound?.interruptUnsafe()
     const { fiber } = this
     let running: typeof fiber
@@ -356,38 +360,35 @@ export class Attempt {
     for (const run of ends ?? []) run()
   }
 
+  /** Epoch milliseconds at which the first of its limits passes. */
+  private get due(): number {
+    const { deadline, tool: { idleMillis } } = this
+    return idleMillis === undefined ? deadline : Math.min(deadline, this.lastReport + idleMillis)
+  }
+
   private watch(): void {
-    const { limit, tool } = this
-    const { clock } = this.host
-    const woken = Effect.callback<void>((resume) => {
-      if (this.isOver) return resume(Effect.void)
-      this.wakeWatch = () => resume(Effect.void)
+    if (this.isOver || this.isPaused || this.timer !== undefined) return
+    this.timer = this.host.deadlines.add(this.due, () => {
+      this.timer = undefined
+      // a handler that ends exactly at its limit has made it
+      Effect.runForkWith(this.context)(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.passed())))
     })
-    const due = (): number =>
-      tool.idleMillis === undefined ? this.deadline : Math.min(this.deadline, this.lastReport + tool.idleMillis)
-    const loop: Effect.Effect<void> = Effect.suspend(() =>
-      Effect.flatMap(
-        this.isPaused
-          ? Effect.asSome(woken)
-          : Effect.timeoutOption(woken, Math.max(0, due() - clock.currentTimeMillisUnsafe())),
-        (isWoken) => {
-          if (this.isOver) return Effect.void
-          if (Option.isSome(isWoken) || this.isPaused || clock.currentTimeMillisUnsafe() < due()) return loop
-          // a handler that ends exactly at its limit has made it
-          return Effect.andThen(
-            Effect.yieldNow,
-            Effect.suspend(() => {
-              if (this.isPaused) return loop
-              const which = due() < this.deadline ? "idle" : limit.which
-              const limitMillis = which === "idle" ? tool.idleMillis! : limit.millis
-              this.stop({ _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout })
-              return Effect.void
-            })
-          )
-        }
-      )
-    )
-    Effect.runForkWith(this.context)(loop)
+  }
+
+  private unwatch(): void {
+    if (this.timer === undefined) return
+    this.host.deadlines.delete(this.timer)
+    this.timer = undefined
+  }
+
+  private passed(): void {
+    if (this.isOver || this.isPaused || this.timer !== undefined) return
+    const { due, limit, tool } = this
+    // it has reported something meanwhile
+    if (this.host.clock.currentTimeMillisUnsafe() < due) return this.watch()
+    const which = due < this.deadline ? "idle" : limit.which
+    const limitMillis = which === "idle" ? tool.idleMillis! : limit.millis
+    this.stop({ _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout })
   }
 
   private after(millis: number, run: () => void): Fiber.Fiber<void> {

@@ -7,6 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import { Deadlines } from "../internal/deadlines.ts"
 import { isDone } from "../internal/exitOf.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
 import type { ClaimOptions } from "../policy/Dedupe.ts"
@@ -103,6 +104,7 @@ export class WaveState implements Host {
   /** As interruptible as the caller is. */
   private readonly restore: Restore
   declare private madeWaits?: Waits
+  declare private madeDeadlines?: Deadlines
 
   constructor(
     engine: Engine,
@@ -139,6 +141,10 @@ export class WaveState implements Host {
   /** What its calls wait for before they are dispatched. */
   get waits(): Waits {
     return this.madeWaits ??= new Waits(this.context, this.restore)
+  }
+
+  get deadlines(): Deadlines {
+    return this.madeDeadlines ??= new Deadlines(this.clock, (timer) => this.detach(timer))
   }
 
   /** Calls that were decided wait for nothing any more. */
