@@ -216,7 +216,11 @@ export class Attempt {
   private handle(params: unknown): Effect.Effect<unknown, unknown> {
     this.number++
     try {
-      return this.tool.handler(params, this.surroundings!)
+      const handled = this.tool.handler(params, this.surroundings!)
+      // a fiber has no exit at all where what it is given is none and cannot even be told
+      return Effect.isEffect(handled)
+        ? handled
+        : Effect.die(new TypeError("the handler gave no Effect"))
     } catch (defect) {
       return Effect.die(defect)
     }

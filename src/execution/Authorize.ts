@@ -106,8 +106,10 @@ export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined
   const own = call.gateCall!.targets
   // the nearest: of many that write to the same each waits for the one before it
   for (let index = call.index - 1; index >= 0; index--) {
-    const { decided, gateCall, isSettled, tool } = calls[index]!
+    const { decided, gateCall, isSettled, phase, tool } = calls[index]!
     if (isSettled || decided !== undefined || gateCall === undefined || tool?.preview === undefined) continue
+    // it gets what another call gets, and writes nothing itself
+    if (phase._tag === "Joined") continue
     const { targets } = gateCall
     const isSame = own === undefined || targets === undefined ||
       targets.some(({ text }) => own.some((it) => it.text === text))

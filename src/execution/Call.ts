@@ -190,8 +190,8 @@ export class Call implements Ticket {
   declare isWanted?: true
   /** Calls that joined this one. */
   declare followers?: Array<Call> | undefined
-  /** Called once it has its outcome and its permits are given back. */
-  declare afterwards?: Set<() => void>
+  /** Called once it has its outcome and its permits are given back, or waits for another call's. */
+  declare afterwards?: Set<() => void> | undefined
   /** Events of the tool that no reader had room for. */
   declare dropped?: number
 
@@ -261,6 +261,14 @@ export class Call implements Ticket {
 
   onLost(because: string): void {
     this.driver.end(this, { _tag: "Cancelled", started: this.phase._tag === "Running", reason: because })
+  }
+
+  /** Calls back those who wait until it writes nothing any more. */
+  over(): void {
+    const { afterwards } = this
+    if (afterwards === undefined) return
+    this.afterwards = undefined
+    for (const run of afterwards) run()
   }
 
   /** Lets go of what a call with an outcome does not need: waves may be long. */

@@ -74,8 +74,13 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
  * @category predicates
  * @since 0.1.0
  */
-export const leads = ({ engine: { dedupe } }: WaveState, call: Call): boolean =>
-  dedupe.leads(call.gateCall!, call.rules!)
+export const leads = ({ engine: { dedupe } }: WaveState, call: Call): boolean => {
+  try {
+    return dedupe.leads(call.gateCall!, call.rules!)
+  } catch {
+    return false
+  }
+}
 
 /**
  * Gives what becomes of what a call has reserved.

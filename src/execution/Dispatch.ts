@@ -85,13 +85,18 @@ export const dispatch = Effect.fnUntracedEager(function*(
   const isSlow = !Exit.isExit(asked)
   const answers = yield* asked
   const now = isSlow ? wave.now() : begun
+  // all of it before any of them waits again: what nobody has noted, nobody gives back
+  for (let index = 0, next = 0; index < calls.length; index++) {
+    if (wants[index] !== request) continue
+    note(wave, calls[index]!, requests[next]!, answers[next]!)
+    next++
+  }
   const all: Array<Dispatched> = []
   let next = 0
   for (let index = 0; index < calls.length; index++) {
     const call = calls[index]!
     const wanted = wants[index]!
     const answer = wanted === request ? answers[next++]! : undefined
-    if (answer !== undefined) note(wave, call, requests[next - 1]!, answer)
     if (answer !== undefined && "operation" in answer) {
       all.push(ends(call.decided ?? unavailable(answer)))
       continue
@@ -177,9 +182,8 @@ const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>
     if (found.length === 0) return nothing
     requests.push({ owner, claims: found })
   } else {
-    // what was reserved for other arguments is this call's no more
+    // nobody is to join it any more; it is this call's until the store has replaced it
     wave.engine.leaders.delete(replaces.id)
-    call.reservation = undefined
     requests.push({ owner, claims: found, replaces })
   }
   return request

@@ -7,10 +7,11 @@
  *
  * @since 0.1.0
  */
-import * as Cause from "effect/Cause"
+import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import { causeText } from "../internal/causeText.ts"
 import { isDone } from "../internal/exitOf.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import * as Arrive from "./Arrive.ts"
@@ -101,7 +102,11 @@ export class Driver implements Drives, Stoppable {
     call.sharing = call.anew = undefined
     this.wait(
       call,
-      Effect.suspend(() => Effect.flatMap(again(this, call), (next) => this.life(call, next)))
+      Effect.flatMap(
+        Effect.suspend(() => again(this, call)),
+        // as in a run: none starts before all that waited with it have found whom to wait for now
+        (next) => Effect.flatMap(next._tag === "Admitted" ? Effect.yieldNow : Effect.void, () => this.life(call, next))
+      )
     )
   }
 
@@ -168,7 +173,7 @@ export class Driver implements Drives, Stoppable {
   private broken(call: Call, cause: Cause.Cause<unknown>): void {
     if (call.isSettled) return
     const told = `"${call.call.name}" was not run because of an internal error.`
-    this.end(call, Ending.failed(call, "defect", Cause.pretty(cause), told))
+    this.end(call, Ending.failed(call, "defect", causeText(cause), told))
   }
 }
 
@@ -236,6 +241,8 @@ const shares = Effect.fnUntracedEager(function*(
   uncount(process, call)
   call.phase = { _tag: "Joined", leader }
   ;(leader.followers ??= []).push(call)
+  // it writes nothing itself: who waited for that waits no longer
+  call.over()
   pools.checkJoin(call)
   return undefined
 })

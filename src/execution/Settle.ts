@@ -48,7 +48,8 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
     ? noted
     : Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
   if (isDone(told)) conclude(wave, call, outcome, fiber)
-  else wave.detach(Effect.map(told, () => conclude(wave, call, outcome, fiber)))
+  // whatever becomes of it: a call that is not concluded would hold up its wave for ever
+  else wave.detach(Effect.onExit(told, () => Effect.sync(() => conclude(wave, call, outcome, fiber))))
   for (const [place, calls] of behind) place.skipBehind(calls)
 }
 
@@ -147,10 +148,9 @@ const conclude = (
   // permits last: they start the next call, which must find everything above done
   if (fiber === undefined) pools.leave(call)
   else pools.releasePermits(call)
-  const { afterwards } = call
   call.forget()
   wave.watcher.freed()
-  if (afterwards !== undefined) { for (const run of Array.from(afterwards)) run() }
+  call.over()
 }
 
 /** A call that joined this one gets the same outcome, or goes its own way. */
