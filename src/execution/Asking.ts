@@ -83,7 +83,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
  */
 export const quiet = (wave: WaveState, index: number): Effect.Effect<void> =>
   Effect.suspend(() =>
-    wave.asked === 0 && wave.quiet.length === 0 ? Effect.void : Effect.callback<void>((resume) => {
+    wave.asked === 0 ? Effect.void : Effect.callback<void>((resume) => {
       const waiting = { index, resume: () => resume(Effect.void) }
       wave.quiet.push(waiting)
       return Effect.sync(() => {

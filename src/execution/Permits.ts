@@ -24,7 +24,7 @@ import type { WaveState } from "./WaveState.ts"
 export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { approval, pools } = wave.engine
   // where people are asked before anything runs, nothing starts while they think
-  if (approval === "upfront" && (wave.asked > 0 || wave.quiet.length > 0)) {
+  if (approval === "upfront" && wave.asked > 0) {
     return Effect.flatMap(Asking.quiet(wave, call.index), () => inLine(wave, call))
   }
   const keys = LookUp.resources(wave, call)

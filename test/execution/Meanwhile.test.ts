@@ -364,36 +364,6 @@ describe("a write that a person is asked about from inside a handler", () => {
         assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
       })))
 
-  it.effect("is not asked about where the call that gets its permit ends it", () => {
-    let killer: Effect.Effect<void> = Effect.void
-    // in a fiber that the end of the call does not reach
-    const apart = Effect.gen(function*() {
-      const context = yield* ToolContext.ToolContext
-      yield* Effect.sleep(10)
-      yield* Effect.forkDetach(context.confirmWrite(Effect.succeed(change)))
-      return yield* Effect.never
-    })
-    return asking(
-      {
-        patch: { ...patch, handler: () => apart },
-        killer: { class: "SerialMut", handler: () => Effect.suspend(() => killer) }
-      },
-      { policy, rules: [] },
-      ({ batch, people, process }) =>
-        Effect.gen(function*() {
-          killer = process.cancelCall("1")
-          const asked: Array<string> = []
-          yield* later(Stream.runForEach(people.changes, (it) => Effect.sync(() => void asked.push(it._tag))))
-          const patching = yield* later(process.execute(call("1", "patch", {})))
-          const other = yield* batch.process()
-          assert.strictEqual((yield* other.execute(call("2", "killer", {})))._tag, "Succeeded")
-          assert.strictEqual((yield* Fiber.join(patching))._tag, "Cancelled")
-          yield* Effect.sleep(10)
-          assert.deepStrictEqual(asked, [])
-        })
-    )
-  })
-
   it.effect("stops the time of its call until it is answered, whatever else is asked meanwhile", () =>
     asking(
       {
@@ -479,6 +449,39 @@ describe("a standing permission", () => {
   })
 })
 
+describe("calls that wait, up front, until nobody is asked any more", () => {
+  it.effect("go on in their order", () =>
+    asking(
+      { a: { class: "ConcurrentMut", handler: () => Effect.fail("no") }, r: w, w },
+      {
+        approval: "upfront",
+        pools: { concurrent: 1 },
+        // nobody could know that `a` fails, after which `w` may run
+        rules: [consent("w"), { _tag: "RequiresFollowingTools", tool: "w", tools: ["a"] }]
+      },
+      ({ people, process }) =>
+        Effect.gen(function*() {
+          const wave = yield* later(process.executeWave(calls("a", "r", "r", "r", "w")))
+          yield* Effect.sleep(50)
+          yield* answer(people, "5", { _tag: "Deny" })
+          const { outcomes } = yield* Fiber.join(wave)
+          assert.deepStrictEqual(outcomes.map((it) => it.startedAt), [0, 50, 1_050, 2_050, undefined])
+        })
+    ))
+})
+
+describe("a call that a gate of the host cancels while it is asked", () => {
+  it.effect("stays cancelled, though the gate lets it pass", () => {
+    let cancel: Effect.Effect<void> = Effect.void
+    const gate = Gate.layer({ name: "canceller", arrive: () => Effect.suspend(() => cancel) })
+    return run({ w }, { swap: gate as Layer.Layer<never> }, ({ process }) =>
+      Effect.gen(function*() {
+        cancel = process.cancelCall("1")
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["Cancelled"])
+      }))
+  })
+})
+
 describe("arguments that a person edits up front", () => {
   it.effect("arrive once nobody is asked about the wave any more", () => {
     const arrived: Array<readonly [unknown, number]> = []
@@ -519,13 +522,17 @@ describe("a handler", () => {
   it.effect("has the waves ended that it began and did not wait for", () => {
     let began: Effect.Effect<unknown> = Effect.void
     const inner: Array<ReadonlyArray<string>> = []
-    return run({ w, t: () => Effect.asVoid(Effect.forkDetach(began)) }, {}, ({ process }) =>
-      Effect.gen(function*() {
-        began = Effect.map(process.executeWave(calls("w")), (wave) => inner.push(tags(wave)))
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
-        yield* Effect.sleep(10)
-        assert.deepStrictEqual(inner, [["Cancelled"]])
-      }))
+    return run(
+      { w, t: () => Effect.andThen(Effect.forkDetach(began), Effect.sleep(100)) },
+      {},
+      ({ process }) =>
+        Effect.gen(function*() {
+          began = Effect.map(process.executeWave(calls("w")), (wave) => inner.push(tags(wave)))
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
+          yield* Effect.sleep(1)
+          assert.deepStrictEqual(inner, [["Cancelled"]])
+        })
+    )
   })
 })
 

@@ -57,7 +57,7 @@ const tools = (
     },
     agent: {
       handler: () => world.whatever,
-      annotate: (tool) => tool.annotate(Tool.Readonly, false).annotate(ToolAnnotations.Recursive, true)
+      annotate: (tool) => tool.annotate(Tool.Readonly, true).annotate(ToolAnnotations.Recursive, true)
     },
     rest: { class: "ReadOnly", handler: () => Effect.sleep("1 second") },
     hold: { class: "ConcurrentMut", handler: () => Effect.sleep("1 second") }
