@@ -8,9 +8,10 @@ import type * as Schema from "effect/Schema"
 import type * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
 import * as Parts from "./Parts.ts"
 import * as PlainJson from "./PlainJson.ts"
-import * as Shape from "./Shape.ts"
+import type * as Shape from "./Shape.ts"
 import * as UiMessages from "./UiMessages.ts"
 
 /**
@@ -126,7 +127,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ToolMes
  * @since 0.1.0
  */
 export const shown = (content: ToolContent.ToolContent): ToolResultOutput => {
-  const value = Shape.blocks(content, textPart, filePart)
+  const value = Answers.blocks(content, textPart, filePart)
   return value === undefined ? { type: "text", value: ToolContent.textOf(content) } : { type: "content", value }
 }
 
@@ -146,9 +147,9 @@ const filePart = (file: ToolContent.FilePart): ContentPart | undefined => {
 }
 
 const outputOf = (outcome: ToolOutcome.ToolOutcome): ToolResultOutput => {
-  const text = Shape.answer(outcome)
+  const text = Answers.answer(outcome)
   if (outcome._tag === "Succeeded") {
-    const parts = Shape.parts(outcome, textPart, filePart)
+    const parts = Answers.parts(outcome, textPart, filePart)
     if (parts !== undefined) return { type: "content", value: parts }
     const value = PlainJson.inline(outcome)
     // the SDK tells the model the JSON text, which a tool may have put in other words

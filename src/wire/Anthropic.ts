@@ -10,6 +10,7 @@ import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 
 /**
@@ -113,7 +114,7 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMessage => ({
   role: "user",
   content: outcomes.map((outcome): ToolResultBlock => {
-    const content = Shape.parts(outcome, textBlock, fileBlock) ?? Shape.answer(outcome)
+    const content = Answers.parts(outcome, textBlock, fileBlock) ?? Answers.answer(outcome)
     const block = { type: "tool_result" as const, tool_use_id: outcome.callId, content }
     return ToolOutcome.isError(outcome) ? { ...block, is_error: true } : block
   })

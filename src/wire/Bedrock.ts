@@ -9,6 +9,7 @@ import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 
 /**
@@ -112,12 +113,12 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMes
   role: "user",
   content: outcomes.map((outcome) => {
     let documents = 0
-    const blocks = Shape.parts(outcome, textBlock, (file) => fileBlock(file, () => ++documents))
+    const blocks = Answers.parts(outcome, textBlock, (file) => fileBlock(file, () => ++documents))
     return {
       toolResult: {
         toolUseId: outcome.callId,
         status: ToolOutcome.isError(outcome) ? "error" : "success",
-        content: blocks ?? [textBlock(Shape.answer(outcome))]
+        content: blocks ?? [textBlock(Answers.answer(outcome))]
       }
     }
   })

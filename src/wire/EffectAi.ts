@@ -6,6 +6,7 @@
 import type * as Prompt from "effect/ai/Prompt"
 import type * as ToolCall from "../ToolCall.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
 import * as Parts from "./Parts.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
@@ -61,7 +62,7 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Prompt.ToolMessageEncoded => ({
   role: "tool",
   content: outcomes.map((outcome): Prompt.ToolResultPartEncoded => {
-    const text = Shape.answer(outcome)
+    const text = Answers.answer(outcome)
     return {
       type: "tool-result",
       id: outcome.callId,
@@ -79,7 +80,7 @@ const modelOutputOf = (
   outcome: ToolOutcome.ToolOutcome,
   text: string
 ): Pick<Prompt.ToolResultPartEncoded, "modelOutput"> => {
-  const parts = Shape.parts<Prompt.TextPartEncoded | Prompt.FilePartEncoded>(
+  const parts = Answers.parts<Prompt.TextPartEncoded | Prompt.FilePartEncoded>(
     outcome,
     (text) => ({ type: "text", text }),
     (file) => file

@@ -8,6 +8,8 @@ import type * as Schema from "effect/Schema"
 import type * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
+import * as Conversation from "./Conversation.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 
@@ -100,7 +102,7 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
       : Shape.own(input, "candidates") === undefined
       ? [yield* readMessage(input, readPart)]
       : [yield* readCandidates(Shape.own(input, "candidates"), readPart)]
-    return yield* Shape.unanswered(
+    return yield* Conversation.unanswered(
       entries.flat().filter((it) =>
         it !== undefined
       )
@@ -117,7 +119,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserCon
   role: "user",
   parts: outcomes.map((outcome): FunctionResponsePart => {
     const { callId, tool: name } = outcome
-    const shown = Shape.parts<string | InlinePart>(outcome, (text) => text, filePart)
+    const shown = Answers.parts<string | InlinePart>(outcome, (text) => text, filePart)
     const files = shown?.filter((it) => typeof it !== "string")
     return {
       functionResponse: {
@@ -132,7 +134,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserCon
 
 // Utilities
 
-type Entry = ToolCall.ToolCall | Shape.Answer | undefined
+type Entry = ToolCall.ToolCall | Conversation.Answer | undefined
 
 type ReadPart = (entry: unknown, path: string) => Shape.Read<Entry>
 
@@ -214,7 +216,7 @@ const readCandidates = (candidates: unknown, readPart: ReadPart): Shape.Read<Rea
 
 /** Reads the parts of one conversation, in their order. */
 const partReader = (): ReadPart => {
-  const open = new Map<unknown, Shape.Queue<string>>()
+  const open = new Map<unknown, Conversation.Queue<string>>()
   const ids = new Set<string>()
   const answered = new Set<string>()
   let place = 0
@@ -256,7 +258,7 @@ const partReader = (): ReadPart => {
       const id = (Shape.own(call, "id") ?? null) === null ? `#${place}` : idOf(yield* Shape.string(call, "id", at))
       ids.add(id)
       const waiting = open.get(name)
-      if (waiting === undefined) open.set(name, new Shape.Queue(id))
+      if (waiting === undefined) open.set(name, new Conversation.Queue(id))
       else waiting.add(id)
       return Shape.call(id, name, params)
     })
@@ -264,7 +266,7 @@ const partReader = (): ReadPart => {
 
 /** The value itself, where that is what the model is told. */
 const responseOf = (outcome: ToolOutcome.ToolOutcome): FunctionResponsePart["functionResponse"]["response"] => {
-  const text = Shape.answer(outcome)
+  const text = Answers.answer(outcome)
   if (outcome._tag !== "Succeeded") return { error: text }
   const value = PlainJson.inline(outcome)
   return { output: value !== undefined && JSON.stringify(value) === text ? value : text }

@@ -8,6 +8,8 @@ import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
+import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
 
 /**
@@ -74,13 +76,13 @@ export const looksLike = (input: unknown): boolean =>
  * @since 0.1.0
  */
 export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
-  if (!Shape.isArray(input)) return Result.flatMap(readMessage(input, "", true), Shape.unanswered)
+  if (!Shape.isArray(input)) return Result.flatMap(readMessage(input, "", true), Conversation.unanswered)
   return Result.flatMap(
     Shape.entries(input, "", (entry, path) =>
       isCall(Shape.own(entry, "type"))
         ? Result.map(readCall(entry, path), (call): Entries => [call])
         : readMessage(entry, path, false)),
-    (entries) => Shape.unanswered(entries.flat())
+    (entries) => Conversation.unanswered(entries.flat())
   )
 }
 
@@ -96,12 +98,12 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
     tool_call_id: outcome.callId,
     name: outcome.tool,
     status: ToolOutcome.isError(outcome) ? "error" : "success",
-    content: Shape.parts(outcome, textBlock, fileBlock) ?? Shape.answer(outcome)
+    content: Answers.parts(outcome, textBlock, fileBlock) ?? Answers.answer(outcome)
   }))
 
 // Utilities
 
-type Entries = ReadonlyArray<ToolCall.ToolCall | Shape.Answer>
+type Entries = ReadonlyArray<ToolCall.ToolCall | Conversation.Answer>
 
 const isCall = (type: unknown): boolean => type === "tool_call" || type === "invalid_tool_call"
 

@@ -9,6 +9,7 @@ import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
 import type * as ToolContent from "../ToolContent.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 
@@ -123,7 +124,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
  * @since 0.1.0
  */
 export const resultOf = (outcome: ToolOutcome.ToolOutcome): ToolResult => {
-  const content = Shape.parts(outcome, textBlock, fileBlock) ?? [textBlock(Shape.answer(outcome))]
+  const content = Answers.parts(outcome, textBlock, fileBlock) ?? [textBlock(Answers.answer(outcome))]
   if (outcome._tag !== "Succeeded") {
     return outcome._tag === "Failed" && Shape.isObject(outcome.error) && isResult(outcome.error) &&
         isTold(outcome.error.content, outcome.modelText)

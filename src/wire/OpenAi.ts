@@ -9,6 +9,7 @@
 import * as Result from "effect/Result"
 import * as ToolCall from "../ToolCall.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 
 /**
@@ -82,7 +83,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
   outcomes.map((outcome) => ({
     role: "tool",
     tool_call_id: outcome.callId,
-    content: Shape.answer(outcome)
+    content: Answers.answer(outcome)
   }))
 
 // Utilities

@@ -12,6 +12,8 @@ import * as Result from "effect/Result"
 import * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as Answers from "./Answers.ts"
+import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
 
 /**
@@ -114,7 +116,7 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
       ? Shape.wrong("output", Shape.is(items), "an array of items")
       : Shape.wrong("", Shape.isObject(input) ? "is not a response" : Shape.is(input), expected)
   }
-  return Result.flatMap(Shape.found(items, Shape.isArray(input) ? "" : "output", readItem), Shape.unanswered)
+  return Result.flatMap(Shape.found(items, Shape.isArray(input) ? "" : "output", readItem), Conversation.unanswered)
 }
 
 /**
@@ -127,7 +129,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<O
   outcomes.map((outcome): OutputItem => {
     const [, type, id] = marked.exec(outcome.callId) ?? []
     const call_id = id ?? outcome.callId
-    const output = Shape.answer(outcome)
+    const output = Answers.answer(outcome)
     switch (type) {
       case "shell_call":
         return { type: "shell_call_output", call_id, output: [shellOutput(outcome, output)] }
@@ -138,7 +140,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<O
         return { type: "apply_patch_call_output", call_id, status, output }
       }
       default: {
-        const parts = Shape.parts(outcome, textPart, filePart) ?? output
+        const parts = Answers.parts(outcome, textPart, filePart) ?? output
         return {
           type: type === "custom_tool_call" ? "custom_tool_call_output" : "function_call_output",
           call_id,
@@ -187,7 +189,7 @@ const shellOutput = (outcome: ToolOutcome.ToolOutcome, text: string): ShellOutpu
       outcome: outcome._tag === "TimedOut" ? { type: "timeout" } : { type: "exit", exit_code: 1 }
     }
 
-type Entry = ToolCall.ToolCall | Shape.Foreign | Shape.Answer
+type Entry = ToolCall.ToolCall | Conversation.Foreign | Conversation.Answer
 
 const readItem = (entry: unknown, path: string): Shape.Read<Entry | undefined> =>
   Result.gen(function*() {

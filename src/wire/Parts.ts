@@ -6,6 +6,7 @@
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
+import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
 
 /**
@@ -65,7 +66,7 @@ export const read = (
         ? Shape.entries(content, `${at}.content`, readPart)
         : Shape.wrong(`${at}.content`, Shape.is(content), "text or an array of parts")
     })
-    return yield* Shape.unanswered(found.flat().filter((it) => it !== undefined))
+    return yield* Conversation.unanswered(found.flat().filter((it) => it !== undefined))
   })
 
 // Utilities
@@ -80,7 +81,7 @@ const contentOf = (input: unknown): ReadonlyArray<unknown> => {
 /** Reads the parts of one conversation, in their order. */
 const partReader = (keys: Keys) => {
   const asked = new Map<unknown, unknown>()
-  return (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | Shape.Answer | undefined> =>
+  return (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | Conversation.Answer | undefined> =>
     Result.gen(function*() {
       const part = yield* Shape.object(entry, path, "a part")
       const type = yield* Shape.string(part, "type", path, "the type of the part")

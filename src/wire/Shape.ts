@@ -1,13 +1,11 @@
 /**
- * What all formats share: looking into untrusted JSON, saying in a bounded text
- * what was found there, and what answers a call.
+ * What all formats share: looking into untrusted JSON, and saying in a bounded
+ * text what was found there.
  *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../ToolCall.ts"
-import * as ToolContent from "../ToolContent.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
 
 /**
  * What is wrong with a message: where, what, and what would be right.
@@ -237,82 +235,6 @@ export const content = (
 }
 
 /**
- * The answer to a call, by the id of the call.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Answer {
-  readonly answers: unknown
-}
-
-/**
- * A call that only its own kind of answer fits, which an outcome is not: a
- * mistake, unless somebody has answered it.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Foreign {
-  readonly id: string
-  readonly mistake: Mistake
-}
-
-/**
- * First in, first out, in constant time however long it is.
- *
- * @category models
- * @since 0.1.0
- */
-export class Queue<A> {
-  private readonly entries: Array<A>
-  private first = 0
-
-  constructor(entry: A) {
-    this.entries = [entry]
-  }
-
-  add(entry: A): void {
-    this.entries.push(entry)
-  }
-
-  take(): A | undefined {
-    return this.entries[this.first++]
-  }
-}
-
-/**
- * Gives the calls that no later entry answers, in their order. Where ids are
- * equal, an answer is for the first call that has none.
- *
- * @category reading
- * @since 0.1.0
- */
-export const unanswered = (
-  conversation: ReadonlyArray<ToolCall.ToolCall | Foreign | Answer>
-): Read<ReadonlyArray<ToolCall.ToolCall>> => {
-  const open = new Map<unknown, Queue<ToolCall.ToolCall | Foreign>>()
-  const answered = new Set<ToolCall.ToolCall | Foreign>()
-  const calls: Array<ToolCall.ToolCall | Foreign> = []
-  for (const entry of conversation) {
-    if ("answers" in entry) {
-      const call = open.get(entry.answers)?.take()
-      if (call !== undefined) answered.add(call)
-    } else {
-      calls.push(entry)
-      const equal = open.get(entry.id)
-      if (equal === undefined) open.set(entry.id, new Queue(entry))
-      else equal.add(entry)
-    }
-  }
-  return Result.all(
-    calls.filter((call) => !answered.has(call)).map((call) =>
-      "mistake" in call ? Result.fail(call.mistake) : Result.succeed(call)
-    )
-  )
-}
-
-/**
  * Reads the arguments of a call: text is parsed, anything else is taken as it is.
  *
  * **Details**
@@ -326,60 +248,7 @@ export const unanswered = (
 export const call = (id: string, name: string, params: unknown): ToolCall.ToolCall =>
   typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
 
-/**
- * Gives the text that answers a call: lone surrogates are replaced, and an error
- * is never without a text, which some providers refuse.
- *
- * @category formatting
- * @since 0.1.0
- */
-export const answer = (outcome: ToolOutcome.ToolOutcome): string => {
-  const text = wellFormed(ToolOutcome.text(outcome))
-  return text === "" && ToolOutcome.isError(outcome) ? "The tool failed." : text
-}
-
-/**
- * Gives the blocks that answer a call, where a format has a place for one of its
- * files; else the text is all.
- *
- * @category formatting
- * @since 0.1.0
- */
-export const parts = <Block>(
-  outcome: ToolOutcome.ToolOutcome,
-  text: (text: string) => Block,
-  file: (file: ToolContent.FilePart) => Block | undefined
-): Array<Block> | undefined =>
-  outcome._tag === "Succeeded" && outcome.output.content !== undefined
-    ? blocks(outcome.output.content, text, file)
-    : undefined
-
-/**
- * Gives the blocks of what a model is shown, where a format has a place for one of
- * its files: `file` gives none for a file that has none, and the model is told
- * what it is.
- *
- * @category formatting
- * @since 0.1.0
- */
-export const blocks = <Block>(
-  content: ToolContent.ToolContent,
-  text: (text: string) => Block,
-  file: (file: ToolContent.FilePart) => Block | undefined
-): Array<Block> | undefined => {
-  const files = new Map(content.filter(ToolContent.isFile).map((part) => [part, file(named(part))]))
-  if (!Array.from(files.values()).some((it) => it !== undefined)) return undefined
-  return content.flatMap((part) => {
-    if (ToolContent.isFile(part)) return [files.get(part) ?? text(wellFormed(ToolContent.note(part)))]
-    // providers refuse parts without text
-    return part.text === "" ? [] : [text(wellFormed(part.text))]
-  })
-}
-
 // Utilities
-
-const named = (file: ToolContent.FilePart): ToolContent.FilePart =>
-  file.fileName === undefined ? file : { ...file, fileName: wellFormed(file.fileName) }
 
 const hasToolCalls = (message: unknown): boolean => {
   const calls = own(message, "tool_calls")

@@ -4,6 +4,7 @@ import * as Response from "effect/ai/Response"
 import * as Schema from "effect/Schema"
 import * as ToolContent from "../../src/ToolContent.ts"
 import * as ToolOutcome from "../../src/ToolOutcome.ts"
+import * as Answers from "../../src/wire/Answers.ts"
 import * as Shape from "../../src/wire/Shape.ts"
 import * as WireFormat from "../../src/WireFormat.ts"
 import { calls, denied, failed, read, refusal, skipped, succeeded, truncated } from "../support/wire.ts"
@@ -192,5 +193,5 @@ const told = (outcome: ToolOutcome.ToolOutcome): string => {
   const content = (outcome._tag === "Succeeded" ? outcome.output.content : undefined) ?? []
   return content.some(ToolContent.isFile)
     ? Shape.wellFormed(ToolContent.textOf(content.filter((part) => part.type === "file" || part.text !== "")))
-    : Shape.answer(outcome)
+    : Answers.answer(outcome)
 }
