@@ -16,9 +16,11 @@ export const scripted = (script: Script) => ({
   args: [path("scriptedMcpServer.ts"), JSON.stringify(script)]
 })
 
-/** What has happened in a server, by the file of its notes. */
+/** What has happened in a server, by the file of its notes, as far as its lines are written to their ends. */
 export const notesIn = (file: string): ReadonlyArray<Note> =>
-  existsSync(file) ? readFileSync(file, "utf8").trim().split("\n").map((line) => JSON.parse(line) as Note) : []
+  existsSync(file)
+    ? readFileSync(file, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line) as Note)
+    : []
 
 export const until = (condition: () => boolean) =>
   Effect.repeat(Effect.sync(condition), { until: (it) => it, schedule: Schedule.spaced("20 millis") })
