@@ -273,6 +273,8 @@ export class Call implements Ticket {
 
   /** Lets go of what a call with an outcome does not need: waves may be long. */
   forget(): void {
+    // the first one stays whole, as long as its wave is the last
+    if (this.index === 0) return
     if (this.phase._tag === "Settled") this.phase.attempt = undefined
     this.gateCall = undefined
     this.rules = undefined

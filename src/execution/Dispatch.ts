@@ -82,6 +82,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
   const requests: Array<Request> = []
   const wants = calls.map((call) => want(wave, call, begun, requests))
   const asked = requests.length === 0 ? nobody : wave.engine.store.reserve(requests, begun, wave.patience)
+  if (wave.first.requests.length === 0) wave.first.requests = requests.slice(0, 1)
   const isSlow = !Exit.isExit(asked)
   const answers = yield* asked
   const now = isSlow ? wave.now() : begun

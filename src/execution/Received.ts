@@ -143,7 +143,7 @@ const readCall = (call: unknown): Read => {
       : { id, name, params: null, malformed: known, problem: undefined }
   }
   try {
-    return { id, name, params: new Copying().copy(params), problem: undefined }
+    return { id, name, params: copying.of(params), problem: undefined }
   } catch (error) {
     if (error instanceof NoJson) return wrong({ path: "", message: error.message }, id, name)
     return wrong(error instanceof RangeError ? unreadable : unreadableCall, id, name)
@@ -202,6 +202,11 @@ const madeId = (index: number, taken: Set<string | undefined>): string => {
 class Copying {
   private values = 0
 
+  of(value: unknown): unknown {
+    this.values = 0
+    return this.copy(value)
+  }
+
   copy(value: unknown): unknown {
     if (++this.values > maxValues) throw new NoJson(`They have more than ${maxValues} values`)
     switch (typeof value) {
@@ -232,6 +237,8 @@ class Copying {
     return copy
   }
 }
+
+const copying = new Copying()
 
 /** An object as JSON has it, of whatever realm. */
 const isPlain = (value: object): boolean => {

@@ -103,6 +103,8 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
       limitMillis: limit.millis
     })
   }
-  attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
+  const live = new LiveContext(wave, call, attempt)
+  if (call.index === 0) wave.first.live = live
+  attempt.start(call.gateCall!.params, live)
   return running
 }

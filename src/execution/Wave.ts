@@ -26,6 +26,13 @@ import type { WaveOptions } from "./WaveOptions.ts"
 import * as Waves from "./Waves.ts"
 import { type Watcher, WaveState } from "./WaveState.ts"
 
+/**
+ * The last wave over a registry, with its first call. Where no object of a kind is
+ * alive when memory is collected, V8 throws away the code that it has compiled for
+ * that kind, and the next wave takes three times as long.
+ */
+const last = new WeakMap<object, Wave>()
+
 /** So many calls are started before the loop lets others have a turn. */
 const chunk = 1_000
 
@@ -227,6 +234,8 @@ export class Wave implements Watcher, UnderWay {
   private end(): ToolOutcome.WaveResult {
     const { calls, engine, events, history: ended, process, stop } = this.wave
     process.waves.delete(this)
+    this.wave.calls = calls.slice(0, 1)
+    last.set(engine.handlers, this)
     if (stop.isOn) stop.waves.delete(this.driver)
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.map((call) => call.outcome!)

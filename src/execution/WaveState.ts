@@ -97,6 +97,8 @@ export class WaveState implements Host {
   readonly quiet: Array<{ readonly index: number; readonly resume: () => void }> = []
   /** What calls of each tool claim, by these rules. */
   claims: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ToolClaims> } = noClaims
+  /** What its first call has made, which lives as long as the wave. */
+  readonly first: { live: object | undefined; requests: ReadonlyArray<object> } = { live: undefined, requests: [] }
   /** Admitted calls, from the first on of which is not known yet what it touches. */
   readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
   /** The names of the tools that the agent sees, once a call of none was there. */
