@@ -1,6 +1,6 @@
 /**
- * Which agent calls are made by, and for: sub-agents, what they share with the
- * executor they come from, and the calls that their handlers work for.
+ * By which agent a call is made, and for which call: sub-agents, and what they share
+ * with the executor they come from.
  *
  * @since 0.1.0
  */
@@ -34,7 +34,7 @@ export const parentOf = (engine: Engine, caller: unknown): Parent => {
   const { call, state } = caller
   const { attempt, isSettled } = call
   return {
-    // a handler that holds on to an executor further up gets no further by it
+    // holding on to an executor further up gives a handler no further rights
     engine: isWithin(caller.engine, engine) ? caller.engine : engine,
     above,
     caller,
@@ -44,9 +44,9 @@ export const parentOf = (engine: Engine, caller: unknown): Parent => {
 }
 
 /**
- * Finds for which call something is done: for that of the handler whose fiber does
- * it, else for that whose handle it is done with, wherever that has got to. Once
- * that call is over nothing is done with its handle, by nobody.
+ * Finds the call that something is done for: that of the handler whose fiber does
+ * it, or else the call whose handle is used, wherever the handle has got to. Once that
+ * call is over nobody can do anything with its handle.
  *
  * @category getters
  * @since 0.1.0
@@ -116,8 +116,8 @@ export const engineOf = (
 
 /**
  * Gives the engine whose agent a call belongs to: its executor's, or that of the
- * handler that makes it, where that is a sub-agent of this very executor. So
- * nobody gets further than their own agent by holding on to another executor.
+ * handler that makes it, where that is a sub-agent of this very executor. So holding
+ * on to another executor gives nobody more than their own agent may do.
  *
  * @category getters
  * @since 0.1.0

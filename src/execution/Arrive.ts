@@ -56,13 +56,13 @@ export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effec
 const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number): Effect.Effect<void> => {
   const { call: { malformed, name, problem } } = call
   const params = takeHeartbeat(call, call.call.params)
-  // it may be cancelled already, while an earlier one was decoded
+  // it may have been cancelled while an earlier one was decoded
   call.decided ??= turnEnd(wave.process, call.counted, now)
   if (call.decided !== undefined) return Effect.void
   if (problem !== undefined) return decide(call, invalid([problem]))
   const tool = registry.get(name)
   if (tool === undefined) return decide(call, refused({ _tag: "ToolNotFound", available: seen(wave, registry) }))
-  // of no text at all the schema decides: it is `{}`
+  // an empty text counts as `{}`: the schema decides
   if (malformed !== undefined && malformed.text.trim() !== "") {
     const { message, text } = malformed
     const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
@@ -110,7 +110,7 @@ const decoded = (
 ): Effect.Effect<void> => {
   if (call.decided !== undefined) return Effect.void
   if (Exit.isFailure(exit)) {
-    // a value too deeply nested for the decoder ends in a defect, like a decoder that is broken
+    // a value nested too deeply for the decoder is a defect, as a broken decoder is
     const issues = Option.getOrElse(
       Cause.findErrorOption(exit.cause),
       () => [Cause.squash(exit.cause) instanceof RangeError ? unreadable : undecodable]
@@ -161,7 +161,7 @@ const judge = (
     args,
     params,
     targets,
-    // a question without an answer is one for people
+    // where the tool gives no clear answer, people are asked
     needsApproval: needsApproval !== false,
     call: call.call,
     tool: call.tool!,

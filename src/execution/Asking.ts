@@ -28,7 +28,8 @@ export interface Question extends Permissions.Asks {
 }
 
 /**
- * Asks a person and waits for the answer. Without anybody there, it is no at once.
+ * Asks a person and waits for the answer. Where nobody is there, the answer is no at
+ * once.
  * The turn's clock stands still meanwhile; interruption withdraws the question.
  *
  * @category steps
@@ -41,7 +42,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { call: { id: callId }, index } = call
     const { targets = call.gateCall!.targets } = question
-    // what is not known, or is about nothing that its tool names, cannot be remembered: it would be everything
+    // an answer about unknown targets, or about none, is not remembered: it would allow everything
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
     const about: Approvals.Question = {
       preview: undefined,

@@ -64,7 +64,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   }
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {
     yield* over(earlier)
-    // what came before may have blocked its tool, put it out of order, or been answered for good
+    // the earlier call may have blocked the tool or changed the order, and its answer may cover this one
     const end = Recheck.recheck(wave, call, undefined, wave.now())
     if (end !== undefined) return ends(end)
     call.grant = yield* grantFor(wave, call, question)
@@ -104,11 +104,11 @@ export const preview = (wave: WaveState, call: Call): Effect.Effect<Preview.Prev
  */
 export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined => {
   const own = call.gateCall!.targets
-  // the nearest: of many that write to the same each waits for the one before it
+  // the nearest: of many calls that write to the same, each waits for the one before it
   for (let index = call.index - 1; index >= 0; index--) {
     const { decided, gateCall, isSettled, phase, tool } = calls[index]!
     if (isSettled || decided !== undefined || gateCall === undefined || tool?.preview === undefined) continue
-    // it gets what another call gets, and writes nothing itself
+    // it shares another call's outcome, and writes nothing itself
     if (phase._tag === "Joined") continue
     const { targets } = gateCall
     const isSame = own === undefined || targets === undefined ||
@@ -172,15 +172,15 @@ export const resolved = (wave: WaveState, call: Call, resolution: Approvals.Reso
   call.approved = true
   call.grant = resolution.grant
   call.isOwnGrant = resolution.isOwn
-  // what covers it was said to another diff: nobody has looked at this one
+  // the answer was given to another diff: nobody has looked at this one
   if (!resolution.isOwn) call.shown = undefined
   Asking.remember(wave, resolution)
   return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
 }
 
 /**
- * What the call would wait for though the handler's own call holds it, as things
- * are now.
+ * What the call would wait for although the call of its own handler holds it, as
+ * things are now.
  *
  * @category getters
  * @since 0.1.0

@@ -51,8 +51,8 @@ export class Batches implements BatchTree {
 
   /**
    * Enters a batch for the rest of the scope; without an id a new one. One that
-   * is begun by a handler belongs to the batch of the handler's call. What is
-   * entered with the handle of a call is left with the call, if not before.
+   * is begun by a handler belongs to the batch of the handler's call. A batch that is
+   * entered with the handle of a call is left when that call ends, if not before.
    */
   enter(
     id: string = `batch-${this.unique}-${++this.lastBatch}`,
@@ -164,7 +164,7 @@ export class Batches implements BatchTree {
   private begin(id: string, caller: OpenBatch | undefined): OpenBatch {
     const { parent, principal, unique } = this.engine
     const base = caller ?? batchOf(this.engine) ?? parent?.engine.batches().find(id)
-    // one of a sub-agent is never taken for one of its caller's that is begun later
+    // a sub-agent's batch is never mistaken for one that its caller begins later
     const key = JSON.stringify(parent === undefined ? [principal, id] : [principal, id, unique])
     const state: BatchState = base === undefined
       ? { id, key, outputChars: 0, fileChars: 0, succeeded: new Set() }

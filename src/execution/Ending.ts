@@ -1,5 +1,5 @@
 /**
- * What a handler's exit is as the end of its call.
+ * How a handler's exit ends its call.
  *
  * @since 0.1.0
  */
@@ -43,7 +43,7 @@ export const succeeded = (call: Ended, output: Output): End => ({
 })
 
 /**
- * The end of a call whose tool says no, or says what nobody can read.
+ * The end of a call whose tool says no, or gives something that cannot be read.
  *
  * @category constructors
  * @since 0.1.0
@@ -105,7 +105,7 @@ export const ofCause = (
   }
   if (options.isResult) return wrongResult(call, String(error.value))
   const encoded = now(tool.encodeFailure(error.value), options.context)
-  // what the tool does not declare is shown like what it reports: without what is behind it
+  // an undeclared failure is shown like a declared one: without its causes
   const value = PlainJson.from(encoded === undefined ? textFor(PlainJson.shown(error.value)) : encoded)
   const told = textFor(PlainJson.withoutCauses(value), tool.failureText)
   const modelText = cut(`"${tool.name}" failed: ${told}`, options.chars, " [cut]")

@@ -40,7 +40,7 @@ export const fromEngine = (
     Effect.map(
       Effect.flatMap(caller, (caller) => batches.enter(id, Agents.batchFor(engine, caller), handle)),
       (open): Batch => {
-        // without a turn and a state none is wrong
+        // without a turn and a state there is nothing to be wrong
         const process = ((options: ProcessOptions = {}) =>
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
@@ -68,7 +68,7 @@ export const fromEngine = (
       handleFor: (caller) => fromEngine(forked, own, caller)
     })
     const own = new Batches.Batches(forked, turn, unique)
-    // whoever makes a sub-agent is the one that waits for it
+    // whoever makes a sub-agent waits for it
     const self = fromEngine(forked, own, above instanceof Caller ? above : undefined)
     const close = own.close("the sub-agent is over")
     const siblings = parent.engine.batches().below
@@ -79,7 +79,7 @@ export const fromEngine = (
       return close
     })
     siblings.add(own)
-    // made by a handler whose call has its outcome, or by an executor that is over, it is over from the start
+    // where the handler's call has its outcome, or the executor is over, it is over from the start
     if ((above instanceof Caller && above.isOver) || parent.engine.batches().isOver) yield* close
     return self
   })
@@ -100,7 +100,7 @@ export const fromEngine = (
       const { revoked } = engine
       const all = rootOf(engine).batches()
       for (const [id, expiresAt = Infinity] of revoked) if (expiresAt <= now && !all.holds(id)) revoked.delete(id)
-      // those that have expired, too: calls that they let through may wait for permits
+      // expired ones included: calls that they let through may still wait for permits
       const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
         revoked.set(grant.id, grant.expiresAt)

@@ -1,6 +1,6 @@
 /**
  * Calls that the host makes because rules demand them: start tools, tools
- * required before exit. They take the same way as a model's.
+ * required before exit. They go through the same gates as a model's.
  *
  * @since 0.1.0
  */
@@ -10,7 +10,7 @@ import type { HostArguments } from "../ToolProcess.ts"
 import * as Received from "./Received.ts"
 
 /**
- * Tells whether there are arguments for a tool; of what cannot be read there are none.
+ * Tells whether there are arguments for a tool; what cannot be read counts as none.
  *
  * @category predicates
  * @since 0.1.0

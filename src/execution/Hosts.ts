@@ -1,6 +1,6 @@
 /**
  * The host's own gates on the way of a call: asked at each of their moments, and
- * told how the call ended. Where there are none nothing has to be waited for.
+ * told how the call ended. Where there are no such gates nothing waits.
  *
  * @since 0.1.0
  */

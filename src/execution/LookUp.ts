@@ -1,5 +1,6 @@
 /**
- * What tools tell of a call before it runs, without being at their mercy.
+ * What tools tell of a call before it runs, asked so that none can hold it up or
+ * break it.
  *
  * @since 0.1.0
  */
@@ -26,8 +27,8 @@ export const patience = (wave: WaveState, tool: RegisteredTool): number =>
 const maxSpelled = 500_000
 
 /**
- * Reads what a tool says its call is about; `undefined` where it is something
- * else, since it may come from code that no compiler has seen.
+ * Reads what a tool says its call is about; `undefined` where it has another form,
+ * since it may come from code that no compiler has seen.
  *
  * @category getters
  * @since 0.1.0
@@ -91,7 +92,7 @@ export const lookUp = <B, A>(
 }
 
 /**
- * Gives the resource keys of a call. Where they cannot be had, calls of the
+ * Gives the resource keys of a call. Where they cannot be found out, calls of the
  * tool wait for each other.
  *
  * @category getters

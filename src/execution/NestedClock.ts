@@ -45,7 +45,7 @@ export class NestedClock implements ParentClock {
 
   private tick(now: number): void {
     const pauses = this.asking > 0 && this.executing === 0
-    // time that is up does not stand still any more
+    // once the time is up it no longer stands still
     const isUp = this.attempt.isSettled || (pauses && now >= this.deadline)
     if (pauses === this.isPaused || isUp) return
     this.isPaused = pauses

@@ -1,6 +1,6 @@
 /**
- * Which tools a process can be called with next: what the rules of order allow,
- * without what another gate would refuse now.
+ * Which tools may be called next in a process: those that the rules of order allow,
+ * less those that another gate would refuse now.
  *
  * @since 0.1.0
  */

@@ -15,8 +15,8 @@ import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * Notes a call that may change things and is about to start. Decides it where the journal cannot be written:
- * then it does not start.
+ * Notes a call that may change things and is about to start. Where the journal cannot
+ * be written the call is refused, and does not start.
  *
  * @category writing
  * @since 0.1.0
@@ -28,8 +28,8 @@ export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
 }
 
 /**
- * Takes the note of a call back that did not run, was refused its write, or has
- * said all that it writes.
+ * Takes back the note of a call that did not run, was refused its write, or has told
+ * all that it writes.
  *
  * @category writing
  * @since 0.1.0

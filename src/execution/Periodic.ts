@@ -58,7 +58,7 @@ const firing = (
 
 const scheduleOf = ({ schedule }: Of<"Periodic">): Schedule.Schedule<unknown, unknown, Cron.CronParseError> =>
   Result.match(Cron.parse(schedule, "UTC"), {
-    // what is no cron expression is a duration: the rule was checked
+    // what is not a cron expression is a duration: the rule was checked
     onFailure: () => Schedule.fixed(schedule as Duration.Input),
     onSuccess: (cron) => Schedule.cron(cron)
   })

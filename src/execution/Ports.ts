@@ -1,8 +1,8 @@
 /**
- * What an executor leans on and is not its own: the state store, the journal,
- * artifacts, checkpoints, people. All have the same patience, here and nowhere else: a driver
- * that throws, dies, does not answer in time or gives what is no answer has failed
- * like one that says so.
+ * What an executor relies on and does not own: the state store, the journal,
+ * artifacts, checkpoints, people. How long each is waited for is decided here and
+ * nowhere else: a driver that throws, dies, does not answer in time or gives something
+ * that is not an answer has failed like one that says so.
  *
  * @since 0.1.0
  */
@@ -43,7 +43,7 @@ export const patienceOf = ({ budget }: ProcessState, now: number): number =>
 
 /**
  * What a driver of the state store answers, or its failure, at once or in time. It
- * may come from code that no compiler has seen: what is no answer is a failure, too.
+ * may come from code that no compiler has seen: anything that is not an answer is a failure.
  *
  * @category asking
  * @since 0.1.0
@@ -125,15 +125,15 @@ export interface People {
   /** Makes a request of a question, with its id; `undefined` where it could not be made: there is nobody to ask. */
   readonly request: (question: Question) => Effect.Effect<ApprovalRequest | undefined>
   /**
-   * Asks and waits. What it goes on with runs in a turn of its own, never in
-   * whoever answers. Interruption withdraws the request and is held up by nobody.
+   * Asks and waits. What follows runs in a turn of its own, never in the fiber of
+   * whoever answers. Interruption withdraws the request, and nothing holds it up.
    */
   readonly ask: (request: ApprovalRequest) => Effect.Effect<Resolution>
 }
 
 /**
- * People who answer in time: who is silent for longer than the request lasts has
- * said no, and so has who gives what is no answer.
+ * People who answer in time: silence for longer than the request lasts is a no, and
+ * so is anything that is not an answer.
  *
  * @category constructors
  * @since 0.1.0

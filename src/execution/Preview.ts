@@ -57,7 +57,7 @@ export const preview = (
       ? {
         preview: seen(exit.value.changes),
         shown: exit.value.shown,
-        // what else a tool does than to edit nobody can tell
+        // nobody can tell what a tool does besides editing
         isNothing: call.tool!.edits && isNothing(engine, call, call.gateCall!, exit.value.changes)
       }
       : without(reasonOf(exit.cause))
@@ -77,7 +77,7 @@ export const made = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange
       : Effect.die(new TypeError("a preview has to give { path, before, after }s")))
 
 /**
- * Changes as people see them: made only for those who do.
+ * Changes as people see them. The diff is made only when somebody is shown it.
  *
  * @category previews
  * @since 0.1.0
@@ -88,9 +88,9 @@ export const seen = (changes: ReadonlyArray<FileChange.FileChange>): Approvals.P
 })
 
 /**
- * Whether a write changes nothing, and may be told to. What the policy asks about
- * for its own sake, or what the agent may not look at, is asked about even so: the
- * answer tells what is there.
+ * Whether a write changes nothing and the agent may be told so. What the policy asks
+ * about for its own sake, or the agent may not look at, is asked about even so: a
+ * silent success would tell what is there.
  *
  * @category predicates
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * Whose executor it is, and inside a call whose call.
+ * Whose executor it is and, inside a call, whose call.
  *
  * @since 0.1.0
  */

@@ -52,7 +52,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
   const runWhole: Steps.Run = (call, hub, step) =>
     Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
-  // what the compiler knows of an outcome is what its tool gives, and that without options none is wrong
+  // the compiler cannot know that the outcomes are those of these tools, nor that no options cannot be wrong
   const executeWave =
     ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
       options === undefined ? Effect.suspend(() => runWave(Received.wave(calls))) : Effect.flatMap(
@@ -100,7 +100,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       const timeoutMillis = yield* limit("call", options)
       const schemas = codecs(tool)
       const id = hostId()
-      // what dies of its own getters is no less refused than what fails to be encoded
+      // parameters whose getters die are refused like those that cannot be encoded
       const encoded = yield* Effect.catchDefect(schemas.encode(params), () => Effect.succeed(unreadable))
       const call = Received.one({ id, name: tool.name, params: encoded })
       const wave = yield* runWave([call], { timeoutMillis, wholeOutputs: true, told: false })
@@ -144,7 +144,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     cancelCall: (id, reason) =>
       Effect.sync(() => {
         if (handle?.isOver) return
-        // who waits for one of them may begin the next at once
+        // whoever waits for one of them may begin the next at once
         for (const wave of Array.from(state.waves)) wave.cancelId(id, said(reason))
       })
   }
@@ -205,7 +205,7 @@ const streamOf = (
   Stream.unwrap(Effect.gen(function*() {
     const hub = new EventHub(observers.capacity, observers)
     const events = yield* hub.open
-    // a wave that never began has no end that it could tell
+    // a wave that never began has no end to tell
     const wave = Effect.ensuring(run(hub), Effect.sync(() => hub.end()))
     const fiber = yield* Effect.forkScoped(wave, { startImmediately: true })
     return events.pipe(

@@ -1,7 +1,7 @@
 /**
  * What a tool says it is. People allow what was described to them: a standing
- * permission is of one revision of its tool and holds for no other, so that none
- * has to be taken back in time when a tool becomes another one.
+ * permission belongs to one revision of its tool and holds for no other, so none has
+ * to be taken back in time when a tool changes.
  *
  * @since 0.1.0
  */
@@ -23,8 +23,8 @@ export const of: (tool: RegisteredTool) => string = memoize(({ description, json
 )
 
 /**
- * Tells whether a tool is still what it was, at this moment; one that is not there
- * any more is.
+ * Tells whether a tool is still what it was, at this moment. One that is no longer
+ * there counts as unchanged.
  *
  * @category predicates
  * @since 0.1.0

@@ -35,7 +35,7 @@ export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
 
 /**
  * Fits a shared output to who gets it: within its own room, and without an
- * artifact that is not its batch's (then `value` is the whole).
+ * artifact that belongs to another batch (then `value` is the whole).
  *
  * @category conversions
  * @since 0.1.0

@@ -1,5 +1,6 @@
 /**
- * The calls of one model step that a loop hands over one by one, all at once.
+ * The calls of one model step that a loop hands over one by one, without waiting for
+ * each.
  *
  * They are cut into runs where those of a wave are: reads side by side, a write
  * alone, in order of arrival. In stop mode the first refused or timed out one ends
@@ -38,8 +39,8 @@ export type Run = (
 ) => Effect.Effect<ToolOutcome.ToolOutcome>
 
 /**
- * Runs the call of a place that was taken, and gives its outcome on before the
- * next may go.
+ * Runs the call of a place that was taken, and passes its outcome on before the next
+ * may go.
  *
  * @category models
  * @since 0.1.0

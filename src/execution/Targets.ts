@@ -78,8 +78,9 @@ export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
 }
 
 /**
- * What is about something else than it was judged by needs to be allowed as what
- * it is now, without a question: what a person said was about the other.
+ * A call that is about other targets than those it was judged by has to be allowed
+ * for what it is about now, without a question: what a person said was about the
+ * others.
  *
  * @category gates
  * @since 0.1.0
@@ -99,8 +100,8 @@ export const changed = (call: Call, now: number): ToolRefusal | undefined => {
 }
 
 /**
- * Why a call may not have the outcome of an equal one: that was about something
- * which this one was not judged by, and may not touch.
+ * Why a call may not have the outcome of an equal one: that one was about targets
+ * which this one was not judged by and may not touch.
  *
  * @category gates
  * @since 0.1.0
@@ -120,7 +121,7 @@ export const changedBy = (
 }
 
 /**
- * Tells whether an equal call was about something else than this one is.
+ * Tells whether an equal call was about other targets than this one.
  *
  * @category predicates
  * @since 0.1.0
@@ -140,7 +141,7 @@ export const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
 const matter = (engine: Engine, { agent, rules, tool }: Call): boolean =>
   Permissions.needsTargets(agent.permissions, tool!) ||
-  // a rule asks, or somebody who is asked has to see what earlier calls leave
+  // a rule asks, or a person who is asked has to see what earlier calls have left
   (tool!.declaresTargets &&
     (rules!.consent !== undefined || (tool!.preview !== undefined && engine.approvals !== undefined)))
 

@@ -15,7 +15,7 @@ import { type Settlement, StateStoreError } from "../store/StateStore.ts"
 import * as Ports from "./Ports.ts"
 
 /**
- * What something that is told is about.
+ * What a message is about.
  *
  * @category options
  * @since 0.1.0

@@ -65,7 +65,7 @@ const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question
     else call.decided ??= said.end
   }
   if (said._tag !== "Edited") return
-  // what was shown was another change
+  // another change was shown
   call.shown = undefined
   yield* Asking.quiet(wave, call.index)
   if (!call.isSettled) yield* Arrive.arriveAgain(wave, call, said.params)
@@ -136,7 +136,7 @@ const rehearseRuns = Effect.fnUntraced(function*(
   const assumed = new Set(process.history.succeeded)
   let before = process.history.last
   for (const run of runs) {
-    // calls of one run are dispatched together: what they do is there for the next one's
+    // calls of one run are dispatched together: only those of the next run see what they do
     const ran: Array<string> = []
     for (const call of run) {
       if (call.decided !== undefined) continue
@@ -179,7 +179,7 @@ const reserve = Effect.fnUntraced(function*(
   const answer = answers?.[0]
   if (answer === undefined || "operation" in answer) return undefined
   if (!("_tag" in answer)) return [answer]
-  // who may get another call's outcome is asked about like one that runs
+  // a call that may share another's outcome is asked about like one that runs
   const gets = answer._tag === "KeyTaken" ? Claims.duplicate(wave, call, answer, true)._tag : "Refused"
   return gets === "Joins" || gets === "Replays" ? [] : undefined
 })

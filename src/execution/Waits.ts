@@ -49,11 +49,11 @@ export class Waits {
         }
       }
       this.open.add(entry)
-      // it may end, and thus be taken off the list, before it is noted
+      // it may end, and so leave the list, before it is noted here
       running.wait = Detached.start(effect, this.context, Infinity, entry.stop)
       return Effect.sync(entry.stop)
     }))
-    // the wave goes on in a turn of its own, not inside what has ended the wait; what it was given is not lost in it
+    // the wave goes on in a turn of its own, not inside whatever ended the wait, and loses nothing by it
     return Effect.andThen(ended, Effect.yieldNow)
   }
 

@@ -1,6 +1,6 @@
 /**
- * What is told of one wave, to whoever reads: each event says whose it is and
- * which of its wave.
+ * The events of one wave, for whoever reads: each says whose it is and which number it
+ * has in its wave.
  *
  * @since 0.1.0
  */
@@ -21,7 +21,7 @@ export interface Origin {
 }
 
 /**
- * An event, but for what it has of its wave.
+ * An event without what it takes from its wave.
  *
  * @category models
  * @since 0.1.0

@@ -54,7 +54,7 @@ export class Writes {
         if (call.tool!.preview === undefined) call.isUnannounced = true
         return write
       }
-      // writes at once wait for one look: none goes past it
+      // writes that come at the same time wait for one look: none goes past it
       return Effect.flatMap(
         this.looking.withPermits(1)(Effect.suspend(() => this.look())),
         (undo) => undo === undefined ? Effect.interrupt : Effect.onError(write, () => undo)
@@ -78,7 +78,7 @@ export class Writes {
       }
       this.isPrepared = true
       return Effect.suspend(() => {
-        // another try is looked at like this one
+        // a second try gets the same look
         this.isPrepared = !isFirst
         this.confirmed.push(...confirmed)
         return prepared.undo
@@ -101,7 +101,7 @@ export class Writes {
     if (!Effect.isEffect(preview)) {
       return Effect.die(new TypeError("ToolContext.confirmWrite takes an Effect of changes"))
     }
-    // inside a commit the write has begun: a no could not stop it
+    // inside a commit the write has already begun: a no could not stop it
     return Effect.flatMap(InCommit, (commit) => commit === undefined ? asking : Effect.die(new Error(insideCommit)))
   }
 
@@ -121,7 +121,7 @@ export class Writes {
     }
     const question = Permissions.asks(permissions, gateCall, call.rules!.consent)
     if (question === undefined || Preview.isNothing(wave.engine, call, gateCall, changes)) return Effect.void
-    // a write of nothing would be remembered as one of everything
+    // an answer about no targets at all would be remembered as one about everything
     const asks: Permissions.Asks = targets.length === 0 ? { ...question, remember: "call" } : question
     return Effect.flatMap(
       Authorize.grantFor(wave, call, asks, targets),
@@ -204,7 +204,7 @@ const prepare = Effect.fnUntraced(function*(
   const all = looks.flatMap(({ changes }) => changes)
   const files = all.filter((it) => !FileChange.isNothing(it))
   if (files.length === 0) {
-    // that nothing changes is all there is to tell
+    // nothing changes, and that is all there is to tell
     if (all.length > 0) call.isCheckpointed = true
     return { undo: Effect.void }
   }
@@ -219,11 +219,11 @@ const prepare = Effect.fnUntraced(function*(
   if (Exit.isFailure(saved)) return { error: "NotKept", message: "what is there now could not be kept for undoing it" }
   const forget = Effect.ignore(Effect.suspend(() => checkpoints.forget(saved.value)))
   const looked = looks.map((it) => it.shown)
-  // keeping it took its time
+  // keeping it took time: it is looked at once more
   const last = yield* Preview.lookAgain(looked)
   if ("paths" in last) return yield* Effect.as(forget, changed(last.paths))
   call.isCheckpointed = true
-  // a write that fails may have written a part
+  // a write that failed may have written a part
   const undo = Effect.flatMap(Preview.lookAgain(looked), (now) => "paths" in now ? Effect.void : forget)
   return { undo }
 })

@@ -39,7 +39,7 @@ export interface ApprovalRequest {
   readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: "exact" | "protected" | undefined }>
   /** Why it is asked. */
   readonly why: string
-  /** What the call would write, where it can tell: a unified diff of at most 20,000 characters, or why there is none. */
+  /** What the call would write, where it can tell: a unified diff of at most 20,000 characters, or why there is no preview. */
   readonly preview: Preview | undefined
   /** The call is already running and waits with its write: its arguments can no longer be edited. */
   readonly isRunning: boolean
@@ -62,8 +62,8 @@ export type Preview =
   | { readonly _tag: "None"; readonly because: string }
 
 /**
- * What an executor asks. The id and the deadline are the driver's to give, where
- * the question does not bring them.
+ * What an executor asks. The driver chooses the id and the deadline where the
+ * question does not bring them.
  *
  * @category models
  * @since 0.1.0
@@ -154,9 +154,9 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
     id: Schema.String,
     /**
      * `NotPending`: unknown, answered, withdrawn or expired. `NotTheSame`: the answer
-     * was to another call. `NotEditable`: the call runs already. `NotAnAnswer`: it
-     * has another form; `problem` says where. `NoDuration`: it is to hold for a
-     * while, but not for how long.
+     * was to another call. `NotEditable`: the call is already running. `NotAnAnswer`:
+     * it has the wrong form; `problem` says where. `NoDuration`: it is meant to hold
+     * for a while, but does not say for how long.
      */
     reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
     problem: Schema.optionalKey(Schema.String)
@@ -189,8 +189,8 @@ export type Shown = { readonly tool: string; readonly args: unknown } | { readon
 
 /**
  * Gives the SHA-256 of a tool and its arguments, in hex: what a page sends back
- * with the answer, so that it is one to this call and no other. Arguments nested
- * too deeply have the empty text, and no answer with a hash is to them.
+ * with the answer, so that it answers this call and no other. Arguments nested too
+ * deeply give the empty text, and no answer with a hash fits them.
  *
  * @category getters
  * @since 0.1.0

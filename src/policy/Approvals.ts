@@ -2,10 +2,10 @@
  * Gate 12's questions: pending requests for permission, answered by id, in any
  * order, from wherever people are.
  *
- * An executor that finds this service in its context asks; without it nobody is
- * there, and what would be asked is refused at once. A request is answered
- * once; it ends with silence after its time and when the scope closes, and is
- * withdrawn when whoever asked does not wait for it any more.
+ * An executor that finds this service in its context asks. Without it nobody is
+ * there, and whatever would be asked is refused at once. A request is answered once.
+ * It ends unanswered when its time is over or the scope closes, and is withdrawn
+ * when whoever asked no longer waits for it.
  *
  * @since 0.1.0
  */
@@ -40,7 +40,7 @@ export * from "./ApprovalRequest.ts"
 
 /**
  * Something that happened to the pending requests: one was asked, or one ended,
- * and how. Who asked may have withdrawn it: then it has no answer.
+ * and how. A request that was withdrawn has no answer.
  *
  * @category models
  * @since 0.1.0
@@ -61,8 +61,8 @@ export class Approvals extends Context.Service<Approvals, {
   /** Asks and waits for what becomes of it; interruption withdraws the request. For executors. */
   readonly ask: (request: ApprovalRequest) => Effect.Effect<Resolution>
   /**
-   * Answers a request, once. `of` is what was shown, itself or its `hash`: an
-   * answer to another tool or other arguments than the request's changes nothing.
+   * Answers a request, once. `of` is what was shown, or its `hash`: an answer to
+   * another tool or other arguments than the request's changes nothing.
    * Nothing of what the answer allows runs before this has returned.
    */
   readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
@@ -89,7 +89,7 @@ export interface Options {
 
 /**
  * Creates the service, in memory; what is pending when the scope closes is
- * refused. Fails with `ConfigurationError` where the timeout is no duration.
+ * refused. Fails with `ConfigurationError` where the timeout is not a duration.
  *
  * @category constructors
  * @since 0.1.0
@@ -101,7 +101,8 @@ export const make = (
 /**
  * Creates the service around a function that asks people and gives their answer.
  * It is interrupted when the request ends another way: answered elsewhere by its
- * id, withdrawn, expired. Where it dies, or what it gives is no answer, the request is given up.
+ * id, withdrawn, or expired. Where it dies, or gives something that is not an answer,
+ * the request is given up.
  *
  * @category constructors
  * @since 0.1.0
@@ -198,12 +199,12 @@ const makeWith = Effect.fnUntraced(function*(
   const hub = yield* PubSub.sliding<Change>(1_024)
   // oldest first
   const pending = new Map<string, Pending>()
-  // what an answer may settle besides: by tool, and by the first target, so that it does not depend on how many wait
+  // what an answer may settle besides, by tool and first target, so that the cost does not grow with those who wait
   const alike = new Map<string, Set<Pending>>()
   let isClosed = false
 
   let untold: Array<Change> = []
-  // in a turn of its own: who answers at once must not do so while the question is still being put
+  // in a turn of its own: an answer given at once must not come while the question is still being put
   const tell = (change: Change) => {
     if (untold.push(change) > 1) return
     const all = Effect.suspend(() => {
@@ -227,7 +228,7 @@ const makeWith = Effect.fnUntraced(function*(
     tell({ _tag: "Ended", id, how })
     return true
   }
-  // who waits goes on in a turn of its own: whoever answers has nothing to do with what runs then
+  // whoever waits goes on in a turn of its own: what runs then is no concern of whoever answers
   const end = (it: Pending, resolution: Resolution) => {
     if (remove(it, resolution)) it.resume(Effect.as(Effect.yieldNow, resolution))
   }
@@ -278,7 +279,7 @@ const makeWith = Effect.fnUntraced(function*(
       const others = about.flatMap((target) => Array.from(alike.get(keyOf(principal, tool, target)) ?? []))
       end(it, resolution)
       if (grant === undefined) return
-      // whoever else waits for the same has been answered, too
+      // whoever else waits for the same has been answered as well
       for (const other of others) {
         const isCovered = other !== it && other.request.remember !== "call" && Grant.covers(grant, other.request, now)
         if (isCovered) end(other, { _tag: "Approved", grant, isOwn: false })

@@ -26,7 +26,7 @@ export const Span = Schema.String.check(
 ).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
 
 /**
- * A length of time in words, which may be none at all.
+ * A length of time in words, which may be zero.
  *
  * @category schemas
  * @since 0.1.0
@@ -110,7 +110,7 @@ export const fields = {
 }
 
 /**
- * What else an executor can be told, where a loop of one's own goes on with it.
+ * What else an executor can be told where the host's own loop drives it.
  *
  * @category schemas
  * @since 0.1.0

@@ -2,7 +2,7 @@
  * Gate 8: an equal call inside the window is not run again.
  *
  * Equal is the same tool with the same decoded parameters, whatever the order
- * of object keys, within the reach of the policy: by default one batch, so who
+ * of object keys, within the reach of the policy: by default one batch, so whoever
  * is refused has seen the result. The keys live in `StateStore`; here is the
  * policy that says which calls have one and what a duplicate gets.
  *
@@ -30,9 +30,9 @@ export interface Options {
    * How far a key reaches: one process, one batch (a conversation, whose model has
    * seen the result), or everything that the principal does. Default `"batch"`.
    *
-   * With `"principal"` a replay crosses batches. It takes along all but an artifact,
-   * which is its batch's: instead of that a ReadOnly tool runs anew, and a call
-   * that may change things is refused.
+   * With `"principal"` a replay crosses batches. It gives everything but an artifact,
+   * which belongs to its batch: there a ReadOnly tool runs anew, and a call that may
+   * change things is refused.
    */
   readonly reach?: "process" | "batch" | "principal" | undefined
   /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
@@ -70,7 +70,7 @@ export class Dedupe extends Context.Service<Dedupe, {
 }>()("effect-tool-executor/policy/Dedupe") {}
 
 /**
- * What holds where nobody says anything.
+ * The defaults.
  *
  * @category constants
  * @since 0.1.0
@@ -123,7 +123,7 @@ export const layerNoop: Layer.Layer<Dedupe> = Layer.effect(
 )
 
 /**
- * What a key depends on beside the call itself.
+ * What a key depends on besides the call itself.
  *
  * @category options
  * @since 0.1.0
@@ -146,7 +146,7 @@ export interface ClaimOptions {
 }
 
 /**
- * What it depends on whether a call may be joined.
+ * What decides whether a call may be joined.
  *
  * @category options
  * @since 0.1.0
@@ -157,7 +157,7 @@ export interface LeadOptions {
 }
 
 /**
- * What a duplicate gets depends on this beside the two calls.
+ * What decides, besides the two calls, what a duplicate gets.
  *
  * @category options
  * @since 0.1.0
@@ -178,7 +178,7 @@ export interface DuplicateOptions {
 }
 
 /**
- * What becomes of a key depends on this beside the outcome.
+ * What decides, besides the outcome, what becomes of a key.
  *
  * @category options
  * @since 0.1.0
@@ -191,7 +191,7 @@ export interface SettlementOptions {
 }
 
 /**
- * What becomes of a key: the part of a settlement that is not the rules'.
+ * What becomes of a key: the part of a settlement that dedupe decides.
  *
  * @category models
  * @since 0.1.0
@@ -199,7 +199,7 @@ export interface SettlementOptions {
 export type KeySettlement = Omit<Settlement, "started">
 
 /**
- * What a call gets whose key another one has.
+ * What a call gets when another call has its key.
  *
  * @category models
  * @since 0.1.0
@@ -261,7 +261,7 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] =>
     },
     leads: (_, { mayBeAwaited }) => policy.joins || mayBeAwaited,
     duplicate: (call, taken, options) => {
-      // nobody is refused for what no model was told of, and no host for what one was
+      // no model is refused for a result that no model was told of, and no host for one that a model was told of
       const nothing = options.told && !taken.untold ? refused : anew
       if (taken.running) {
         const may = policy.joins || (taken.process !== call.process && options.awaited)
@@ -270,11 +270,11 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] =>
       const { value: kept } = taken
       if (kept === undefined || !(policy.replays || options.wanted)) return nothing
       const { batch, outcome, targets } = kept
-      // what it was about then is not what this call was judged by
+      // it was about other targets than this call was judged by
       if (options.differs(targets)) return call.tool.readOnly ? anew : nothing
       const replays: Duplicate = { _tag: "Replays", outcome }
       if (outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact") return replays
-      // an artifact is its batch's, and tells neither hosts nor conditions what it holds
+      // an artifact belongs to its batch, and neither hosts nor conditions can see what it holds
       if (batch !== call.batch) return call.tool.readOnly ? anew : nothing
       return options.told && !options.isRead ? replays : nothing
     },
@@ -296,7 +296,7 @@ const keyOf = (
   options: ClaimOptions
 ): KeyClaim => {
   const { agent, anew, awaited, batch, fires, told } = options
-  // without a share in it, nobody is refused for what no model was told, and no host for what one was
+  // where results are not shared: no model is refused for what no model was told of, and no host for what one was
   const unshared = told ? "told" : "none"
   return {
     _tag: "Key",

@@ -2,10 +2,10 @@
  * How tickets get through their permits: one after the other, in a fixed order,
  * each at once or when its turn comes.
  *
- * A permit that is given back goes to exactly one of those who wait, and whoever
- * has got everything goes on in a loop, not inside the one who gave it back: a
- * settled call starts the next one, which may settle at once, and recursion has
- * no room for thousands.
+ * A permit that is given back goes to exactly one of those who wait. Whoever has
+ * everything goes on in a loop, not inside the call that gave the permit back: a
+ * settled call starts the next one, which may settle at once, and thousands of them
+ * would overflow the stack.
  *
  * @since 0.1.0
  */
@@ -15,7 +15,7 @@ import { findDeadlock } from "../internal/deadlock.ts"
 import { type Host, type Permit, Place, type Ticket } from "./Permit.ts"
 
 /**
- * What the tickets of pools have in common that were made from each other.
+ * What tickets have in common when their pools were made from each other.
  *
  * @category models
  * @since 0.1.0

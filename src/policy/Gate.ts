@@ -2,7 +2,7 @@
  * What every gate sees of a call, what it may answer, and how a host adds gates
  * of its own.
  *
- * The gates that are there always (`Permissions`, `Rules`, `Dedupe`, …) are
+ * The gates that are always there (`Permissions`, `Rules`, `Dedupe`, …) are
  * services with names of their own. A host's gate is a `Gate`: it names the
  * moments of a call at which it is asked, each of which is a place in the order,
  * and is provided by a layer that may require services.
@@ -70,9 +70,9 @@ export type Moment = "arrive" | "guard" | "admit" | "recheck"
  * It says no by failing, with the reason for the model or with a refusal of its
  * own (such as `PolicyDenied`). One that dies or takes too long (`guardTimeout`,
  * for all gates of a moment together) says no, too. It may wait. A call whose
- * arguments a person has edited is asked about again, and so are one that has to
- * wait for its permits a second time and one of a wave that people are asked about
- * first: what a gate takes, it takes once for a `call`.
+ * arguments a person has edited is asked about again. So is a call that has to wait
+ * for its permits a second time, and one in a wave that people are asked about up
+ * front. A gate that takes something for a `call` therefore takes it only once.
  *
  * @category models
  * @since 0.1.0
@@ -89,9 +89,9 @@ export interface Gate<R = never> {
   /** Start, holding all permits: right before the handler. */
   readonly recheck?: Ask<R> | undefined
   /**
-   * The call has its outcome: gives back what the gate has taken for it. Called
-   * once for every call that the gate was asked about, however that ended; the
-   * outcome is told after it.
+   * The call has its outcome: gives back what the gate has taken for it. Called once
+   * for every call that the gate was asked about, however it ended, and before the
+   * outcome is told.
    */
   readonly settle?: ((call: GateCall, outcome: ToolOutcome) => Effect.Effect<void, never, R>) | undefined
 }
@@ -105,7 +105,7 @@ export interface Gate<R = never> {
 export type Ask<R = never> = (call: GateCall) => Effect.Effect<void, string | ToolRefusal, R>
 
 /**
- * The services that a gate requires, whichever of its moments do.
+ * The services that a gate requires at any of its moments.
  *
  * @category models
  * @since 0.1.0
@@ -192,7 +192,7 @@ export interface Entry<R = never> {
 }
 
 /**
- * Gives what is provided in a context, outer layers first.
+ * Gives the gates that a context provides, outer layers first.
  *
  * @category getters
  * @internal
@@ -213,7 +213,7 @@ const entryLayer = <R, E, R2>(entry: Effect.Effect<Entry<R>, E, R2>): Layer.Laye
 > =>
   Layer.effectContext(Effect.gen(function*() {
     const { gates, name, place } = yield* entry
-    // what a gate does belongs to the call that it is asked about, not to what has built it
+    // what a gate does belongs to the call that it is asked about, not to the layer that built it
     const context = withoutSpan(yield* Effect.context<R>())
     const bound: Entry = { name, gates: gates.map((it) => boundTo(it, context)), place }
     const key = Context.Reference<Entry | undefined>(prefix + name, { defaultValue: () => undefined })

@@ -1,6 +1,6 @@
 /**
- * The host's gates as an executor asks them: in their order, within a time, and
- * told how each call ended that they were asked about.
+ * The host's gates as an executor asks them: in their order, within a time limit,
+ * and told afterwards how each call ended that they were asked about.
  *
  * @since 0.1.0
  */
@@ -25,7 +25,7 @@ export type HostGates = { readonly [M in Moment]: ReadonlyArray<Gate> }
 
 /**
  * The host's gates that are provided here, in their order; fails where a gate
- * names a place that is not there.
+ * names a place that does not exist.
  *
  * @category getters
  * @since 0.1.0
@@ -67,7 +67,7 @@ export const ask = (
     if (Exit.isSuccess(exit)) return undefined
     const told: unknown = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
     if (isRefusal(told)) return told
-    // what is no text, such as an error, is nothing for a model
+    // what is not a text, such as an error, is not shown to a model
     return { _tag: "GuardRejected", guard: last, reason: typeof told === "string" ? told : "it failed" }
   })
 }
@@ -132,7 +132,7 @@ const isRefusal = Schema.is(ToolRefusal)
 
 /** Those that name no place, each between those that stand before and after it. */
 const inOrder = (given: ReadonlyArray<Entry>): Effect.Effect<ReadonlyArray<Gate>, ConfigurationError> => {
-  // a place that is known though nothing may stand there
+  // a place that is known but taken by nothing of the host's
   const entries = given.some((it) => it.name === "Guards")
     ? given
     : [{ name: "Guards", gates: [], place: undefined }, ...given]

@@ -36,7 +36,7 @@ export interface Target {
    * denied by any.
    */
   readonly kind?: "exact" | "protected" | undefined
-  /** Other ways to write the same, such as a program by its path: what denies and asks is held against these, too. */
+  /** Other ways to write the same, such as a program by its path: patterns that deny or ask are matched against these as well. */
   readonly spellings?: ReadonlyArray<string> | undefined
   /** A tool that runs what is there: `protected` while the policy lets a call of that tool run without asking. */
   readonly runBy?: string | undefined
@@ -75,7 +75,7 @@ export const parse = (source: string): Result.Result<PermissionPattern, string> 
 }
 
 /**
- * Parses a pattern; throws a `RangeError` if it is none.
+ * Parses a pattern; throws a `RangeError` if it is not valid.
  *
  * @category constructors
  * @since 0.1.0
@@ -95,8 +95,8 @@ export const parseUnsafe = (source: string): PermissionPattern =>
 export const names = (self: PermissionPattern, tool: string): boolean => matches(self.tool, tool)
 
 /**
- * Tells whether a pattern touches a call: of one with a target, any of the
- * call's targets has to fit. Targets that are not known may be any.
+ * Tells whether a pattern touches a call: a pattern with a target has to fit at
+ * least one of the call's targets. Unknown targets may be anything.
  *
  * @category predicates
  * @since 0.1.0
@@ -109,7 +109,7 @@ export const touches = (
 
 /**
  * Tells whether a pattern fits what a call is about, whatever its tool: any of
- * the targets is enough, and those that are not known may be any.
+ * the targets is enough, and unknown ones may be anything.
  *
  * @category predicates
  * @since 0.1.0

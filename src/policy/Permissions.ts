@@ -2,7 +2,7 @@
  * Gates 5 and 12: who may call what.
  *
  * `decide` applies a `Policy`: allow, ask or deny, without side effects, looked
- * at on Arrival and once more at Start. Who is asked is `Approvals`'s to say.
+ * at on Arrival and once more at Start. `Approvals` decides who is asked.
  *
  * @since 0.1.0
  */
@@ -43,9 +43,9 @@ export class Permissions extends Context.Service<Permissions, {
 }>()("effect-tool-executor/policy/Permissions") {}
 
 /**
- * Creates the service of a policy; fails with every pattern that is none and
- * every key that is not known. That a pattern is about a tool is looked at when
- * an executor is built.
+ * Creates the service of a policy; fails with every pattern that is not valid and
+ * every key that is not known. Whether each pattern fits a tool is checked when an
+ * executor is built.
  *
  * @category constructors
  * @since 0.1.0
@@ -240,8 +240,8 @@ export const readOnly: Permissions["Service"] = {
 
 /**
  * What both allow: the stricter of two decisions holds. Whether people are asked
- * because a rule requires consent is the first one's to say: the second only
- * narrows it.
+ * because a rule requires consent is decided by the first; the second can only
+ * narrow it.
  *
  * @category combining
  * @internal
@@ -296,8 +296,8 @@ export const asks = (
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
 
 /**
- * Tells whether the policy has something against what the call is about, and
- * would not ask about any call of the tool all the same.
+ * Tells whether the policy objects to the targets of this call in particular, and
+ * not to every call of the tool alike.
  *
  * @category gates
  * @internal
@@ -331,7 +331,7 @@ export const letsRun = (
 export type Permit =
   | { readonly _tag: "Allow" }
   | { readonly _tag: "Deny" }
-  /** `isAnswered`: nothing speaks against it that does not speak against the call, too. */
+  /** `isAnswered`: every objection to it is one to the call itself, which a person has answered. */
   | { readonly _tag: "Ask"; readonly asks: Asks; readonly isAnswered: boolean }
 
 /**

@@ -86,7 +86,7 @@ export class Place {
 }
 
 /**
- * What is done with those who get a permit later than they asked for it.
+ * What happens to those who get a permit later than they asked for it.
  *
  * @category models
  * @since 0.1.0

@@ -1,5 +1,5 @@
 /**
- * Where the permits of a pool come from that are not the executor's own.
+ * Where the permits of a pool come from when they are not the executor's own.
  *
  * A pool of a given size counts its permits itself. One whose permits are shared
  * with other code, or with other machines, gets a lease for each call that runs.
@@ -11,15 +11,15 @@ import type * as Scope from "effect/Scope"
 import type * as Semaphore from "effect/Semaphore"
 
 /**
- * One permit, for as long as the scope that it was taken in.
+ * One permit, held for as long as the scope that it was taken in.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Lease {
   /**
-   * Ends, with the reason, once the permit is held no longer although nobody gave
-   * it back: the call that holds it is cancelled. Not there if that cannot happen.
+   * Ends, with the reason, once the permit is lost although nobody gave it back: the
+   * call that holds it is then cancelled. Absent if that cannot happen.
    */
   readonly lost?: Effect.Effect<string> | undefined
 }
@@ -30,8 +30,8 @@ export interface Lease {
  * **Details**
  *
  * `lease` waits in line with whoever else takes from the source, and gives one
- * permit, which goes back when the scope closes. Interruption gives the place in
- * line up. A lease that has to be renewed is renewed by the source, in that scope.
+ * permit, which goes back when the scope closes. Interruption gives up the place
+ * in line. A lease that has to be renewed is renewed by the source, in that scope.
  *
  * @category models
  * @since 0.1.0

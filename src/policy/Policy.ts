@@ -4,8 +4,8 @@
  *
  * In this order: a `deny` pattern that touches the call, the mode, an `ask`
  * pattern that touches it, `allow` patterns that cover all of it, what the tool
- * itself declares, the default. What is protected, or may be since it is not
- * known, is asked about where it would be allowed.
+ * itself declares, the default. A protected target, or one that is not known and so
+ * may be protected, is asked about where it would otherwise be allowed.
  *
  * @since 0.1.0
  */
@@ -79,9 +79,9 @@ export interface Policy {
 export type Decision =
   | { readonly _tag: "Allow" }
   /**
-   * A person is to be asked; `why` says because of what. `because` is what there
-   * is about the targets themselves, each reason in one text: empty where every
-   * call of the tool would ask. Default: `why` alone.
+   * A person is to be asked; `why` gives the reason. `because` lists the reasons that
+   * lie in the targets themselves, each as one text: empty where every call of the
+   * tool would ask. Default: `why` alone.
    */
   | { readonly _tag: "Ask"; readonly why: string; readonly because?: ReadonlyArray<string> | undefined }
   /** `rule` is the part of the policy that says no. */
@@ -102,9 +102,9 @@ export interface Parsed {
 }
 
 /**
- * Parses a policy; fails with every pattern that is none. With the names of the
- * tools, a pattern about none of them is a problem, too, unless one is expected
- * to come.
+ * Parses a policy; fails with every pattern that is not valid. Where the names of
+ * the tools are given, a pattern that fits none of them is a problem as well,
+ * unless such a tool is expected to come.
  *
  * @category constructors
  * @since 0.1.0

@@ -1,6 +1,6 @@
 /**
- * Files that hold rules and a policy beside other things: read so that every
- * mistake is told at once, those of the rules and patterns included.
+ * Files that hold rules and a policy besides other things: read so that every
+ * mistake is told at once, those in the rules and patterns included.
  *
  * @since 0.1.0
  */
@@ -36,7 +36,7 @@ export const decode = <A, I>(
       onFailure: (error) =>
         new ConfigurationError({
           subject,
-          // of rules there is more to say than that they fit no member of the union
+          // more can be said of a wrong rule than that it fits no member of the union
           problems: [
             ...error.problems.filter((it) => !Array.isArray(rules) || !it.path.startsWith("rules[")),
             ...inParts

@@ -61,13 +61,13 @@ export interface Service {
    * left already, is interrupted.
    */
   readonly enter: (ticket: Ticket) => Effect.Effect<void>
-  /** Gives back the permits of tool and class, or its place in line for them; keeps the resource keys. Again does nothing. */
+  /** Gives back the permits of tool and class, or its place in line for them; keeps the resource keys. Doing it again has no effect. */
   readonly releasePermits: (ticket: Ticket) => void
   /** Takes the permits again that a ticket gave back, as `enter` does. Interruption keeps the resource keys. */
   readonly reenter: (ticket: Ticket) => Effect.Effect<void>
   /** Refuses, with the reason, whoever waits or comes to wait for a resource key of this ticket, until it leaves. */
   readonly block: (ticket: Ticket, because: string) => void
-  /** Gives back everything. Again does nothing. */
+  /** Gives back everything. Doing it again has no effect. */
   readonly leave: (ticket: Ticket) => void
   /** Gives what a call would wait for though its own caller holds it, if it queued now with these keys, or joined that call. */
   readonly reentry: (

@@ -1,5 +1,5 @@
 /**
- * What rules remember of a process: which tools succeeded, which success was
+ * What rules remember of a process: which tools succeeded, and which success was
  * the last in input order. Nothing in it grows with the number of calls.
  *
  * @since 0.1.0

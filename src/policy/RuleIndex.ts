@@ -98,7 +98,7 @@ export const make = (rules: ReadonlyArray<ToolRule.ToolRule>, tools: Iterable<st
       const found = byTool.get(tool)
       if (found !== undefined) return found
       const collected = collect(rules, tool, ordering)
-      // names that are no tools come from a model: they are not kept
+      // names that are not tools come from a model: they are not kept
       if (byTool.has(tool)) byTool.set(tool, collected)
       return collected
     },
@@ -255,7 +255,7 @@ const add = (rule: ToolRule.ToolRule, lists: Lists, one: Draft): void => {
       one.consent ??= rule
       break
     case "NeverDedupe":
-      // never wins: repeating what must not be deduplicated is what the host asked for
+      // "never" wins: the host has asked for such calls to be repeated
       one.dedupe = "never"
       break
     case "AlwaysDedupe":
@@ -271,6 +271,6 @@ const add = (rule: ToolRule.ToolRule, lists: Lists, one: Draft): void => {
       one.isRequired = true
       break
     case "Periodic":
-      // about the host: kept by the set
+      // it concerns the host alone, and is kept by the set
   }
 }

@@ -1,6 +1,6 @@
 /**
  * What is wrong with a rule set, all of it at once: values of the wrong form,
- * names that are no tools, arguments that no tool has, cycles, tools that can
+ * names that are not tools, arguments that no tool has, cycles, tools that can
  * never run, rules that contradict each other. Pure.
  *
  * @since 0.1.0
@@ -245,7 +245,7 @@ const pairProblems = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
   }
   const operations = rules.flatMap(({ path, rule }) => rule._tag === "AllowedOperations" ? [{ path, rule }] : [])
   for (const [index, { path, rule }] of operations.entries()) {
-    // one about every tool is about this one, too; two about the same have to agree on some value
+    // a rule about every tool is also about this one; two about the same have to agree on some value
     const others = operations.slice(0, index).filter(({ rule: other }) =>
       other.field === rule.field && (other.tool === rule.tool || other.tool === "*" || rule.tool === "*")
     )

@@ -5,7 +5,7 @@
  * A tool can run if some order of successes leads to it. Of a small set every
  * order is looked at (`RuleWalk`). Of others it is looked for as a least
  * fixpoint, which finds most; cycles of prerequisites need no search of their
- * own, they are only named.
+ * own; they are only named.
  *
  * @since 0.1.0
  */
@@ -22,8 +22,8 @@ interface Placed {
 
 /**
  * Gives the problems of rules that count on a tool which can never run, and of
- * tools after which nothing may follow. Where the names are not all there are,
- * others may come before and after.
+ * tools after which nothing may follow. Where more tools exist than are named,
+ * those may come before and after.
  *
  * @category checking
  * @since 0.1.0

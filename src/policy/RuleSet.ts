@@ -158,7 +158,7 @@ export const history = (
 }
 
 /**
- * Creates a success with where its output leads.
+ * Creates a success, with the tools that its output leads to.
  *
  * @category constructors
  * @since 0.1.0
@@ -194,7 +194,7 @@ export const check = (
 }
 
 /**
- * Gives the start tools that have to succeed yet; of those with mode `any`, one
+ * Gives the start tools that still have to succeed; of those with mode `any`, one
  * is enough.
  *
  * @category checking
@@ -315,7 +315,7 @@ const isParent = (rule: ToolRule.Of<"ParentTools">, tool: string): boolean => ru
 const wrongOperation = (rules: ToolRules, tool: string, params: unknown): Violation | undefined => {
   for (const rule of rules.operations) {
     const isThere = typeof params === "object" && params !== null && Object.hasOwn(params, rule.field)
-    // * is about those tools that have such an argument
+    // `*` means the tools that have such an argument
     if (!isThere && rule.tool === "*") continue
     const value = isThere ? (params as Record<string, unknown>)[rule.field] : undefined
     if (!rule.allowed.some((it) => Equal.equals(it, value))) return { rule, tool, names: none }

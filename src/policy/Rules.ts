@@ -1,8 +1,8 @@
 /**
  * Gates 9, 10 and 11: the rules of the host.
  *
- * What a rule set says of a moment is `RuleSet`'s to decide; here it is
- * enforced on calls. The order of a process (gate 9) is judged by its history,
+ * `RuleSet` decides what a rule set says at a moment; here it is enforced on
+ * calls. The order of a process (gate 9) is judged by its history,
  * the limits of a batch (gate 10) and cooldowns (gate 11) are claims on
  * `StateStore`. A wrong set fails the layer with everything that is wrong.
  *
@@ -86,7 +86,7 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Creates the service of a rule set that somebody else makes, and may replace.
+ * Creates the service of a rule set that somebody else makes and may replace.
  *
  * @category constructors
  * @since 0.1.0

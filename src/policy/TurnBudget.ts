@@ -43,8 +43,8 @@ export interface Limits {
 }
 
 /**
- * The time of the call that a sub-agent works for: its turn ends with it, and
- * what is asked or executed counts there, too.
+ * The time of the call that a sub-agent works for: the sub-agent's turn ends with
+ * it, and whatever is asked or executed counts there as well.
  *
  * @category models
  * @since 0.1.0
@@ -111,7 +111,7 @@ export const unlimited: Limits = { limitMillis: Infinity, minimumSliceMillis: 5_
 
 /**
  * Reads the options of one turn; fails with everything that is wrong with them.
- * What they leave open has no limit.
+ * Whatever they leave open has no limit.
  *
  * @category decoding
  * @since 0.1.0

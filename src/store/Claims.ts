@@ -17,7 +17,7 @@ export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim | BatchCl
 
 /**
  * How far something counts: in one process, in one batch, or in everything that a
- * principal does. What reaches as far as a process ends with its batch, too.
+ * principal does. What reaches as far as a process ends no later than its batch.
  *
  * @category models
  * @since 0.1.0
@@ -54,8 +54,8 @@ export interface KeyClaim {
 }
 
 /**
- * Which keys count against a claim: all, those of calls of whose outcome a model
- * is told, or none.
+ * Which keys count against a claim: all of them, only those of calls whose outcome a
+ * model is told, or none.
  *
  * @category models
  * @since 0.1.0
@@ -116,8 +116,8 @@ export interface BatchClaim {
 }
 
 /**
- * What one call asks for: all of its claims or none. They are of one tool, batch
- * and principal, and at most one of them is a key.
+ * What one call asks for: it gets all of its claims or none. They are of one tool,
+ * batch and principal, and at most one of them is a key.
  *
  * @category models
  * @since 0.1.0
@@ -128,8 +128,8 @@ export interface Request {
   readonly claims: ReadonlyArray<Claim>
   /**
    * What the call has reserved before. It is given back in the same step, whatever
-   * comes of the claims: it neither refuses the call itself nor can others take it
-   * in between.
+   * comes of the claims: it does not refuse the call itself, and nobody else can take
+   * it in between.
    */
   readonly replaces?: Reservation | undefined
 }

@@ -62,7 +62,7 @@ export const covers = (
   if (self.tool !== call.tool || self.revision !== call.revision || !isOpen(self, now)) return false
   if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
   const { targets } = self
-  // what guards other things is only covered by its name
+  // a target that guards other things is covered only where it is named
   if (targets === undefined) {
     return call.targets?.every(({ kind, runBy }) => kind !== "protected" && runBy === undefined) === true
   }

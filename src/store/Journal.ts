@@ -2,9 +2,9 @@
  * What is on record before it happens: that a call which may change things is about
  * to start.
  *
- * Everything else of a call follows from its events (`ToolEvent`). This cannot: who
- * finds a start without an end after a crash knows that the call may or may not have
- * happened; without a start on record it would be run again. So a handler waits for
+ * Everything else about a call follows from its events (`ToolEvent`). This does not:
+ * a start without an end, found after a crash, says that the call may or may not
+ * have happened; without a start on record the call would be run again. So a handler waits for
  * the journal, and does not begin if that cannot be written. No journal is the
  * default, and costs nothing.
  *
@@ -93,8 +93,8 @@ export class Journal extends Context.Service<Journal, {
 }>()("effect-tool-executor/store/Journal") {}
 
 /**
- * Layer without a journal, as where nothing is provided: for a part of a program
- * that has one around it.
+ * Layer without a journal, as if none were provided: for a part of a program that
+ * has one around it.
  *
  * @category layers
  * @since 0.1.0
@@ -102,7 +102,7 @@ export class Journal extends Context.Service<Journal, {
 export const layerNoop: Layer.Layer<Journal> = Layer.sync(Journal, () => noop)
 
 /**
- * A journal that nobody writes.
+ * A journal that keeps nothing.
  *
  * @category constructors
  * @internal

@@ -65,7 +65,7 @@ export class KeyEntry {
  */
 export class Keys {
   private readonly shelves = new Map<string, Shelf>()
-  /** The shelf on which a tool's key was last put: most often it is the next one's, too. */
+  /** The shelf on which a tool's key was last put: most often the next one goes there as well. */
   private readonly lately = new Map<string, Shelf>()
   /** Begins and ends the ring; the oldest settled key is the next one. */
   private readonly ring = new KeyEntry("", "", "", false, "", undefined, undefined, undefined)
@@ -100,8 +100,8 @@ export class Keys {
   }
 
   /**
-   * Takes the key from whoever was found to have it, unless a model is told of
-   * that call and of this one none.
+   * Takes the key from the call that was found to have it, unless a model is told of
+   * that call and not of this one.
    */
   take(
     claim: KeyClaim,

@@ -3,7 +3,7 @@
  * and its cost does not grow with what it holds.
  *
  * What nobody asks for any more is dropped little by little as new batches and
- * principals come, so endless distinct ones need no `pruneExpired`.
+ * principals come, so endlessly many of them need no `pruneExpired`.
  *
  * @since 0.1.0
  */
@@ -38,7 +38,7 @@ export interface Options {
 }
 
 /**
- * What holds where nobody says anything.
+ * The defaults.
  *
  * @category constants
  * @since 0.1.0

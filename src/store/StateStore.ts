@@ -40,7 +40,7 @@ export class StateStoreError extends Schema.TaggedError<StateStoreError>("effect
  *
  * A driver that has its answer at once gives it as `Effect.succeed`, and nobody
  * waits: an effect that is an `Exit` already needs no fiber. Such a driver does its
- * work when it is called, so who calls a method runs what it gives, once.
+ * work when it is called, so whoever calls a method runs what it gives, once.
  *
  * @category services
  * @since 0.1.0
@@ -48,8 +48,8 @@ export class StateStoreError extends Schema.TaggedError<StateStoreError>("effect
 export class StateStore extends Context.Service<StateStore, {
   /**
    * Takes for each request all of its claims or none, one request after the other
-   * and all of them in one atomic step; the first claim of a request that cannot be
-   * had is told in its place, and changes nothing for the others.
+   * and all of them in one atomic step; where a claim cannot be had, the first such claim is
+   * the answer to its request, and the other requests are not affected.
    */
   readonly reserve: (
     requests: ReadonlyArray<Request>,
@@ -63,10 +63,10 @@ export class StateStore extends Context.Service<StateStore, {
     now: number
   ) => Effect.Effect<ReadonlyArray<Reservation>, StateStoreError>
   /**
-   * Settles a reservation: spends or gives back each of its claims. False where it
-   * is not held any more, because it was settled before or its lease was lost: then
-   * nothing changes. Where the answer is lost it is told again, with the same times:
-   * the first counts.
+   * Settles a reservation: spends or gives back each of its claims. False where it is
+   * no longer held, because it was settled before or its lease was lost: then nothing
+   * changes. Where the answer gets lost, the same is told again with the same times,
+   * and only the first time counts.
    */
   readonly settle: (
     reservation: Reservation,
@@ -87,8 +87,8 @@ export class StateStore extends Context.Service<StateStore, {
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
   readonly mutated: (principal: string) => Effect.Effect<void, StateStoreError>
   /**
-   * Forgets the counts, choices and settled keys of a batch. So does a driver with one in which
-   * nothing has been reserved for its time and no reservation is open.
+   * Forgets the counts, choices and settled keys of a batch. A driver does so by
+   * itself for a batch that has no open reservation and has been idle for its time.
    */
   readonly closeBatch: (batch: string) => Effect.Effect<void, StateStoreError>
   /** Forgets what is past its window; gives the number of entries dropped. */
@@ -124,7 +124,7 @@ export const layerMemoryConfig = (
   Layer.effect(StateStore, Effect.flatMap(Config.unwrap(options), checked))
 
 /**
- * What the memory driver holds where nobody says anything.
+ * The default bounds of the memory driver.
  *
  * @category constants
  * @since 0.1.0
