@@ -17,6 +17,7 @@ import {
   type FileChange,
   Gate,
   LocalExecutor,
+  Pools,
   Rules,
   StateStore,
   ToolAnnotations,
@@ -534,6 +535,19 @@ describe("a handler", () => {
         })
     )
   })
+
+  it.effect("begins nothing any more once its call is over", () => {
+    let began: Effect.Effect<unknown> = Effect.void
+    const inner: Array<ReadonlyArray<string>> = []
+    const tools = { w, t: () => Effect.asVoid(Effect.forkDetach(Effect.delay(Effect.suspend(() => began), 50))) }
+    return run(tools, {}, ({ process }) =>
+      Effect.gen(function*() {
+        began = Effect.map(process.executeWave(calls("w")), (wave) => inner.push(tags(wave)))
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
+        yield* Effect.sleep(2_000)
+        assert.deepStrictEqual(inner, [["Cancelled"]])
+      }))
+  })
 })
 
 describe("rules that are replaced while a wave runs", () => {
@@ -561,4 +575,17 @@ describe("rules that are replaced while a wave runs", () => {
       layer
     )))
   })
+})
+
+describe("pools that die while a call waits for its permits", () => {
+  it.effect("leave the call with an outcome, and the wave with its end", () =>
+    Effect.gen(function*() {
+      const own = yield* Pools.make()
+      const dying = Pools.Pools.of({ ...own, enter: () => Effect.delay(Effect.die("no"), 10) })
+      yield* run({ w }, { pools: Layer.succeed(Pools.Pools, dying) }, ({ process }) =>
+        Effect.gen(function*() {
+          const { outcomes } = yield* process.executeWave(calls("w"))
+          assert.deepInclude(outcomes[0], { _tag: "Failed", origin: "defect" })
+        }))
+    }))
 })

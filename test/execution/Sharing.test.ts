@@ -92,6 +92,26 @@ describe("the output budget of a batch", () => {
         })
     )
   })
+
+  it.effect("has what was held for a stored output given back", () => {
+    const memory = ArtifactStore.makeMemory()
+    const artifacts: ArtifactStore.ArtifactStore["Service"] = {
+      ...memory,
+      put: (owner, payload) => Effect.delay(memory.put(owner, payload), 10)
+    }
+    return run(
+      { t: ({ chars }) => Effect.succeed("x".repeat(Number(chars))) },
+      { artifacts, mode: "sequential", output: { batchChars: 60_000 } },
+      ({ process }) =>
+        Effect.gen(function*() {
+          yield* process.executeWave(calls(...[1, 2, 3, 4].map((n) => ["t", { chars: 12_000, n }] as const)))
+          const { outcomes } = yield* process.executeWave(calls(["t", { chars: 9_000 }]))
+          assert.deepInclude(outcomes[0], { _tag: "Succeeded" })
+          assert.lengthOf(value(outcomes[0]) as string, 9_000)
+          assert.strictEqual(outcomes[0]?._tag === "Succeeded" && outcomes[0].output._tag, "Inline")
+        })
+    )
+  })
 })
 
 describe("a call that joined another", () => {
