@@ -48,7 +48,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     },
     { name: "assemblies", core: true, files: ["LocalExecutor.ts"] },
     { name: "agent", core: true, files: ["agent/"] },
-    { name: "tools, mcp and adapters", files: ["tools/", "mcp/", "adapters/"] },
+    { name: "tools, mcp, sql and adapters", files: ["tools/", "mcp/", "sql/", "adapters/"] },
     { name: "server", files: ["server/"] },
     // All but the command line: what `simulate` needs is here too.
     { name: "testing", files: ["testing/"] },
