@@ -108,7 +108,7 @@ const needsAiSdk = (specifier: string): boolean => specifier.startsWith(`${name}
 const needsMcpClient = (specifier: string): boolean => specifier.startsWith(`${name}/mcp`)
 
 /** Folders with an entry of their own in `exports`. */
-const isFolder = (specifier: string): boolean => [`${name}/testing`, `${name}/tools`].includes(specifier)
+const isFolder = (specifier: string): boolean => [`${name}/sql`, `${name}/testing`, `${name}/tools`].includes(specifier)
 
 const consumer = (specifiers: ReadonlyArray<string>): string =>
   [
@@ -163,9 +163,10 @@ const check = (work: string): void => {
 
   const specifiers = [
     ...publicModules(files).filter((it) => !needsAiSdk(it) && !needsMcpClient(it)),
-    `${name}/functions`
+    `${name}/functions`,
+    `${name}/sqlite`
   ]
-  for (const expected of [name, `${name}/testing`, `${name}/tools`]) {
+  for (const expected of [name, `${name}/sql`, `${name}/testing`, `${name}/tools`]) {
     expect(specifiers.includes(expected), `${expected} is missing from the archive`)
   }
   writeFileSync(join(project, "consumer.ts"), consumer(specifiers))

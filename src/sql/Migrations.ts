@@ -1,0 +1,53 @@
+/**
+ * The schema of a component, brought up to date when its layer is built.
+ *
+ * Each component has migrations and a table of versions of its own, so that components
+ * share a database, in whatever versions. A migration that was released is never
+ * changed: what it should have done is done by the next one. A database that a newer
+ * version has been at is refused, since nobody here knows what it holds.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Migrator from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { own } from "./OwnConnection.ts"
+
+/**
+ * The schema of a component.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Schema {
+  /** The table of its versions, such as `tool_executor_state_migrations`. No other component's. */
+  readonly table: string
+  /** Keys are `0001_what_it_does`, with no number left out. */
+  readonly migrations: Readonly<Record<string, Effect.Effect<unknown, unknown, SqlClient.SqlClient>>>
+}
+
+/**
+ * Runs the migrations that a database has not seen; of several processes that do so at
+ * once, one after the other.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const run = Effect.fnUntraced(function*(
+  sql: SqlClient.SqlClient,
+  { migrations, table }: Schema
+): Effect.fn.Return<void, Migrator.MigrationError | SqlError> {
+  const migrate = Migrator.make({})({ table, loader: Migrator.fromRecord({ ...migrations }) })
+  yield* Effect.provideService(migrate, SqlClient.SqlClient, sql).pipe(own(sql))
+  const [row] = yield* own(sql)(
+    sql<{ readonly version: number }>`SELECT MAX(migration_id) AS version FROM ${sql(table)}`.withoutTransform
+  )
+  const [known, found] = [Object.keys(migrations).length, row?.version ?? 0]
+  if (found > known) {
+    return yield* new Migrator.MigrationError({
+      kind: "BadState",
+      message: `${table} is at version ${found}, and this program knows no version above ${known}`
+    })
+  }
+})

@@ -1,0 +1,19 @@
+/**
+ * Stores in PostgreSQL and SQLite, and what a store of one's own is made with.
+ *
+ * @since 0.1.0
+ */
+
+/**
+ * The schema of a component, brought up to date when its layer is built.
+ *
+ * @since 0.1.0
+ */
+export * as Migrations from "./Migrations.ts"
+
+/**
+ * What must be on record whatever the host rolls back runs on a connection of its own.
+ *
+ * @since 0.1.0
+ */
+export * as OwnConnection from "./OwnConnection.ts"

@@ -1,0 +1,83 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Migrations, OwnConnection } from "effect-tool-executor/sql"
+import * as Sqlite from "effect-tool-executor/sqlite"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Migrator from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import * as Postgres from "../support/Postgres.ts"
+
+const count = (sql: SqlClient.SqlClient) =>
+  Effect.map(sql<{ readonly n: number | bigint }>`SELECT COUNT(*) AS n FROM t`, ([row]) => Number(row?.n))
+
+layer(Postgres.layer, { timeout: 60_000 })("what runs on a connection of its own", (it) => {
+  it.effect("stays where the transaction of its caller is rolled back", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`CREATE TABLE t (id INTEGER)`
+      const host = sql.withTransaction(Effect.gen(function*() {
+        yield* sql`INSERT INTO t VALUES (1)`
+        yield* OwnConnection.own(sql)(sql.withTransaction(sql`INSERT INTO t VALUES (2)`))
+        yield* sql`INSERT INTO t VALUES (3)`
+        return yield* Effect.fail("rolled back" as const)
+      }))
+      assert.strictEqual(yield* Effect.flip(host), "rolled back")
+      assert.deepEqual(yield* sql`SELECT id FROM t`.values, [[2]])
+    }).pipe(Effect.provide(Postgres.client)))
+})
+
+describe("what runs on a connection of its own, where there is one in all", () => {
+  it.effect("fails at once instead of waiting for its own caller", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`CREATE TABLE t (id INTEGER)`
+      const write = OwnConnection.own(sql)(sql`INSERT INTO t VALUES (2)`)
+      const error = yield* Effect.flip(sql.withTransaction(write))
+      assert.include(error.message, "a client of its own")
+      assert.strictEqual(yield* count(sql), 0)
+      yield* write
+      assert.strictEqual(yield* count(sql), 1)
+    }).pipe(Effect.provide(Sqlite.layer({ filename: ":memory:" }))))
+})
+
+const migrationsHold = (client: Layer.Layer<SqlClient.SqlClient, unknown, Postgres.Postgres>) =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const ran: Array<string> = []
+    const step = (name: string, sql: Effect.Effect<unknown, unknown, SqlClient.SqlClient>) =>
+      Effect.andThen(sql, Effect.sync(() => ran.push(name)))
+    const migrations = {
+      "0001_one": step("1", Effect.flatMap(SqlClient.SqlClient, (sql) => sql`CREATE TABLE t (id INTEGER)`)),
+      "0002_two": step("2", Effect.flatMap(SqlClient.SqlClient, (sql) => sql`INSERT INTO t VALUES (1)`))
+    }
+    const first = { table: "a_migrations", migrations: { "0001_one": migrations["0001_one"] } }
+    yield* Migrations.run(sql, first)
+    yield* Migrations.run(sql, { table: "a_migrations", migrations })
+    yield* Migrations.run(sql, { table: "a_migrations", migrations })
+    assert.deepStrictEqual(ran, ["1", "2"])
+    yield* Migrations.run(sql, { table: "b_migrations", migrations: { "0001_two": migrations["0002_two"] } })
+    assert.strictEqual(yield* count(sql), 2)
+    const error = yield* Effect.flip(Migrations.run(sql, first))
+    assert.instanceOf(error, Migrator.MigrationError)
+    assert.include(error.message, "a_migrations is at version 2")
+  }).pipe(Effect.provide(client))
+
+layer(Postgres.layer, { timeout: 60_000 })("migrations", (it) => {
+  it.effect("run once each, per component, and refuse a database that is newer (PostgreSQL)", () =>
+    migrationsHold(Postgres.client))
+
+  it.effect("run once each, per component, and refuse a database that is newer (SQLite)", () =>
+    migrationsHold(Sqlite.layer({ filename: ":memory:" })))
+
+  it.effect("run once each where processes begin at once", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const table = "a_migrations"
+      const create = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`CREATE TABLE t (id INTEGER)`)
+      yield* Effect.all(
+        Array.from({ length: 8 }, () => Migrations.run(sql, { table, migrations: { "0001_one": create } })),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(yield* count(sql), 0)
+    }).pipe(Effect.provide(Postgres.client)))
+})
