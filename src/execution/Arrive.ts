@@ -170,7 +170,7 @@ const judge = (
     batch: wave.process.batch.id,
     process: wave.process.id
   }
-  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall))
+  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall, wave))
   return call.decided === undefined ? Hosts.pass(wave, call, "arrive") : Effect.void
 }
 

@@ -308,13 +308,20 @@ export class Attempt {
   }
 
   private onExit(exit: Exit.Exit<unknown, unknown>): void {
-    if (this.isOver) return
+    if (this.isOver) {
+      Ending.late(this.call, exit, this.context)
+      this.surroundings = undefined
+      return
+    }
     // a commit in a fiber of the handler's own may outlive the handler; it is waited for like the handler
     if (this.openCommits > 0) {
       this.exit = exit
       return
     }
-    if (this.pending !== undefined) return this.settle(this.pending)
+    if (this.pending !== undefined) {
+      Ending.late(this.call, exit, this.context)
+      return this.settle(this.pending)
+    }
     if (Exit.isSuccess(exit)) return this.succeed(exit.value)
     const { context, host, returned: isResult } = this
     this.settle(Ending.ofCause(this.call, exit.cause, { isResult, chars: host.outputRoom().chars, context }))
@@ -356,7 +363,8 @@ export class Attempt {
       if (fiber.pollUnsafe() === undefined) running = fiber
     }
     // a wave may be long: what is over holds on to nothing
-    this.pending = this.fiber = this.surroundings = undefined
+    this.pending = this.fiber = undefined
+    if (running === undefined) this.surroundings = undefined
     if (this.exit !== undefined) this.exit = undefined
     this.call.ended(end, running)
     const { ends } = this

@@ -134,7 +134,10 @@ export const grantFor = (
   const now = wave.now()
   return Effect.mapEager(
     wave.engine.store.grants(wave.engine.principal, now, wave.patience),
-    (grants) => grantOf(wave, call, question, targets, grants, now)
+    (grants) => {
+      if ("operation" in grants) wave.unanswered(call, grants)
+      return grantOf(wave, call, question, targets, grants, now)
+    }
   )
 }
 

@@ -42,7 +42,8 @@ export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
   const history = wave.process.history.before(rules.current(), call.history, call.index)
   try {
     return denied(rules.check(history, call.call.name, call.gateCall))
-  } catch {
+  } catch (defect) {
+    wave.threw("Rules", call.gateCall!, defect)
     return refused(HostGates.failed("Rules"))
   }
 }
@@ -63,7 +64,8 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
       differs: (targets) => Targets.differ(wave.engine, call, targets),
       isRead: call.rules!.conditionals.length > 0
     })
-  } catch {
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
     return { _tag: "Refused" }
   }
 }
@@ -74,10 +76,11 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
  * @category predicates
  * @since 0.1.0
  */
-export const leads = ({ engine: { dedupe } }: WaveState, call: Call): boolean => {
+export const leads = (wave: WaveState, call: Call): boolean => {
   try {
-    return dedupe.leads(call.gateCall!, call.rules!)
-  } catch {
+    return wave.engine.dedupe.leads(call.gateCall!, call.rules!)
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
     return false
   }
 }
@@ -95,7 +98,8 @@ export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, st
     const options = stillRunning || isWanted ? { stillRunning, wanted: isWanted } : plainly
     const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
     return { started, key, windowMillis, value }
-  } catch {
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
     return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined }
   }
 }
@@ -113,7 +117,7 @@ const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
   let found = wave.claims.byTool.get(name)
   if (found === undefined) {
     found = {
-      limits: HostGates.orRefused("Rules", () => rules.claims(name, wave.scope)),
+      limits: HostGates.orRefused("Rules", () => rules.claims(name, wave.scope), call.gateCall!, wave),
       options: {
         rule: call.rules!.dedupe,
         batch: wave.scope.batch,
@@ -134,7 +138,8 @@ const keyOf = (wave: WaveState, call: Call, options: ClaimOptions): KeyClaim | T
   const anew = call.anew === true
   try {
     return wave.engine.dedupe.claim(call.gateCall!, awaited || anew ? { ...options, awaited, anew } : options)
-  } catch {
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
     return HostGates.failed("Dedupe")
   }
 }

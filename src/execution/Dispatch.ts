@@ -94,11 +94,15 @@ export const dispatch = Effect.fnUntracedEager(function*(
   }
   const all: Array<Dispatched> = []
   let next = 0
+  let isTold = false
   for (let index = 0; index < calls.length; index++) {
     const call = calls[index]!
     const wanted = wants[index]!
     const answer = wanted === request ? answers[next++]! : undefined
     if (answer !== undefined && "operation" in answer) {
+      // the same is true of all that were asked about with it
+      if (!isTold) wave.unanswered(call, answer)
+      isTold = true
       all.push(ends(call.decided ?? unavailable(answer)))
       continue
     }
@@ -238,7 +242,7 @@ const taken = Effect.fnUntracedEager(function*(
 ): Effect.fn.Return<Dispatched> {
   const { leaders, rules, store } = wave.engine
   if (it._tag !== "KeyTaken") {
-    return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it))))
+    return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it), call.gateCall!, wave)))
   }
   // the store may not know yet that the other one is over
   if (it.running && store.pendingKey(it.reservation) === "release") return ends(unavailable({ operation: "settle" }))
@@ -264,7 +268,10 @@ const outOfOrder = Effect.fnUntracedEager(function*(
 ): Effect.fn.Return<End> {
   if (key !== undefined) {
     const found = yield* wave.engine.store.check([key], wave.now(), wave.patience)
-    if (found !== undefined && "operation" in found) return unavailable(found)
+    if (found !== undefined && "operation" in found) {
+      wave.unanswered(call, found)
+      return unavailable(found)
+    }
     if (found?._tag === "KeyTaken") {
       const leader = found.running ? wave.engine.leaders.get(found.reservation) : undefined
       const gets = Claims.duplicate(wave, call, found, leader !== undefined && !leader.isSettled)

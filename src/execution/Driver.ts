@@ -7,7 +7,7 @@
  *
  * @since 0.1.0
  */
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -171,6 +171,7 @@ export class Driver implements Drives, Stoppable {
 
   /** A step has died: that is a bug of ours, and the call has its outcome even so. */
   private broken(call: Call, cause: Cause.Cause<unknown>): void {
+    if (!Cause.hasInterruptsOnly(cause)) this.wave.log(call, `"${call.call.name}" was given up: a step died`, cause)
     if (call.isSettled) return
     const told = `"${call.call.name}" was not run because of an internal error.`
     this.end(call, Ending.failed(call, "defect", causeText(cause), told))

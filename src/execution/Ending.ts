@@ -4,16 +4,18 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as CallLog from "../internal/callLog.ts"
 import { causeText } from "../internal/causeText.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { Output } from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import type { End } from "./End.ts"
+import { Principal } from "./Principal.ts"
 
 /**
  * The call that has ended.
@@ -98,7 +100,7 @@ export const ofCause = (
 ): End => {
   const tool = call.tool!
   const error = Cause.findErrorOption(cause)
-  log(call, Option.isSome(error) && !options.isResult ? "Debug" : "Warn", cause, options.context)
+  log(call, Option.isSome(error) && !options.isResult ? "Debug" : "Warn", "failed", cause, options.context)
   if (Option.isNone(error)) {
     const told = `"${tool.name}" failed because of an internal error. Trying the same again is not likely to help.`
     return failed(call, "defect", causeText(cause), told)
@@ -110,6 +112,18 @@ export const ofCause = (
   const told = textFor(PlainJson.withoutCauses(value), tool.failureText)
   const modelText = cut(`"${tool.name}" failed: ${told}`, options.chars, " [cut]")
   return failed(call, "handler", value, modelText, isRetryable(tool, error.value))
+}
+
+/**
+ * Logs that a handler died whose call has its outcome already, or another one.
+ *
+ * @category logging
+ * @since 0.1.0
+ */
+export const late = (call: Ended, exit: Exit.Exit<unknown, unknown>, context: Context.Context<never>): void => {
+  if (Exit.isFailure(exit) && Cause.hasDies(exit.cause)) {
+    log(call, "Warn", "died after it was stopped", exit.cause, context)
+  }
 }
 
 /**
@@ -129,14 +143,15 @@ export const isRetryable = (tool: RegisteredTool, failure: unknown): boolean => 
 // Utilities
 
 const log = (
-  { call, tool }: Ended,
+  { call: { id: callId }, tool }: Ended,
   level: "Debug" | "Warn",
+  what: string,
   cause: Cause.Cause<unknown>,
   context: Context.Context<never>
 ): void => {
   const { name } = tool!
-  const line = Effect.logWithLevel(level)(`"${name}" failed`, cause)
-  Effect.runForkWith(context)(Effect.annotateLogs(line, { "tool.name": name, "tool.call_id": call.id }))
+  const principal = Context.get(context, Principal)
+  Effect.runForkWith(context)(CallLog.log(level, `"${name}" ${what}`, cause, { callId, tool: name, principal }))
 }
 
 const textFor = (value: unknown, render: ((value: unknown) => unknown) | undefined = textOf): string => {

@@ -200,7 +200,10 @@ export class LiveContext extends Caller implements Service, Surroundings {
     if (this.standing !== undefined) return Effect.succeed(this.standing)
     const { engine, patience } = this.wave
     const known = engine.store.grants(engine.principal, this.wave.now(), patience)
-    return Effect.map(known, (grants) => this.standing = grants)
+    return Effect.map(known, (grants) => {
+      if ("operation" in grants) this.wave.unanswered(this.call, grants)
+      return this.standing = grants
+    })
   }
 
   get commit(): Service["commit"] {

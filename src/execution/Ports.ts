@@ -12,6 +12,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
+import * as CallLog from "../internal/callLog.ts"
 import { type Deadline, Deadlines } from "../internal/deadlines.ts"
 import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
@@ -20,6 +21,7 @@ import { Checkpoint, CheckpointError, type Checkpoints } from "../output/Checkpo
 import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../policy/Approvals.ts"
 import { type Journal, JournalError } from "../store/Journal.ts"
 import { StateStoreError } from "../store/StateStore.ts"
+import { ToolContext } from "../ToolContext.ts"
 import { ArtifactRef } from "../ToolOutcome.ts"
 import type { ProcessState } from "./State.ts"
 
@@ -78,8 +80,14 @@ export const artifactStore = (driver: ArtifactStore["Service"]): ArtifactStore["
   const failed = (id: string) => (cause: unknown) =>
     cause instanceof ArtifactError ? cause : new ArtifactError({ reason: "StoreFailed", id })
   return {
-    put: (owner, payload) => inTime(Effect.suspend(() => driver.put(owner, payload)), failed(""), isRef),
-    read: (owner, id, range) => inTime(Effect.suspend(() => driver.read(owner, id, range)), failed(id), isPart)
+    put: (owner, payload) =>
+      inTime(logged("ArtifactStore.put", Effect.suspend(() => driver.put(owner, payload)), owner), failed(""), isRef),
+    read: (owner, id, range) =>
+      inTime(
+        logged("ArtifactStore.read", Effect.suspend(() => driver.read(owner, id, range)), owner),
+        failed(id),
+        isPart
+      )
   }
 }
 
@@ -93,7 +101,8 @@ export const checkpoints = (driver: Checkpoints["Service"]): Checkpoints["Servic
   const failed = (id: string) => (cause: unknown) =>
     cause instanceof CheckpointError ? cause : new CheckpointError({ reason: "Store", id, cause })
   return {
-    save: (write) => inTime(Effect.suspend(() => driver.save(write)), failed(""), isCheckpoint),
+    save: (write) =>
+      inTime(logged("Checkpoints.save", Effect.suspend(() => driver.save(write)), write), failed(""), isCheckpoint),
     list: (principal) => inTime(Effect.suspend(() => driver.list(principal)), failed(""), areCheckpoints),
     content: (checkpoint, path) =>
       inTime(Effect.suspend(() => driver.content(checkpoint, path)), failed(checkpoint.id), isContent),
@@ -142,13 +151,14 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
   const run = Effect.runForkWith(context)
   const clock = Context.get(context, Clock.Clock)
   const deadlines = new Deadlines(clock, run)
-  const warn = (what: string, cause: unknown) => void run(Effect.logWarning(`Approvals.${what}`, cause))
+  const warn = (what: string, cause: Cause.Cause<unknown> | string, question: Question) =>
+    CallLog.log("Warn", `Approvals.${what}`, cause, question)
 
   return {
     request: (question) =>
       inTime(Effect.suspend(() => driver.request(question)), (cause) => cause, isRequest).pipe(
         Effect.map(({ askedAt, expiresAt, id }) => ({ ...question, askedAt, expiresAt, id })),
-        Effect.catch((cause) => Effect.as(Effect.logWarning("Approvals.request failed", cause), undefined))
+        Effect.catch((cause) => Effect.as(warn("request failed", Cause.die(cause), question), undefined))
       ),
     ask: (request) =>
       Effect.callback((resume) => {
@@ -164,11 +174,11 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
         asked.addObserver((exit) => {
           if (isOver) return
           if (Exit.isFailure(exit)) {
-            warn("ask failed", exit.cause)
+            run(warn("ask failed", exit.cause, request))
             return end({ _tag: "Denied", by: "noApprover", reason: request.why })
           }
           if (isResolution(exit.value)) return end(exit.value)
-          warn("ask gave no answer", exit.value)
+          run(warn("ask gave no answer", Cause.die(exit.value), request))
           end({ _tag: "Denied", by: "closed" })
         })
         if (isOver) return
@@ -222,6 +232,25 @@ const isRequest = Schema.is(Schema.Struct({
 
 const failure = (operation: string, cause: unknown): StateStoreError =>
   cause instanceof StateStoreError ? cause : new StateStoreError({ operation, cause })
+
+/** The same effect; what it fails of is in the log, with the call that it is for, for nobody else is told. */
+const logged = <A, E>(what: string, effect: Effect.Effect<A, E>, about: CallLog.About): Effect.Effect<A, E> =>
+  Effect.tapCause(
+    effect,
+    (cause) =>
+      Cause.hasInterruptsOnly(cause) || isAnswered(cause) ?
+        Effect.void :
+        Effect.flatMap(
+          ToolContext,
+          ({ callId, tool }) => CallLog.log("Warn", `${what} failed`, cause, { callId, tool, ...about })
+        )
+  )
+
+/** An artifact that is not there is an answer like any other. */
+const isAnswered = (cause: Cause.Cause<unknown>): boolean => {
+  const error = Cause.findErrorOption(cause)
+  return error._tag === "Some" && error.value instanceof ArtifactError && error.value.reason !== "StoreFailed"
+}
 
 /** The value of an effect that nobody waits for any longer than that; `failed` makes the error of whatever went wrong. */
 const inTime = <A, E>(

@@ -31,7 +31,7 @@ export const recheck = (
 ): End | undefined =>
   call.decided ??
     turnEnd(wave.process, call.counted, now) ??
-    denied(Permissions.check(call.agent.permissions, call.gateCall!)) ??
+    denied(Permissions.check(call.agent.permissions, call.gateCall!, wave)) ??
     blockedEnd(wave.process, call.call.name) ??
     Claims.orderEnd(wave, call) ??
     denied(Targets.changed(call, now)) ??
@@ -44,10 +44,12 @@ export const recheck = (
  * that has expired meanwhile holds, for the call was let through before.
  */
 const withdrawn = (
-  { engine: { handlers, revoked } }: WaveState,
-  { approved, grant, isOwnGrant, tool }: Call,
+  wave: WaveState,
+  call: Call,
   grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
 ): ToolRefusal | undefined => {
+  const { handlers, revoked } = wave.engine
+  const { approved, grant, isOwnGrant, tool } = call
   if ((approved || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
     return { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
   }
@@ -56,6 +58,9 @@ const withdrawn = (
   if (revoked.has(grant.id)) return isRevoked
   // the store may not have noted yet what was answered just now
   if (isOwnGrant || grants === undefined) return undefined
-  if ("operation" in grants) return { _tag: "StoreUnavailable", operation: grants.operation }
+  if ("operation" in grants) {
+    wave.unanswered(call, grants)
+    return { _tag: "StoreUnavailable", operation: grants.operation }
+  }
   return grants.some((it) => it.id === grant.id) ? undefined : isRevoked
 }

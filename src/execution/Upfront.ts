@@ -171,7 +171,12 @@ const reserve = Effect.fnUntraced(function*(
   const { rules, store } = wave.engine
   const claims = Dispatch.claims(wave, call, wave.now())
   if ("_tag" in claims) return undefined
-  const forbidden = HostGates.orRefused("Rules", () => rules.check(history, call.call.name, call.gateCall))
+  // what throws here throws again at the dispatch of the call, and is logged there
+  const forbidden = HostGates.orRefused(
+    "Rules",
+    () => rules.check(history, call.call.name, call.gateCall),
+    call.gateCall!
+  )
   if (forbidden !== undefined) return undefined
   if (claims.length === 0) return []
   const request = { owner: call.call.id, claims }

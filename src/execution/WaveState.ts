@@ -3,17 +3,22 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import * as CallLog from "../internal/callLog.ts"
 import { Deadlines } from "../internal/deadlines.ts"
 import { isDone } from "../internal/exitOf.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
 import type { ClaimOptions } from "../policy/Dedupe.ts"
+import type { GateCall } from "../policy/Gate.ts"
+import type { Reporter } from "../policy/HostGates.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { RuleSet } from "../policy/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Host } from "./Attempt.ts"
@@ -64,7 +69,7 @@ const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
  * @category models
  * @since 0.1.0
  */
-export class WaveState implements Host {
+export class WaveState implements Host, Reporter {
   readonly engine: Engine
   readonly process: ProcessState
   readonly options: WaveOptions
@@ -166,6 +171,21 @@ export class WaveState implements Host {
   /** Waits beside the wave for what is noted, if it has to be waited for. */
   note(noted: Effect.Effect<void>): void {
     if (!isDone(noted)) this.detach(noted)
+  }
+
+  /** Logs what became of a call, with its whole cause, for whoever operates this. */
+  log(call: Call, message: string, cause: Cause.Cause<unknown>): void {
+    const { id: callId, name: tool } = call.call
+    this.detach(CallLog.log("Warn", message, cause, { callId, tool, principal: this.engine.principal }))
+  }
+
+  /** Logs that the store had no answer for a call. */
+  unanswered(call: Call, error: StateStoreError): void {
+    this.log(call, error.message, Cause.fail(error))
+  }
+
+  threw(gate: string, { call: { id: callId }, principal, tool: { name: tool } }: GateCall, defect: unknown): void {
+    this.detach(CallLog.log("Warn", `The gate ${gate} failed`, Cause.die(defect), { callId, tool, principal }))
   }
 
   /** Milliseconds that a call waits for what is not the executor's own. */

@@ -114,7 +114,7 @@ export class Writes {
       ...(runBy === undefined ? {} : { runBy })
     }))
     const gateCall = { ...call.gateCall!, targets }
-    const refused = Permissions.check(permissions, gateCall)
+    const refused = Permissions.check(permissions, gateCall, wave)
     if (refused?._tag === "PolicyDenied") {
       attempt.stop({ _tag: "Denied", reason: { _tag: "WriteDenied", by: "policy", reason: refused.rule } })
       return Effect.interrupt

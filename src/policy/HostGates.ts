@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import * as CallLog from "../internal/callLog.ts"
 import { within } from "../internal/detached.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import { ToolRefusal } from "../ToolRefusal.ts"
@@ -62,13 +63,16 @@ export const ask = (
       if (gate.settle !== undefined) asked.add(gate)
       return gate[moment]!(call)
     }), { discard: true })
-  return Effect.map(within(all, millis), (exit): Verdict => {
-    if (exit === undefined) return { _tag: "GuardRejected", guard: last, reason: "it took too long" }
-    if (Exit.isSuccess(exit)) return undefined
+  return Effect.flatMap(within(all, millis), (exit): Effect.Effect<Verdict> => {
+    if (exit === undefined) {
+      return Effect.succeed({ _tag: "GuardRejected", guard: last, reason: "it took too long" })
+    }
+    if (Exit.isSuccess(exit)) return Effect.undefined
     const told: unknown = Option.getOrUndefined(Cause.findErrorOption(exit.cause))
-    if (isRefusal(told)) return told
+    if (isRefusal(told)) return Effect.succeed(told)
+    if (typeof told === "string") return Effect.succeed({ _tag: "GuardRejected", guard: last, reason: told })
     // what is not a text, such as an error, is not shown to a model
-    return { _tag: "GuardRejected", guard: last, reason: typeof told === "string" ? told : "it failed" }
+    return Effect.as(CallLog.log("Warn", `The gate ${last} failed`, exit.cause, about(call)), failed(last))
   })
 }
 
@@ -91,12 +95,11 @@ export const settle = (
       Effect.flatMap(within(Effect.suspend(() => gate.settle!(call, outcome)), millis), (exit) =>
         exit !== undefined && Exit.isSuccess(exit)
           ? Effect.void
-          : Effect.ignoreCause(
-            // a logger may die of what the gate died of
-            Effect.logWarning(
-              `The gate ${gate.name} could not settle call ${call.call.id}`,
-              exit?.cause ?? "it took too long"
-            )
+          : CallLog.log(
+            "Warn",
+            `The gate ${gate.name} could not settle call ${call.call.id}`,
+            exit?.cause ?? "it took too long",
+            about(call)
           )),
     {
       concurrency: "unbounded",
@@ -105,15 +108,31 @@ export const settle = (
   )
 
 /**
+ * Who is told that a gate has thrown.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Reporter {
+  readonly threw: (gate: string, call: GateCall, defect: unknown) => void
+}
+
+/**
  * What a gate says; one that throws has not let the call pass.
  *
  * @category gates
  * @since 0.1.0
  */
-export const orRefused = <A>(gate: string, say: () => A): A | ToolRefusal => {
+export const orRefused = <A>(
+  gate: string,
+  say: () => A,
+  call: GateCall,
+  reporter?: Reporter
+): A | ToolRefusal => {
   try {
     return say()
-  } catch {
+  } catch (defect) {
+    reporter?.threw(gate, call, defect)
     return failed(gate)
   }
 }
@@ -129,6 +148,8 @@ export const failed = (gate: string): ToolRefusal => ({ _tag: "GuardRejected", g
 // Utilities
 
 const isRefusal = Schema.is(ToolRefusal)
+
+const about = ({ call, principal, tool }: GateCall): CallLog.About => ({ tool: tool.name, callId: call.id, principal })
 
 /** Those that name no place, each between those that stand before and after it. */
 const inOrder = (given: ReadonlyArray<Entry>): Effect.Effect<ReadonlyArray<Gate>, ConfigurationError> => {

@@ -15,6 +15,7 @@ import { ConfigurationError, type Problem, validateStrict } from "../Configurati
 import { type RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
+import type { Reporter } from "./HostGates.ts"
 import type { Target } from "./PermissionPattern.ts"
 import * as Policy from "./Policy.ts"
 
@@ -267,9 +268,11 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
  * @category gates
  * @internal
  */
-export const check = (self: Permissions["Service"], call: GateCall): Verdict => {
+export const check = (self: Permissions["Service"], call: GateCall, reporter?: Reporter): Verdict => {
   const decision = decide(self, call)
-  return decision._tag === "Deny" ? { _tag: "PolicyDenied", rule: decision.rule } : undefined
+  if (decision._tag !== "Deny") return undefined
+  if ("defect" in decision) reporter?.threw("Permissions", call, decision.defect)
+  return { _tag: "PolicyDenied", rule: decision.rule }
 }
 
 /**
@@ -431,7 +434,11 @@ const strictness = { Allow: 0, Ask: 1, Deny: 2 } as const
 const decide = (self: Permissions["Service"], call: GateCall): Policy.Decision => {
   try {
     return self.decide(call)
-  } catch {
-    return { _tag: "Deny", rule: "the policy failed" }
+  } catch (defect) {
+    const failed: Failed = { _tag: "Deny", rule: "the policy failed", defect }
+    return failed
   }
 }
+
+/** The decision of a policy that threw. */
+type Failed = Extract<Policy.Decision, { readonly _tag: "Deny" }> & { readonly defect: unknown }
