@@ -3,7 +3,15 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
-import { ArtifactStore, Dedupe, ExecutorSettings, StateStore, ToolExecutor, TurnBudget } from "../src/index.ts"
+import {
+  ArtifactStore,
+  Checkpoints,
+  Dedupe,
+  ExecutorSettings,
+  StateStore,
+  ToolExecutor,
+  TurnBudget
+} from "../src/index.ts"
 import * as HostGates from "../src/policy/HostGates.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
@@ -35,6 +43,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("dedupe.", Dedupe.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),
   ...dotted("ArtifactStore.layerMemory ", ArtifactStore.defaults),
+  ...dotted("Checkpoints.layerMemory ", Checkpoints.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls

@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import {
   Approvals,
   ArtifactStore,
+  Checkpoints,
   type ConfigurationError,
   Dedupe,
   LocalExecutor,
@@ -91,6 +92,12 @@ describe("a layer from the configuration", () => {
           "3",
           ["Succeeded", "DuplicateCall"],
           "-1"
+        ],
+        [
+          local(Layer.merge(allow, Checkpoints.layerMemoryConfig({ maxCount: Config.Int("X") }))),
+          "3",
+          ["Succeeded", "DuplicateCall"],
+          "0"
         ],
         [
           local(Layer.merge(allow, StateStore.layerMemoryConfig({ maxKeys: Config.Int("X") }))),

@@ -6,8 +6,6 @@
  */
 import type * as Context from "effect/Context"
 import type { Service as Executor } from "../Executor.ts"
-import type { ArtifactStore } from "../output/ArtifactStore.ts"
-import type { Checkpoints } from "../output/Checkpoints.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import type { Dedupe } from "../policy/Dedupe.ts"
 import type { HostGates } from "../policy/HostGates.ts"
@@ -21,7 +19,7 @@ import type { EventHub } from "./EventHub.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import type { Orphans } from "./Orphans.ts"
 import type { PatientStore } from "./PatientStore.ts"
-import type { People } from "./Ports.ts"
+import type { Artifacts, Kept, People } from "./Ports.ts"
 import type { BatchTree, OpenBatch, ProcessState } from "./State.ts"
 
 /**
@@ -53,9 +51,9 @@ export interface Ports {
   readonly journal: JournalWriter | undefined
   /** Who is asked; absent: nobody is there. */
   readonly approvals: People | undefined
-  readonly artifacts: ArtifactStore["Service"] | undefined
+  readonly artifacts: Artifacts | undefined
   /** Where files go before they are written to. */
-  readonly checkpoints: Checkpoints["Service"] | undefined
+  readonly checkpoints: Kept | undefined
 }
 
 /**

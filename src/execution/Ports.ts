@@ -71,14 +71,22 @@ export const ask = <A>(
 }
 
 /**
+ * What an executor asks an artifact store for; pruning is its host's.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Artifacts = Pick<ArtifactStore["Service"], "put" | "read">
+
+/**
  * An artifact store that answers in time.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const artifactStore = (driver: ArtifactStore["Service"]): ArtifactStore["Service"] => {
+export const artifactStore = (driver: Artifacts): Artifacts => {
   const failed = (id: string) => (cause: unknown) =>
-    cause instanceof ArtifactError ? cause : new ArtifactError({ reason: "StoreFailed", id })
+    cause instanceof ArtifactError ? cause : new ArtifactError({ reason: "StoreFailed", id, cause })
   return {
     put: (owner, payload) =>
       inTime(logged("ArtifactStore.put", Effect.suspend(() => driver.put(owner, payload)), owner), failed(""), isRef),
@@ -92,12 +100,20 @@ export const artifactStore = (driver: ArtifactStore["Service"]): ArtifactStore["
 }
 
 /**
+ * What an executor asks checkpoints for; pruning is their host's.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Kept = Omit<Checkpoints["Service"], "prune">
+
+/**
  * Checkpoints that answer in time.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const checkpoints = (driver: Checkpoints["Service"]): Checkpoints["Service"] => {
+export const checkpoints = (driver: Kept): Kept => {
   const failed = (id: string) => (cause: unknown) =>
     cause instanceof CheckpointError ? cause : new CheckpointError({ reason: "Store", id, cause })
   return {

@@ -1,21 +1,24 @@
 /**
  * Keeps the full payload of outputs that are too large for a model's context.
  *
- * Ids are opaque and bound to the principal and batch that made them. The
- * memory store is here; it forgets after a time and where a principal has more
- * than its share. What one principal puts never costs another a payload.
+ * Ids are opaque and bound to the principal and batch that made them. A store forgets
+ * after a time and where a principal has more than its share; what one principal puts
+ * never costs another a payload. The driver in memory is here, that of a folder in
+ * `tools/ArtifactFolder`, that of a database in `sql/SqlArtifacts`; what they decide
+ * alike (`fit`, `surplus`, `isOver`, `partOf`) is here, too.
  *
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import * as Surplus from "../internal/surplus.ts"
 import type { ArtifactRef } from "../ToolOutcome.ts"
 
 /**
@@ -40,7 +43,8 @@ export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-too
   {
     /** `NotFound` holds for an id of somebody else, too. */
     reason: Schema.Literals(["NotFound", "Expired", "TooLarge", "Full", "StoreFailed"]),
-    id: Schema.String
+    id: Schema.String,
+    cause: Schema.optionalKey(Schema.Defect())
   }
 ) {
   override get message(): string {
@@ -60,29 +64,48 @@ export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-too
 }
 
 /**
+ * A part of a payload, in characters.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Range {
+  readonly offset: number
+  readonly length: number
+}
+
+/**
  * Keeps payloads and reads them in parts.
  *
  * @category services
  * @since 0.1.0
  */
 export class ArtifactStore extends Context.Service<ArtifactStore, {
-  /** Keeps a payload. */
+  /** Keeps a payload, whole or not at all; the owner's oldest give way where they have to. */
   readonly put: (owner: Owner, payload: string) => Effect.Effect<ArtifactRef, ArtifactError>
-  /** Reads `length` characters from `offset`. */
+  /**
+   * Reads `length` characters from `offset`, those that there are. `chars` are those
+   * of the whole payload. `Expired` may be `NotFound` once the payload is gone.
+   */
   readonly read: (
     owner: Owner,
     id: string,
-    range: { readonly offset: number; readonly length: number }
+    range: Range
   ) => Effect.Effect<{ readonly text: string; readonly chars: number }, ArtifactError>
+  /**
+   * Forgets what is past its time; gives the number of payloads dropped. A driver does
+   * so by itself when something is put: this is for a store that nobody puts into.
+   */
+  readonly prune: Effect.Effect<number, ArtifactError>
 }>()("effect-tool-executor/output/ArtifactStore") {}
 
 /**
- * Bounds of the memory store.
+ * Bounds of a store, whichever driver it has. A character takes up to two bytes.
  *
  * @category options
  * @since 0.1.0
  */
-export interface MemoryOptions {
+export interface Options {
   /** How long a payload is kept. Default 1 hour. */
   readonly timeToLive?: Duration.Input | undefined
   /** Characters kept for each principal; its oldest payload goes first. Default 50,000,000. */
@@ -108,7 +131,82 @@ export const defaults = {
   maxChars: 50_000_000,
   maxCount: 1_000,
   maxTotalChars: 500_000_000
-} as const satisfies MemoryOptions
+} as const satisfies Options
+
+/**
+ * The bounds in plain numbers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Bounds {
+  readonly timeToLiveMillis: number
+  readonly maxChars: number
+  readonly maxCount: number
+  readonly maxTotalChars: number
+}
+
+/**
+ * Reads bounds, for drivers; fails with everything that is wrong with them.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, ConfigurationError> =>
+  readOptions("ArtifactStore", (read) => ({
+    timeToLiveMillis: read.millis("timeToLive", options.timeToLive ?? defaults.timeToLive),
+    maxChars: read.atLeast("maxChars", options.maxChars ?? defaults.maxChars, 0),
+    maxCount: read.atLeast("maxCount", options.maxCount ?? defaults.maxCount, 0),
+    maxTotalChars: read.atLeast("maxTotalChars", options.maxTotalChars ?? defaults.maxTotalChars, 0)
+  }))
+
+/**
+ * Fails where a payload cannot be kept, beside so many characters of other principals,
+ * even if all that its own principal has gives way.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const fit = (chars: number, others: number, bounds: Bounds): Effect.Effect<void, ArtifactError> => {
+  if (chars > bounds.maxChars || bounds.maxCount < 1) return new ArtifactError({ reason: "TooLarge", id: "" })
+  return chars > bounds.maxTotalChars - others ? new ArtifactError({ reason: "Full", id: "" }) : Effect.void
+}
+
+/**
+ * Gives the payloads of a principal that have to go, oldest first, beside so many
+ * characters of other principals. `own` are all it has, the new one last.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const surplus = <A extends { readonly chars: number }>(
+  own: ReadonlyArray<A>,
+  others: number,
+  bounds: Bounds
+): ReadonlyArray<A> =>
+  Surplus.surplus(own, (it) => it.chars, Math.min(bounds.maxChars, bounds.maxTotalChars - others), bounds.maxCount)
+
+/**
+ * Tells whether what was put at a time is past its own. A clock that was set back does
+ * not keep anything for long: what was put in a distant future is past its time as well.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const isOver = (at: number, now: number, { timeToLiveMillis }: Bounds): boolean =>
+  Math.abs(now - at) >= timeToLiveMillis
+
+/**
+ * Gives the first character of a range and the one behind its last, both within the payload.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const partOf = ({ length, offset }: Range, chars: number): readonly [start: number, end: number] => {
+  const within = (n: number) => Math.min(Math.max(Math.trunc(n) || 0, 0), chars)
+  const start = within(offset)
+  return [start, Math.max(start, within(start + within(length)))]
+}
 
 /**
  * Creates a store in memory.
@@ -116,64 +214,7 @@ export const defaults = {
  * @category constructors
  * @since 0.1.0
  */
-export const makeMemory = (options?: MemoryOptions): ArtifactStore["Service"] => {
-  const timeToLive = Duration.toMillis(Duration.fromInputUnsafe(options?.timeToLive ?? defaults.timeToLive))
-  const {
-    maxChars = defaults.maxChars,
-    maxCount = defaults.maxCount,
-    maxTotalChars = defaults.maxTotalChars
-  } = options ?? {}
-  // insertion order is order of age, in each share and in all
-  const artifacts = new Map<string, Artifact>()
-  const shares = new Map<string, { readonly ids: Set<string>; readonly chars: number }>()
-  let total = 0
-
-  const forget = (id: string, { owner, payload }: Artifact) => {
-    const { chars, ids } = shares.get(owner.principal)!
-    artifacts.delete(id)
-    ids.delete(id)
-    total -= payload.length
-    if (ids.size === 0) shares.delete(owner.principal)
-    else shares.set(owner.principal, { ids, chars: chars - payload.length })
-  }
-
-  return ArtifactStore.of({
-    put: Effect.fnUntraced(function*(owner, payload) {
-      if (payload.length > maxChars || maxCount < 1) return yield* new ArtifactError({ reason: "TooLarge", id: "" })
-      const now = yield* Clock.currentTimeMillis
-      const id = `art_${(yield* hex)}${yield* hex}`
-      for (const [old, artifact] of artifacts) {
-        if (artifact.until > now) break
-        forget(old, artifact)
-      }
-      const { chars, ids } = shares.get(owner.principal) ?? { ids: new Set<string>(), chars: 0 }
-      const room = Math.min(maxChars, maxTotalChars - (total - chars)) - payload.length
-      if (room < 0) return yield* new ArtifactError({ reason: "Full", id: "" })
-      let kept = chars
-      for (const old of ids) {
-        if (kept <= room && ids.size < maxCount) break
-        const artifact = artifacts.get(old)!
-        kept -= artifact.payload.length
-        forget(old, artifact)
-      }
-      shares.set(owner.principal, { ids: ids.add(id), chars: kept + payload.length })
-      total += payload.length
-      artifacts.set(id, { owner, payload, until: now + timeToLive })
-      return { id, chars: payload.length }
-    }),
-    read: Effect.fnUntraced(function*(owner, id, range) {
-      const found = artifacts.get(id)
-      if (found === undefined || found.owner.principal !== owner.principal || found.owner.batch !== owner.batch) {
-        return yield* new ArtifactError({ reason: "NotFound", id })
-      }
-      if ((yield* Clock.currentTimeMillis) >= found.until) return yield* new ArtifactError({ reason: "Expired", id })
-      return {
-        text: found.payload.slice(range.offset, range.offset + range.length),
-        chars: found.payload.length
-      }
-    })
-  })
-}
+export const makeMemory = (options?: Options): ArtifactStore["Service"] => memory(Effect.runSync(boundsOf(options)))
 
 /**
  * Layer that keeps artifacts in memory.
@@ -181,8 +222,8 @@ export const makeMemory = (options?: MemoryOptions): ArtifactStore["Service"] =>
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory = (options?: MemoryOptions): Layer.Layer<ArtifactStore, ConfigurationError> =>
-  Layer.effect(ArtifactStore, checked(options))
+export const layerMemory = (options?: Options): Layer.Layer<ArtifactStore, ConfigurationError> =>
+  Layer.effect(ArtifactStore, Effect.map(boundsOf(options), memory))
 
 /**
  * The same with bounds from the configuration, such as environment variables.
@@ -191,27 +232,75 @@ export const layerMemory = (options?: MemoryOptions): Layer.Layer<ArtifactStore,
  * @since 0.1.0
  */
 export const layerMemoryConfig = (
-  options: Config.Wrap<MemoryOptions>
+  options: Config.Wrap<Options>
 ): Layer.Layer<ArtifactStore, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(ArtifactStore, Effect.flatMap(Config.unwrap(options), checked))
+  Layer.effect(ArtifactStore, Effect.map(Effect.flatMap(Config.unwrap(options), boundsOf), memory))
 
 // Utilities
 
-const checked = (options: MemoryOptions = {}): Effect.Effect<ArtifactStore["Service"], ConfigurationError> =>
-  Effect.map(
-    readOptions("ArtifactStore", (read) => ({
-      timeToLive: read.millis("timeToLive", options.timeToLive ?? defaults.timeToLive),
-      maxChars: read.atLeast("maxChars", options.maxChars ?? defaults.maxChars, 0),
-      maxCount: read.atLeast("maxCount", options.maxCount ?? defaults.maxCount, 0),
-      maxTotalChars: read.atLeast("maxTotalChars", options.maxTotalChars ?? defaults.maxTotalChars, 0)
-    })),
-    makeMemory
-  )
-
 interface Artifact {
+  readonly id: string
   readonly owner: Owner
   readonly payload: string
-  readonly until: number
+  readonly chars: number
+  readonly at: number
+}
+
+const memory = (bounds: Bounds): ArtifactStore["Service"] => {
+  const artifacts = new Map<string, Artifact>()
+  // oldest first
+  const shares = new Map<string, ReadonlyArray<Artifact>>()
+  let total = 0
+
+  const shareOf = (principal: string) => shares.get(principal) ?? []
+  const charsOf = (share: ReadonlyArray<Artifact>) => share.reduce((sum, it) => sum + it.chars, 0)
+  const forget = (gone: ReadonlyArray<Artifact>) => {
+    for (const { chars, id, owner: { principal } } of gone) {
+      artifacts.delete(id)
+      total -= chars
+      const rest = shareOf(principal).filter((it) => it.id !== id)
+      if (rest.length === 0) shares.delete(principal)
+      else shares.set(principal, rest)
+    }
+  }
+  // insertion order is order of age
+  const prune = (now: number) => {
+    const before = artifacts.size
+    for (const it of artifacts.values()) {
+      if (!isOver(it.at, now, bounds)) break
+      forget([it])
+    }
+    return before - artifacts.size
+  }
+
+  return ArtifactStore.of({
+    put: Effect.fnUntraced(function*(owner, payload) {
+      const at = yield* Clock.currentTimeMillis
+      const id = `art_${(yield* hex)}${yield* hex}`
+      prune(at)
+      const chars = payload.length
+      const own = shareOf(owner.principal)
+      const others = total - charsOf(own)
+      yield* fit(chars, others, bounds)
+      const artifact = { id, owner: { ...owner }, payload, chars, at }
+      artifacts.set(id, artifact)
+      shares.set(owner.principal, [...own, artifact])
+      total += chars
+      forget(surplus(shareOf(owner.principal), others, bounds))
+      return { id, chars }
+    }),
+    read: Effect.fnUntraced(function*(owner, id, range) {
+      const found = artifacts.get(id)
+      if (found === undefined || found.owner.principal !== owner.principal || found.owner.batch !== owner.batch) {
+        return yield* new ArtifactError({ reason: "NotFound", id })
+      }
+      if (isOver(found.at, yield* Clock.currentTimeMillis, bounds)) {
+        return yield* new ArtifactError({ reason: "Expired", id })
+      }
+      return { text: found.payload.slice(...partOf(range, found.chars)), chars: found.chars }
+    }),
+    prune: Effect.map(Clock.currentTimeMillis, prune)
+  })
 }
 
 const hex = Effect.map(Random.nextIntBetween(0, 0xffffffff), (n) => n.toString(16).padStart(8, "0"))

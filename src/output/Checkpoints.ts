@@ -9,13 +9,16 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as SecureRandom from "effect/crypto/SecureRandom"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import * as FileChange from "../FileChange.ts"
+import * as Surplus from "../internal/surplus.ts"
 
 /**
  * Schema of a checkpoint.
@@ -98,7 +101,7 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
  * @since 0.1.0
  */
 export class Checkpoints extends Context.Service<Checkpoints, {
-  /** Keeps what is there before a write. */
+  /** Keeps what is there before a write, whole or not at all; the principal's oldest give way where they have to. */
   readonly save: (write: Write) => Effect.Effect<Checkpoint, CheckpointError>
   /** The checkpoints of a principal, newest first. */
   readonly list: (principal: string) => Effect.Effect<ReadonlyArray<Checkpoint>, CheckpointError>
@@ -109,10 +112,15 @@ export class Checkpoints extends Context.Service<Checkpoints, {
   ) => Effect.Effect<Uint8Array | undefined, CheckpointError>
   /** Forgets a checkpoint: its write did not happen, or is undone. */
   readonly forget: (checkpoint: Checkpoint) => Effect.Effect<void, CheckpointError>
+  /**
+   * Forgets what is past its age; gives the number of checkpoints dropped. A driver does
+   * so by itself when something is kept or listed: this is for a store that nobody uses.
+   */
+  readonly prune: Effect.Effect<number, CheckpointError>
 }>()("effect-tool-executor/output/Checkpoints") {}
 
 /**
- * Bounds of what is kept.
+ * Bounds of what is kept, whichever driver keeps it.
  *
  * @category options
  * @since 0.1.0
@@ -120,6 +128,8 @@ export class Checkpoints extends Context.Service<Checkpoints, {
 export interface Options {
   /** Bytes of contents of each principal; its oldest checkpoints go first. Default 100,000,000. */
   readonly maxBytes?: number | undefined
+  /** Checkpoints of each principal, those without contents included; its oldest go first. Default 1,000. */
+  readonly maxCount?: number | undefined
   /**
    * Bytes of contents of all principals together. Where they are reached, a
    * principal has what it keeps already, and contents that need more are not kept
@@ -131,54 +141,79 @@ export interface Options {
 }
 
 /**
- * The bounds with their defaults. A file is kept if it has at most a quarter of
- * a principal's bytes.
+ * What holds where nobody says anything.
  *
- * @category options
+ * @category constants
  * @since 0.1.0
  */
-export const boundsOf = (options?: Options): {
+export const defaults = {
+  maxBytes: 100_000_000,
+  maxCount: 1_000,
+  maxTotalBytes: 1_000_000_000,
+  maxAge: "7 days"
+} as const satisfies Options
+
+/**
+ * The bounds in plain numbers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Bounds {
   readonly maxBytes: number
+  readonly maxCount: number
   readonly maxTotalBytes: number
-  readonly maxFileBytes: number
   readonly maxAgeMillis: number
-} => {
-  const maxBytes = options?.maxBytes ?? 100_000_000
-  return {
-    maxBytes,
-    maxTotalBytes: options?.maxTotalBytes ?? 1_000_000_000,
-    maxFileBytes: maxBytes / 4,
-    maxAgeMillis: Duration.toMillis(Duration.fromInputUnsafe(options?.maxAge ?? "7 days"))
-  }
 }
 
 /**
+ * Reads bounds, for drivers; fails with everything that is wrong with them.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, ConfigurationError> =>
+  readOptions("Checkpoints", (read) => ({
+    maxBytes: read.atLeast("maxBytes", options.maxBytes ?? defaults.maxBytes, 0),
+    // what is about to be written has to be kept
+    maxCount: read.atLeast("maxCount", options.maxCount ?? defaults.maxCount, 1),
+    maxTotalBytes: read.atLeast("maxTotalBytes", options.maxTotalBytes ?? defaults.maxTotalBytes, 0),
+    maxAgeMillis: read.millis("maxAge", options.maxAge ?? defaults.maxAge)
+  }))
+
+/**
  * Gives the checkpoints of writes, for drivers: their ids and hashes, and which
- * contents are to be kept beside what others keep. The ids of one describer sort as
- * they are made.
+ * contents are to be kept beside what is there: a content of at most a quarter of a
+ * principal's bytes, while there is room beside other principals' bytes. Ids sort as
+ * they are made, also behind those that are there and where the clock was set back.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const describer = (
-  { maxBytes, maxFileBytes, maxTotalBytes }: ReturnType<typeof boundsOf>
-): (write: Write, all: ReadonlyArray<Checkpoint>) => Effect.Effect<Checkpoint> => {
-  let last = 0
-  return Effect.fnUntraced(function*({ files, ...of }, all) {
+  { maxBytes, maxTotalBytes }: Bounds
+): (
+  write: Write,
+  there: { readonly othersBytes: number; readonly newestId: string | undefined }
+) => Effect.Effect<Checkpoint> => {
+  let order = 0
+  let latest = 0
+  return Effect.fnUntraced(function*({ files, ...of }, { newestId, othersBytes }) {
     const at = yield* Clock.currentTimeMillis
     const { uuidV4 } = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
     const random = yield* uuidV4()
-    const inOrder = (++last % 36 ** 5).toString(36).padStart(5, "0")
-    const room = Math.min(maxBytes, maxTotalBytes - bytesOfAll(all.filter((it) => it.principal !== of.principal)))
+    latest = Math.max(at, latest, newestId === undefined ? 0 : timeOf(newestId))
+    const inOrder = (++order % 36 ** 5).toString(36).padStart(5, "0")
+    const room = Math.min(maxBytes, maxTotalBytes - othersBytes)
     let bytes = 0
     return {
       ...of,
-      id: `${at.toString(36).padStart(9, "0")}-${inOrder}-${random.slice(0, 8)}`,
+      id: `${latest.toString(36).padStart(9, "0")}-${inOrder}-${random.slice(0, 8)}`,
       at,
       files: files.map(({ after, before, path }) => {
         const size = before === undefined ? 0 : FileChange.bytesOf(before).length
         const hashes = { before: FileChange.hashOf(before), after: FileChange.hashOf(after) }
-        const isKept = size === 0 || (size <= maxFileBytes && bytes + size <= room)
+        const isKept = size === 0 || (size <= maxBytes / 4 && bytes + size <= room)
         if (isKept) bytes += size
         return { path, ...hashes, size, isKept }
       })
@@ -195,37 +230,49 @@ export const describer = (
 export const isId = (text: string): boolean => /^[0-9a-z]{9}-[0-9a-z]{5}-[0-9a-f]{8}$/.test(text)
 
 /**
- * Gives the checkpoints that have to go, oldest first, so that each principal is
- * within its bounds. Of all bytes a principal has what others leave: it alone gives
- * way to what it has just kept (`newest`).
+ * The time that an id begins with, in epoch milliseconds.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const timeOf = (id: string): number => Number.parseInt(id.slice(0, 9), 36)
+
+/**
+ * Bytes of contents that a checkpoint holds.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const bytesOf = ({ files }: Pick<Checkpoint, "files">): number =>
+  files.reduce((sum, it) => sum + (it.isKept ? it.size : 0), 0)
+
+/**
+ * Gives the checkpoints of a principal that have to go, oldest first, beside so many
+ * bytes of other principals. `own` are all it has, in whatever order.
  *
  * @category checking
  * @since 0.1.0
  */
-export const surplus = (
-  all: ReadonlyArray<Checkpoint>,
-  bounds: ReturnType<typeof boundsOf>,
-  now: number,
-  newest?: Checkpoint
-): ReadonlyArray<Checkpoint> => {
-  const bytes = new Map<string, number>()
-  const counts = new Map<string, number>()
-  for (const it of all) {
-    bytes.set(it.principal, (bytes.get(it.principal) ?? 0) + bytesOf(it))
-    counts.set(it.principal, (counts.get(it.principal) ?? 0) + 1)
-  }
-  const left = bounds.maxTotalBytes - bytesOfAll(all.filter((it) => it.principal !== newest?.principal))
-  return all.toSorted((a, b) => a.id < b.id ? -1 : 1).filter((it) => {
-    const { principal } = it
-    const maxBytes = principal === newest?.principal ? Math.min(bounds.maxBytes, left) : bounds.maxBytes
-    const isOver = now - it.at >= bounds.maxAgeMillis || (bytes.get(principal)! > maxBytes && bytesOf(it) > 0) ||
-      counts.get(principal)! > maxCount
-    if (!isOver) return false
-    bytes.set(principal, bytes.get(principal)! - bytesOf(it))
-    counts.set(principal, counts.get(principal)! - 1)
-    return true
-  })
-}
+export const surplus = <A extends { readonly id: string; readonly bytes: number }>(
+  own: ReadonlyArray<A>,
+  othersBytes: number,
+  { maxBytes, maxCount, maxTotalBytes }: Bounds
+): ReadonlyArray<A> =>
+  Surplus.surplus(
+    own.toSorted((a, b) => a.id < b.id ? -1 : 1),
+    (it) => it.bytes,
+    Math.min(maxBytes, maxTotalBytes - othersBytes),
+    maxCount
+  )
+
+/**
+ * Tells whether what was kept at a time is past its age. A clock that was set back does
+ * not keep anything for long: what was kept in a distant future is past its age as well.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const isOver = (at: number, now: number, { maxAgeMillis }: Bounds): boolean => Math.abs(now - at) >= maxAgeMillis
 
 /**
  * Layer that keeps checkpoints in memory.
@@ -233,51 +280,66 @@ export const surplus = (
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory = (options?: Options): Layer.Layer<Checkpoints> =>
-  Layer.sync(Checkpoints, () => {
-    const bounds = boundsOf(options)
-    const describe = describer(bounds)
-    const kept = new Map<string, { readonly checkpoint: Checkpoint; readonly contents: Map<string, Uint8Array> }>()
-    const find = ({ id }: Checkpoint) => {
-      const found = kept.get(id)
-      return found === undefined ? Effect.fail(new CheckpointError({ reason: "NotFound", id })) : Effect.succeed(found)
-    }
-    const all = () => Array.from(kept.values(), ({ checkpoint }) => checkpoint)
-    const prune = (newest?: Checkpoint) =>
-      Effect.map(Clock.currentTimeMillis, (now) => {
-        for (const { id } of surplus(all(), bounds, now, newest)) kept.delete(id)
-      })
-    return Checkpoints.of({
-      save: Effect.fnUntraced(function*(write) {
-        yield* prune()
-        const checkpoint = yield* describe(write, all())
-        const contents = new Map<string, Uint8Array>()
-        for (const [index, { before, path }] of write.files.entries()) {
-          // the caller may go on with its array
-          if (before !== undefined && checkpoint.files[index]!.isKept) {
-            contents.set(path, FileChange.bytesOf(before).slice())
-          }
-        }
-        kept.set(checkpoint.id, { checkpoint, contents })
-        yield* prune(checkpoint)
-        return checkpoint
-      }),
-      list: (principal) => Effect.map(prune(), () => all().filter((it) => it.principal === principal).reverse()),
-      content: Effect.fnUntraced(function*(checkpoint, path) {
-        const { contents } = yield* find(checkpoint)
-        const file = checkpoint.files.find((it) => it.path === path)
-        if (file?.isKept === false) return yield* new CheckpointError({ reason: "NotKept", id: checkpoint.id })
-        return contents.get(path)
-      }),
-      forget: (checkpoint) => Effect.sync(() => void kept.delete(checkpoint.id))
-    })
-  })
+export const layerMemory = (options?: Options): Layer.Layer<Checkpoints, ConfigurationError> =>
+  Layer.effect(Checkpoints, Effect.map(boundsOf(options), memory))
+
+/**
+ * The same with bounds from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemoryConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<Checkpoints, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Checkpoints, Effect.map(Effect.flatMap(Config.unwrap(options), boundsOf), memory))
 
 // Utilities
 
-/** So many calls of a principal are remembered, those without contents included. */
-const maxCount = 1_000
+interface Kept {
+  readonly id: string
+  readonly bytes: number
+  readonly checkpoint: Checkpoint
+  readonly contents: ReadonlyMap<string, Uint8Array>
+}
 
-const bytesOfAll = (all: ReadonlyArray<Checkpoint>): number => all.reduce((sum, it) => sum + bytesOf(it), 0)
-
-const bytesOf = ({ files }: Checkpoint): number => files.reduce((sum, it) => sum + (it.isKept ? it.size : 0), 0)
+const memory = (bounds: Bounds): Checkpoints["Service"] => {
+  const describe = describer(bounds)
+  // in order of their ids
+  const kept = new Map<string, Kept>()
+  const ownOf = (principal: string) => Array.from(kept.values()).filter((it) => it.checkpoint.principal === principal)
+  const prune = Effect.map(Clock.currentTimeMillis, (now) => {
+    const before = kept.size
+    for (const { checkpoint: { at, id } } of kept.values()) if (isOver(at, now, bounds)) kept.delete(id)
+    return before - kept.size
+  })
+  return Checkpoints.of({
+    save: Effect.fnUntraced(function*(write) {
+      yield* prune
+      const sum = (all: Iterable<Kept>) => Array.from(all).reduce((bytes, it) => bytes + it.bytes, 0)
+      const othersBytes = sum(kept.values()) - sum(ownOf(write.principal))
+      const checkpoint = yield* describe(write, { othersBytes, newestId: undefined })
+      const contents = new Map<string, Uint8Array>()
+      for (const [index, { before, path }] of write.files.entries()) {
+        // the caller may go on with its array
+        if (before !== undefined && checkpoint.files[index]!.isKept) {
+          contents.set(path, FileChange.bytesOf(before).slice())
+        }
+      }
+      const { id } = checkpoint
+      kept.set(id, { id, bytes: bytesOf(checkpoint), checkpoint, contents })
+      for (const { id } of surplus(ownOf(write.principal), othersBytes, bounds)) kept.delete(id)
+      return checkpoint
+    }),
+    list: (principal) => Effect.map(prune, () => ownOf(principal).map((it) => it.checkpoint).reverse()),
+    content: Effect.fnUntraced(function*({ files, id }, path) {
+      const found = kept.get(id)
+      if (found === undefined) return yield* new CheckpointError({ reason: "NotFound", id })
+      const file = files.find((it) => it.path === path)
+      if (file?.isKept === false) return yield* new CheckpointError({ reason: "NotKept", id })
+      return found.contents.get(path)
+    }),
+    forget: ({ id }) => Effect.sync(() => void kept.delete(id)),
+    prune
+  })
+}

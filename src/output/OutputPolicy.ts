@@ -111,7 +111,7 @@ const minimumChars = 500
  * @category constructors
  * @since 0.1.0
  */
-export const make = (bounds: Bounds, store: ArtifactStore["Service"] | undefined) => {
+export const make = (bounds: Bounds, store: Pick<ArtifactStore["Service"], "put"> | undefined) => {
   const { batchChars, batchFileChars, maxChars, maxFileChars } = bounds
   /** The limit of the next text, given what the batch has used. */
   const limit = (used: number): number => Math.min(maxChars, Math.max(minimumChars, batchChars - used))

@@ -5,11 +5,32 @@
  */
 
 /**
+ * What every driver of `ArtifactStore` keeps, as checks for its own tests.
+ *
+ * @since 0.1.0
+ */
+export * as ArtifactStoreContract from "./ArtifactStoreContract.ts"
+
+/**
+ * What every driver of `Checkpoints` keeps, as checks for its own tests.
+ *
+ * @since 0.1.0
+ */
+export * as CheckpointsContract from "./CheckpointsContract.ts"
+
+/**
  * Compares a wave as it went with what a scenario expects of it. Pure.
  *
  * @since 0.1.0
  */
 export * as Comparison from "./Comparison.ts"
+
+/**
+ * What every driver of a port keeps, as checks that any test runner can run.
+ *
+ * @since 0.1.0
+ */
+export * as Contract from "./Contract.ts"
 
 /**
  * Scripted tools, waves of calls and what is expected of them, as plain data.

@@ -8,15 +8,17 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as Semaphore from "effect/Semaphore"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import type { ConfigurationError } from "../ConfigurationError.ts"
 import * as FileChange from "../FileChange.ts"
 import * as Checkpoints from "../output/Checkpoints.ts"
-import * as Workspace from "./Workspace.ts"
+import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /**
@@ -43,6 +45,17 @@ export const layer = (options: Options): Layer.Layer<Checkpoints.Checkpoints, Co
   Layer.effect(Checkpoints.Checkpoints, make(options))
 
 /**
+ * The same with options from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<Checkpoints.Checkpoints, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Checkpoints.Checkpoints, Effect.flatMap(Config.unwrap(options), make))
+
+/**
  * Creates the service; fails with `ConfigurationError` where the folder lies in
  * the root, or around it.
  *
@@ -52,20 +65,12 @@ export const layer = (options: Options): Layer.Layer<Checkpoints.Checkpoints, Co
 export const make = Effect.fnUntraced(function*(
   options: Options
 ): Effect.fn.Return<Checkpoints.Checkpoints["Service"], ConfigurationError> {
-  const workspace = yield* Workspace.make(options.root)
-  const directory = yield* Workspace.resourceKey(workspace, NodePath.resolve(options.directory))
-  if (Workspace.isWithin(workspace.root, directory) || Workspace.isWithin(directory, workspace.root)) {
-    return yield* new ConfigurationError({
-      subject: "CheckpointFolder",
-      problems: [{
-        path: "directory",
-        problem: `'${directory}' lies in the root '${workspace.root}', or around it, where tools could change it`,
-        expected: "a folder apart from the root"
-      }]
-    })
-  }
-  const bounds = Checkpoints.boundsOf(options)
+  const bounds = yield* Checkpoints.boundsOf(options)
+  const directory = yield* PrivateFolder.locate("CheckpointFolder", options)
   const describe = Checkpoints.describer(bounds)
+  // one at a time: what is kept depends on what is there
+  const turns = yield* Semaphore.make(1)
+  // what was read does not change
   const known = new Map<string, Checkpoints.Checkpoint>()
   const at = (...names: ReadonlyArray<string>) => NodePath.join(directory, ...names)
 
@@ -80,63 +85,60 @@ export const make = Effect.fnUntraced(function*(
     known.set(id, decoded.value)
     return [decoded.value]
   })
-  const names = attempt("", async () => {
-    try {
-      return await NodeFsPromises.readdir(directory)
-    } catch (cause) {
-      if (WorkspaceFailure.codeOf(cause) === "ENOENT") return []
-      throw cause
-    }
-  })
-  const all = Effect.flatMap(
-    names,
-    (names) => Effect.map(Effect.forEach(names.filter(Checkpoints.isId).toSorted(), readOne), (it) => it.flat())
-  )
   const remove = (id: string, name = id): Effect.Effect<void, Checkpoints.CheckpointError> => {
-    if (!Checkpoints.isId(id)) return new Checkpoints.CheckpointError({ reason: "NotFound", id })
     known.delete(id)
-    return attempt(id, () => NodeFsPromises.rm(at(name), { recursive: true, force: true }))
+    return attempt(id, () => PrivateFolder.remove(at(name)))
   }
-  const prune = Effect.fnUntraced(function*(newest?: Checkpoints.Checkpoint) {
-    const now = yield* Clock.currentTimeMillis
-    const surplus = Checkpoints.surplus(yield* all, bounds, now, newest)
-    yield* Effect.forEach(surplus, ({ id }) => remove(id), { discard: true })
+  /** Removes what is past its age; gives that and the rest, oldest first. */
+  const prune = Effect.fnUntraced(function*(now: number) {
+    const names = yield* attempt("", () => PrivateFolder.namesIn(directory))
+    const there = new Set(names.filter(Checkpoints.isId).toSorted())
+    // others remove, too
+    for (const id of known.keys()) if (!there.has(id)) known.delete(id)
+    const all = (yield* Effect.forEach(there, readOne)).flat()
+    const [rest, gone] = partition(all, (it) => Checkpoints.isOver(it.at, now, bounds))
+    yield* Effect.forEach(gone, ({ id }) => remove(id), { discard: true })
     // of a process that ended in the middle
-    const unfinished = (yield* names).filter((name) =>
+    const unfinished = names.filter((name) =>
       name.startsWith(".") && Checkpoints.isId(name.slice(1)) &&
-      now - Number.parseInt(name.slice(1, 10), 36) > 3_600_000
+      Math.abs(now - Checkpoints.timeOf(name.slice(1))) > 3_600_000
     )
     yield* Effect.forEach(unfinished, (name) => remove(name.slice(1), name), { discard: true })
+    return { gone, rest }
   })
+  const save = Effect.fnUntraced(function*(write: Checkpoints.Write) {
+    const { rest } = yield* prune(yield* Clock.currentTimeMillis)
+    const [others, own] = partition(rest, (it) => it.principal === write.principal)
+    const othersBytes = others.reduce((sum, it) => sum + Checkpoints.bytesOf(it), 0)
+    const checkpoint = yield* describe(write, { othersBytes, newestId: rest.at(-1)?.id })
+    const { id } = checkpoint
+    const unfinished = at(`.${id}`)
+    yield* attempt(id, async () => {
+      await PrivateFolder.make(directory)
+      await PrivateFolder.make(unfinished)
+      for (const [index, { before }] of write.files.entries()) {
+        if (before === undefined || !checkpoint.files[index]!.isKept) continue
+        await PrivateFolder.write(NodePath.join(unfinished, String(index)), FileChange.bytesOf(before))
+      }
+      await PrivateFolder.write(NodePath.join(unfinished, "checkpoint.json"), JSON.stringify(checkpoint))
+      await PrivateFolder.publish(unfinished, at(id))
+    }).pipe(
+      Effect.onError(() => Effect.ignore(attempt(id, () => PrivateFolder.remove(unfinished))))
+    )
+    known.set(id, checkpoint)
+    const sized = [...own, checkpoint].map((it) => ({ id: it.id, bytes: Checkpoints.bytesOf(it) }))
+    yield* Effect.forEach(Checkpoints.surplus(sized, othersBytes, bounds), ({ id }) => remove(id), { discard: true })
+    return checkpoint
+  })
+  const alone = <A, E>(effect: Effect.Effect<A, E>) => turns.withPermit(Effect.uninterruptible(effect))
+  const pruned = alone(Effect.flatMap(Clock.currentTimeMillis, prune))
 
   return Checkpoints.Checkpoints.of({
-    save: Effect.fnUntraced(function*(write) {
-      yield* prune()
-      const checkpoint = yield* describe(write, yield* all)
-      const { id } = checkpoint
-      const unfinished = at(`.${id}`)
-      yield* attempt(id, async () => {
-        await NodeFsPromises.mkdir(directory, { recursive: true, mode: 0o700 })
-        await NodeFsPromises.mkdir(unfinished, { mode: 0o700 })
-        for (const [index, { before }] of write.files.entries()) {
-          if (before === undefined || !checkpoint.files[index]!.isKept) continue
-          await put(NodePath.join(unfinished, String(index)), FileChange.bytesOf(before))
-        }
-        await put(NodePath.join(unfinished, "checkpoint.json"), JSON.stringify(checkpoint))
-        await NodeFsPromises.rename(unfinished, at(id))
-      }).pipe(
-        Effect.onError(() =>
-          Effect.ignore(attempt(id, () => NodeFsPromises.rm(unfinished, { recursive: true, force: true })))
-        )
-      )
-      known.set(id, checkpoint)
-      yield* prune(checkpoint)
-      return checkpoint
-    }),
-    list: (principal) =>
-      Effect.map(Effect.andThen(prune(), all), (it) => it.filter((one) => one.principal === principal).reverse()),
+    save: (write) => alone(save(write)),
+    list: (principal) => Effect.map(pruned, ({ rest }) => rest.filter((it) => it.principal === principal).reverse()),
     content: Effect.fnUntraced(function*({ files, id }, path) {
       if (!Checkpoints.isId(id)) return yield* new Checkpoints.CheckpointError({ reason: "NotFound", id })
+      yield* attempt(id, () => NodeFsPromises.access(at(id)))
       const index = files.findIndex((it) => it.path === path)
       const file = files[index]
       if (file === undefined || file.before === "") return undefined
@@ -146,7 +148,9 @@ export const make = Effect.fnUntraced(function*(
         ? new Uint8Array(bytes)
         : yield* new Checkpoints.CheckpointError({ reason: "Store", id, cause: "the content was changed" })
     }),
-    forget: ({ id }) => remove(id)
+    forget: ({ id }) =>
+      Checkpoints.isId(id) ? alone(remove(id)) : new Checkpoints.CheckpointError({ reason: "NotFound", id }),
+    prune: Effect.map(pruned, ({ gone }) => gone.length)
   })
 })
 
@@ -154,16 +158,9 @@ export const make = Effect.fnUntraced(function*(
 
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Checkpoints.Checkpoint))
 
-/** Written anew, for the owner alone, and on the disk when this ends. */
-const put = async (path: string, content: string | Uint8Array): Promise<void> => {
-  const handle = await NodeFsPromises.open(path, "wx", 0o600)
-  try {
-    await handle.writeFile(content)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-}
+/** Those of which it does not hold, and those of which it does. */
+const partition = <A>(all: ReadonlyArray<A>, holds: (one: A) => boolean) =>
+  [all.filter((it) => !holds(it)), all.filter(holds)] as const
 
 const attempt = <A>(id: string, run: () => Promise<A>): Effect.Effect<A, Checkpoints.CheckpointError> =>
   Effect.tryPromise({

@@ -16,7 +16,7 @@ import {
   type ToolProcess
 } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { calls, run, tags } from "../support/Harness.ts"
+import { calls, type Options, run, tags } from "../support/Harness.ts"
 
 const outputOf = (wave: ToolOutcome.WaveResult): ToolOutcome.Output => {
   const outcome = wave.outcomes[0]!
@@ -26,7 +26,7 @@ const outputOf = (wave: ToolOutcome.WaveResult): ToolOutcome.Output => {
 
 const returning = (value: unknown) => ({ t: () => Effect.succeed(value) })
 
-const broken: ReadonlyArray<readonly [string, ArtifactStore.ArtifactStore["Service"] | false, number]> = [
+const broken: ReadonlyArray<readonly [string, NonNullable<Options["artifacts"]>, number]> = [
   ["no store", false, 0],
   ["a store that fails", {
     put: () => Effect.fail(new ArtifactStore.ArtifactError({ reason: "StoreFailed", id: "" })),
@@ -236,10 +236,10 @@ describe("OutputPolicy", () => {
 
     it.effect("over the limit are kept with the whole output, and named", () => {
       const kept: Array<string> = []
-      const artifacts = ArtifactStore.ArtifactStore.of({
+      const artifacts: Options["artifacts"] = {
         put: (_, payload) => Effect.sync(() => ({ id: `art_${kept.push(payload)}`, chars: payload.length })),
         read: () => Effect.never
-      })
+      }
       return run(tools, { output: { maxFileChars: 1_000 }, artifacts }, ({ process }) =>
         Effect.gen(function*() {
           const output = yield* execute(process, 800, 400, 200)

@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type { Artifacts, Kept } from "../../src/execution/Ports.ts"
 import {
   Approvals,
   ArtifactStore,
@@ -44,10 +45,10 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly pools?: Pools.Options | Layer.Layer<Pools.Pools>
   readonly store?: StateStore.StateStore["Service"]
   readonly journal?: Journal.Journal["Service"]
-  readonly artifacts?: ArtifactStore.ArtifactStore["Service"] | false
+  readonly artifacts?: Artifacts | false
   /** Who is asked; nobody if left out. */
   readonly approvals?: Approvals.Approvals["Service"]
-  readonly checkpoints?: Checkpoints.Checkpoints["Service"]
+  readonly checkpoints?: Kept
   /** Instead of `turn`. */
   readonly turns?: Layer.Layer<TurnBudget.TurnBudget>
   /** Instead of `policy`. */
@@ -81,6 +82,9 @@ export const toolkit = (tools: { readonly [name: string]: ToolSpec | Handler }) 
   }
 }
 
+/** An executor prunes nothing. */
+const unpruned = { prune: Effect.succeed(0) }
+
 /** The layer of an executor over tools: what is not given is as `LocalExecutor` has it, but for the policy. */
 export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, options: Options = {}) => {
   const { handlers, kit } = toolkit(tools)
@@ -90,10 +94,13 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     isLayer(pools) ? pools : Layer.empty,
     options.turns ?? Layer.empty,
     service(Approvals.Approvals, options.approvals),
-    service(Checkpoints.Checkpoints, options.checkpoints),
+    service(Checkpoints.Checkpoints, options.checkpoints && { ...unpruned, ...options.checkpoints }),
     service(StateStore.StateStore, options.store),
     service(Journal.Journal, options.journal),
-    service(ArtifactStore.ArtifactStore, artifacts === false ? undefined : artifacts)
+    service(
+      ArtifactStore.ArtifactStore,
+      artifacts === false ? undefined : artifacts && { ...unpruned, ...artifacts }
+    )
   )
   const gates = LocalExecutor.layerGates({
     ...rest,

@@ -1,20 +1,24 @@
 import { assert, describe, it } from "@effect/vitest"
+import { CheckpointsContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
 import * as NodeFs from "node:fs"
 import type { Checkpoints } from "../../src/index.ts"
 import * as CheckpointFolder from "../../src/tools/CheckpointFolder.ts"
-import { idsOf, suite, write } from "../output/CheckpointsTest.ts"
+import { idsOf, write } from "../support/checkpoints.ts"
+import * as Contract from "../support/contract.ts"
 import { makeFolders, pathsIn, put } from "./fixture.ts"
 
-suite(
-  "folder",
-  (options) =>
-    Layer.unwrap(
-      Effect.map(makeFolders, ({ outside, root }) =>
-        CheckpointFolder.layer({ ...options, root, directory: `${outside}/state/checkpoints` }))
-    )
+Contract.run(
+  "Checkpoints in a folder",
+  CheckpointsContract.make({
+    layer: (options) =>
+      Layer.unwrap(
+        Effect.map(makeFolders, ({ outside, root }) =>
+          CheckpointFolder.layer({ ...options, root, directory: `${outside}/state/checkpoints` }))
+      )
+  })
 )
 
 /** A service, where it keeps things, and another service of the same folder. */

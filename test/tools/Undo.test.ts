@@ -6,7 +6,7 @@ import { Checkpoints, FileChange } from "../../src/index.ts"
 import * as CheckpointFolder from "../../src/tools/CheckpointFolder.ts"
 import * as Undo from "../../src/tools/Undo.ts"
 import * as Workspace from "../../src/tools/Workspace.ts"
-import { idsOf, saveAt, write } from "../output/CheckpointsTest.ts"
+import { idsOf, saveAt, write } from "../support/checkpoints.ts"
 import { makeFolders, pathsIn, put } from "./fixture.ts"
 
 type Contents = Readonly<Record<string, string | Uint8Array | undefined>>

@@ -1,0 +1,115 @@
+/**
+ * A folder that a store keeps things in: apart from the root that tools work in, for
+ * its owner alone (mode 0700, files 0600), and with nothing in it half-written under
+ * the name that it is read by.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as NodeFsPromises from "node:fs/promises"
+import * as NodePath from "node:path"
+import { ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import * as Workspace from "./Workspace.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/**
+ * Gives the real path of a store's folder, also where it is not there yet; fails with
+ * `ConfigurationError` where that lies in the root, or around it.
+ *
+ * @category paths
+ * @since 0.1.0
+ */
+export const locate = Effect.fnUntraced(function*(
+  subject: string,
+  options: { readonly directory: string; readonly root?: string | undefined }
+): Effect.fn.Return<string, ConfigurationError> {
+  const given = yield* readOptions(subject, (read) => read.text("directory", options.directory))
+  const workspace = options.root === undefined ? undefined : yield* Workspace.make(options.root)
+  const directory = yield* Workspace.resourceKey(workspace ?? everywhere, NodePath.resolve(given))
+  if (workspace === undefined) return directory
+  if (Workspace.isWithin(workspace.root, directory) || Workspace.isWithin(directory, workspace.root)) {
+    return yield* new ConfigurationError({
+      subject,
+      problems: [{
+        path: "directory",
+        problem: `'${directory}' lies in the root '${workspace.root}', or around it, where tools could change it`,
+        expected: "a folder apart from the root"
+      }]
+    })
+  }
+  return directory
+})
+
+/**
+ * The names in a folder; none if it is not there.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const namesIn = async (folder: string): Promise<ReadonlyArray<string>> => {
+  try {
+    return await NodeFsPromises.readdir(folder)
+  } catch (cause) {
+    if (WorkspaceFailure.codeOf(cause) === "ENOENT") return []
+    throw cause
+  }
+}
+
+/**
+ * Makes a folder, and those around it, if it is not there.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const make = async (folder: string): Promise<void> => {
+  await NodeFsPromises.mkdir(folder, { recursive: true, mode: 0o700 })
+}
+
+/**
+ * Writes a file that is not there yet; it is on the disk when this ends.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = async (path: string, content: string | Uint8Array): Promise<void> => {
+  const handle = await NodeFsPromises.open(path, "wx", 0o600)
+  try {
+    await handle.writeFile(content)
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/**
+ * Gives what was written the name that it is read by, in the same folder; that is on
+ * the disk when this ends.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const publish = async (from: string, to: string): Promise<void> => {
+  await NodeFsPromises.rename(from, to)
+  try {
+    const folder = await NodeFsPromises.open(NodePath.dirname(to))
+    try {
+      await folder.sync()
+    } finally {
+      await folder.close()
+    }
+  } catch {
+    // not every system lets a folder be opened; the file is there
+  }
+}
+
+/**
+ * Removes a file, or a folder with all in it, if it is there.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const remove = (path: string): Promise<void> => NodeFsPromises.rm(path, { recursive: true, force: true })
+
+// Utilities
+
+const everywhere: Workspace.Workspace = { root: NodePath.parse(NodePath.resolve("/")).root, given: "/" }
