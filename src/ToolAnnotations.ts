@@ -25,6 +25,7 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schedule from "effect/Schedule"
 import type { FileChange } from "./FileChange.ts"
+import type { Declared } from "./internal/redact.ts"
 import type { Own } from "./ToolRule.ts"
 
 /**
@@ -275,3 +276,28 @@ export const FailureText = Context.Reference<((failure: unknown) => string) | un
   "effect-tool-executor/ToolAnnotations/FailureText",
   { defaultValue: () => undefined }
 )
+
+/**
+ * What is secret in a tool's arguments and results, and stays out of the journal,
+ * spans, logs and events: paths such as `card.number` and `keys[*].value`, or a function that gives
+ * a value without its secrets (of one for which that dies, nothing is kept). The model and
+ * the caller of `execute` get the result as it is.
+ *
+ * Without this, too: what a schema says is `Schema.Redacted` is such a secret, and
+ * the journal, spans and logs take out what has the usual name of one
+ * (`password`, `apiKey`, `Authorization`). A path that nothing of the tool can have is a build error.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Redact = Context.Reference<Redacts>("effect-tool-executor/ToolAnnotations/Redact", {
+  defaultValue: () => []
+})
+
+/**
+ * Paths of secrets, or a function that gives a value without them.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Redacts = Declared

@@ -21,6 +21,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
 import type { FileChange } from "./FileChange.ts"
+import * as Redact from "./internal/redact.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
@@ -56,6 +57,8 @@ export interface Settings {
   readonly retryOnTimeout?: boolean | undefined
   /** See `ToolAnnotations.Retry`. */
   readonly retry?: Schedule.Schedule<unknown> | undefined
+  /** See `ToolAnnotations.Redact`. */
+  readonly redact?: ToolAnnotations.Redacts | undefined
 }
 
 /**
@@ -118,6 +121,8 @@ export interface RegisteredTool {
   readonly encodeFailure: (failure: unknown) => Effect.Effect<unknown, Schema.SchemaError>
   /** What the tool itself shows a model of its output (`toModelOutput`), if it says so. */
   readonly modelContent: ((value: unknown) => ToolContent.ToolContent) | undefined
+  /** Takes secrets out of what is recorded of its calls. */
+  readonly redactor: Redact.Redactor
 }
 
 /**
@@ -392,6 +397,17 @@ const register = (
   const resources = keys ?? (() => [])
   const targets = annotation(ToolAnnotations.Targets)
   const toModelOutput = tool.toModelOutput
+  const secrets = {
+    declared: settings.redact ?? annotation(ToolAnnotations.Redact),
+    parameters: tool.parametersSchema.ast,
+    results: [tool.successSchema.ast, tool.failureSchema.ast]
+  }
+  for (const path of Redact.strayPaths(secrets)) {
+    report(
+      `redact has the path ${JSON.stringify(path)}`,
+      "a path that its arguments or results have, such as \"card.number\""
+    )
+  }
   return {
     name: tool.name,
     description: Tool.getDescription(tool),
@@ -439,6 +455,7 @@ const register = (
     ),
     modelContent: toModelOutput === undefined
       ? undefined
-      : (value) => ToolContent.fromModelOutput(toModelOutput(value))
+      : (value) => ToolContent.fromModelOutput(toModelOutput(value)),
+    redactor: Redact.make(secrets)
   }
 }

@@ -25,7 +25,8 @@ describe("ToolHandlers", () => {
         Tool.dynamic("schema", { parameters: { type: "no such type" } }),
         Tool.make("beats", { parameters: Schema.Struct({ request_heartbeat: Schema.Boolean }) }),
         Tool.make("retries").annotate(ToolAnnotations.Retry, Schedule.recurs(1)),
-        Tool.make("times").annotate(ToolAnnotations.Timeout, 0)
+        Tool.make("times").annotate(ToolAnnotations.Timeout, 0),
+        Tool.make("hides", { parameters: Schema.Struct({ a: Schema.String }) }).annotate(ToolAnnotations.Redact, ["b"])
       )
       const two = Toolkit.make(Tool.make("twice"))
       const handlers = Layer.merge(
@@ -35,7 +36,8 @@ describe("ToolHandlers", () => {
           schema: () => Effect.succeed(1),
           beats: () => Effect.void,
           retries: () => Effect.void,
-          times: () => Effect.void
+          times: () => Effect.void,
+          hides: () => Effect.void
         } as never),
         two.toLayer({ twice: () => Effect.void })
       )
@@ -54,6 +56,7 @@ describe("ToolHandlers", () => {
         /^tools\.beats: it declares a parameter request_heartbeat/,
         /^tools\.retries: automatic retries/,
         /^tools\.times: timeout is 0/,
+        /^tools\.hides: redact has the path "b"/,
         /^tools\.nope: settings/,
         /^tools\.constructor: settings/
       ]
@@ -64,6 +67,32 @@ describe("ToolHandlers", () => {
       for (const { path } of error.problems) {
         assert.include(error.message, path)
       }
+    }))
+
+  it.effect("knows a tool's secrets from its annotation, its schemas and its host", () =>
+    Effect.gen(function*() {
+      const kit = Toolkit.make(
+        Tool.make("pay", {
+          parameters: Schema.Struct({ card: Schema.String, pin: Schema.RedactedFromValue(Schema.String) }),
+          success: Schema.Struct({ receipt: Schema.String })
+        }).annotate(ToolAnnotations.Redact, ["card"]),
+        Tool.dynamic("remote", { parameters: { type: "object" } })
+      )
+      const handlers = kit.toLayer({ pay: () => Effect.die("unused"), remote: () => Effect.die("unused") })
+      const registry = yield* build(
+        ToolHandlers.layer(kit, { tools: { remote: { redact: ["seed"] } } }).pipe(Layer.provide(handlers))
+      )
+      const [pay, remote] = [registry.get("pay")!.redactor, registry.get("remote")!.redactor]
+      assert.deepStrictEqual(pay.arguments({ card: "4111", pin: "7777", password: "x" }).value, {
+        card: "[redacted]",
+        pin: "[redacted]",
+        password: "[redacted]"
+      })
+      assert.deepStrictEqual(pay.declared?.output({ receipt: "1", card: "4111" }).value, {
+        receipt: "1",
+        card: "[redacted]"
+      })
+      assert.deepStrictEqual(remote.arguments({ seed: "7" }), { value: { seed: "[redacted]" }, secrets: ["7"] })
     }))
 
   const kit = Toolkit.make(

@@ -8,7 +8,7 @@ import * as JsonPointer from "effect/JsonPointer"
 const part = /(?:^|\.)([^.[\]]+)|\[(\d+)\]/gy
 
 /** Gives the keys of a path; `undefined` if it is not one. */
-const keysOf = (path: string): ReadonlyArray<string> | undefined => {
+export const keysOf = (path: string): ReadonlyArray<string> | undefined => {
   if (path.startsWith("/")) return path.slice(1).split("/").map(JsonPointer.unescapeToken)
   const dotted = path.replace(/^\$(?:\.(?=.)|(?=\[)|$)/, "")
   if (dotted.startsWith(".")) return undefined
