@@ -193,7 +193,7 @@ export const surplus = <A extends { readonly chars: number }>(
  * @category checking
  * @since 0.1.0
  */
-export const isOver = (at: number, now: number, { timeToLiveMillis }: Bounds): boolean =>
+export const isOver = (at: number, now: number, { timeToLiveMillis }: Pick<Bounds, "timeToLiveMillis">): boolean =>
   Math.abs(now - at) >= timeToLiveMillis
 
 /**

@@ -5,6 +5,13 @@
  */
 
 /**
+ * Artifacts in a folder, so that they outlast the process that made them.
+ *
+ * @since 0.1.0
+ */
+export * as ArtifactFolder from "./ArtifactFolder.ts"
+
+/**
  * Tools that read on in large outputs: `read_artifact` and `search_artifact`.
  *
  * @since 0.1.0

@@ -1,10 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { CheckpointsContract } from "effect-tool-executor/testing"
+import * as Config from "effect/Config"
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
 import * as NodeFs from "node:fs"
-import type { Checkpoints } from "../../src/index.ts"
+import { Checkpoints } from "../../src/index.ts"
 import * as CheckpointFolder from "../../src/tools/CheckpointFolder.ts"
 import { idsOf, write } from "../support/checkpoints.ts"
 import * as Contract from "../support/contract.ts"
@@ -270,5 +272,25 @@ describe("Checkpoints in a folder", () => {
       assert.strictEqual((yield* Effect.flip(failed)).reason, "Store")
       assert.deepStrictEqual(pathsIn(directory), there)
       assert.lengthOf(yield* list("p"), 1)
+    }))
+
+  it.effect("takes its folder and bounds from the configuration", () =>
+    Effect.gen(function*() {
+      const { outside, root } = yield* makeFolders
+      const keep = (MAX: string) =>
+        Effect.flatMap(Checkpoints.Checkpoints, ({ save }) => save(write({ "a.txt": "text" }))).pipe(
+          Effect.provide(
+            CheckpointFolder.layerConfig({
+              root: Config.succeed(root),
+              directory: Config.String("DIRECTORY"),
+              maxBytes: Config.Int("MAX")
+            }).pipe(
+              Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { DIRECTORY: `${outside}/c`, MAX } })))
+            )
+          )
+        )
+      assert.isFalse((yield* keep("15")).files[0]?.isKept)
+      assert.isTrue((yield* keep("16")).files[0]?.isKept)
+      assert.strictEqual((yield* Effect.flip(keep("-1")))._tag, "ConfigurationError")
     }))
 })
