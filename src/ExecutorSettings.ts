@@ -62,6 +62,13 @@ export interface Options {
   readonly cleanupGrace?: Duration.Input | undefined
   /** Time that all guards of a call have together. Default 10 seconds. */
   readonly guardTimeout?: Duration.Input | undefined
+  /** How long the state store has for an answer; a call that gets none is refused. Default 5 seconds. */
+  readonly storePatience?: Duration.Input | undefined
+  /**
+   * How long after a failure the state store is told again what became of a call;
+   * twice as long each time, up to a minute. Default 1 second.
+   */
+  readonly storeRetry?: Duration.Input | undefined
   /** Whether events that tools emit are passed on. Default true. */
   readonly toolEvents?: boolean | undefined
   /** How many events a reader may leave unread before events of tools are dropped for it. Default 1,024. */
@@ -96,6 +103,8 @@ export const defaults = {
   commitTimeout: "5 seconds",
   cleanupGrace: "5 seconds",
   guardTimeout: "10 seconds",
+  storePatience: "5 seconds",
+  storeRetry: "1 second",
   toolEvents: true,
   eventBuffer: 1_024,
   output: OutputPolicy.defaults

@@ -117,11 +117,12 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const { output, ...settings } = yield* CheckedSettings.checked
   const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
-  const store = new PatientStore(driver, context)
-  yield* Effect.addFinalizer(() => store.close)
   const journal = Option.filter(yield* Effect.serviceOption(Journal.Journal), (it) => it !== Journal.noop)
   // no other executor over the same store may have ids of ours
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
+  const { patienceMillis: patience, retryMillis: retry } = settings
+  const store = new PatientStore(driver, context, { session: unique, patience, retry })
+  yield* Effect.addFinalizer(() => store.close)
   const engine: Engine = {
     handlers: yield* ToolHandlers,
     rules: yield* Rules,

@@ -192,6 +192,8 @@ export class Call implements Ticket {
   declare followers?: Array<Call> | undefined
   /** Called once it has its outcome and its permits are given back, or waits for another call's. */
   declare afterwards?: Set<() => void> | undefined
+  /** What it has reserved is lost, or about to be. */
+  declare isLost?: true
   /** Events of the tool that no reader had room for. */
   declare dropped?: number
 

@@ -29,6 +29,9 @@ export interface CheckedSettings {
   readonly commitMillis: number
   readonly graceMillis: number
   readonly guardMillis: number
+  /** Of the state store, for an answer. */
+  readonly patienceMillis: number
+  readonly retryMillis: number
   readonly toolEvents: boolean
   /** How many events a reader may leave unread before events of tools are dropped for it. */
   readonly eventBuffer: number
@@ -54,6 +57,8 @@ export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effec
     commitMillis: read.millis("commitTimeout", settings.commitTimeout),
     graceMillis: read.millis("cleanupGrace", settings.cleanupGrace),
     guardMillis: read.millis("guardTimeout", settings.guardTimeout),
+    patienceMillis: read.millis("storePatience", settings.storePatience),
+    retryMillis: read.millis("storeRetry", settings.storeRetry),
     toolEvents: read.flag("toolEvents", settings.toolEvents),
     eventBuffer: read.atLeast("eventBuffer", settings.eventBuffer, 0),
     output: OutputPolicy.read(read, settings.output)

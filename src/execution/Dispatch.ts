@@ -183,13 +183,14 @@ const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>
     return { _tag: "OutOfOrder", end, key: found.find((it) => it._tag === "Key") }
   }
   const { call: { id: owner }, reservation: replaces } = call
+  const { session } = wave.engine.store
   if (replaces === undefined) {
     if (found.length === 0) return nothing
-    requests.push({ owner, claims: found })
+    requests.push({ owner, session, claims: found })
   } else {
     // nobody is to join it any more; it is this call's until the store has replaced it
     wave.engine.leaders.delete(replaces.id)
-    requests.push({ owner, claims: found, replaces })
+    requests.push({ owner, session, claims: found, replaces })
   }
   return request
 }

@@ -1,11 +1,16 @@
 /**
- * Reservations that a store holds for a time only: one fiber renews them all, at
- * half time, until they are settled.
+ * Reservations that a store holds for a time only: one fiber renews them all, at half
+ * time, until they are settled.
+ *
+ * A lease that could not be renewed is given up before it ends: whoever uses what it
+ * holds is told to stop while nobody else can have it yet. Time is counted from before
+ * the store was asked, by a clock that nobody sets and that goes on while the program
+ * is stopped, so it is never later here than in the store.
  *
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { Reservation, StateStoreError } from "../store/StateStore.ts"
@@ -22,6 +27,19 @@ export type Renew = (
   patience: number
 ) => Effect.Effect<ReadonlyArray<Reservation> | StateStoreError>
 
+/** A lease, in milliseconds of the monotonic clock. */
+interface Lease {
+  readonly reservation: Reservation
+  readonly leaseMillis: number
+  since: number
+  /** It is not renewed any more. */
+  isLost: boolean
+  onLost: (() => void) | undefined
+}
+
+/** A lease is given up once so much of it is over. */
+const givenUp = 7 / 8
+
 /**
  * The leases that an executor holds.
  *
@@ -31,7 +49,8 @@ export type Renew = (
 export class Leases {
   private readonly renew: Renew
   private readonly context: Context.Context<never>
-  private readonly held = new Map<string, Reservation>()
+  private readonly clock: Clock.Clock
+  private readonly all = new Map<string, Lease>()
   private fiber: Fiber.Fiber<void> | undefined
   /** The shortest lease that the fiber knows of. */
   private millis = Infinity
@@ -39,27 +58,45 @@ export class Leases {
   constructor(renew: Renew, context: Context.Context<never>) {
     this.renew = renew
     this.context = context
+    this.clock = Context.get(context, Clock.Clock)
+  }
+
+  /** Milliseconds of the monotonic clock: what a lease is counted from is asked for before the store is. */
+  now(): number {
+    return Number(this.clock.monotonicTimeNanosUnsafe()) / 1e6
   }
 
   /** Renews a reservation from now on, if it has a lease. */
-  add(reservation: Reservation): void {
-    const { id, leaseMillis } = reservation
-    if (leaseMillis === undefined) return
-    this.held.set(id, reservation)
+  add(reservation: Reservation, since: number): void {
+    const { id, leaseMillis = Infinity } = reservation
+    this.all.set(id, { reservation, leaseMillis, since, isLost: false, onLost: undefined })
     if (leaseMillis >= this.millis) return
     this.stop()
     this.millis = leaseMillis
     this.fiber = Effect.runForkWith(this.context)(this.renewing)
   }
 
+  /** Calls back once, if the lease is given up or lost before the reservation is settled. */
+  watch({ id }: Reservation, onLost: () => void): void {
+    const lease = this.all.get(id)
+    if (lease !== undefined) lease.onLost = onLost
+  }
+
+  /** Tells whether nobody else can have what a reservation holds. */
+  holds({ id, leaseMillis }: Reservation): boolean {
+    if (leaseMillis === undefined) return true
+    const lease = this.all.get(id)
+    return lease !== undefined && this.now() < lease.since + lease.leaseMillis
+  }
+
   /** Renews a reservation no longer. */
   delete({ id, leaseMillis }: Reservation): void {
-    if (leaseMillis !== undefined && this.held.delete(id) && this.held.size === 0) this.stop()
+    if (leaseMillis !== undefined && this.all.delete(id) && this.all.size === 0) this.stop()
   }
 
   /** Renews nothing any more: all that is held ends with its lease. */
   close(): void {
-    this.held.clear()
+    this.all.clear()
     this.stop()
   }
 
@@ -72,23 +109,61 @@ export class Leases {
   private readonly renewing = Effect.gen({ self: this }, function*() {
     const half = this.millis / 2
     // a store that could not be reached is asked again before the lease is over, more than once
-    const pause = half / 4
+    const pause = this.millis / 10
     let wait = half
     while (true) {
-      yield* Effect.sleep(wait)
-      const asked = Array.from(this.held.values())
-      const held = yield* this.renew(asked, yield* Clock.currentTimeMillis, pause)
+      yield* Effect.sleep(Math.min(wait, this.left()))
+      yield* this.giveUp()
+      const asked = Array.from(this.all.values()).filter((it) => !it.isLost)
+      if (asked.length === 0) {
+        this.fiber = undefined
+        this.millis = Infinity
+        return
+      }
+      const since = this.now()
+      const patience = Math.min(pause, this.left())
+      const held = yield* this.renew(asked.map((it) => it.reservation), yield* Clock.currentTimeMillis, patience)
       wait = "operation" in held ? pause : half
-      if (!("operation" in held)) yield* this.keep(asked, new Set(held.map(({ id }) => id)))
+      if (!("operation" in held)) yield* this.keep(asked, new Set(held.map(({ id }) => id)), since)
     }
   })
 
-  /** What is not held any more is told once: the call goes on, but what it has reserved may be another's. */
-  private keep(asked: ReadonlyArray<Reservation>, held: ReadonlySet<string>): Effect.Effect<void> {
-    const lost = asked.filter(({ id }) => !held.has(id) && this.held.delete(id))
-    const told = lost.length === 0
-      ? Effect.void
-      : Effect.logWarning(`StateStore.renew: leases that were lost: ${lost.length}`)
-    return this.held.size > 0 ? told : Effect.andThen(told, Effect.sync(() => this.stop()))
+  /** Milliseconds until the first lease is given up. */
+  private left(): number {
+    let first = Infinity
+    for (const { isLost, leaseMillis, since } of this.all.values()) {
+      if (!isLost) first = Math.min(first, since + leaseMillis * givenUp)
+    }
+    return Math.max(0, first - this.now())
+  }
+
+  private giveUp(): Effect.Effect<void> {
+    const now = this.now()
+    return this.lose((it) => now >= it.since + it.leaseMillis * givenUp, "could not be renewed")
+  }
+
+  private keep(
+    asked: ReadonlyArray<Lease>,
+    held: ReadonlySet<string>,
+    since: number
+  ): Effect.Effect<void> {
+    const gone = new Set<Lease>()
+    for (const lease of asked) {
+      if (held.has(lease.reservation.id)) lease.since = since
+      else {
+        gone.add(lease)
+        // what it holds may be another's by now
+        lease.since = -Infinity
+      }
+    }
+    return this.lose((it) => gone.has(it), "were lost")
+  }
+
+  private lose(isGone: (lease: Lease) => boolean, what: string): Effect.Effect<void> {
+    const lost = Array.from(this.all.values()).filter((it) => !it.isLost && isGone(it))
+    if (lost.length === 0) return Effect.void
+    for (const lease of lost) lease.isLost = true
+    for (const { onLost } of lost) onLost?.()
+    return Effect.ignoreCause(Effect.logWarning(`StateStore.renew: leases that ${what}: ${lost.length}`))
   }
 }

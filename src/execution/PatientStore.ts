@@ -8,7 +8,9 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
+import { Grouped } from "../internal/grouped.ts"
 import { type Grant, isOpen } from "../store/Grant.ts"
 import {
   type Claim,
@@ -31,6 +33,27 @@ import { Telling } from "./Telling.ts"
  * @since 0.1.0
  */
 export type Reserved = Reservation | Refused | StateStoreError
+
+/**
+ * Whose reservations they are, and how a store is waited for.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** What the executor and its sub-agents reserve is this session's; no other executor's over the same store. */
+  readonly session: string
+  /** Milliseconds that the driver has for an answer, where who asks says nothing else. */
+  readonly patience: number
+  /** Milliseconds after which what the driver could not take down is told again, at first. */
+  readonly retry: number
+}
+
+/** A call that is about to start. */
+interface Starting {
+  readonly reservation: Reservation
+  readonly now: number
+}
 
 const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
 
@@ -57,19 +80,28 @@ export const orFail = <A>(
  * @since 0.1.0
  */
 export class PatientStore {
+  readonly session: string
+  private readonly patience: number
   private readonly driver: StateStore["Service"]
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock
   private readonly leases: Leases
   private readonly telling: Telling
+  /** Whether the driver leases what it gives; undefined until it has given something. */
+  private isLeased: boolean | undefined
+  private readonly starting: Grouped<Starting, boolean | StateStoreError>
   /** Standing permissions that the driver has not noted yet. */
   private readonly granted = new Map<string, Grant>()
 
-  constructor(driver: StateStore["Service"], context: Context.Context<never>) {
+  constructor(driver: StateStore["Service"], context: Context.Context<never>, options: Options) {
+    const { patience, retry, session } = options
+    this.session = session
+    this.patience = patience
     this.driver = driver
     this.context = context
     this.clock = Context.get(context, Clock.Clock)
-    this.telling = new Telling(context)
+    this.telling = new Telling(context, { patience, retry })
+    this.starting = new Grouped((all) => this.startAll(all), context)
     this.leases = new Leases(
       (held, now, patience) =>
         Ports.ask("renew", () => driver.renew(held, now), StoreAnswers.areReservations, patience),
@@ -84,9 +116,11 @@ export class PatientStore {
   reserve(
     requests: ReadonlyArray<Request>,
     now: number,
-    patience = Ports.patience
+    patience = this.patience
   ): Effect.Effect<ReadonlyArray<Reserved>> {
-    const judged = (answer: ReadonlyArray<Reservation | Refused> | StateStoreError) => this.judged(answer, requests)
+    const since = this.isLeased === false ? undefined : this.leases.now()
+    const judged = (answer: ReadonlyArray<Reservation | Refused> | StateStoreError) =>
+      this.judged(answer, requests, since)
     const answer = Ports.ask(
       "reserve",
       () => {
@@ -120,13 +154,18 @@ export class PatientStore {
 
   private judged(
     answer: ReadonlyArray<Reservation | Refused> | StateStoreError,
-    requests: ReadonlyArray<Request>
+    requests: ReadonlyArray<Request>,
+    since: number | undefined
   ): ReadonlyArray<Reserved> {
     if (answer instanceof StateStoreError) return requests.map(() => answer)
     return requests.map(({ claims }, index) => {
       const it: unknown = answer[index]
       if (StoreAnswers.isReservation(it)) {
-        this.leases.add(it)
+        if (it.leaseMillis === undefined) this.isLeased ??= false
+        else {
+          this.isLeased = true
+          this.leases.add(it, since ?? this.leases.now())
+        }
         return it
       }
       return StoreAnswers.isRefusal(it, claims)
@@ -135,11 +174,60 @@ export class PatientStore {
     })
   }
 
+  /**
+   * A call is about to start: what it has reserved is spent. False if that is not held
+   * any more, so that it may not start. Those who start at one moment ask at once.
+   */
+  start(
+    reservation: Reservation,
+    now: number,
+    patience = this.patience
+  ): Effect.Effect<boolean | StateStoreError> {
+    if (reservation.leaseMillis === undefined) return isHeld
+    return Effect.map(
+      Detached.within(this.starting.ask({ reservation, now }), patience),
+      (exit) => exit !== undefined && Exit.isSuccess(exit) ? exit.value : noAnswer("start")
+    )
+  }
+
+  private startAll(all: ReadonlyArray<Starting>): Effect.Effect<ReadonlyArray<boolean | StateStoreError>> {
+    const reservations = all.map((it) => it.reservation)
+    const now = Math.max(...all.map((it) => it.now))
+    const asked = Ports.ask(
+      "start",
+      () => this.driver.start(reservations, now),
+      StoreAnswers.areReservations,
+      this.patience
+    )
+    return Effect.map(asked, (answer) => {
+      if ("operation" in answer) return reservations.map(() => answer)
+      const held = new Set(answer.map(({ id }) => id))
+      return reservations.map((it) => held.has(it.id) && this.leases.holds(it))
+    })
+  }
+
+  /** Calls back once, if a reservation is lost, or about to be, before it is settled. */
+  watch(reservation: Reservation, onLost: () => void): void {
+    this.leases.watch(reservation, onLost)
+  }
+
+  /** Tells whether nobody else can have what a reservation holds. */
+  holds(reservation: Reservation): boolean {
+    return this.leases.holds(reservation)
+  }
+
+  /** Frees what a session that is over has reserved and not started. */
+  abandon(session: string, now: number, patience = this.patience): Effect.Effect<void> {
+    return this.telling.tell("abandon", () => this.driver.abandon(session, now), patience, {
+      about: `session ${session}`
+    })
+  }
+
   /** Tells which claim could not be had now; takes nothing. */
   check(
     claims: ReadonlyArray<Claim>,
     now: number,
-    patience = Ports.patience
+    patience = this.patience
   ): Effect.Effect<Refused | undefined | StateStoreError> {
     const isAnswer = (it: unknown) => it === undefined || StoreAnswers.isRefusal(it, claims)
     return Ports.ask("check", () => this.driver.check(claims, now), isAnswer, patience)
@@ -156,7 +244,8 @@ export class PatientStore {
       state.isOver = true
       if (state.reservation !== undefined) this.runs(this.giveBack(state.reservation, this.now()))
     }
-    const answer = this.reserve([{ owner: "", claims: [{ _tag: "Batch", batch }] }], this.now())
+    const claims = [{ _tag: "Batch", batch }] as const
+    const answer = this.reserve([{ owner: "", session: this.session, claims }], this.now())
     const exit = exitOf(answer)
     if (exit !== undefined && Exit.isSuccess(exit)) hold(exit.value)
     else this.runs(Effect.map(answer, hold))
@@ -168,7 +257,7 @@ export class PatientStore {
     reservation: Reservation,
     settlement: Settlement,
     now: number,
-    patience = Ports.patience
+    patience = this.patience
   ): Effect.Effect<void> {
     const { key } = settlement
     if (key !== "running") this.leases.delete(reservation)
@@ -177,14 +266,14 @@ export class PatientStore {
   }
 
   /** The fiber of a reservation that was settled as running has ended. */
-  release(reservation: Reservation, now: number, patience = Ports.patience): Effect.Effect<void> {
+  release(reservation: Reservation, now: number, patience = this.patience): Effect.Effect<void> {
     this.leases.delete(reservation)
     const tell = () => this.driver.release(reservation, now)
     return this.telling.tell("release", tell, patience, { about: reservation.id, key: "release" })
   }
 
   /** Gives back what a call that never started has reserved. */
-  giveBack(reservation: Reservation, now: number, patience = Ports.patience): Effect.Effect<void> {
+  giveBack(reservation: Reservation, now: number, patience = this.patience): Effect.Effect<void> {
     return this.settle(reservation, nothing, now, patience)
   }
 
@@ -197,7 +286,7 @@ export class PatientStore {
   }
 
   /** Keeps a standing permission: it counts from now on, whenever the driver has noted it. */
-  grant(grant: Grant, patience = Ports.patience): Effect.Effect<void> {
+  grant(grant: Grant, patience = this.patience): Effect.Effect<void> {
     const { id } = grant
     this.granted.set(id, grant)
     const onOver = () => void this.granted.delete(id)
@@ -208,7 +297,7 @@ export class PatientStore {
   grants(
     principal: string,
     at: number,
-    patience = Ports.patience
+    patience = this.patience
   ): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
     const known = Ports.ask("grants", () => this.driver.grants(principal, at), StoreAnswers.areGrants, patience)
     if (this.granted.size === 0) return known
@@ -225,22 +314,22 @@ export class PatientStore {
     const tell = () => this.driver.revoke(principal, id)
     // behind what the driver has still to note, which would bring it back
     const isBehind = this.granted.delete(id) && this.telling.tellBehind(grantKey(id), "revoke", tell)
-    return isBehind ? Effect.succeed(true) : Ports.ask("revoke", tell)
+    return isBehind ? Effect.succeed(true) : Ports.ask("revoke", tell, undefined, this.patience)
   }
 
   /** Lets the keys of what the principal has read die. */
-  mutated(principal: string, patience = Ports.patience): Effect.Effect<void> {
+  mutated(principal: string, patience = this.patience): Effect.Effect<void> {
     return this.telling.tell("mutated", () => this.driver.mutated(principal), patience)
   }
 
   /** Forgets a batch. It is told once: another of the same id may begin at any time. */
   closeBatch(batch: string): Effect.Effect<void | StateStoreError> {
-    return Ports.ask("closeBatch", () => this.driver.closeBatch(batch))
+    return Ports.ask("closeBatch", () => this.driver.closeBatch(batch), undefined, this.patience)
   }
 
   /** Forgets what is past its window; gives the number of entries dropped. */
   pruneExpired(now: number): Effect.Effect<number | StateStoreError> {
-    return Ports.ask("pruneExpired", () => this.driver.pruneExpired(now))
+    return Ports.ask("pruneExpired", () => this.driver.pruneExpired(now), undefined, this.patience)
   }
 
   /** The executor is over: what is being told comes to its end, in time; nothing is told again, no lease renewed. */
@@ -262,5 +351,9 @@ export class PatientStore {
 }
 
 // Utilities
+
+const isHeld = Effect.succeed(true)
+
+const noAnswer = (operation: string) => new StateStoreError({ operation, cause: "no answer in time" })
 
 const grantKey = (id: string): string => `grant ${id}`

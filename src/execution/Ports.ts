@@ -23,25 +23,14 @@ import { type Journal, JournalError } from "../store/Journal.ts"
 import { StateStoreError } from "../store/StateStore.ts"
 import { ToolContext } from "../ToolContext.ts"
 import { ArtifactRef } from "../ToolOutcome.ts"
-import type { ProcessState } from "./State.ts"
 
 /**
- * Milliseconds that a driver has for an answer.
+ * Milliseconds that a driver has for an answer; the state store has a setting of its own.
  *
  * @category constants
  * @since 0.1.0
  */
 export const patience = 5_000
-
-/**
- * Milliseconds that a call of a process waits for a driver: never longer than
- * its turn lasts.
- *
- * @category getters
- * @since 0.1.0
- */
-export const patienceOf = ({ budget }: ProcessState, now: number): number =>
-  Math.min(patience, Math.max(0, budget.left(now)))
 
 /**
  * What a driver of the state store answers, or its failure, at once or in time. It

@@ -31,7 +31,7 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   if (call.isSettled) return
   const { attempt, joined, reservation, waiting } = call
   const now = wave.now()
-  const outcome = outcomeOf(call, attempt, fitted(wave, call, end), now)
+  const outcome = outcomeOf(call, attempt, fitted(wave, call, isUnknown(wave, call) ? { _tag: "Unknown" } : end), now)
   call.phase = { _tag: "Settled", outcome, attempt }
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
@@ -56,6 +56,15 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
 // Utilities
 
 const none: ReadonlyArray<never> = []
+
+/** Others may have had what the call had reserved while it ran: its end counts for nobody. */
+const isUnknown = (wave: WaveState, call: Call): boolean => {
+  const { attempt, reservation } = call
+  if (attempt === undefined || reservation?.leaseMillis === undefined) return false
+  if (wave.engine.store.holds(reservation)) return false
+  call.isLost = true
+  return true
+}
 
 /** An end that another call shares, with an output that fits this one. */
 const fitted = (wave: WaveState, call: Call, end: End): End => {
@@ -147,7 +156,8 @@ const conclude = (
   wave.watcher.settled(call)
   // permits last: they start the next call, which must find everything above done
   if (fiber === undefined) pools.leave(call)
-  else pools.releasePermits(call)
+  // one that is deaf to the loss of its lease goes on: nobody takes its place here
+  else if (call.isLost !== true) pools.releasePermits(call)
   call.forget()
   wave.watcher.freed()
   call.over()

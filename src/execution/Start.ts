@@ -6,11 +6,12 @@
  */
 import * as Effect from "effect/Effect"
 import { isDone } from "../internal/exitOf.ts"
+import type { Reservation } from "../store/Claims.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
-import type { End } from "./End.ts"
+import { type End, refused } from "./End.ts"
 import * as Hosts from "./Hosts.ts"
 import { LiveContext } from "./LiveContext.ts"
 import * as Notes from "./Notes.ts"
@@ -59,6 +60,12 @@ const checked = (wave: WaveState, call: Call, grants: Grants): Effect.Effect<End
   })
 }
 
+const lost: End = {
+  _tag: "Cancelled",
+  started: true,
+  reason: "the state store could not be reached to renew its lease"
+}
+
 type Grants = ReadonlyArray<Grant> | StateStoreError | undefined
 
 const nothing: Effect.Effect<Grants> = Effect.undefined
@@ -75,11 +82,30 @@ const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
     : Effect.map(Effect.all([found, grants], { concurrency: 2 }), ([, grants]) => grants)
 }
 
-/** What was read before is stale, and what cannot be undone is on record before it happens. */
+/**
+ * What was reserved is spent, what was read before is stale, and what cannot be undone
+ * is on record before it happens.
+ */
 const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
-  if (call.tool!.readOnly) return Effect.void
+  const { reservation } = call
+  const spent = reservation?.leaseMillis === undefined ? Effect.void : spend(wave, call, reservation)
+  if (call.tool!.readOnly) return spent
   const { principal, store } = wave.engine
-  return Effect.flatMapEager(store.mutated(principal, wave.patience), () => Notes.note(wave, call))
+  const mutated = store.mutated(principal, wave.patience)
+  const told = isDone(spent) ? mutated : Effect.all([spent, mutated], { concurrency: 2, discard: true })
+  return Effect.flatMapEager(told, () => call.decided === undefined ? Notes.note(wave, call) : Effect.void)
+}
+
+/** Whoever lost what it had reserved may not start: it may be another's. */
+const spend = (wave: WaveState, call: Call, reservation: Reservation): Effect.Effect<void> =>
+  Effect.map(wave.engine.store.start(reservation, wave.now(), wave.patience), (isHeld) => {
+    if (isHeld !== true) call.decided ??= refused({ _tag: "StoreUnavailable", operation: "start" })
+  })
+
+/** Others may have soon what the call has reserved: it stops, and if they may have it already nobody knows what it did. */
+const lose = ({ engine: { store } }: WaveState, call: Call, attempt: Attempt, reservation: Reservation): void => {
+  call.isLost = true
+  attempt.stop(store.holds(reservation) ? lost : { _tag: "Unknown" })
 }
 
 const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefined> => {
@@ -102,6 +128,10 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
       attempt: 1,
       limitMillis: limit.millis
     })
+  }
+  const { reservation } = call
+  if (reservation?.leaseMillis !== undefined) {
+    wave.engine.store.watch(reservation, () => lose(wave, call, attempt, reservation))
   }
   const live = new LiveContext(wave, call, attempt)
   if (call.index === 0) wave.first.live = live

@@ -29,8 +29,21 @@ export interface About {
   readonly onOver?: () => void
 }
 
-/** Milliseconds between two tries: at first, and at most. */
-const pause = { first: 1_000, most: 60_000 }
+/**
+ * How long a store is waited for, in milliseconds.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** For an answer. */
+  readonly patience: number
+  /** After a failure, before it is told again; twice as long each time. */
+  readonly retry: number
+}
+
+/** Milliseconds between two tries, at most. */
+const longestPause = 60_000
 
 /** Messages about so many things are kept until they can be told; more are lost. */
 const maxUntold = 1_000
@@ -59,13 +72,15 @@ interface Queue {
  */
 export class Telling {
   private readonly context: Context.Context<never>
+  private readonly options: Options
   /** By what the messages are about; else by themselves. */
   private readonly untold = new Map<string | Queue, Queue>()
   private readonly fibers = new Map<Fiber.Fiber<unknown>, Queue>()
   private isOver = false
 
-  constructor(context: Context.Context<never>) {
+  constructor(context: Context.Context<never>, options: Options) {
     this.context = context
+    this.options = options
   }
 
   /** Tells something; ends with the first try, whatever comes of it, or once `patience` is over. */
@@ -82,7 +97,7 @@ export class Telling {
       onOver?.()
       return Effect.void
     }
-    const answer = Ports.ask(operation, () => said)
+    const answer = Ports.ask(operation, () => said, undefined, this.options.patience)
     const queue: Queue = { messages: [{ operation, tell, key }], hasFailed: false, isPausing: false }
     const id = about ?? queue
     this.untold.set(id, queue)
@@ -125,7 +140,7 @@ export class Telling {
       this.isOver = true
       for (const [fiber, queue] of Array.from(this.fibers)) if (queue.isPausing) fiber.interruptUnsafe()
       if (this.fibers.size === 0) return Effect.void
-      return Effect.asVoid(Detached.within(Fiber.awaitAll(Array.from(this.fibers.keys())), Ports.patience))
+      return Effect.asVoid(Detached.within(Fiber.awaitAll(Array.from(this.fibers.keys())), this.options.patience))
     })
   }
 
@@ -136,8 +151,9 @@ export class Telling {
     onTried: () => void
   ) {
     const { messages } = queue
+    const { patience, retry } = this.options
     let answer = first
-    let millis = pause.first
+    let millis = retry
     while (true) {
       const told: boolean | void | StateStoreError = yield* answer
       const { operation } = messages[0]!
@@ -148,7 +164,7 @@ export class Telling {
           yield* warn(`StateStore.${operation} changed nothing; the reservation was no longer held`)
         }
         messages.shift()
-        millis = pause.first
+        millis = retry
       } else {
         // the outcome stands: what the store could not take down is for the operator to see
         const isLost = this.isOver || this.untold.size > maxUntold
@@ -164,11 +180,11 @@ export class Telling {
         queue.isPausing = true
         yield* Effect.sleep(millis)
         queue.isPausing = false
-        millis = Math.min(2 * millis, pause.most)
+        millis = Math.min(2 * millis, Math.max(retry, longestPause))
       }
       const next = messages[0]
       if (next === undefined) return
-      answer = Ports.ask(next.operation, next.tell)
+      answer = Ports.ask(next.operation, next.tell, undefined, patience)
     }
   })
 }

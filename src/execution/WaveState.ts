@@ -188,14 +188,14 @@ export class WaveState implements Host, Reporter {
     this.detach(CallLog.log("Warn", `The gate ${gate} failed`, Cause.die(defect), { callId, tool, principal }))
   }
 
-  /** Milliseconds that a call waits for what is not the executor's own. */
+  /** Milliseconds that a call waits for the state store: never longer than its turn lasts. */
   get patience(): number {
     return this.patienceAt(this.now())
   }
 
   /** The same as of a time. */
   patienceAt(now: number): number {
-    return Ports.patienceOf(this.process, now)
+    return Math.min(this.engine.patienceMillis, Math.max(0, this.process.budget.left(now)))
   }
 
   /** Milliseconds that calls of the tool have, whoever makes them. */

@@ -311,6 +311,8 @@ const keyOf = (
     untold: !told,
     settled: anew ? "none" : policy.replays ? "all" : unshared,
     running: !anew && (policy.joins || awaited) ? "all" : unshared,
-    ignoreOtherProcesses: awaited || fires
+    ignoreOtherProcesses: awaited || fires,
+    // who reads once more after a crash does no harm
+    windowMillis: tool.readOnly ? undefined : policy.windowMillis
   }
 }

@@ -51,6 +51,8 @@ export interface KeyClaim {
   readonly running?: Counted | undefined
   /** A settled key of another process does not count. */
   readonly ignoreOtherProcesses: boolean
+  /** How long the key counts, from the start of its call, where the call's end is never told; absent: not at all. */
+  readonly windowMillis?: number | undefined
 }
 
 /**
@@ -125,6 +127,8 @@ export interface BatchClaim {
 export interface Request {
   /** Id of the call. */
   readonly owner: string
+  /** Whose the reservation is: an executor's and its sub-agents'. What a session holds that is over can be freed. */
+  readonly session: string
   readonly claims: ReadonlyArray<Claim>
   /**
    * What the call has reserved before. It is given back in the same step, whatever

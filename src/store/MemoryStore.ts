@@ -121,9 +121,9 @@ export const make = (options?: Options) => {
     return undefined
   }
 
-  const reserve = ({ claims, owner, replaces }: Request, now: number): Reservation | Refused => {
+  const reserve = ({ claims, owner, replaces, session }: Request, now: number): Reservation | Refused => {
     if (replaces !== undefined) settle(replaces, nothing, now)
-    const it = new Held()
+    const it = new Held(session)
     const refused = findAll(claims, it, now)
     if (refused !== undefined) return refused
     held.add(it)
@@ -134,6 +134,7 @@ export const make = (options?: Options) => {
       if (claim._tag !== "Key") continue
       const batch = claim.reach === "principal" ? undefined : it.batch
       it.entry = it.keys!.take(claim, it.entry, batch, owner, it.id, now)
+      it.windowMillis = claim.windowMillis
     }
     for (const { choice, tool } of it.groups ?? none) {
       choice.tool = tool
@@ -180,6 +181,21 @@ export const make = (options?: Options) => {
     return true
   }
 
+  const start = (reservation: Reservation, now: number): boolean => {
+    const it = held.find(reservation)
+    if (it === undefined || it.isRunning) return false
+    it.startedAt ??= now
+    return true
+  }
+
+  /** Nobody will say how it ended: it rests from its start, and its key counts from there. */
+  const abandon = (it: Held, now: number): void => {
+    if (it.isRunning) release(it, now)
+    else if (it.startedAt === undefined) settle(it, nothing, now)
+    else settle(it, unended(it.windowMillis), it.startedAt)
+    if (it.batch !== undefined) it.batch.usedAt = now
+  }
+
   const prune = (now: number): number => {
     let dropped = 0
     for (const [id, batch] of batches) {
@@ -193,14 +209,20 @@ export const make = (options?: Options) => {
   }
 
   return {
-    check: (claims: ReadonlyArray<Claim>, now: number) => Effect.succeed(findAll(claims, new Held(), now)),
+    check: (claims: ReadonlyArray<Claim>, now: number) => Effect.succeed(findAll(claims, new Held(""), now)),
     reserve: (requests: ReadonlyArray<Request>, now: number) =>
       Effect.succeed(requests.map((request) => reserve(request, now))),
+    start: (reservations: ReadonlyArray<Reservation>, now: number) =>
+      Effect.succeed(reservations.filter((it) => start(it, now))),
     renew: (reservations: ReadonlyArray<Reservation>) =>
       Effect.succeed(reservations.filter((it) => held.find(it) !== undefined)),
     settle: (reservation: Reservation, settlement: Settlement, now: number) =>
       settle(reservation, settlement, now) ? done : undone,
     release: (reservation: Reservation, now: number) => release(reservation, now) ? done : undone,
+    abandon: (session: string, now: number) => {
+      for (const it of held.of(session)) abandon(it, now)
+      return Effect.void
+    },
     grant: (grant: Grant) => {
       principalOf(grant.principal, grant.grantedAt).grants.set(grant.id, grant)
       return Effect.void
@@ -260,6 +282,11 @@ interface Batch {
 class Held implements Reservation {
   id = ""
   readonly epoch = 1
+  readonly session: string
+  /** Its call may run since then. */
+  startedAt: number | undefined = undefined
+  /** How long its key counts from there if nobody says how the call ended. */
+  windowMillis: number | undefined = undefined
   /** Where it stands among all. */
   place = 0
   /** Settled, but its fiber has not ended. */
@@ -271,6 +298,10 @@ class Held implements Reservation {
   keys: Keys | undefined = undefined
   /** Its key; before it is taken, whoever has it. */
   entry: KeyEntry | undefined = undefined
+
+  constructor(session: string) {
+    this.session = session
+  }
 }
 
 /** What is reserved and not over. A place is used again, an id never. */
@@ -290,6 +321,10 @@ class AllHeld {
     this.free.push(place)
   }
 
+  of(session: string): ReadonlyArray<Held> {
+    return this.places.filter((it): it is Held => it?.session === session)
+  }
+
   /** A reservation is what it says, whatever object says it; most often it is the one that was given. */
   find(it: Reservation): Held | undefined {
     if (it instanceof Held) return this.places[it.place] === it ? it : undefined
@@ -300,6 +335,11 @@ class AllHeld {
 const none: ReadonlyArray<never> = []
 
 const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
+
+const unended = (windowMillis: number | undefined): Settlement =>
+  windowMillis === undefined
+    ? { ...nothing, started: true }
+    : { started: true, key: "keep", windowMillis, value: undefined }
 
 const noGrants = Effect.succeed<ReadonlyArray<Grant>>([])
 

@@ -57,6 +57,15 @@ export class StateStore extends Context.Service<StateStore, {
   ) => Effect.Effect<ReadonlyArray<Reservation | Refused>, StateStoreError>
   /** Tells which claim could not be had now; takes nothing. */
   readonly check: (claims: ReadonlyArray<Claim>, now: number) => Effect.Effect<Refused | undefined, StateStoreError>
+  /**
+   * Calls are about to start: from now on what they have reserved stays spent where
+   * nobody settles it, because its lease is lost or its session over. Gives those that
+   * are still held; the others may not start. Only asked of reservations that are leased.
+   */
+  readonly start: (
+    reservations: ReadonlyArray<Reservation>,
+    now: number
+  ) => Effect.Effect<ReadonlyArray<Reservation>, StateStoreError>
   /** Holds leases for another `leaseMillis` from now; gives those that are still held. */
   readonly renew: (
     reservations: ReadonlyArray<Reservation>,
@@ -78,6 +87,12 @@ export class StateStore extends Context.Service<StateStore, {
    * free, its tool rests from now. False as with `settle`, and told again like it.
    */
   readonly release: (reservation: Reservation, now: number) => Effect.Effect<boolean, StateStoreError>
+  /**
+   * Whoever reserved things in a session is over. What did not start is free at once,
+   * what started stays spent, and nothing that is said later of what the session has
+   * reserved until now counts.
+   */
+  readonly abandon: (session: string, now: number) => Effect.Effect<void, StateStoreError>
   /** Keeps a standing permission. */
   readonly grant: (grant: Grant) => Effect.Effect<void, StateStoreError>
   /** Gives the standing permissions of a principal that have not expired. */

@@ -1,5 +1,6 @@
 /** The state store as an executor uses it: what is there at once, what comes too late, and what is leased. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -7,16 +8,18 @@ import * as Logger from "effect/Logger"
 import { PatientStore } from "../../src/execution/PatientStore.ts"
 import { StateStore } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { calls, run, tags } from "../support/Harness.ts"
+import { calls, open, run, tags } from "../support/Harness.ts"
 
 type Store = StateStore.StateStore["Service"]
 
 const slot = (batch: string): StateStore.Claim => ({ _tag: "Calls", batch, tool: "t", max: 1 })
-const request = (batch: string): StateStore.Request => ({ owner: batch, claims: [slot(batch)] })
+const request = (batch: string): StateStore.Request => ({ owner: batch, session: "session", claims: [slot(batch)] })
 const spent = { started: true, key: "release", windowMillis: 0, value: undefined } as const
 
+const options = { session: "session", patience: 5_000, retry: 1_000 }
+
 const patient = (driver: Store) =>
-  Effect.map(Effect.context<never>(), (context: Context.Context<never>) => new PatientStore(driver, context))
+  Effect.map(Effect.context<never>(), (context: Context.Context<never>) => new PatientStore(driver, context, options))
 
 const reservation = ([it]: ReadonlyArray<unknown>): StateStore.Reservation => {
   assert.property(it, "epoch")
@@ -224,4 +227,135 @@ describe("what a store leases", () => {
       )
       assert.isAtLeast(seen.renewals.length, 119)
     }))
+
+  it.effect("is given up before it ends where the store cannot be reached: its call is stopped in time", () =>
+    Effect.gen(function*() {
+      const { seen, store } = yield* leased(1_000)
+      const ran: Array<readonly [what: string, at: number]> = []
+      const note = (what: string) => Effect.map(VirtualTime.now, (at) => void ran.push([what, at]))
+      const outcomes = yield* run(
+        {
+          t: () =>
+            Effect.gen(function*() {
+              yield* note("starts")
+              seen.isDown = true
+              return yield* Effect.never
+            }).pipe(Effect.onInterrupt(() => note("stops")))
+        },
+        { store, rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }] },
+        ({ process }) => process.executeWave(calls("t"))
+      )
+      assert.deepInclude(outcomes.outcomes[0], { _tag: "Cancelled", started: true })
+      assert.deepStrictEqual(ran, [["starts", 0], ["stops", 875]])
+    }))
+
+  it.effect("is lost where the store says so: nobody knows what its call did", () =>
+    Effect.gen(function*() {
+      const { store } = yield* leased(1_000)
+      const { outcomes } = yield* run(
+        { t: () => Effect.never },
+        { store: { ...store, renew: () => Effect.succeed([]) }, rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }] },
+        ({ process }) => process.executeWave(calls("t"))
+      )
+      assert.deepInclude(outcomes[0], { _tag: "Unknown", startedAt: 0 })
+    }))
+
+  it.effect("makes the end of a call count for nobody that stood still past it", () =>
+    Effect.gen(function*() {
+      const { store } = yield* leased(1_000)
+      const clock = yield* Clock.Clock
+      const stopped = { nanos: 0n }
+      const monotonicTimeNanosUnsafe = () => clock.monotonicTimeNanosUnsafe() + stopped.nanos
+      const slow: Clock.Clock = {
+        ...clock,
+        sleep: (duration) => clock.sleep(duration),
+        monotonicTimeNanosUnsafe,
+        monotonicTimeNanos: Effect.sync(monotonicTimeNanosUnsafe)
+      }
+      const { process } = yield* open(
+        {
+          t: ({ a }) =>
+            Effect.sync(() => {
+              if (a === 2) stopped.nanos += 1_000_000_000n
+            })
+        },
+        { store, mode: "sequential", rules: [{ _tag: "MaxCalls", tool: "t", max: 9 }] }
+      ).pipe(Effect.provideService(Clock.Clock, slow))
+      const { outcomes } = yield* process.executeWave(calls(["t", { a: 1 }], ["t", { a: 2 }]))
+      assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Succeeded", "Unknown"])
+    }).pipe(Effect.scoped, VirtualTime.run))
+
+  it.effect("leaves its permit to a handler that is deaf to the loss of it", () =>
+    Effect.gen(function*() {
+      const { seen, store } = yield* leased(1_000)
+      const started: Array<number> = []
+      yield* run(
+        {
+          deaf: {
+            class: "SerialMut",
+            handler: () =>
+              Effect.gen(function*() {
+                seen.isDown = true
+                yield* Effect.sleep(1_000)
+                seen.isDown = false
+                yield* Effect.sleep(9_000)
+              }).pipe(Effect.uninterruptible)
+          },
+          t: { class: "SerialMut", handler: () => Effect.map(VirtualTime.now, (at) => void started.push(at)) }
+        },
+        { store, rules: [{ _tag: "MaxCalls", tool: "deaf", max: 1 }] },
+        ({ process }) =>
+          Effect.gen(function*() {
+            const { outcomes } = yield* process.executeWave(calls("deaf", "t"))
+            assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Cancelled", "Succeeded"])
+          })
+      )
+      assert.deepStrictEqual(started, [10_000])
+    }))
+
+  it.effect("is told of starts, those of one moment at once, and what is not held starts nothing", () =>
+    Effect.gen(function*() {
+      const { store } = yield* leased(1_000)
+      const asked: Array<number> = []
+      const { outcomes } = yield* run(
+        { t: () => Effect.void },
+        {
+          store: {
+            ...store,
+            start: (all, now) => {
+              asked.push(all.length)
+              return Effect.map(Effect.delay(store.start(all, now), 10), (held) => held.slice(1))
+            }
+          },
+          rules: [{ _tag: "MaxCalls", tool: "t", max: 9 }]
+        },
+        ({ process }) => process.executeWave(calls(["t", { a: 1 }], ["t", { a: 2 }], ["t", { a: 3 }]))
+      )
+      assert.deepStrictEqual(asked, [3])
+      assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Denied", "Succeeded", "Succeeded"])
+      assert.deepInclude(outcomes[0], { reason: { _tag: "StoreUnavailable", operation: "start" } })
+    }))
+})
+
+describe("a session that is over", () => {
+  it.effect("is told again where the store could not be, and fails for nobody", () =>
+    Effect.gen(function*() {
+      const memory = StateStore.makeMemory()
+      const told: Array<number> = []
+      const store = yield* patient({
+        ...memory,
+        abandon: (session, now) => {
+          told.push(now)
+          return told.length < 3
+            ? Effect.fail(new StateStore.StateStoreError({ operation: "abandon", cause: "down" }))
+            : memory.abandon(session, now)
+        }
+      })
+      yield* memory.reserve([request("b")], 0)
+      yield* store.abandon("session", 0)
+      assert.isDefined(yield* memory.check([slot("b")], 0))
+      yield* Effect.sleep("1 minute")
+      assert.isUndefined(yield* memory.check([slot("b")], 0))
+      assert.deepStrictEqual(told, [0, 0, 0])
+    }).pipe(VirtualTime.run))
 })

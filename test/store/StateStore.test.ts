@@ -22,7 +22,7 @@ describe("StateStore in memory", () => {
     ignoreOtherProcesses: false
   })
   const claim = (store: Store, claims: ReadonlyArray<StateStore.Claim>, now: number) =>
-    Effect.runSync(store.reserve([{ owner: "owner", claims }], now))[0]!
+    Effect.runSync(store.reserve([{ owner: "owner", session: "s", claims }], now))[0]!
   const take = (store: Store, name: string) => claim(store, [key(name)], 0)
   const keep = (store: Store, name: string) => {
     const reservation = take(store, name)
@@ -36,14 +36,16 @@ describe("StateStore in memory", () => {
 
   it("answers at once: nobody needs a fiber", () => {
     const store = StateStore.makeMemory()
-    const reserved = store.reserve([{ owner: "a", claims: [key("1")] }], 0)
+    const reserved = store.reserve([{ owner: "a", session: "s", claims: [key("1")] }], 0)
     const [reservation] = Effect.runSync(reserved) as ReadonlyArray<StateStore.Reservation>
     const answers: ReadonlyArray<unknown> = [
       reserved,
       store.check([key("1")], 0),
+      store.start([reservation!], 0),
       store.renew([reservation!], 0),
       store.settle(reservation!, { ...spent, key: "running" }, 0),
       store.release(reservation!, 0),
+      store.abandon("nobody", 0),
       store.grants("p", 0),
       store.revoke("p", "none"),
       store.mutated("p"),

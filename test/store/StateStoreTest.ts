@@ -90,7 +90,7 @@ const answersOf = (
         const replaced = held.size > 0 && chance(0.3) ? pick(Array.from(held.keys())) : undefined
         const replaces = replaced === undefined ? undefined : held.get(replaced)
         if (replaced !== undefined) held.delete(replaced)
-        return { owner: `${++calling}`, claims: all.filter(() => chance(0.6)), replaces }
+        return { owner: `${++calling}`, session: "s", claims: all.filter(() => chance(0.6)), replaces }
       })
       const answers = yield* ask(store, requests, now)
       for (const [index, answer] of answers.entries()) {
@@ -142,7 +142,7 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
       Effect.gen(function*() {
         const raw = yield* StateStore.StateStore
         const reserve = (owner: string, claims: ReadonlyArray<StateStore.Claim>, now = 0) =>
-          Effect.map(raw.reserve([{ owner, claims }], now), ([it]) => it!)
+          Effect.map(raw.reserve([{ owner, session: "s", claims }], now), ([it]) => it!)
         yield* body({
           raw,
           reserve,
@@ -213,11 +213,11 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         Effect.gen(function*() {
           const replaces = yield* take("0", [key("0"), calls(2)])
           const answers = yield* raw.reserve([
-            { owner: "1", claims: [key("1"), calls(2)] },
-            { owner: "2", claims: [key("1"), calls(2)] },
-            { owner: "3", claims: [key("0"), calls(2)], replaces },
-            { owner: "4", claims: [key("4"), calls(2)] },
-            { owner: "5", claims: [] }
+            { owner: "1", session: "s", claims: [key("1"), calls(2)] },
+            { owner: "2", session: "s", claims: [key("1"), calls(2)] },
+            { owner: "3", session: "s", claims: [key("0"), calls(2)], replaces },
+            { owner: "4", session: "s", claims: [key("4"), calls(2)] },
+            { owner: "5", session: "s", claims: [] }
           ], 0)
           assert.deepStrictEqual(answers.map((it) => "_tag" in it ? it._tag : "reserved"), [
             "reserved",
@@ -503,6 +503,83 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
         yield* take("e", [key("1"), rest(1_000)], 1_100)
       }))
 
+    check(
+      "frees what a session that is over did not start, and nothing said of it counts any more",
+      ({ raw, settle, take }) =>
+        Effect.gen(function*() {
+          const claims = [key("1"), calls(1), group("oauth"), rest(1_000)]
+          const lost = yield* take("a", claims, 0)
+          yield* raw.abandon("other", 0)
+          assert.isDefined(yield* raw.check(claims, 0))
+          yield* raw.abandon("s", 0)
+          assert.deepStrictEqual(yield* raw.start([lost], 0), [])
+          assert.deepStrictEqual(yield* raw.renew([lost], 0), [])
+          assert.isFalse(yield* settle(lost, kept))
+          assert.isFalse(yield* raw.release(lost, 0))
+          yield* take("b", [key("1"), calls(1), group("basic"), rest(1_000)], 0)
+        })
+    )
+
+    check(
+      "keeps spent what a session that is over had started: it rests, and its key counts, from its start",
+      ({ raw, settle, take }) =>
+        Effect.gen(function*() {
+          const lost = yield* take("a", [key("1", { windowMillis: 500 }), calls(1), group("oauth"), rest(1_000)], 0)
+          assert.deepStrictEqual((yield* raw.start([lost], 100)).map(({ id }) => id), [lost.id])
+          yield* raw.abandon("s", 5_000)
+          assert.isFalse(yield* settle(lost, unstarted, 5_000))
+          const refusal = (claim: StateStore.Claim, now: number) =>
+            Effect.map(raw.check([claim], now), (it) => it?._tag)
+          assert.strictEqual(yield* refusal(calls(1), 5_000), "CallsUsedUp")
+          assert.strictEqual(yield* refusal(group("basic"), 5_000), "GroupTaken")
+          assert.deepInclude(yield* raw.check([key("1")], 599), { owner: "a", running: false, value: undefined })
+          assert.isUndefined(yield* raw.check([key("1")], 600))
+          assert.deepStrictEqual(yield* raw.check([rest(1_000)], 1_099), {
+            _tag: "CoolingDown",
+            running: false,
+            remainingMillis: 1
+          })
+          assert.isUndefined(yield* raw.check([rest(1_000)], 1_100))
+        })
+    )
+
+    check(
+      "frees the key of a read that a session had started when it was over",
+      ({ raw, take }) =>
+        Effect.gen(function*() {
+          const read = yield* take("a", [key("1", { readOnly: true })], 0)
+          yield* raw.start([read], 0)
+          yield* raw.abandon("s", 0)
+          yield* take("b", [key("1", { readOnly: true })], 0)
+        })
+    )
+
+    check(
+      "frees what a handler held that outlived its outcome, once its session is over",
+      ({ raw, settle, take }) =>
+        Effect.gen(function*() {
+          const orphan = yield* take("a", [key("1"), rest(1_000)], 0)
+          yield* settle(orphan, running, 100)
+          yield* raw.abandon("s", 2_000)
+          assert.isFalse(yield* raw.release(orphan, 2_000))
+          assert.isUndefined(yield* raw.check([key("1")], 2_000))
+          assert.propertyVal(yield* raw.check([rest(1_000)], 2_999), "_tag", "CoolingDown")
+          assert.isUndefined(yield* raw.check([rest(1_000)], 3_000))
+        })
+    )
+
+    check(
+      "gives back what its owner says never started, though it was about to",
+      ({ raw, settle, take }) =>
+        Effect.gen(function*() {
+          const a = yield* take("a", [calls(1), rest(1_000)], 0)
+          yield* raw.start([a], 0)
+          yield* settle(a, unstarted, 0)
+          assert.deepStrictEqual(yield* raw.start([a], 0), [])
+          yield* take("b", [calls(1), rest(1_000)], 0)
+        })
+    )
+
     check("gives a group back when none of its holders started", ({ refused, settle, take }) =>
       Effect.gen(function*() {
         const a = yield* take("a", [group("oauth")])
@@ -596,13 +673,18 @@ export const suite = (name: string, layer: Layer.Layer<StateStore.StateStore, un
           const claims = [key("k"), calls(1), group("t"), rest(1_000)]
           const first = yield* take("1", claims)
           const others = [key("other"), calls(1), group("t"), rest(1_000)]
-          const [again] = yield* raw.reserve([{ owner: "1", claims: others, replaces: first }], 0)
+          const [again] = yield* raw.reserve([{ owner: "1", session: "s", claims: others, replaces: first }], 0)
           assert.notProperty(again, "_tag")
           assert.deepStrictEqual(yield* raw.check([key("k")], 0), undefined)
           assert.propertyVal(yield* raw.check([calls(1)], 0), "_tag", "CallsUsedUp")
           yield* take("2", [key("taken")])
           const replaces = again as StateStore.Reservation
-          const [refused] = yield* raw.reserve([{ owner: "1", claims: [key("taken"), calls(1)], replaces }], 0)
+          const [refused] = yield* raw.reserve([{
+            owner: "1",
+            session: "s",
+            claims: [key("taken"), calls(1)],
+            replaces
+          }], 0)
           assert.propertyVal(refused, "_tag", "KeyTaken")
           assert.deepStrictEqual(
             yield* raw.check([key("other"), calls(1), group("u"), rest(1_000)], 0),
