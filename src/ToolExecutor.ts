@@ -139,7 +139,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
     output: OutputPolicy.make(output, artifacts),
     orphans: new Orphans(),
-    gates: yield* HostGates.provided,
+    gates: yield* HostGates.provided({ first: [], last: [] }),
     turns: Option.getOrElse(yield* Effect.serviceOption(TurnBudget.TurnBudget), () => TurnBudget.plain),
     agentPath: [],
     parent: undefined,

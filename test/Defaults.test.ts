@@ -38,7 +38,7 @@ const dotted = (prefix: string, fields: object): Readonly<Record<string, unknown
 /** Values that the code has by name. */
 const values: Readonly<Record<string, unknown>> = {
   principal: Context.get(Context.empty(), ToolExecutor.Principal),
-  guards: Effect.runSync(HostGates.provided).guard,
+  guards: Effect.runSync(HostGates.provided({ first: [], last: [] }))(new Map()).guard,
   ...dotted("", ExecutorSettings.defaults),
   ...dotted("dedupe.", Dedupe.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),

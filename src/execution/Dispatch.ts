@@ -55,7 +55,7 @@ export type Share =
  * @since 0.1.0
  */
 export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
-  if (wave.engine.gates.guard.length === 0) return Effect.void
+  if (wave.gates.guard.length === 0) return Effect.void
   const now = wave.now()
   return Effect.forEach(
     calls.filter((call) => endBefore(wave, call, now) === undefined),

@@ -75,7 +75,7 @@ export class Driver implements Drives, Stoppable {
 
   /** The way of a call from its dispatch on: allowed, permits, start. */
   private life(call: Call, dispatched: Dispatched): Effect.Effect<void> {
-    if (dispatched._tag === "Admitted" && this.wave.engine.gates.admit.length === 0) return this.proceed(call)
+    if (dispatched._tag === "Admitted" && this.wave.gates.admit.length === 0) return this.proceed(call)
     return Effect.flatMapEager(
       allowed(this, call, dispatched),
       (isAllowed) => isAllowed ? this.proceed(call) : Effect.void
@@ -276,7 +276,7 @@ const again = Effect.fnUntracedEager(function*(driver: Driver, call: Call): Effe
 
 /** The host's gates say whether a call may go on that has reserved all it needs. */
 const admit = ({ wave }: Driver, call: Call, next: Dispatched): Effect.Effect<Dispatched> =>
-  wave.engine.gates.admit.length === 0 || (next._tag !== "Admitted" && next._tag !== "Asks")
+  wave.gates.admit.length === 0 || (next._tag !== "Admitted" && next._tag !== "Asks")
     ? Effect.succeed(next)
     : Effect.map(
       Hosts.pass(wave, call, "admit"),

@@ -8,7 +8,7 @@ import type * as Context from "effect/Context"
 import type { Service as Executor } from "../Executor.ts"
 import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import type { Dedupe } from "../policy/Dedupe.ts"
-import type { HostGates } from "../policy/HostGates.ts"
+import type { GatesFor } from "../policy/HostGates.ts"
 import type { Pools } from "../policy/Pools.ts"
 import type { Rules } from "../policy/Rules.ts"
 import type { ParentClock, TurnBudget } from "../policy/TurnBudget.ts"
@@ -33,8 +33,8 @@ export interface Gates {
   readonly rules: Rules["Service"]
   readonly dedupe: Dedupe["Service"]
   readonly pools: Pools["Service"]
-  /** The host's own. */
-  readonly gates: HostGates
+  /** The host's own, and those of the executor that are made like them. */
+  readonly gates: GatesFor
   /** Gives each process its budget. */
   readonly turns: TurnBudget["Service"]
 }

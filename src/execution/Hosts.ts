@@ -19,7 +19,7 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const ask = (
-  { engine: { gates, guardMillis } }: WaveState,
+  { engine: { guardMillis }, gates }: WaveState,
   call: Call,
   moment: Moment
 ): Effect.Effect<Verdict> =>
@@ -34,7 +34,7 @@ export const ask = (
  * @since 0.1.0
  */
 export const pass = (wave: WaveState, call: Call, moment: Moment): Effect.Effect<void> =>
-  wave.engine.gates[moment].length === 0 ? Effect.void : Effect.map(ask(wave, call, moment), (verdict) => {
+  wave.gates[moment].length === 0 ? Effect.void : Effect.map(ask(wave, call, moment), (verdict) => {
     call.decided ??= denied(verdict)
   })
 

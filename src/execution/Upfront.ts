@@ -35,7 +35,7 @@ import type { WaveState } from "./WaveState.ts"
  */
 export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
   const live = wave.calls.filter((call) => call.decided === undefined)
-  if (wave.engine.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
+  if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
   const asked = yield* rehearse(wave, runs)
   const previews = yield* previewsOf(wave, asked)
   const questions: Array<readonly [Call, Effect.Effect<void>]> = []

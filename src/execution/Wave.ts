@@ -171,7 +171,7 @@ export class Wave implements Watcher, UnderWay {
     if (live.length === 0) return
     this.runLast = live.at(-1)!.index
     this.runPending = live.length
-    if (wave.engine.gates.guard.length > 0) {
+    if (wave.gates.guard.length > 0) {
       const place = live.findIndex((call) => wave.stop.isAt(call))
       const asked = place === -1 ? live : live.slice(0, place)
       yield* wave.waits.wait(asked, guard(wave, asked))

@@ -14,7 +14,7 @@ import { isDone } from "../internal/exitOf.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
 import type { ClaimOptions } from "../policy/Dedupe.ts"
 import type { GateCall } from "../policy/Gate.ts"
-import type { Reporter } from "../policy/HostGates.ts"
+import type { HostGates, Reporter } from "../policy/HostGates.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { RuleSet } from "../policy/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
@@ -83,6 +83,8 @@ export class WaveState implements Host, Reporter {
   /** The handler that makes the calls. */
   readonly caller: Caller | undefined
   readonly agent: Agent
+  /** The host's gates, and those made like them, that some tool of the registry is subject to. */
+  readonly gates: HostGates
   /** Where the rules count. */
   readonly scope: { readonly batch: string; readonly principal: string }
   /** In stop mode: where the wave ends, or the step that it belongs to. */
@@ -131,6 +133,7 @@ export class WaveState implements Host, Reporter {
     this.caller = caller
     this.scope = { batch: process.batch.key, principal }
     this.agent = agent
+    this.gates = engine.gates(engine.handlers.current())
     this.context = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
     this.clock = Context.get(context, Clock.Clock)
     this.begunAt = this.clock.currentTimeMillisUnsafe()

@@ -80,6 +80,8 @@ export type Moment = "arrive" | "guard" | "admit" | "recheck"
 export interface Gate<R = never> {
   /** Named in the refusal. Of gates with one name the inner one counts, in the place of the outer: so a test swaps one. */
   readonly name: string
+  /** The tools that it is asked about. Default: all. Where there is none of them, no call waits for it. */
+  readonly concerns?: ((tool: RegisteredTool) => boolean) | undefined
   /** Arrival, behind the policy: before anything of the wave runs, and before its calls are put into runs. */
   readonly arrive?: Ask<R> | undefined
   /** Dispatch, when its run begins: before anything is reserved. */
@@ -192,6 +194,24 @@ export interface Entry<R = never> {
 }
 
 /**
+ * Gives the entry of a gate of the executor's own, where the host provides none of
+ * its name.
+ *
+ * @category getters
+ * @internal
+ */
+export const entryOr = <E, R>(
+  name: string,
+  make: Effect.Effect<Gate, E, R>
+): Effect.Effect<Entry, E, R> =>
+  Effect.flatMap(Effect.context<never>(), (context) => {
+    const given = entriesIn(context).find((it) => it.name === name)
+    return given === undefined
+      ? bind(Effect.map(make, (gate) => ({ name, gates: [gate], place: undefined })))
+      : Effect.succeed(given)
+  })
+
+/**
  * Gives the gates that a context provides, outer layers first.
  *
  * @category getters
@@ -211,14 +231,20 @@ const entryLayer = <R, E, R2>(entry: Effect.Effect<Entry<R>, E, R2>): Layer.Laye
   E,
   R | Exclude<R2, Scope.Scope>
 > =>
-  Layer.effectContext(Effect.gen(function*() {
-    const { gates, name, place } = yield* entry
-    // what a gate does belongs to the call that it is asked about, not to the layer that built it
-    const context = withoutSpan(yield* Effect.context<R>())
-    const bound: Entry = { name, gates: gates.map((it) => boundTo(it, context)), place }
-    const key = Context.Reference<Entry | undefined>(prefix + name, { defaultValue: () => undefined })
+  Layer.effectContext(Effect.map(bind(entry), (bound) => {
+    const key = Context.Reference<Entry | undefined>(prefix + bound.name, { defaultValue: () => undefined })
     return Context.add(Context.empty(), key, bound)
   })) as Layer.Layer<never, E, R | Exclude<R2, Scope.Scope>>
+
+/** An entry whose gates have their services. */
+const bind = Effect.fnUntraced(function*<R, E, R2>(
+  entry: Effect.Effect<Entry<R>, E, R2>
+): Effect.fn.Return<Entry, E, R | R2> {
+  const { gates, name, place } = yield* entry
+  // what a gate does belongs to the call that it is asked about, not to the layer that built it
+  const context = withoutSpan(yield* Effect.context<R>())
+  return { name, gates: gates.map((it) => boundTo(it, context)), place }
+})
 
 const withoutSpan = <R>(context: Context.Context<R>): Context.Context<R> =>
   Context.omit(Tracer.ParentSpan)(context) as Context.Context<R>
@@ -229,6 +255,7 @@ const boundTo = <R>(gate: Gate<R>, context: Context.Context<R>): Gate => {
   const { settle } = gate
   return {
     name: gate.name,
+    concerns: gate.concerns && ((tool) => gate.concerns!(tool)),
     arrive: bound(gate.arrive),
     guard: bound(gate.guard),
     admit: bound(gate.admit),

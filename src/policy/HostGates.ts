@@ -1,6 +1,7 @@
 /**
- * The host's gates as an executor asks them: in their order, within a time limit,
- * and told afterwards how each call ended that they were asked about.
+ * The host's gates, and those of the executor that are made the same way, as an
+ * executor asks them: in their order, within a time limit, and told afterwards how
+ * each call ended that they were asked about.
  *
  * @since 0.1.0
  */
@@ -12,6 +13,7 @@ import * as Schema from "effect/Schema"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import * as CallLog from "../internal/callLog.ts"
 import { within } from "../internal/detached.ts"
+import type { RegisteredTool, Registry } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import { ToolRefusal } from "../ToolRefusal.ts"
 import { entriesIn, type Entry, type Gate, type GateCall, type Moment, type Place, type Verdict } from "./Gate.ts"
@@ -25,22 +27,43 @@ import { entriesIn, type Entry, type Gate, type GateCall, type Moment, type Plac
 export type HostGates = { readonly [M in Moment]: ReadonlyArray<Gate> }
 
 /**
- * The host's gates that are provided here, in their order; fails where a gate
- * names a place that does not exist.
+ * Gives the gates that are asked about the tools of a registry.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type GatesFor = (registry: Registry) => HostGates
+
+/**
+ * The host's gates that are provided here, between the executor's own, in their
+ * order; fails where a gate names a place that does not exist.
  *
  * @category getters
  * @since 0.1.0
  */
-export const provided: Effect.Effect<HostGates, ConfigurationError> = Effect.gen(function*() {
-  const gates = yield* inOrder(entriesIn(yield* Effect.context<never>()))
-  const askedAt = (moment: Moment) => gates.filter((gate) => gate[moment] !== undefined)
-  return {
-    arrive: askedAt("arrive"),
-    guard: askedAt("guard"),
-    admit: askedAt("admit"),
-    recheck: askedAt("recheck")
-  }
-})
+export const provided = (own: {
+  readonly first: ReadonlyArray<Entry>
+  readonly last: ReadonlyArray<Entry>
+}): Effect.Effect<GatesFor, ConfigurationError> =>
+  Effect.gen(function*() {
+    const given = entriesIn(yield* Effect.context<never>())
+    const ownNames = new Set([...own.first, ...own.last].map(({ name }) => name))
+    const hosts = given.filter(({ name }) => !ownNames.has(name))
+    const gates = yield* inOrder([
+      ...own.first,
+      ...hosts.some(({ name }) => name === noGuards.name) ? [] : [noGuards],
+      ...hosts,
+      ...own.last
+    ])
+    const last: { of?: Registry; gates?: HostGates } = {}
+    return (registry) => {
+      if (last.of !== registry) {
+        last.of = registry
+        last.gates = concerning(gates, registry)
+      }
+      return last.gates!
+    }
+  })
 
 /**
  * Asks the host's gates of a moment in their order; the first that says no
@@ -56,8 +79,10 @@ export const ask = (
   millis: number,
   asked: Set<Gate>
 ): Effect.Effect<Verdict> => {
+  const gates = self[moment].filter((it) => concerns(it, call.tool))
+  if (gates.length === 0) return Effect.undefined
   let last = ""
-  const all = Effect.forEach(self[moment], (gate) =>
+  const all = Effect.forEach(gates, (gate) =>
     Effect.suspend(() => {
       last = gate.name
       if (gate.settle !== undefined) asked.add(gate)
@@ -151,12 +176,32 @@ const isRefusal = Schema.is(ToolRefusal)
 
 const about = ({ call, principal, tool }: GateCall): CallLog.About => ({ tool: tool.name, callId: call.id, principal })
 
+/** A place that is known but taken by nothing of the host's. */
+const noGuards: Entry = { name: "Guards", gates: [], place: undefined }
+
+/** A gate that cannot tell is asked. */
+const concerns = (gate: Gate, tool: RegisteredTool): boolean => {
+  try {
+    return gate.concerns?.(tool) ?? true
+  } catch {
+    return true
+  }
+}
+
+const concerning = (all: ReadonlyArray<Gate>, registry: Registry): HostGates => {
+  const tools = Array.from(registry.values())
+  const gates = all.filter((gate) => gate.concerns === undefined || tools.some((tool) => concerns(gate, tool)))
+  const askedAt = (moment: Moment) => gates.filter((gate) => gate[moment] !== undefined)
+  return {
+    arrive: askedAt("arrive"),
+    guard: askedAt("guard"),
+    admit: askedAt("admit"),
+    recheck: askedAt("recheck")
+  }
+}
+
 /** Those that name no place, each between those that stand before and after it. */
-const inOrder = (given: ReadonlyArray<Entry>): Effect.Effect<ReadonlyArray<Gate>, ConfigurationError> => {
-  // a place that is known but taken by nothing of the host's
-  const entries = given.some((it) => it.name === "Guards")
-    ? given
-    : [{ name: "Guards", gates: [], place: undefined }, ...given]
+const inOrder = (entries: ReadonlyArray<Entry>): Effect.Effect<ReadonlyArray<Gate>, ConfigurationError> => {
   const placed = new Set<Entry>()
   const around = (entry: Entry): ReadonlyArray<Gate> => {
     placed.add(entry)

@@ -112,6 +112,37 @@ describe("the gates of a host", () => {
         }))
     })))
 
+  it.effect("are asked about the tools that they concern, and about all where they cannot tell", () => {
+    const log: Array<string> = []
+    const of = (name: string, concerns: NonNullable<Gate.Gate["concerns"]>): Gate.Gate => ({
+      name,
+      concerns,
+      guard: ({ call: { id } }) => Effect.sync(() => void log.push(`${name} ${id}`)),
+      settle: ({ call: { id } }) => Effect.sync(() => void log.push(`${name} settles ${id}`))
+    })
+    const gates = with_(
+      of("some", ({ name }) => name === "t"),
+      of("none", () => false),
+      of("broken", () => {
+        throw new Error("oh no")
+      })
+    )
+    return run(
+      { t: () => Effect.void, u: () => Effect.void },
+      { swap: gates },
+      ({ process }) =>
+        Effect.map(process.executeWave(calls("t", "u")), () =>
+          assert.sameMembers(log, [
+            "some 1",
+            "some settles 1",
+            "broken 1",
+            "broken settles 1",
+            "broken 2",
+            "broken settles 2"
+          ]))
+    )
+  })
+
   it.effect("are asked on arrival before anything of the wave runs, and by the run after that", () => {
     const log: Array<string> = []
     return run(
