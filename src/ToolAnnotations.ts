@@ -26,6 +26,7 @@ import type * as Effect from "effect/Effect"
 import type * as Schedule from "effect/Schedule"
 import type { FileChange } from "./FileChange.ts"
 import type { Declared } from "./internal/redact.ts"
+import type { Circuit, ToolRate } from "./ToolLimits.ts"
 import type { Own } from "./ToolRule.ts"
 
 /**
@@ -203,6 +204,28 @@ export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>(
   "effect-tool-executor/ToolAnnotations/Retry",
   { defaultValue: () => undefined }
 )
+
+/**
+ * When the tool is not to be called for a while, because it keeps failing. Default:
+ * never.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const CircuitBreaker = Context.Reference<Circuit | undefined>(
+  "effect-tool-executor/ToolAnnotations/CircuitBreaker",
+  { defaultValue: () => undefined }
+)
+
+/**
+ * How many calls of the tool may start within a time. Default: no limit.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const RateLimit = Context.Reference<ToolRate | undefined>("effect-tool-executor/ToolAnnotations/RateLimit", {
+  defaultValue: () => undefined
+})
 
 /**
  * Whether the tool bounds its outputs itself: one that is still over the limit is

@@ -45,10 +45,13 @@ import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
 import * as Approvals from "./policy/Approvals.ts"
+import * as CircuitBreakers from "./policy/CircuitBreakers.ts"
 import { Dedupe } from "./policy/Dedupe.ts"
+import * as Gate from "./policy/Gate.ts"
 import * as HostGates from "./policy/HostGates.ts"
 import * as Permissions from "./policy/Permissions.ts"
 import { Pools } from "./policy/Pools.ts"
+import * as RateLimits from "./policy/RateLimits.ts"
 import { Rules } from "./policy/Rules.ts"
 import * as TurnBudget from "./policy/TurnBudget.ts"
 import * as Journal from "./store/Journal.ts"
@@ -139,7 +142,10 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
     output: OutputPolicy.make(output, artifacts),
     orphans: new Orphans(),
-    gates: yield* HostGates.provided({ first: [], last: [] }),
+    gates: yield* HostGates.provided({
+      first: [yield* Gate.entryOr(CircuitBreakers.name, CircuitBreakers.make())],
+      last: [yield* Gate.entryOr(RateLimits.name, RateLimits.make())]
+    }),
     turns: Option.getOrElse(yield* Effect.serviceOption(TurnBudget.TurnBudget), () => TurnBudget.plain),
     agentPath: [],
     parent: undefined,

@@ -28,12 +28,16 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as LayerMap from "effect/LayerMap"
 import * as Option from "effect/Option"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as RateLimiter from "effect/persistence/RateLimiter"
 import type * as Scope from "effect/Scope"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
+import * as CircuitBreakers from "./policy/CircuitBreakers.ts"
 import * as Permissions from "./policy/Permissions.ts"
 import type * as Policy from "./policy/Policy.ts"
 import { Pools } from "./policy/Pools.ts"
+import * as RateLimits from "./policy/RateLimits.ts"
 import * as StateStore from "./store/StateStore.ts"
 import * as ToolExecutor from "./ToolExecutor.ts"
 
@@ -80,7 +84,8 @@ export interface Options {
 
 /**
  * Layer of the executors of all sessions. A `StateStore` that is there is shared,
- * else there is one in memory for all.
+ * else there is one in memory for all; the same holds for the
+ * circuits and rate limits of tools.
  *
  * @category layers
  * @since 0.1.0
@@ -95,6 +100,8 @@ export const layer = (options: Options = {}): Layer.Layer<
     Effect.gen(function*() {
       const found = yield* Effect.serviceOption(StateStore.StateStore)
       const store = Option.getOrElse(found, () => StateStore.makeMemory())
+      const circuits = yield* CircuitBreakers.store
+      const counted = yield* RateLimits.store
       const live = new Map<ToolExecutor.Open, string>()
       let over: string | undefined
       const open = (session: string) =>
@@ -111,6 +118,8 @@ export const layer = (options: Options = {}): Layer.Layer<
             Layer.provide(Layer.mergeAll(
               ExecutorSettings.layer({ principal: session }),
               Layer.succeed(StateStore.StateStore, store),
+              Layer.succeed(CircuitBreaker.CircuitBreakerStore, circuits),
+              Layer.succeed(RateLimiter.RateLimiterStore, counted),
               Layer.fresh(Layer.effect(Pools, Effect.map(Pools, (pools) => pools.session()))),
               Layer.fresh(Layer.effect(Permissions.Permissions, permissionsOf(session, options)))
             ))

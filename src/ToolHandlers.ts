@@ -21,11 +21,13 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
 import type { FileChange } from "./FileChange.ts"
+import { OptionReader } from "./internal/OptionReader.ts"
 import * as Redact from "./internal/redact.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
 import * as ToolContent from "./ToolContent.ts"
+import * as ToolLimits from "./ToolLimits.ts"
 import type { ParameterIssue } from "./ToolRefusal.ts"
 import type { Own } from "./ToolRule.ts"
 
@@ -59,6 +61,10 @@ export interface Settings {
   readonly retry?: Schedule.Schedule<unknown> | undefined
   /** See `ToolAnnotations.Redact`. */
   readonly redact?: ToolAnnotations.Redacts | undefined
+  /** See `ToolAnnotations.CircuitBreaker`. */
+  readonly circuitBreaker?: ToolLimits.Circuit | undefined
+  /** See `ToolAnnotations.RateLimit`. */
+  readonly rateLimit?: ToolLimits.ToolRate | undefined
 }
 
 /**
@@ -86,6 +92,10 @@ export interface RegisteredTool {
   readonly retryOnTimeout: boolean
   readonly retry: Schedule.Schedule<unknown> | undefined
   readonly isRetryable: (failure: unknown) => boolean
+  /** When it is not to be called because it keeps failing; absent: never. */
+  readonly circuit?: ToolLimits.CheckedCircuit | undefined
+  /** How many of its calls may start within a time; absent: any number. */
+  readonly rate?: ToolLimits.CheckedToolRate | undefined
   readonly failureText: ((failure: unknown) => string) | undefined
   readonly resources: (params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>
   /** What a call is about, for policies. */
@@ -378,6 +388,13 @@ const register = (
       "Tool.Idempotent or Tool.Readonly on the tool, or no retry"
     )
   }
+  const circuit = settings.circuitBreaker ?? annotation(ToolAnnotations.CircuitBreaker)
+  const rate = settings.rateLimit ?? annotation(ToolAnnotations.RateLimit)
+  const limits = new OptionReader()
+  const at = `tools.${tool.name}`
+  const checkedCircuit = circuit && ToolLimits.circuit(limits, `${at}.circuitBreaker`, circuit)
+  const checkedRate = rate && ToolLimits.toolRate(limits, `${at}.rateLimit`, rate)
+  for (const { expected, path, problem } of limits.problems) report(problem, expected, path)
   const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
     ? Schemas.fromJsonSchema(tool.jsonSchema)
     : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>, excessOf(tool)))
@@ -429,6 +446,8 @@ const register = (
     retryOnTimeout: settings.retryOnTimeout ?? annotation(ToolAnnotations.RetryOnTimeout),
     retry,
     isRetryable: annotation(ToolAnnotations.IsRetryable),
+    circuit: checkedCircuit,
+    rate: checkedRate,
     failureText: annotation(ToolAnnotations.FailureText),
     resources,
     targets: targets ?? ((params) => {

@@ -47,8 +47,8 @@ export const ToolRefusal = Schema.Union([
   Schema.TaggedStruct("PolicyDenied", { rule: Schema.String }),
   /** The tool failed in a way that is not worth a retry, or what the call touches is held by a handler that will not stop. */
   Schema.TaggedStruct("ToolBlocked", { because: Schema.String }),
-  /** The tool's circuit breaker is open. */
-  Schema.TaggedStruct("CircuitOpen", { retryAfterMillis: Schema.Finite }),
+  /** The tool's circuit breaker is open; without a time while one call tries whether the tool works again. */
+  Schema.TaggedStruct("CircuitOpen", { retryAfterMillis: Schema.optionalKey(Schema.Finite) }),
   /** A guard of the host said no, failed, died or took too long. */
   Schema.TaggedStruct("GuardRejected", { guard: Schema.String, reason: Schema.String }),
   /** An equal call counts already; `running` says that it has not ended yet. */
@@ -152,9 +152,11 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
     case "ToolBlocked":
       return `"${tool}" is blocked: ${refusal.because}. Use another tool or go on without it.`
     case "CircuitOpen":
-      return `"${tool}" has failed too often and is paused for ${
-        inSeconds(refusal.retryAfterMillis)
-      }. Try again after that.`
+      return refusal.retryAfterMillis === undefined
+        ? `"${tool}" has failed too often, and one call is trying whether it works again. Try it again later, or go on without it.`
+        : `"${tool}" has failed too often and is paused for ${
+          inSeconds(refusal.retryAfterMillis)
+        }. Try again after that.`
     case "GuardRejected":
       return `"${tool}" was refused by ${refusal.guard}: ${clip(refusal.reason, 1_000)}`
     case "DuplicateCall":

@@ -6,10 +6,13 @@ import { readFileSync } from "node:fs"
 import {
   ArtifactStore,
   Checkpoints,
+  CircuitBreakers,
   Dedupe,
   ExecutorSettings,
+  RateLimits,
   StateStore,
   ToolExecutor,
+  ToolLimits,
   TurnBudget
 } from "../src/index.ts"
 import * as HostGates from "../src/policy/HostGates.ts"
@@ -41,6 +44,10 @@ const values: Readonly<Record<string, unknown>> = {
   guards: Effect.runSync(HostGates.provided({ first: [], last: [] }))(new Map()).guard,
   ...dotted("", ExecutorSettings.defaults),
   ...dotted("dedupe.", Dedupe.defaults),
+  ...dotted("circuitBreaker.", ToolLimits.circuitDefaults),
+  ...dotted("CircuitBreakers.layer ", CircuitBreakers.defaults),
+  ...dotted("rateLimit.", ToolLimits.rateDefaults),
+  ...dotted("RateLimits.layer ", RateLimits.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),
   ...dotted("ArtifactStore.layerMemory ", ArtifactStore.defaults),
   ...dotted("Checkpoints.layerMemory ", Checkpoints.defaults),

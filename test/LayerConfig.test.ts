@@ -9,11 +9,13 @@ import {
   Approvals,
   ArtifactStore,
   Checkpoints,
+  CircuitBreakers,
   type ConfigurationError,
   Dedupe,
   LocalExecutor,
   Permissions,
   Pools,
+  RateLimits,
   Rules,
   StateStore,
   ToolCall,
@@ -79,6 +81,22 @@ describe("a layer from the configuration", () => {
           local(Layer.merge(allow, Pools.layerConfig({ serial: Config.Int("X") }))),
           "1",
           ["Succeeded", "DuplicateCall"],
+          "0"
+        ],
+        [
+          local(Layer.merge(allow, CircuitBreakers.layerConfig({ storeTimeout: Config.Duration("X") }))),
+          "1 second",
+          ["Succeeded", "DuplicateCall"],
+          "soon"
+        ],
+        [
+          local(Layer.mergeAll(
+            allow,
+            Dedupe.layerNoop,
+            RateLimits.layerConfig({ perPrincipal: { limit: Config.Int("X"), window: Config.succeed("1 minute") } })
+          )),
+          "1",
+          ["Succeeded", "RateLimited"],
           "0"
         ],
         [

@@ -24,6 +24,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
         "ToolContent.ts",
         "ToolEvent.ts",
         "ToolHandlers.ts",
+        "ToolLimits.ts",
         "ToolOutcome.ts",
         "ToolRefusal.ts",
         "ToolRule.ts",

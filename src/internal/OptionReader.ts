@@ -42,7 +42,25 @@ export class OptionReader {
     return value
   }
 
-  /** The same, or `"unbounded"`, which is `Infinity`. */
+  /** A whole number from the least on, up to the most. */
+  count(path: string, value: number, least: number, most = Infinity): number {
+    if (!(Number.isInteger(value) && value >= least && value <= most)) {
+      this.wrong(
+        path,
+        value,
+        `a whole number ${most === Infinity ? `of ${least} or more` : `from ${least} to ${most}`}`
+      )
+    }
+    return value
+  }
+
+  /** A share, from 0 to 1. */
+  share(path: string, value: number): number {
+    if (!(typeof value === "number" && value >= 0 && value <= 1)) this.wrong(path, value, "a number from 0 to 1")
+    return value
+  }
+
+  /** A number that is not below the least, or `"unbounded"`, which is `Infinity`. */
   bound(path: string, value: number | "unbounded", least: number): number {
     if (value === "unbounded") return Infinity
     if (!(typeof value === "number" && value >= least)) this.wrong(path, value, `${least} or more, or "unbounded"`)

@@ -47,6 +47,17 @@ export const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 
 const Chars = Schema.Union([AtLeastOne, Schema.Literal("unbounded")])
 
+const onStoreError = optional(Schema.Literals(["allow", "refuse"])).annotate({
+  description: "What a call gets while the store that counts cannot be reached"
+})
+
+const rate = {
+  limit: AtLeastOne,
+  window: Span,
+  algorithm: optional(Schema.Literals(["token-bucket", "fixed-window"])),
+  onStoreError
+}
+
 /**
  * What a host says about a tool.
  *
@@ -62,6 +73,19 @@ export const Tool = Schema.Struct({
   idleTimeout: optional(Span).annotate({ description: "How long a call may run without reporting progress" }),
   retryOnTimeout: optional(Schema.Boolean).annotate({
     description: "Whether the tool may be called again after it ran out of time"
+  }),
+  circuitBreaker: optional(Schema.Struct({
+    failures: optional(AtLeastOne).annotate({ description: "Failures in a row that open it" }),
+    rate: optional(Schema.Struct({
+      threshold: optional(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))),
+      calls: optional(AtLeastOne),
+      minimumCalls: optional(AtLeastOne)
+    })).annotate({ description: "A share of failures among the last calls that opens it instead" }),
+    openFor: optional(Span).annotate({ description: "How long it stays open before one call may try" }),
+    onStoreError
+  })).annotate({ description: "When the tool is not to be called for a while, because it keeps failing" }),
+  rateLimit: optional(Schema.Struct({ ...rate, per: optional(Schema.Literals(["everyone", "principal"])) })).annotate({
+    description: "How many calls of the tool may start within a time"
   })
 })
 
