@@ -234,7 +234,6 @@ export class Wave implements Watcher, UnderWay {
   private end(): ToolOutcome.WaveResult {
     const { calls, engine, events, history: ended, process, stop } = this.wave
     process.waves.delete(this)
-    this.wave.calls = calls.slice(0, 1)
     last.set(engine.handlers, this)
     if (stop.isOn) stop.waves.delete(this.driver)
     this.deadlineFiber?.interruptUnsafe()
@@ -243,6 +242,7 @@ export class Wave implements Watcher, UnderWay {
     if (events.isObserved) {
       events.publish({ _tag: "ToolsEnd", at: this.wave.now(), toolMessages, executionResults: outcomes })
     }
+    this.wave.calls = calls.slice(0, 1)
     if (batchOver(process.open) !== undefined && process.waves.size === 0) process.hub.end()
     if (process.waves.size === 0) keep(process)
     const { history } = process

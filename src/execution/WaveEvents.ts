@@ -38,11 +38,13 @@ export class WaveEvents {
   /** Who is told. */
   readonly hub: EventHub
   readonly origin: Origin
+  private readonly secrets: { readonly without: (body: Body) => Body }
   private last = 0
 
-  constructor(hub: EventHub, origin: Origin) {
+  constructor(hub: EventHub, origin: Origin, secrets: { readonly without: (body: Body) => Body }) {
     this.hub = hub
     this.origin = origin
+    this.secrets = secrets
   }
 
   /** Whether anybody reads: only then events need to be made. */
@@ -66,6 +68,6 @@ export class WaveEvents {
   }
 
   private stamped(body: Body): ToolEvent {
-    return { ...body, ...this.origin, sequence: ++this.last } as ToolEvent
+    return { ...this.secrets.without(body), ...this.origin, sequence: ++this.last } as ToolEvent
   }
 }

@@ -24,6 +24,7 @@ import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Host } from "./Attempt.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { Caller, Engine } from "./Engine.ts"
+import { EventSecrets } from "./EventSecrets.ts"
 import * as Ports from "./Ports.ts"
 import { Principal } from "./Principal.ts"
 import type { ProcessState } from "./State.ts"
@@ -145,7 +146,7 @@ export class WaveState implements Host, Reporter {
       batch: process.batch.id,
       process: process.id,
       wave: ++process.lastWave
-    })
+    }, new EventSecrets(this))
   }
 
   /** What its calls wait for before they are dispatched. */

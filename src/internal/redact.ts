@@ -63,6 +63,18 @@ export const strayPaths = ({ declared, parameters, results }: Sources): Readonly
       Marks.fromPath(path) === undefined || ![parameters, ...results].some((it) => Marks.admits(it, path))
     )
 
+/** A value with all its texts changed, the names of fields, too; the value itself where none is. */
+export const mapTexts = (value: unknown, f: (text: string) => string): unknown => {
+  if (typeof value === "string") return value === Texts.mark ? value : f(value)
+  if (typeof value !== "object" || value === null) return value
+  if (Array.isArray(value)) return mapped(value, (it) => mapTexts(it, f))
+  const { toJSON } = value as { readonly toJSON?: unknown }
+  if (typeof toJSON === "function") return mapTexts(toJSON.call(value), f)
+  const entries = Object.entries(value)
+  const left = mapped(entries, (entry) => mapped(entry, (it) => mapTexts(it, f)))
+  return left === entries ? value : Object.fromEntries(left)
+}
+
 // Utilities
 
 /** What is known of the secrets of one side. */
@@ -119,23 +131,11 @@ const redacted = (value: unknown, { marks, own }: Known, habits: Habits): Found 
     const left = walk.visit(own === undefined ? value : walk.differing(value, own(value)), marks)
     const secrets = walk.found
     // what is secret in one place may be repeated in another
-    return { value: secrets.length === 0 ? left : repeated(left, secrets), secrets }
+    return { value: secrets.length === 0 ? left : mapTexts(left, (it) => Texts.without(it, secrets)), secrets }
   } catch {
     // a value that cannot be looked at, or a function that cannot say what is secret
     return { value: Texts.mark, secrets: textsOf(value) }
   }
-}
-
-/** The value without texts that repeat secrets. */
-const repeated = (value: unknown, secrets: ReadonlyArray<string>): unknown => {
-  if (typeof value === "string") return value === Texts.mark ? value : Texts.without(value, secrets)
-  if (typeof value !== "object" || value === null) return value
-  if (Array.isArray(value)) return mapped(value, (it) => repeated(it, secrets))
-  const { toJSON } = value as { readonly toJSON?: unknown }
-  if (typeof toJSON === "function") return repeated(toJSON.call(value), secrets)
-  const entries = Object.entries(value)
-  const left = mapped(entries, (entry) => mapped(entry, (it) => repeated(it, secrets)))
-  return left === entries ? value : Object.fromEntries(left)
 }
 
 /** The same list where nothing becomes another. */
