@@ -25,6 +25,12 @@ import type { ToolProcess } from "./ToolProcess.ts"
  * @since 0.1.0
  */
 export interface ProcessOptions {
+  /**
+   * Name of the process in its batch, such as the number of a turn: with a journal
+   * its calls are known by it after a crash (`ToolProcess.resume`). Default: one of its own
+   * that no other process has.
+   */
+  readonly id?: string | undefined
   /** The turn's budget, instead of what the executor has (`TurnBudget`). */
   readonly turn?: TurnBudget.Options | undefined
   /** Metadata of the operation, for handlers (`ToolContext.meta`). */

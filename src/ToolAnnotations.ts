@@ -228,6 +228,67 @@ export const RateLimit = Context.Reference<ToolRate | undefined>("effect-tool-ex
 })
 
 /**
+ * What a tool knows of a call that was started and has no end on record.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Reconciled<A> =
+  /** It happened, and this is what its handler would have given. */
+  | { readonly _tag: "Happened"; readonly result: A }
+  | { readonly _tag: "DidNotHappen" }
+  | { readonly _tag: "CannotTell" }
+
+/**
+ * By what a tool finds out whether a call has happened.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Earlier {
+  /** What its handler had as `ToolContext.idempotencyKey`. */
+  readonly idempotencyKey: string
+  /** Epoch milliseconds at which its handler was started. */
+  readonly startedAt: number
+  readonly callId: string
+}
+
+/**
+ * Finds out whether a call has happened.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Reconciler = (params: unknown, earlier: Earlier) => Effect.Effect<Reconciled<unknown>, unknown>
+
+/**
+ * Tells whether a call has happened that was started before a crash and has no end on
+ * record, from its decoded parameters: asked when the call is resumed, at most ten
+ * seconds, and only of tools that may not simply be run again. One that fails or takes longer
+ * cannot tell. Without it such a call is `Unknown`.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const Reconcile = Context.Reference<Reconciler | undefined>(
+  "effect-tool-executor/ToolAnnotations/Reconcile",
+  { defaultValue: () => undefined }
+)
+
+/**
+ * Whether the handler hands `ToolContext.idempotencyKey` to the service that it calls,
+ * and that service does nothing a second time under the same key. Such a call is run again
+ * after a crash. Default false.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const UsesIdempotencyKey = Context.Reference<boolean>(
+  "effect-tool-executor/ToolAnnotations/UsesIdempotencyKey",
+  { defaultValue: () => false }
+)
+
+/**
  * Whether the tool bounds its outputs itself: one that is still over the limit is
  * cut, and never becomes an artifact. Default false.
  *

@@ -21,6 +21,7 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -120,12 +121,20 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const { output, ...settings } = yield* CheckedSettings.checked
   const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
-  const journal = Option.filter(yield* Effect.serviceOption(Journal.Journal), (it) => it !== Journal.noop)
   // no other executor over the same store may have ids of ours
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const { patienceMillis: patience, retryMillis: retry } = settings
   const store = new PatientStore(driver, context, { session: unique, patience, retry })
   yield* Effect.addFinalizer(() => store.close)
+  const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
+  const writer = journal === undefined || journal === Journal.noop
+    ? undefined
+    : new JournalWriter(Ports.journal(journal), context, {
+      session: unique,
+      principal: settings.principal,
+      now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()
+    })
+  if (writer !== undefined) yield* Effect.addFinalizer(() => writer.close)
   const engine: Engine = {
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
@@ -137,7 +146,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     dedupe: yield* Dedupe,
     pools: yield* Pools,
     store,
-    journal: Option.getOrUndefined(Option.map(journal, (it) => new JournalWriter(Ports.journal(it), context))),
+    journal: writer,
     artifacts,
     checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
     output: OutputPolicy.make(output, artifacts),

@@ -112,6 +112,10 @@ export interface RegisteredTool {
   readonly edits: boolean
   /** It declares that it changes nothing, whatever its class. */
   readonly readOnly: boolean
+  /** A call that was started may be started again: it declares so, or its service knows the call by its key. */
+  readonly idempotent: boolean
+  /** Tells whether a call that was started has happened; absent: it cannot tell. */
+  readonly reconcile: ToolAnnotations.Reconciler | undefined
   /** Its answer to an equal call changes by itself. */
   readonly volatile: boolean
   /** Its outputs never become artifacts. */
@@ -382,10 +386,11 @@ const register = (
     report(`maxConcurrent is ${maxConcurrent}`, "a whole number of 1 or more")
   }
   const retry = settings.retry ?? annotation(ToolAnnotations.Retry)
-  if (retry !== undefined && !readOnly && !annotation(Tool.Idempotent)) {
+  const idempotent = annotation(Tool.Idempotent) || annotation(ToolAnnotations.UsesIdempotencyKey)
+  if (retry !== undefined && !readOnly && !idempotent) {
     report(
       "automatic retries for a tool that is not idempotent",
-      "Tool.Idempotent or Tool.Readonly on the tool, or no retry"
+      "Tool.Idempotent, ToolAnnotations.UsesIdempotencyKey or Tool.Readonly on the tool, or no retry"
     )
   }
   const circuit = settings.circuitBreaker ?? annotation(ToolAnnotations.CircuitBreaker)
@@ -460,6 +465,8 @@ const register = (
     shownBy: annotation(ToolAnnotations.ShownBy),
     edits: annotation(ToolAnnotations.Edits),
     readOnly,
+    idempotent,
+    reconcile: annotation(ToolAnnotations.Reconcile),
     volatile: annotation(ToolAnnotations.Volatile) ?? (readOnly && openWorld),
     bounded: annotation(ToolAnnotations.Bounded),
     recursive: annotation(ToolAnnotations.Recursive),

@@ -14,6 +14,7 @@ import type * as Stream from "effect/Stream"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import type { GuardedToolkit, ResultPart } from "./GuardedToolkit.ts"
 import type { TurnState } from "./policy/TurnState.ts"
+import type { ResumeError } from "./ResumeError.ts"
 import type { ToolCall } from "./ToolCall.ts"
 import type { ToolContent } from "./ToolContent.ts"
 import type { ToolEvent } from "./ToolEvent.ts"
@@ -29,6 +30,21 @@ import type { For, ToolExecutionError, ToolOutcome, WaveResult } from "./ToolOut
 export interface ExecuteOptions {
   /** How long each call may run at most; a tool's own shorter limit still holds. */
   readonly timeout?: Duration.Input | undefined
+}
+
+/**
+ * Options of calls that are handed over again after a crash.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ResumeOptions extends ExecuteOptions {
+  /**
+   * What becomes of a call that may have happened, and of which nothing can tell:
+   * it is `Unknown` (`tell`), or a person is asked whether it runs again (`ask`).
+   * Default `tell`.
+   */
+  readonly onUnknown?: "tell" | "ask" | undefined
 }
 
 /**
@@ -130,6 +146,17 @@ export interface ToolProcess {
       options: ExecuteOptions | undefined
     ): Effect.Effect<WaveResult<Calls>, ConfigurationError>
   }
+  /**
+   * Runs calls that were handed over before and may have no end, such as those of a
+   * turn in which the host stopped: what has an outcome on record gets it, what never
+   * started runs, and what started and has no end runs again only if its tool says
+   * that it may. Two resumes of one call never both run it: the other one
+   * fails. It needs a `Journal` that was there before, and the same batch.
+   */
+  readonly resume: <const Calls extends ReadonlyArray<ToolCall>>(
+    calls: Calls,
+    options?: ResumeOptions
+  ) => Effect.Effect<WaveResult<Calls>, ResumeError | ConfigurationError>
   /** Another name of `executeWave`. */
   readonly executeBatch: ToolProcess["executeWave"]
   /** Runs one call. */

@@ -128,6 +128,36 @@ const capitalised = (text: string): string => text.charAt(0).toUpperCase() + tex
 const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 100) / 10)} s`
 
 /**
+ * Gives the name of the gate that refused a call, as records and operators know it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const gateOf = (refusal: ToolRefusal): string =>
+  refusal._tag === "GuardRejected" ? refusal.guard : gates[refusal._tag]
+
+const gates: { readonly [T in ToolRefusal["_tag"]]: string } = {
+  ToolNotFound: "lookup",
+  InvalidParameters: "parameters",
+  PolicyDenied: "policy",
+  ToolBlocked: "blocked tools",
+  CircuitOpen: "circuit breaker",
+  GuardRejected: "guards",
+  DuplicateCall: "dedupe",
+  RuleViolation: "rules",
+  PermissionDenied: "permission",
+  WriteDenied: "confirmed write",
+  TargetsChanged: "policy",
+  DeadlineExceeded: "turn budget",
+  CallBudgetExhausted: "turn budget",
+  RateLimited: "rate limit",
+  StoreUnavailable: "store",
+  SandboxUnavailable: "sandbox",
+  DepthExceeded: "depth",
+  ReentryRefused: "pools"
+}
+
+/**
  * Gives the sentence that tells the model why its call did not run.
  *
  * @category formatting

@@ -64,7 +64,7 @@ const around = (used: Set<string>, executor: { readonly isBuilt: boolean }) => {
     watch(Pools.Pools, Pools.layer()),
     watch(TurnBudget.TurnBudget, TurnBudget.layer()),
     watch(StateStore.StateStore, StateStore.layerMemory()),
-    watch(Journal.Journal, Layer.succeed(Journal.Journal, { started: () => Effect.void })),
+    watch(Journal.Journal, Journal.layerMemory()),
     watch(ArtifactStore.ArtifactStore, ArtifactStore.layerMemory()),
     watch(Checkpoints.Checkpoints, Checkpoints.layerMemory()),
     watch(Approvals.Approvals, Approvals.layer({ timeout: "1 minute" })),
@@ -96,7 +96,7 @@ const layers: ReadonlyArray<
   // nothing that could be asked about, undone or on record runs
   [
     "LocalExecutor.layerReadOnly",
-    ["Approvals", "Checkpoints", "Journal"],
+    ["Approvals", "Checkpoints"],
     LocalExecutor.layerReadOnly(kit).pipe(Layer.provide(handlers))
   ],
   ["LocalExecutor.layerGates", [], Layer.fresh(ToolExecutor.layer).pipe(Layer.provide(LocalExecutor.layerGates()))],

@@ -40,7 +40,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     {
       name: "contract",
       core: true,
-      files: ["Executor.ts", "GuardedToolkit.ts", "ToolContext.ts", "ToolMeta.ts", "ToolProcess.ts"]
+      files: ["Executor.ts", "GuardedToolkit.ts", "ResumeError.ts", "ToolContext.ts", "ToolMeta.ts", "ToolProcess.ts"]
     },
     {
       name: "executor",

@@ -47,6 +47,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const about: Approvals.Question = {
       preview: undefined,
       ...question,
+      ...call.resumed?.question,
       remember: isKnown ? question.remember : "call",
       agentPath,
       args,
@@ -66,10 +67,12 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       if (request === undefined) return Effect.succeed(nobody(question))
       const { id: requestId } = request
       wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
+      call.record?.asked(request)
       return Effect.onExit(approvals.ask(request), (exit) =>
         Effect.sync(() => {
           const answer = Exit.isSuccess(exit) ? answerOf(exit.value) : "withdrawn"
           wave.events.publish({ _tag: "ToolApprovalResolved", ...at(), requestId, answer })
+          call.record?.answered(requestId, Exit.isSuccess(exit) ? exit.value : undefined)
         }))
     })
     begin(wave)
@@ -104,7 +107,10 @@ export const remember = (
   wave: WaveState,
   { grant, isOwn }: Extract<Approvals.Resolution, { readonly _tag: "Approved" }>
 ): void => {
-  if (grant !== undefined && isOwn) wave.note(wave.engine.store.grant(grant, wave.patience))
+  if (grant === undefined || !isOwn) return
+  wave.note(wave.engine.store.grant(grant, wave.patience))
+  const { journal, principal } = wave.engine
+  journal?.note(() => ({ _tag: "Granted", at: grant.grantedAt, principal, session: journal.session, grant }))
 }
 
 /**

@@ -57,6 +57,10 @@ export interface Host {
  * @since 0.1.0
  */
 export interface Attempted extends Ending.Ended {
+  /** The handler is about to be started once more: an automatic retry. */
+  readonly attempted: (number: number, limitMillis: number) => void
+  /** A write has landed; so many have by now. */
+  readonly committed: (commits: number) => void
   /** Called exactly once; `fiber` is there if the handler still runs. */
   readonly ended: (end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
@@ -215,6 +219,7 @@ export class Attempt {
 
   private handle(params: unknown): Effect.Effect<unknown, unknown> {
     this.number++
+    if (this.number > 1) this.call.attempted(this.number, this.limit.millis)
     try {
       const handled = this.tool.handler(params, this.surroundings!)
       // a fiber has no exit at all where what it is given is none and cannot even be told
@@ -298,7 +303,7 @@ export class Attempt {
         Effect.sync(() => {
           this.openCommits--
           if (this.isOver) return
-          if (Exit.isSuccess(exit)) this.commits++
+          if (Exit.isSuccess(exit)) this.call.committed(++this.commits)
           if (this.openCommits > 0) return
           if (this.exit !== undefined) this.onExit(this.exit)
           // interrupted already: it ends now, unless it is deaf

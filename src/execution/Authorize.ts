@@ -42,7 +42,11 @@ const ends = (end: End): Authorized => ({ _tag: "Ends", end })
  * @since 0.1.0
  */
 export const asks = (call: Call): Permissions.Asks | undefined =>
-  call.approved === true ? undefined : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
+  call.approved === true
+    ? undefined
+    : call.resumed?.why !== undefined
+    ? { why: call.resumed.why, remember: "call" }
+    : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
 /**
  * Waits until a person has said whether a call may run, with what it would write

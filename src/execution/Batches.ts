@@ -97,14 +97,15 @@ export class Batches implements BatchTree {
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
   begins(
     open: OpenBatch,
-    { meta, state: before, turn }: Pick<ProcessOptions, "meta" | "state"> & {
+    { id, meta, state: before, turn }: Pick<ProcessOptions, "id" | "meta" | "state"> & {
       readonly turn?: TurnBudget.Limits | undefined
     },
     { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
   ): Effect.Effect<ProcessState> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
       const state: ProcessState = {
-        id: `process-${this.unique}-${++this.lastProcess}`,
+        id: id ?? `process-${this.unique}-${++this.lastProcess}`,
+        isNamed: id !== undefined,
         batch: open.state,
         open,
         budget: this.engine.turns.begin(turn ?? this.turn, now, this.engine.parent?.clock),

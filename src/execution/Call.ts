@@ -20,6 +20,7 @@ import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Attempt } from "./Attempt.ts"
+import type { CallRecord } from "./CallRecord.ts"
 import * as End from "./End.ts"
 import type { NestedClock } from "./NestedClock.ts"
 import type { Received } from "./Received.ts"
@@ -98,6 +99,25 @@ export type Previewing = Effect.Effect<ReadonlyArray<FileChange>, unknown>
 export interface Shown {
   readonly again: Previewing
   readonly fingerprint: string
+}
+
+/**
+ * What a record says of a call that is handed over again after a crash.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Resumed {
+  /** What it ends with unless it starts again: it had started, and may have changed things. */
+  readonly unless?: End.End | undefined
+  /** Under which its earlier attempts are known elsewhere. */
+  readonly idempotencyKey?: string | undefined
+  /** Why a person is asked before it runs again. */
+  readonly why?: string | undefined
+  /** The question that was open. */
+  readonly question?: { readonly id: string; readonly expiresAt: number | "unlimited" } | undefined
+  /** It had started, so it needs no start of its own that could be refused; `spent` where the store knows. */
+  readonly started?: "spent" | "unknown" | undefined
 }
 
 /**
@@ -194,6 +214,10 @@ export class Call implements Ticket {
   declare afterwards?: Set<() => void> | undefined
   /** What it has reserved is lost, or about to be. */
   declare isLost?: true
+  /** What goes on record of it, where there is a journal. */
+  declare record?: CallRecord
+  /** What a record of an earlier life of it says. */
+  declare resumed?: Resumed
   /** Events of the tool that no reader had room for. */
   declare dropped?: number
 
@@ -251,6 +275,16 @@ export class Call implements Ticket {
   /** Its own end: its attempt's, unless the call has its outcome. */
   ended(end: End.End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
     this.driver.settle(this, end, fiber)
+  }
+
+  /** Its handler is started once more, after a failure. */
+  attempted(number: number, limitMillis: number): void {
+    this.record?.noteStart(this, number, limitMillis)
+  }
+
+  /** A write of its handler has landed. */
+  committed(commits: number): void {
+    this.record?.committed(commits)
   }
 
   onDeadlock(waitsFor: string): void {

@@ -185,7 +185,8 @@ const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>
   const { call: { id: owner }, reservation: replaces } = call
   const { session } = wave.engine.store
   if (replaces === undefined) {
-    if (found.length === 0) return nothing
+    // what an earlier life of it has used up is used up, and refuses it nothing
+    if (found.length === 0 || call.resumed?.started === "spent") return nothing
     requests.push({ owner, session, claims: found })
   } else {
     // nobody is to join it any more; it is this call's until the store has replaced it
@@ -242,6 +243,7 @@ const taken = Effect.fnUntracedEager(function*(
   it: Refused
 ): Effect.fn.Return<Dispatched> {
   const { leaders, rules, store } = wave.engine
+  if (call.resumed?.started !== undefined) return yield* reserved(wave, call)
   if (it._tag !== "KeyTaken") {
     return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it), call.gateCall!, wave)))
   }

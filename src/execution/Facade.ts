@@ -46,7 +46,9 @@ export const fromEngine = (
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
             const above = Agents.aboveOf(engine, yield* caller)
-            const state = yield* batches.begins(open, { meta: options.meta, state: before, turn }, { above })
+            const state = yield* batches.begins(open, { id: options.id, meta: options.meta, state: before, turn }, {
+              above
+            })
             return Process.make(engine, state, handle)
           })) as Batch["process"]
         return { id: open.state.id, process }
@@ -97,13 +99,21 @@ export const fromEngine = (
     grants: Effect.map(grants, (all) => all.filter((it) => Revisions.holds(engine.handlers, it))),
     revoke: Effect.fnUntraced(function*({ id, tool }) {
       const now = yield* Clock.currentTimeMillis
-      const { revoked } = engine
+      const { journal, principal, revoked } = engine
       const all = rootOf(engine).batches()
       for (const [id, expiresAt = Infinity] of revoked) if (expiresAt <= now && !all.holds(id)) revoked.delete(id)
       // expired ones included: calls that they let through may still wait for permits
       const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
         revoked.set(grant.id, grant.expiresAt)
+        journal?.note(() => ({
+          _tag: "Revoked",
+          at: now,
+          principal,
+          session: journal.session,
+          grant: grant.id,
+          tool: grant.tool
+        }))
         yield* orFail(engine.store.revoke(engine.principal, grant.id))
       }
       return known.filter((it) => Grant.isOpen(it, now)).length

@@ -1,18 +1,34 @@
 /**
- * The journal as an executor uses it: calls that start together are written together,
- * and what is written of one is not taken from the others when it is cancelled.
+ * The journal as an executor uses it: what is noted together is written together and
+ * in order, and what waits for a line to be written does not wait for ever.
+ *
+ * Where the journal cannot be written, calls that wait for it are refused; what was only
+ * noted is kept and written once it can be, as far as there is room.
  *
  * @since 0.1.0
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { Journal, Started } from "../store/Journal.ts"
+import type * as Fiber from "effect/Fiber"
+import * as Detached from "../internal/detached.ts"
+import type { Journal, JournalEntry, JournalError, Line } from "../store/Journal.ts"
+import * as Ports from "./Ports.ts"
 
-/** A call that waits until it is on record. */
-interface Waiting {
-  readonly entry: Started
-  readonly written: (isWritten: boolean) => void
+/** Lines that are written next, and who waits for them. */
+interface Batch {
+  readonly lines: Array<Line>
+  /** What is refused where the lines are not written: they are not written later either. */
+  readonly refused: Set<Line>
+  readonly waiting: Array<(isWritten: boolean) => void>
+  /** When the first of them came. */
+  readonly since: number
 }
+
+/** So many lines are kept while the journal cannot be written; older ones are lost. */
+const maxKept = 10_000
+
+/** Milliseconds until the next try, where nobody waits for one. */
+const pause = 1_000
 
 /**
  * The journal of an executor and its sub-agents; its driver answers in time.
@@ -21,41 +37,175 @@ interface Waiting {
  * @since 0.1.0
  */
 export class JournalWriter {
-  private readonly driver: Journal["Service"]
+  readonly driver: Journal["Service"]
+  /** The executor that writes. */
+  readonly session: string
+  private readonly principal: string
   private readonly context: Context.Context<never>
-  /** Those that are written next. */
-  private next: Array<Waiting> | undefined
+  private readonly now: () => number
+  private next: Batch | undefined
+  /** Lines that could not be written. */
+  private kept: Array<Line> = []
+  private lost = 0
+  private hasFailed = false
+  private isOver = false
+  private fiber: Fiber.Fiber<void> | undefined
+  /** It waits for its next try. */
+  private retry: Fiber.Fiber<void> | undefined
 
-  constructor(driver: Journal["Service"], context: Context.Context<never>) {
+  constructor(
+    driver: Journal["Service"],
+    context: Context.Context<never>,
+    options: { readonly session: string; readonly principal: string; readonly now: () => number }
+  ) {
     this.driver = driver
     this.context = context
+    this.session = options.session
+    this.principal = options.principal
+    this.now = options.now
   }
 
-  /** Writes that a call is about to start; tells whether that is on record. */
-  started(entry: Started): Effect.Effect<boolean> {
+  /** Notes something that is written soon, and that nobody waits for. */
+  note(make: () => JournalEntry): void {
+    this.coming().lines.push(new LazyLine(make))
+  }
+
+  /** Writes a line; tells whether it is on record. Where it is not, it never will be. */
+  write(make: () => JournalEntry): Effect.Effect<boolean> {
     return Effect.callback((resume) => {
-      this.next ??= this.begin()
-      this.next.push({ entry, written: (isWritten) => resume(Effect.succeed(isWritten)) })
+      const line = new LazyLine(make)
+      const batch = this.coming()
+      batch.lines.push(line)
+      batch.refused.add(line)
+      batch.waiting.push((isWritten) => resume(Effect.succeed(isWritten)))
     })
   }
 
-  /** Collects who starts at this moment, and writes them; nobody who waits interrupts that. */
-  private begin(): Array<Waiting> {
-    const all: Array<Waiting> = []
-    const end = (isWritten: boolean) => {
-      for (const { written } of all) written(isWritten)
-    }
-    const write = Effect.suspend(() => {
-      this.next = undefined
-      return Effect.matchEffect(this.driver.started(all.map((it) => it.entry)), {
-        onSuccess: () => Effect.sync(() => end(true)),
-        onFailure: (error) => {
-          end(false)
-          return Effect.logWarning("Journal.started failed; its calls are refused", error.cause)
-        }
-      })
+  /** Ends once all that was noted is on record, or cannot be written now. */
+  readonly flush: Effect.Effect<void> = Effect.callback((resume) => {
+    this.coming().waiting.push(() => resume(Effect.void))
+  })
+
+  /** The executor is over: what was noted is written, in time. */
+  readonly close: Effect.Effect<void> = Effect.suspend(() => {
+    this.isOver = true
+    if (this.next === undefined && this.fiber === undefined && this.kept.length === 0) return Effect.void
+    return Effect.asVoid(Detached.within(this.flush, 2 * Ports.patience))
+  })
+
+  /** What is written next; nobody who waits interrupts the writing. */
+  private coming(): Batch {
+    if (this.next !== undefined) return this.next
+    this.next = { lines: [], refused: new Set(), waiting: [], since: this.now() }
+    this.retry?.interruptUnsafe()
+    this.retry = undefined
+    if (this.fiber === undefined) this.begin()
+    return this.next
+  }
+
+  private begin(): void {
+    const fiber = this.fiber = Effect.runForkWith(this.context)(this.writing())
+    fiber.addObserver(() => {
+      this.fiber = undefined
+      if (this.next !== undefined) this.begin()
     })
-    Effect.runForkWith(this.context)(Effect.andThen(Effect.yieldNow, write))
-    return all
+  }
+
+  private readonly writing = Effect.fnUntraced(function*(this: JournalWriter) {
+    // whoever starts at this moment is written together
+    yield* Effect.yieldNow
+    for (let batch = this.next; batch !== undefined; batch = this.next) {
+      this.next = undefined
+      const error = yield* this.append(batch)
+      if (error === undefined) {
+        for (const written of batch.waiting) written(true)
+        yield* this.succeeded
+      } else {
+        yield* this.failed(error.cause)
+        this.giveUp(batch)
+        // who came meanwhile and has waited for as long as one waits does not wait for a second failure
+        const behind = this.next as Batch | undefined
+        if (behind !== undefined && this.now() - behind.since >= Ports.patience) {
+          this.next = undefined
+          this.giveUp(behind)
+        }
+        if (this.next === undefined) this.tryLater()
+      }
+    }
+  })
+
+  private append({ lines, waiting }: Batch): Effect.Effect<JournalError | undefined> {
+    const all = [...this.gap(), ...this.kept, ...lines]
+    if (all.length === 0) return Effect.undefined
+    return Effect.match(this.driver.append(all, { durable: waiting.length > 0 }), {
+      onFailure: (error) => error,
+      onSuccess: () => {
+        this.lost = 0
+        this.kept = []
+        return undefined
+      }
+    })
+  }
+
+  /** Says that lines are missing. */
+  private gap(): ReadonlyArray<Line> {
+    if (this.lost === 0) return []
+    const { lost, principal, session } = this
+    const entry = { _tag: "Gap" as const, at: this.now(), principal, session, lost }
+    return [{ entry }]
+  }
+
+  /** Keeps what was noted for later, as far as there is room; who waits is told. */
+  private giveUp({ lines, refused, waiting }: Batch): void {
+    for (const line of lines) if (!refused.has(line)) this.kept.push(line)
+    const surplus = Math.max(0, this.kept.length - maxKept)
+    this.lost += surplus
+    this.kept.splice(0, surplus)
+    for (const written of waiting) written(false)
+  }
+
+  private tryLater(): void {
+    if (this.isOver) return
+    this.retry = Effect.runForkWith(this.context)(Effect.andThen(
+      Effect.sleep(pause),
+      Effect.sync(() => {
+        this.retry = undefined
+        this.coming()
+      })
+    ))
+  }
+
+  private readonly succeeded: Effect.Effect<void> = Effect.suspend(() => {
+    if (!this.hasFailed) return Effect.void
+    this.hasFailed = false
+    return Effect.logInfo("The journal can be written again")
+  })
+
+  private failed(cause: unknown): Effect.Effect<void> {
+    if (this.hasFailed) return Effect.void
+    this.hasFailed = true
+    return Effect.ignoreCause(
+      Effect.logWarning("The journal cannot be written; calls that may change things are refused until it can", cause)
+    )
+  }
+}
+
+// Utilities
+
+/** A line whose entry is made when it is first asked for. */
+class LazyLine implements Line {
+  private made: JournalEntry | undefined
+  private make: (() => JournalEntry) | undefined
+
+  constructor(make: () => JournalEntry) {
+    this.make = make
+  }
+
+  get entry(): JournalEntry {
+    if (this.made === undefined) {
+      this.made = this.make!()
+      this.make = undefined
+    }
+    return this.made
   }
 }

@@ -207,7 +207,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get commit(): Service["commit"] {
-    return (write) => this.attempt.commit(this.writes.prepared(write), () => this.engine.orphans.lateWrite())
+    return (write) => this.attempt.commit(this.writes.prepared(write), () => this.lateWrite())
   }
 
   get confirmWrite(): Service["confirmWrite"] {
@@ -242,8 +242,14 @@ export class LiveContext extends Caller implements Service, Surroundings {
 
   private isLive(): boolean {
     const live = this.attempt.report()
-    if (!live) this.engine.orphans.lateWrite()
+    if (!live) this.lateWrite()
     return live
+  }
+
+  /** Something came after the outcome, and was kept out. */
+  private lateWrite(): void {
+    this.engine.orphans.lateWrite()
+    this.call.record?.lateWriteBlocked()
   }
 
   private report(body: Body): Effect.Effect<void> {

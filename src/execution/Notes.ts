@@ -6,12 +6,9 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { Started } from "../store/Journal.ts"
 import type { Call } from "./Call.ts"
 import { refused } from "./End.ts"
-import * as IdempotencyKey from "./IdempotencyKey.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
-import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
@@ -66,27 +63,12 @@ const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
 
 /** Puts a call on record. It is never there at once, so that the call is looked at once more. */
 const record = (journal: JournalWriter, wave: WaveState, call: Call): Effect.Effect<void> =>
-  Effect.suspend(() =>
-    Effect.map(journal.started(entryOf(wave, call)), (isWritten) => {
-      if (!isWritten) call.decided ??= refused({ _tag: "StoreUnavailable", operation: "journal" })
+  Effect.suspend(() => {
+    const { record, tool } = call
+    if (record === undefined) return Effect.void
+    const { millis } = wave.process.budget.limit(wave.limitOf(tool!), wave.now())
+    return Effect.map(journal.write(record.started(call, 1, millis)), (isWritten) => {
+      if (isWritten) wave.isWritten = true
+      else call.decided ??= refused({ _tag: "StoreUnavailable", operation: "journal" })
     })
-  )
-
-const entryOf = (wave: WaveState, call: Call): Started => {
-  const { agentPath, args, batch, params, principal, process, tool } = call.gateCall!
-  return {
-    at: wave.now(),
-    principal,
-    agentPath,
-    batch,
-    process,
-    wave: wave.events.origin.wave,
-    index: call.index,
-    callId: call.call.id,
-    tool: tool.name,
-    revision: Revisions.of(tool),
-    idempotencyKey: IdempotencyKey.of(wave, call),
-    args,
-    canonical: tool.canonical(params, args)
-  }
-}
+  })

@@ -121,13 +121,24 @@ export const checkpoints = (driver: Kept): Kept => {
  * @category constructors
  * @since 0.1.0
  */
-export const journal = (driver: Journal["Service"]): Journal["Service"] => ({
-  started: (entries) =>
-    inTime(
-      Effect.suspend(() => driver.started(entries)),
-      (cause) => cause instanceof JournalError ? cause : new JournalError({ cause })
-    )
-})
+export const journal = (driver: Journal["Service"]): Journal["Service"] => {
+  const failed = (operation: string) => (cause: unknown) =>
+    cause instanceof JournalError ? cause : new JournalError({ operation, cause })
+  return {
+    keeps: driver.keeps,
+    digest: driver.digest,
+    append: (lines, options) => {
+      try {
+        const answer = driver.append(lines, options)
+        return Exit.isExit(answer) && Exit.isSuccess(answer) ? answer : inTime(answer, failed("append"))
+      } catch (cause) {
+        return Effect.fail(failed("append")(cause))
+      }
+    },
+    read: (query) => driver.read(query),
+    claim: (keys) => inTime(Effect.suspend(() => driver.claim(keys)), failed("claim"), isClaimed)
+  }
+}
 
 /**
  * People, as an executor asks them: neither fails, dies or hangs, whatever the driver does.
@@ -234,6 +245,11 @@ const isRequest = Schema.is(Schema.Struct({
   askedAt: Schema.Finite,
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")])
 }))
+
+const isClaimed = Schema.is(Schema.Union([
+  Schema.TaggedStruct("Claimed", { ended: Schema.Array(Schema.String) }),
+  Schema.TaggedStruct("Busy", { keys: Schema.Array(Schema.String) })
+]))
 
 const failure = (operation: string, cause: unknown): StateStoreError =>
   cause instanceof StateStoreError ? cause : new StateStoreError({ operation, cause })

@@ -13,10 +13,19 @@ import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import type { OptionReader } from "../internal/OptionReader.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
+import { ResumeError } from "../ResumeError.ts"
 import type { ToolCall } from "../ToolCall.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
-import type { ExecuteOptions, HostArguments, HostOptions, HostRun, Phase, ToolProcess } from "../ToolProcess.ts"
+import type {
+  ExecuteOptions,
+  HostArguments,
+  HostOptions,
+  HostRun,
+  Phase,
+  ResumeOptions,
+  ToolProcess
+} from "../ToolProcess.ts"
 import type { Caller, Engine } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
 import * as Guarded from "./Guarded.ts"
@@ -27,7 +36,7 @@ import * as ShownTools from "./ShownTools.ts"
 import { type ProcessState, record } from "./State.ts"
 import * as Steps from "./Steps.ts"
 import { Wave } from "./Wave.ts"
-import type { WaveOptions } from "./WaveOptions.ts"
+import type { Resumption, WaveOptions } from "./WaveOptions.ts"
 
 /**
  * Creates a process on an engine; `handle` is the call whose handler made it, which
@@ -39,7 +48,7 @@ import type { WaveOptions } from "./WaveOptions.ts"
 export const make = (engine: Engine, state: ProcessState, handle?: Caller): ToolProcess => {
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
-    wave?: Partial<Pick<WaveOptions, "timeoutMillis" | "hub" | "wholeOutputs" | "told" | "step">>
+    wave?: Partial<Pick<WaveOptions, "timeoutMillis" | "hub" | "wholeOutputs" | "told" | "step" | "resume">>
   ) =>
     Wave.run(engine, state, calls, {
       timeoutMillis: wave?.timeoutMillis ?? Infinity,
@@ -47,7 +56,8 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       told: wave?.told ?? state.fires === undefined,
       hub: wave?.hub ?? state.hub,
       handle,
-      step: wave?.step
+      step: wave?.step,
+      resume: wave?.resume
     })
   const runWhole: Steps.Run = (call, hub, step) =>
     Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
@@ -75,6 +85,13 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     batch: state.batch.id,
     executeWave,
     executeBatch: executeWave,
+    resume: Effect.fnUntraced(function*(calls: ReadonlyArray<ToolCall>, options?: ResumeOptions) {
+      const { asks, timeoutMillis } = yield* resumption(engine, options)
+      const resume: Resumption = { asks, problem: undefined }
+      const wave = yield* runWave(Received.wave(calls), { timeoutMillis, resume })
+      if (resume.problem !== undefined) return yield* new ResumeError(resume.problem)
+      return wave
+    }) as ToolProcess["resume"],
     execute:
       ((call: ToolCall, options?: ExecuteOptions) =>
         Effect.flatMap(limit("execute", options), (timeoutMillis) =>
@@ -185,6 +202,17 @@ const limit = (method: string, options: ExecuteOptions | undefined): Effect.Effe
   options?.timeout === undefined
     ? noLimit
     : readOptions(`ToolProcess.${method}`, (read) => timeoutMillis(read, options))
+
+const resumption = (engine: Engine, options: ResumeOptions = {}) =>
+  readOptions("ToolProcess.resume", (read) => {
+    if (engine.journal === undefined) {
+      read.problems.push({ path: "journal", problem: "there is none", expected: "a Journal around the executor" })
+    }
+    return {
+      timeoutMillis: timeoutMillis(read, options),
+      asks: read.oneOf("onUnknown", options.onUnknown ?? "tell", ["tell", "ask"]) === "ask"
+    }
+  })
 
 const hostLimits = (method: string, options: HostOptions = {}) =>
   readOptions(`ToolProcess.${method}`, (read) => ({

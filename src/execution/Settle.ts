@@ -31,8 +31,16 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   if (call.isSettled) return
   const { attempt, joined, reservation, waiting } = call
   const now = wave.now()
-  const outcome = outcomeOf(call, attempt, fitted(wave, call, isUnknown(wave, call) ? { _tag: "Unknown" } : end), now)
+  // what had started in an earlier life, and is not run again, has not been refused
+  const own = attempt === undefined ? call.resumed?.unless ?? end : isUnknown(wave, call) ? unknown : end
+  const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
   call.phase = { _tag: "Settled", outcome, attempt }
+  if (call.record !== undefined) {
+    const { record } = call
+    if (attempt === undefined && end._tag === "Cancelled" && (record.isSuspended || isHalted(wave))) {
+      record.suspended(end.reason)
+    } else record.settled(outcome, now)
+  }
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
@@ -56,6 +64,8 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
 // Utilities
 
 const none: ReadonlyArray<never> = []
+
+const unknown: End = { _tag: "Unknown" }
 
 /** Others may have had what the call had reserved while it ran: its end counts for nobody. */
 const isUnknown = (wave: WaveState, call: Call): boolean => {
@@ -104,6 +114,9 @@ const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: numb
   const ran = { callId, tool, index, attempt: number, queuedAt, startedAt, duration, commits }
   return { ...ran, ...end, ...granted } as ToolOutcome.ToolOutcome
 }
+
+/** Whoever wanted the wave is gone: what has not started has no outcome on record, and may be resumed. */
+const isHalted = (wave: WaveState): boolean => wave.isAborted || wave.engine.batches().isOver
 
 const mark = (
   wave: WaveState,
@@ -206,6 +219,7 @@ const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown
     blocking?.interruptUnsafe()
     wave.lingering--
     pools.leave(call)
+    call.record?.orphanEnded()
     if (reservation !== undefined) wave.note(store.release(reservation, wave.now(), wave.patience))
     written(wave, call)
     wave.watcher.freed()

@@ -133,6 +133,7 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
   if (reservation?.leaseMillis !== undefined) {
     wave.engine.store.watch(reservation, () => lose(wave, call, attempt, reservation))
   }
+  if (tool.readOnly) call.record?.noteStart(call, 1, limit.millis)
   const live = new LiveContext(wave, call, attempt)
   if (call.index === 0) wave.first.live = live
   attempt.start(call.gateCall!.params, live)

@@ -87,6 +87,8 @@ export interface UnderWay {
  */
 export interface ProcessState {
   readonly id: string
+  /** The host has chosen the id: after a crash it is the same. */
+  readonly isNamed: boolean
   readonly batch: BatchState
   /** The same batch, as it is entered and left. */
   readonly open: OpenBatch

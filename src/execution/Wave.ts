@@ -19,6 +19,7 @@ import { Driver } from "./Driver.ts"
 import { cancelled, tooLate } from "./End.ts"
 import type { Engine } from "./Engine.ts"
 import type { Received } from "./Received.ts"
+import * as Records from "./Records.ts"
 import { batchOver, keep, type ProcessState, type UnderWay } from "./State.ts"
 import * as Upfront from "./Upfront.ts"
 import type { Restore } from "./Waits.ts"
@@ -152,10 +153,13 @@ export class Wave implements Watcher, UnderWay {
     if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
     if (wave.unsettled === 0) return
     yield* arrive(wave)
+    if (wave.engine.journal !== undefined) yield* Records.begin(wave, wave.engine.journal)
     if (wave.engine.approval === "upfront") yield* Upfront.ask(wave, this.cut())
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
     for (const run of this.cut()) yield* this.execute(run)
+    // what was done is on record before anybody is told of it
+    if (wave.isWritten) yield* this.restore(wave.engine.journal!.flush)
   }
 
   private cut(): ReadonlyArray<ReadonlyArray<Call>> {
@@ -218,6 +222,7 @@ export class Wave implements Watcher, UnderWay {
     return Effect.suspend(() => {
       const { driver, wave } = this
       const reason = "the caller was interrupted"
+      wave.isAborted = true
       driver.cancel(wave.calls, reason)
       for (const call of wave.calls) if (call.phase._tag === "Arrived") driver.settle(call, cancelled(reason))
       const quiet = (settledOnly: boolean) =>
@@ -227,7 +232,8 @@ export class Wave implements Watcher, UnderWay {
           }
           this.quiet()
         })
-      return Effect.andThen(Effect.timeoutOption(quiet(false), wave.engine.graceMillis), quiet(true))
+      const ended = Effect.andThen(Effect.timeoutOption(quiet(false), wave.engine.graceMillis), quiet(true))
+      return wave.isWritten ? Effect.andThen(ended, wave.engine.journal!.flush) : ended
     })
   }
 

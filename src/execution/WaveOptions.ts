@@ -10,6 +10,32 @@ import type { StopPlace } from "./StopPlace.ts"
 import type * as Waves from "./Waves.ts"
 
 /**
+ * What is done with calls that are handed over again after a crash.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Resumption {
+  /** A person is asked whether a call is run again that may have happened. */
+  readonly asks: boolean
+  /** Why nothing was resumed. */
+  problem: ResumeProblem | undefined
+}
+
+/**
+ * Why nothing is resumed: somebody alive works on the calls, the journal cannot be
+ * read, or calls of these ids are open with other arguments.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ResumeProblem {
+  readonly reason: "Running" | "Changed" | "Unavailable"
+  readonly calls: ReadonlyArray<string>
+  readonly cause?: unknown
+}
+
+/**
  * What a caller may say of one wave.
  *
  * @category options
@@ -26,6 +52,8 @@ export interface WaveOptions {
   readonly hub: EventHub
   /** The call with whose handle the calls are made, where no running handler makes them. */
   readonly handle: Caller | undefined
+  /** The calls may have been handed over before, to a process that is gone: what is on record of them counts. */
+  readonly resume?: Resumption | undefined
   /** The model step that its calls are handed over in, one by one, and where they stand in it. */
   readonly step?: {
     readonly stop: StopPlace

@@ -97,6 +97,10 @@ export class WaveState implements Host, Reporter {
   unsettled = 0
   /** One of its calls has reserved something in its batch. */
   hasReserved = false
+  /** Its caller was interrupted: nobody gets its outcomes. */
+  isAborted = false
+  /** One of its calls that may change things is on record. */
+  isWritten = false
   /** Handlers that outlived their outcome. */
   lingering = 0
   /** Questions that people have not answered. */

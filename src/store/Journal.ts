@@ -1,96 +1,115 @@
 /**
- * What is on record before it happens: that a call which may change things is about
- * to start.
+ * The journal: an append-only record of what happened to every call, and what
+ * principals have granted and taken back.
  *
- * Everything else about a call follows from its events (`ToolEvent`). This does not:
- * a start without an end, found after a crash, says that the call may or may not
- * have happened; without a start on record the call would be run again. So a handler waits for
- * the journal, and does not begin if that cannot be written. No journal is the
+ * A call that may change things is on record before it starts: a start without an end,
+ * found after a crash, says that the call may or may not have happened; without a
+ * start on record it would be run again. So its handler waits for the journal, and
+ * does not begin if that cannot be written; a read runs even so. No journal is the
  * default, and costs nothing.
  *
  * @since 0.1.0
  */
+import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import type { Claimed, Keeps, Line, Query, Recorded } from "./JournalEntry.ts"
+import * as MemoryJournal from "./MemoryJournal.ts"
+
+export * from "./JournalEntry.ts"
 
 /**
- * A call that is about to start.
- *
- * @category models
- * @since 0.1.0
- */
-export const Started = Schema.Struct({
-  /** Epoch milliseconds. The handler begins once the entry is written. */
-  at: Schema.Finite,
-  principal: Schema.String,
-  /** Names of the sub-agents from the root down to the one that calls. */
-  agentPath: Schema.Array(Schema.String),
-  batch: Schema.String,
-  process: Schema.String,
-  /** Number of the wave in its process, from 1. */
-  wave: Schema.Finite,
-  /** Place of the call in its wave, from 0. */
-  index: Schema.Finite,
-  callId: Schema.String,
-  tool: Schema.String,
-  /** One text for tools that describe themselves in the same words and take the same arguments. */
-  revision: Schema.String,
-  /** What the handler finds as `ToolContext.idempotencyKey`. */
-  idempotencyKey: Schema.String,
-  /** The arguments as they were decoded: control arguments out, the host's own in. May hold secrets. */
-  args: Schema.Unknown,
-  /**
-   * One text for equal arguments, whatever the order of keys. It knows a call again
-   * that is handed over a second time; what is kept of it is best a hash with a key,
-   * since it holds what `args` holds.
-   */
-  canonical: Schema.String
-})
-
-/**
- * A call that is about to start.
- *
- * @category models
- * @since 0.1.0
- */
-export type Started = typeof Started.Type
-
-/**
- * Error of a journal that could not be written.
+ * Error of a journal that could not be written or read.
  *
  * @category errors
  * @since 0.1.0
  */
 export class JournalError extends Schema.TaggedError<JournalError>("effect-tool-executor/JournalError")(
   "JournalError",
-  { cause: Schema.Defect() }
+  { operation: Schema.String, cause: Schema.Defect() }
 ) {
   override get message(): string {
-    return "The journal could not be written"
+    return `Journal.${this.operation} failed`
   }
 }
 
 /**
  * The journal.
  *
+ * **Details**
+ *
+ * Whoever builds a driver's layer opens a *term*: entries are written in it, and
+ * calls that arrived in it and have no end are its own as long as it lives. Where
+ * several write to one journal, a term is alive as long as it renews its lease (a
+ * database), or holds a lock (a file); one that was given up or lost cannot
+ * be written in any more: `append` fails.
+ *
  * @category services
  * @since 0.1.0
  */
 export class Journal extends Context.Service<Journal, {
+  readonly keeps: Keeps
+  /** A hash with a key that only this journal has: equal texts are known again, and not found out. */
+  readonly digest: (text: string) => string
   /**
-   * Writes that calls are about to start: all of them, or it fails. Calls that start
-   * together come together. They hold their permits, and wait outside of their own
-   * limits; where this fails, dies or takes longer than five seconds, they are
-   * refused (`StoreUnavailable`).
-   *
-   * An entry may be there of a call that did not start after all, because it was
-   * cancelled or its turn was over meanwhile. Its end is told like any other, perhaps
-   * before the entry is written: an end counts, whichever comes first.
+   * Writes entries behind all others, in this order: all of them, or it fails. With
+   * `durable` they are safe from a crash of the machine once this ends.
    */
-  readonly started: (entries: ReadonlyArray<Started>) => Effect.Effect<void, JournalError>
+  readonly append: (
+    lines: ReadonlyArray<Line>,
+    options: { readonly durable: boolean }
+  ) => Effect.Effect<void, JournalError>
+  /** Reads entries in the order of their places; the stream ends at what was the last one when it began. */
+  readonly read: (query: Query) => Stream.Stream<Recorded, JournalError>
+  /**
+   * Takes over calls that have no end and that nobody works on, by their keys, in one
+   * atomic step; a call that is not on record is taken, too. A call has an end once it
+   * is `Settled`; it is free again when it is `Suspended`, or when its term is over.
+   * A term that held one of them cannot be written in afterwards.
+   */
+  readonly claim: (keys: ReadonlyArray<string>) => Effect.Effect<Claimed, JournalError>
 }>()("effect-tool-executor/store/Journal") {}
+
+/**
+ * Bounds of the journal in memory, and what it keeps.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type MemoryOptions = MemoryJournal.Options
+
+/**
+ * The defaults of the journal in memory.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const memoryDefaults = MemoryJournal.defaults
+
+/**
+ * Layer of a journal in memory, bounded: the oldest entries go first. It is for tests
+ * and for looking at what happened; it does not survive anything.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemory = (options?: MemoryOptions): Layer.Layer<Journal, ConfigurationError> =>
+  Layer.effect(Journal, checked(options))
+
+/**
+ * The same with its options from the configuration.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemoryConfig = (
+  options: Config.Wrap<Omit<MemoryOptions, "entries">>
+): Layer.Layer<Journal, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Journal, Effect.flatMap(Config.unwrap(options), checked))
 
 /**
  * Layer without a journal, as if none were provided: for a part of a program that
@@ -107,4 +126,25 @@ export const layerNoop: Layer.Layer<Journal> = Layer.sync(Journal, () => noop)
  * @category constructors
  * @internal
  */
-export const noop: Journal["Service"] = { started: () => Effect.void }
+export const noop: Journal["Service"] = {
+  keeps: { arguments: "none", outputs: "none" },
+  digest: (text) => text,
+  append: () => Effect.void,
+  read: () => Stream.empty,
+  claim: () => Effect.succeed({ _tag: "Claimed", ended: [] })
+}
+
+// Utilities
+
+const checked = (options: MemoryOptions = {}): Effect.Effect<Journal["Service"], ConfigurationError> =>
+  Effect.map(
+    readOptions("Journal", (read) => ({
+      entries: options.entries ?? memoryDefaults.entries,
+      maxEntries: read.atLeast("maxEntries", options.maxEntries ?? memoryDefaults.maxEntries, 1),
+      arguments: read.oneOf("arguments", options.arguments ?? memoryDefaults.arguments, amounts),
+      outputs: read.oneOf("outputs", options.outputs ?? memoryDefaults.outputs, amounts)
+    })),
+    MemoryJournal.make
+  )
+
+const amounts = ["full", "hashes", "none"] as const

@@ -1,27 +1,56 @@
 /** What may change things is on record before it starts. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
-import { Checkpoints, Gate, Journal, ToolContext } from "../../src/index.ts"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { Approvals, Checkpoints, Gate, Journal, ToolAnnotations, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { call, calls, open, type Options, run, tags, type ToolSpec } from "../support/Harness.ts"
+import { call, calls, type Env, open, type Options, run, tags, type ToolSpec } from "../support/Harness.ts"
 
-type Writes = ReadonlyArray<ReadonlyArray<Journal.Started>>
+const { isOfCall } = Journal
 
-/** A journal that keeps what it is given, in the pieces in which it is. */
-const kept = (write: Journal.Journal["Service"]["started"] = () => Effect.void) => {
-  const writes: Array<ReadonlyArray<Journal.Started>> = []
-  const journal: Journal.Journal["Service"] = {
-    started: (entries) => {
-      writes.push(entries)
-      return write(entries)
-    }
-  }
+type Append = Journal.Journal["Service"]["append"]
+type Started = Journal.Of<"Started">
+type Writes = ReadonlyArray<ReadonlyArray<Started>>
+
+/** A journal of one's own, whose entries are not read. */
+const journalOf = (append: Append): Journal.Journal["Service"] => ({ ...Journal.noop, append })
+
+/** A journal that keeps the starts that it is given and that are waited for, in the pieces in which they come. */
+const kept = (write: Append = () => Effect.void) => {
+  const writes: Array<ReadonlyArray<Started>> = []
+  const journal = journalOf((lines, options) => {
+    const started = lines.flatMap(({ entry }) => entry._tag === "Started" && entry.mutates ? [entry] : [])
+    if (started.length > 0) writes.push(started)
+    return write(lines, options)
+  })
   return { journal, writes }
 }
+
+/** As much of it as waits for something to be on record. */
+const durable = (append: Append): Append => (lines, options) => options.durable ? append(lines, options) : Effect.void
+
+/** A test with a journal in memory, and what is in it. */
+const recorded = <A, E>(
+  specs: Record<string, ToolSpec>,
+  options: Options,
+  use: (opened: Env, entries: Effect.Effect<ReadonlyArray<Journal.JournalEntry>>) => Effect.Effect<A, E, Scope.Scope>
+) =>
+  Effect.flatMap(Effect.orDie(Effect.scoped(Layer.build(Journal.layerMemory()))), (context) => {
+    const journal = Context.get(context, Journal.Journal)
+    const entries = Effect.orDie(Effect.map(
+      // what was noted is written together with what comes in the same moment
+      Effect.andThen(Effect.sleep(1), Stream.runCollect(journal.read({}))),
+      (all) => all.map(({ entry }) => entry)
+    ))
+    return run(specs, { ...options, journal }, (opened) => use(opened, entries))
+  })
 
 const idsOf = (writes: Writes) => writes.map((entries) => entries.map((it) => it.callId))
 
@@ -38,7 +67,7 @@ const tools = () => {
   return { ran, specs }
 }
 
-const slowly = kept.bind(undefined, () => Effect.sleep("3 seconds"))
+const slowly = kept.bind(undefined, durable(() => Effect.sleep("3 seconds")))
 
 describe("the journal", () => {
   it.effect("has a call that may change things before its handler starts, and no read", () => {
@@ -55,16 +84,15 @@ describe("the journal", () => {
   })
 
   it.effect("knows the call again by all that a record needs", () => {
-    const { journal, writes } = kept()
     const keys: Array<string | undefined> = []
     const handler = () => Effect.map(ToolContext.ToolContext, ({ idempotencyKey }) => void keys.push(idempotencyKey))
-    return run(
+    return recorded(
       { w: { class: "SerialMut", handler } },
-      { journal, principal: "ada", dedupe: false },
-      ({ batch, executor, process }) =>
+      { principal: "ada", dedupe: false },
+      ({ batch, executor, process }, entries) =>
         Effect.gen(function*() {
-          yield* process.executeWave([call("1", "w", { b: 1, a: [2] }), call("2", "w", { a: [2], b: 1 })])
-          const [[first], [second]] = writes as [[Journal.Started], [Journal.Started]]
+          yield* process.executeWave([call("1", "w", { b: 1, a: [2] }), call("1", "w", { a: [2], b: 1 })])
+          const [first, second] = (yield* entries).filter((it) => it._tag === "Arrived")
           assert.deepInclude(first, {
             at: 0,
             principal: "ada",
@@ -75,20 +103,29 @@ describe("the journal", () => {
             index: 0,
             callId: "1",
             tool: "w",
-            args: { b: 1, a: [2] }
+            class: "SerialMut",
+            args: { _tag: "Full", value: { b: 1, a: [2] } }
           })
-          assert.deepStrictEqual([first.idempotencyKey, second.idempotencyKey], keys)
-          assert.notStrictEqual(first.idempotencyKey, second.idempotencyKey)
-          assert.strictEqual(second.index, 1)
-          // the order of keys is no difference, and both are the same tool
-          assert.strictEqual(first.canonical, second.canonical)
-          assert.strictEqual(first.revision, second.revision)
-          yield* Schema.decodeUnknownEffect(Journal.Started)(JSON.parse(JSON.stringify(first)))
+          assert.strictEqual(second!.index, 1)
+          assert.strictEqual(first!.revision, second!.revision)
+          // two calls of one id are two, in their order
+          assert.notStrictEqual(first!.key, second!.key)
+          const started = (yield* entries).filter((it) => it._tag === "Started")
+          assert.deepStrictEqual(started.map((it) => it.idempotencyKey), keys)
+          assert.notStrictEqual(keys[0], keys[1])
+          for (const entry of yield* entries) {
+            yield* Schema.decodeUnknownEffect(Journal.JournalEntry)(JSON.parse(JSON.stringify(entry)))
+          }
 
+          // the order of keys in the arguments is no difference, other arguments, another agent or tool are
+          yield* process.executeWave([call("1", "w", { a: [2], b: 1 })])
+          yield* process.executeWave([call("1", "w", { a: [2], b: 2 })])
           const child = yield* (yield* executor.fork({ name: "child" })).process()
-          yield* child.executeWave([call("3", "w", { b: 2 })])
-          assert.deepStrictEqual(writes[2]![0]!.agentPath, ["child"])
-          assert.notStrictEqual(writes[2]![0]!.canonical, first.canonical)
+          yield* child.executeWave([call("1", "w", { b: 1, a: [2] })])
+          const [, , same, other, childs] = (yield* entries).filter((it) => it._tag === "Arrived")
+          assert.strictEqual(same!.key, first!.key)
+          assert.deepStrictEqual(childs!.agentPath, ["child"])
+          assert.strictEqual(new Set([first!.key, other!.key, childs!.key]).size, 3)
         })
     )
   })
@@ -133,9 +170,12 @@ describe("the journal", () => {
     })
   }
 
-  const failures: Record<string, readonly [at: number, Journal.Journal["Service"]["started"]]> = {
-    "fails": [0, () => Effect.fail(new Journal.JournalError({ cause: "disk full" }))],
-    "fails later": [10, () => Effect.delay(Effect.fail(new Journal.JournalError({ cause: "disk full" })), 10)],
+  const failures: Record<string, readonly [at: number, Append]> = {
+    "fails": [0, () => Effect.fail(new Journal.JournalError({ operation: "append", cause: "disk full" }))],
+    "fails later": [
+      10,
+      () => Effect.delay(Effect.fail(new Journal.JournalError({ operation: "append", cause: "disk full" })), 10)
+    ],
     "dies": [0, () => Effect.die("broken")],
     "throws": [0, () => {
       throw new Error("broken")
@@ -143,13 +183,11 @@ describe("the journal", () => {
     "gives no effect": [0, () => undefined as never],
     "does not answer in time": [5_000, () => Effect.never]
   }
-  for (const [how, [at, started]] of Object.entries(failures)) {
+  for (const [how, [at, append]] of Object.entries(failures)) {
     it.effect(`refuses a call where it ${how}, and gives back what the call had reserved`, () => {
       const { ran, specs } = tools()
       let isBroken = true
-      const journal: Journal.Journal["Service"] = {
-        started: (entries) => isBroken ? started(entries) : Effect.void
-      }
+      const journal = journalOf((lines, options) => isBroken ? append(lines, options) : Effect.void)
       const rules = [{ _tag: "MaxCalls", tool: "w", max: 1 }] as const
       return run(specs, { journal, rules }, ({ process }) =>
         Effect.gen(function*() {
@@ -160,6 +198,8 @@ describe("the journal", () => {
           assert.strictEqual(yield* VirtualTime.now, at)
           assert.deepStrictEqual(ran, ["2"])
           isBroken = false
+          // what hangs does so to its end
+          yield* Effect.sleep("1 minute")
           assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "w", {})])), ["Succeeded"])
         }))
     })
@@ -169,7 +209,7 @@ describe("the journal", () => {
     const { ran, specs } = tools()
     return run(
       specs,
-      { journal: { started: () => Effect.never }, turn: { timeout: "1 second" } },
+      { journal: journalOf(() => Effect.never), turn: { timeout: "1 second" } },
       ({ process }) =>
         Effect.gen(function*() {
           assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["DeadlineExceeded"])
@@ -195,7 +235,7 @@ describe("the journal", () => {
 
   it.effect("holds nobody who is interrupted while it is written", () => {
     const { ran, specs } = tools()
-    return run(specs, { journal: { started: () => Effect.never } }, ({ process }) =>
+    return run(specs, { journal: journalOf(() => Effect.never) }, ({ process }) =>
       Effect.gen(function*() {
         const wave = yield* Effect.forkChild(process.executeWave(calls("w")), { startImmediately: true })
         yield* Effect.sleep(10)
@@ -221,7 +261,7 @@ describe("the journal", () => {
 
   it.effect("that refuses a call leaves no word that it cannot be undone", () => {
     const { specs } = tools()
-    const journal: Journal.Journal["Service"] = { started: () => Effect.fail(new Journal.JournalError({ cause: "" })) }
+    const journal = journalOf(() => Effect.fail(new Journal.JournalError({ operation: "append", cause: "" })))
     return Effect.gen(function*() {
       const context = yield* Layer.build(Checkpoints.layerMemory())
       const checkpoints = Context.get(context, Checkpoints.Checkpoints)
@@ -229,6 +269,152 @@ describe("the journal", () => {
       assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["StoreUnavailable"])
       assert.deepStrictEqual(yield* checkpoints.list("ada"), [])
     }).pipe(Effect.scoped, (it) => VirtualTime.run(it, { limit: "1 day" }))
+  })
+
+  it.effect("has what was noted while it could not be written once it can be, in order", () => {
+    const { specs } = tools()
+    const entries: Array<Journal.JournalEntry> = []
+    let isBroken = false
+    const error = new Journal.JournalError({ operation: "append", cause: "disk full" })
+    const journal = journalOf((lines) =>
+      isBroken ? Effect.fail(error) : Effect.sync(() => void entries.push(...lines.map((it) => it.entry)))
+    )
+    return run(specs, { journal }, ({ process }) =>
+      Effect.gen(function*() {
+        yield* process.executeWave([call("1", "w", {})])
+        isBroken = true
+        assert.deepStrictEqual(tags(yield* process.executeWave([call("2", "w", { n: 2 })])), ["StoreUnavailable"])
+        assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "read", {})])), ["Succeeded"])
+        yield* Effect.sleep("1 minute")
+        isBroken = false
+        // nobody has to come along for that
+        yield* Effect.sleep("1 second")
+        const seen = entries.map((it) => isOfCall(it) ? `${it.callId} ${it._tag}` : it._tag)
+        assert.deepStrictEqual(seen, [
+          "1 Arrived",
+          "1 Started",
+          "1 Settled",
+          // no start of a call that was not let go
+          "2 Arrived",
+          "2 Decided",
+          "2 Settled",
+          "3 Arrived",
+          "3 Started",
+          "3 Settled"
+        ])
+      }))
+  })
+
+  it.effect("says how many entries were lost where there were too many to keep", () => {
+    const { specs } = tools()
+    const entries: Array<Journal.JournalEntry> = []
+    let isBroken = true
+    const error = new Journal.JournalError({ operation: "append", cause: "disk full" })
+    const journal = journalOf((lines) =>
+      isBroken ? Effect.fail(error) : Effect.sync(() => void entries.push(...lines.map((it) => it.entry)))
+    )
+    return run(specs, { journal, dedupe: false }, ({ process }) =>
+      Effect.gen(function*() {
+        // three entries each
+        for (let wave = 0; wave < 4; wave++) {
+          yield* process.executeWave(Array.from({ length: 1_000 }, (_, index) => call(`${wave}.${index}`, "read", {})))
+          yield* Effect.sleep(1)
+        }
+        isBroken = false
+        yield* Effect.sleep("1 second")
+        assert.deepInclude(entries[0], { _tag: "Gap", lost: 2_000 })
+        assert.strictEqual(entries.length, 10_001)
+      }))
+  })
+
+  it.effect("is told of everything before its executor is over", () => {
+    const { specs } = tools()
+    const entries: Array<Journal.JournalEntry> = []
+    const journal = journalOf((lines) =>
+      Effect.andThen(Effect.sleep("1 second"), Effect.sync(() => void entries.push(...lines.map((it) => it.entry))))
+    )
+    return Effect.gen(function*() {
+      yield* Effect.scoped(
+        Effect.flatMap(open(specs, { journal }), ({ process }) => process.executeWave([call("1", "read", {})]))
+      )
+      assert.deepStrictEqual(entries.map((it) => it._tag), ["Arrived", "Started", "Settled"])
+    }).pipe((it) => VirtualTime.run(it, { limit: "1 day" }))
+  })
+
+  it.effect("has who was asked, what was said and what was granted", () =>
+    Effect.gen(function*() {
+      const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
+      yield* recorded(tools().specs, { approvals, policy: { default: "ask" }, principal: "ada" }, (env, entries) =>
+        Effect.gen(function*() {
+          const running = yield* Effect.forkScoped(env.process.executeWave([call("1", "w", { n: 1 })]))
+          yield* Effect.sleep("1 second")
+          const [request] = yield* approvals.list
+          yield* approvals.answer(request!.id, { _tag: "ApproveForScope" })
+          yield* Fiber.join(running)
+          yield* env.executor.revoke({ tool: "w" })
+          const all = yield* entries
+          assert.deepStrictEqual(
+            all.map((it) =>
+              it._tag
+            ),
+            ["Arrived", "Asked", "Answered", "Granted", "Started", "Settled", "Revoked"]
+          )
+          const [, asked, answered, granted, started, , revoked] = all
+          assert.deepInclude(asked, { at: 0, requestId: request!.id, expiresAt: 60_000, callId: "1" })
+          assert.deepInclude(answered, { at: 1_000, requestId: request!.id, answer: "ApproveForScope", by: "user" })
+          assert.deepInclude(started, { allowedBy: (granted as Journal.Of<"Granted">).grant.id })
+          assert.deepInclude(revoked, {
+            grant: (granted as Journal.Of<"Granted">).grant.id,
+            tool: "w",
+            principal: "ada"
+          })
+        }))
+    }).pipe(Effect.scoped))
+
+  it.effect("has every attempt, every write that landed and what came too late", () => {
+    let left = 2
+    const handler = () =>
+      Effect.flatMap(
+        ToolContext.ToolContext,
+        ({ commit }) =>
+          Effect.andThen(
+            Effect.ignore(commit(Effect.void)),
+            Effect.suspend(() => --left > 0 ? Effect.fail("no") : Effect.void)
+          )
+      )
+    const late = () =>
+      Effect.flatMap(
+        ToolContext.ToolContext,
+        ({ commit }) =>
+          Effect.uninterruptible(Effect.andThen(Effect.sleep("1 minute"), Effect.ignore(commit(Effect.void))))
+      )
+    const specs: Record<string, ToolSpec> = {
+      w: {
+        class: "SerialMut",
+        handler,
+        annotate: (tool) => tool.annotate(Tool.Idempotent, true).annotate(ToolAnnotations.Retry, Schedule.recurs(2))
+      },
+      late: { class: "SerialMut", handler: late }
+    }
+    return recorded(specs, { executionTimeout: "10 seconds" }, ({ process }, entries) =>
+      Effect.gen(function*() {
+        yield* process.executeWave([call("1", "w", {}), call("2", "late", {})])
+        yield* Effect.sleep("1 minute")
+        const all = yield* entries
+        const of = (id: string) => all.filter((it) => isOfCall(it) && it.callId === id)
+        const first = of("1")
+        assert.deepStrictEqual(
+          first.map((it) => it._tag),
+          ["Arrived", "Started", "Committed", "Started", "Committed", "Settled"]
+        )
+        const starts = first.filter((it) => it._tag === "Started")
+        assert.deepStrictEqual(starts.map((it) => it.attempt), [1, 2])
+        assert.strictEqual(starts[0]!.idempotencyKey, starts[1]!.idempotencyKey)
+        assert.deepStrictEqual(
+          of("2").map((it) => it._tag),
+          ["Arrived", "Started", "Settled", "LateWriteBlocked", "OrphanEnded"]
+        )
+      }))
   })
 
   it.effect("that is switched off is waited for by nobody", () => {

@@ -1,0 +1,280 @@
+/**
+ * Calls that are handed over again after whoever ran them is gone: what has an outcome
+ * on record gets it, what never started runs, and what started and has no end runs
+ * again only if it may.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as Detached from "../internal/detached.ts"
+import type { Claim } from "../store/Claims.ts"
+import type * as Journal from "../store/Journal.ts"
+import { isOfCall } from "../store/Journal.ts"
+import type { Reconciled } from "../ToolAnnotations.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import { Attempt } from "./Attempt.ts"
+import type { Call } from "./Call.ts"
+import type { CallRecord } from "./CallRecord.ts"
+import * as Claims from "./Claims.ts"
+import { cancelled, type End } from "./End.ts"
+import type { JournalWriter } from "./JournalWriter.ts"
+import { LiveContext } from "./LiveContext.ts"
+import * as LookUp from "./LookUp.ts"
+import * as Ports from "./Ports.ts"
+import type { ResumeProblem, Resumption } from "./WaveOptions.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * A call, and what goes on record of it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Record {
+  readonly call: Call
+  readonly record: CallRecord
+}
+
+/**
+ * Looks up what is on record of calls, and takes over those without an end. Each of
+ * them is decided by its record, or runs; or `resumption` says why none may.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const resume = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  records: ReadonlyArray<Record>,
+  resumption: Resumption
+): Effect.fn.Return<void> {
+  const { begunAt, engine: { store } } = wave
+  const entries = yield* Effect.result(takeOver(wave, journal, records))
+  if (Result.isFailure(entries)) {
+    resumption.problem = entries.failure
+    for (const { call } of records) call.decided = cancelled("it could not be resumed")
+    return
+  }
+  const lives = livesOf(entries.success)
+  // whoever had them is gone: what it had reserved and not started is free
+  const sessions = new Set(Array.from(lives.values(), (it) => it.session))
+  sessions.delete(journal.session)
+  yield* Effect.forEach(sessions, (it) => store.abandon(it, begunAt), { concurrency: "unbounded", discard: true })
+  yield* Effect.forEach(
+    records,
+    ({ call, record }) => {
+      const life = lives.get(record.key)
+      if (life?.settled !== undefined) return recall(wave, journal, call, life, life.settled)
+      call.record = record
+      record.arrived(true)
+      return life === undefined ? Effect.void : goOn(wave, call, life, resumption.asks)
+    },
+    { concurrency: "unbounded", discard: true }
+  )
+})
+
+// Utilities
+
+/** Takes over calls that have no end; gives what is on record of all of them. */
+const takeOver = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  records: ReadonlyArray<Record>
+): Effect.fn.Return<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> {
+  const changed = yield* others(wave, journal, records)
+  if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
+  const keys = records.map(({ record }) => record.key)
+  const claimed = yield* Effect.mapError(journal.driver.claim(keys), unavailable)
+  if (claimed._tag === "Busy") {
+    const busy = new Set(claimed.keys)
+    const calls = records.filter(({ record }) => busy.has(record.key)).map(({ call }) => call.call.id)
+    return yield* Effect.fail({ reason: "Running" as const, calls })
+  }
+  return yield* Effect.tapError(read(journal, { keys }), () =>
+    Effect.sync(() => {
+      const ended = new Set(claimed.ended)
+      for (const { record } of records) if (!ended.has(record.key)) record.suspended("it could not be resumed")
+    }))
+})
+
+/** What is on record of one call. */
+interface Life {
+  session: string
+  started: Journal.Of<"Started"> | undefined
+  settled: ToolOutcome | undefined
+  asked: Journal.Of<"Asked"> | undefined
+}
+
+const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life> => {
+  const lives = new Map<string, Life>()
+  for (const entry of entries) {
+    if (!isOfCall(entry)) continue
+    const { key, session } = entry
+    let life = lives.get(key)
+    if (life === undefined || (entry._tag === "Arrived" && entry.isResumed !== true)) {
+      lives.set(key, life = { session, started: undefined, settled: undefined, asked: undefined })
+    }
+    if (entry._tag === "Arrived") life.session = session
+    else if (entry._tag === "Started") life.started = entry
+    else if (entry._tag === "Settled") life.settled = entry.outcome
+    else if (entry._tag === "Asked") life.asked = entry
+    else if (entry._tag === "Answered" && entry.by !== "suspended" && entry.by !== "withdrawn") life.asked = undefined
+  }
+  return lives
+}
+
+/** Gives a call the outcome that is on record. */
+const recall = (
+  wave: WaveState,
+  journal: JournalWriter,
+  call: Call,
+  { session, started }: Life,
+  outcome: ToolOutcome
+): Effect.Effect<void> => {
+  const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
+  call.decided = end as unknown as End
+  return started === undefined || started.isSpent || session === journal.session
+    ? Effect.void
+    : spend(wave, call, call.decided, started.at)
+}
+
+/** Lets a call go on from what is on record of it. */
+const goOn = Effect.fnUntraced(function*(
+  wave: WaveState,
+  call: Call,
+  { asked, started }: Life,
+  asks: boolean
+): Effect.fn.Return<void> {
+  const question = asked === undefined
+    ? {}
+    : { question: { id: asked.requestId, expiresAt: asked.expiresAt } }
+  if (started === undefined) {
+    call.resumed = question
+    return
+  }
+  const { at, attempt, idempotencyKey, isEdited, isSpent } = started
+  const { decided, tool } = call
+  const unless = { _tag: "Unknown", startedAt: at, attempt } as unknown as End
+  const again = { unless, idempotencyKey, started: isSpent ? "spent" as const : "unknown" as const }
+  if (tool?.readOnly === true) {
+    call.resumed = { idempotencyKey, started: again.started }
+    return
+  }
+  // from here on nothing is said of it but what is known
+  call.resumed = again
+  if (decided === undefined && isEdited !== true && tool !== undefined) {
+    if (tool.idempotent) return
+    const reconciled = yield* reconcile(wave, call, tool, started)
+    if (reconciled._tag === "DidNotHappen") {
+      call.resumed = { idempotencyKey, started: again.started }
+      return
+    }
+    if (reconciled._tag === "Happened") return yield* happened(wave, call, tool, started, reconciled.result)
+    if (asks) {
+      call.resumed = { ...again, why: mayHaveHappened, ...question }
+      return
+    }
+  }
+  if (!isSpent) yield* spend(wave, call, unless, at)
+  call.decided = unless
+})
+
+const mayHaveHappened =
+  "it was started before, and whatever ran it stopped before the result was recorded: it may have happened already"
+
+/** Asks the tool itself whether a call has happened. */
+const reconcile = (
+  wave: WaveState,
+  call: Call,
+  tool: RegisteredTool,
+  { at, idempotencyKey }: Journal.Of<"Started">
+): Effect.Effect<Reconciled<unknown>> => {
+  const ask = tool.reconcile
+  if (ask === undefined) return Effect.succeed(cannotTell)
+  const about = { idempotencyKey, startedAt: at, callId: call.call.id }
+  return Effect.map(
+    LookUp.lookUp(wave, tool, () => Effect.orDie(ask(call.gateCall!.params, about)), asReconciled),
+    (it) => it ?? cannotTell
+  )
+}
+
+const cannotTell: Reconciled<never> = { _tag: "CannotTell" }
+
+const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
+  const { _tag } = answer as Reconciled<unknown>
+  return _tag === "Happened" || _tag === "DidNotHappen" ? answer as Reconciled<unknown> : undefined
+}
+
+/** The call happened, and its tool knows with which result: it ends as if its handler had just given that. */
+const happened = (
+  wave: WaveState,
+  call: Call,
+  tool: RegisteredTool,
+  started: Journal.Of<"Started">,
+  result: unknown
+): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    const known = Object.assign(Object.create(tool) as RegisteredTool, {
+      handler: () => Effect.succeed(result),
+      retry: undefined
+    })
+    const attempt = new Attempt(wave, call, known, started.at, { millis: Infinity, which: "tool" })
+    attempt.number = started.attempt - 1
+    call.phase = attempt
+    wave.process.budget.execute(1, wave.now())
+    attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
+    attempt.atEnd(() => resume(Effect.void))
+  })
+
+/** What an earlier life of the call has used up is used up, where the store does not know of it. */
+const spend = Effect.fnUntraced(function*(wave: WaveState, call: Call, end: End, startedAt: number) {
+  if (call.gateCall === undefined) return
+  const claims: End | ReadonlyArray<Claim> = Claims.of(wave, call)
+  if ("_tag" in claims || claims.length === 0) return
+  const { store } = wave.engine
+  const [reserved] = yield* store.reserve(
+    [{ owner: call.call.id, session: store.session, claims }],
+    startedAt,
+    wave.patience
+  )
+  if (reserved === undefined || "operation" in reserved || "_tag" in reserved) return
+  const outcome = { callId: call.call.id, tool: call.call.name, commits: 0, ...end, startedAt } as ToolOutcome
+  yield* store.settle(reserved, Claims.settlement(wave, call, outcome, false), startedAt, wave.patience)
+})
+
+/** Calls of these ids that are open with other arguments: nobody can say which of the two is meant. */
+const others = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  records: ReadonlyArray<Record>
+): Effect.fn.Return<ReadonlyArray<string>, ResumeProblem> {
+  const { engine: { principal }, events: { origin }, process } = wave
+  const agentPath = JSON.stringify(origin.agentPath)
+  const keys = new Set(records.map(({ record }) => record.key))
+  const open = new Map<string, string>()
+  for (const entry of yield* read(journal, { principal, batch: origin.batch })) {
+    if (!isOfCall(entry) || keys.has(entry.key) || JSON.stringify(entry.agentPath) !== agentPath) continue
+    if (process.isNamed && entry.process !== process.id) continue
+    if (entry._tag === "Arrived") open.set(entry.key, entry.callId)
+    else if (entry._tag === "Settled") open.delete(entry.key)
+  }
+  const ids = new Set(open.values())
+  return records.map(({ call }) => call.call.id).filter((id) => ids.has(id))
+})
+
+const read = (
+  journal: JournalWriter,
+  query: Journal.Query
+): Effect.Effect<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> =>
+  Effect.flatMap(
+    Detached.within(Stream.runCollect(journal.driver.read(query)), Ports.patience),
+    (exit) =>
+      exit?._tag === "Success"
+        ? Effect.succeed(exit.value.map((it) => it.entry))
+        : Effect.fail(unavailable(exit === undefined ? "no answer in time" : exit.cause))
+  )
+
+const unavailable = (cause: unknown): ResumeProblem => ({ reason: "Unavailable", calls: [], cause })

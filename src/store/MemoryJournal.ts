@@ -1,0 +1,111 @@
+/**
+ * The memory driver of `Journal`: a ring of lines whose entries are made when
+ * somebody reads them.
+ *
+ * @since 0.1.0
+ */
+import { hmac } from "@noble/hashes/hmac.js"
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
+import * as Stream from "effect/Stream"
+import {
+  type Claimed,
+  isOfCall,
+  type JournalEntry,
+  type Keeps,
+  type Line,
+  matches,
+  type Query,
+  type Recorded
+} from "./JournalEntry.ts"
+
+/**
+ * Bounds of the journal in memory, and what it keeps.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options extends Partial<Keeps> {
+  /** So many entries are kept; the oldest goes first. Default 10,000. */
+  readonly maxEntries?: number | undefined
+  /** What is on record already: whoever wrote it is gone. */
+  readonly entries?: ReadonlyArray<JournalEntry> | undefined
+}
+
+/**
+ * The defaults.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  maxEntries: 10_000,
+  entries: [],
+  arguments: "full",
+  outputs: "full"
+} as const satisfies Options
+
+/**
+ * Creates a journal in memory. Its one term lasts as long as it does: whoever writes
+ * to it is alive.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options: Required<{ readonly [K in keyof Options]: NonNullable<Options[K]> }>) => {
+  const { arguments: args, entries, maxEntries, outputs } = options
+  const keeps: Keeps = { arguments: args, outputs }
+  const key = new TextEncoder().encode("memory")
+  let lines: Array<Line> = entries.map((entry) => ({ entry }))
+  /** Place of the first line. */
+  let first = 0
+  /** Calls that were taken over and have no end yet. */
+  const claimed = new Set<string>()
+
+  const drop = () => {
+    // in pieces, so that it costs nothing per line
+    if (lines.length < 2 * maxEntries) return
+    first += lines.length - maxEntries
+    lines = lines.slice(-maxEntries)
+  }
+  const append = (more: ReadonlyArray<Line>): void => {
+    for (const line of more) lines.push(line)
+    drop()
+    if (claimed.size === 0) return
+    for (const { entry } of more) {
+      if (entry._tag === "Settled" || entry._tag === "Suspended") claimed.delete(entry.key)
+    }
+  }
+  const recorded = (query: Query): ReadonlyArray<Recorded> => {
+    const from = Math.max(0, lines.length - maxEntries)
+    return lines.slice(from)
+      .map(({ entry }, index) => ({ place: first + from + index + 1, entry }))
+      .filter((it) => matches(query, it))
+  }
+  const claim = (keys: ReadonlyArray<string>): Claimed => {
+    const last = new Map<string, "running" | "ended" | "free">()
+    for (const { entry, place } of recorded({ keys })) {
+      if (!isOfCall(entry)) continue
+      if (entry._tag === "Arrived") last.set(entry.key, place > entries.length ? "running" : "free")
+      else if (entry._tag === "Settled") last.set(entry.key, "ended")
+      else if (entry._tag === "Suspended") last.set(entry.key, "free")
+    }
+    const busy = keys.filter((it) => claimed.has(it) || last.get(it) === "running")
+    if (busy.length > 0) return { _tag: "Busy", keys: busy }
+    const ended = keys.filter((it) => last.get(it) === "ended")
+    for (const it of keys) if (last.get(it) !== "ended") claimed.add(it)
+    return { _tag: "Claimed", ended }
+  }
+
+  return {
+    keeps,
+    digest: (text: string) => Hex.encode(hmac(sha256, key, new TextEncoder().encode(text))),
+    append: (more: ReadonlyArray<Line>) => {
+      append(more)
+      return Effect.void
+    },
+    read: (query: Query) => Stream.suspend(() => Stream.fromIterable(recorded(query))),
+    claim: (keys: ReadonlyArray<string>) => Effect.sync(() => claim(keys))
+  }
+}
