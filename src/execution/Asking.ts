@@ -105,12 +105,12 @@ export const quiet = (wave: WaveState, index: number): Effect.Effect<void> =>
  */
 export const remember = (
   wave: WaveState,
+  call: Call,
   { grant, isOwn }: Extract<Approvals.Resolution, { readonly _tag: "Approved" }>
 ): void => {
   if (grant === undefined || !isOwn) return
   wave.note(wave.engine.store.grant(grant, wave.patience))
-  const { journal, principal } = wave.engine
-  journal?.note(() => ({ _tag: "Granted", at: grant.grantedAt, principal, session: journal.session, grant }))
+  call.record?.granted(grant)
 }
 
 /**

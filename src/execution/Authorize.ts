@@ -181,7 +181,7 @@ export const resolved = (wave: WaveState, call: Call, resolution: Approvals.Reso
   call.isOwnGrant = resolution.isOwn
   // the answer was given to another diff: nobody has looked at this one
   if (!resolution.isOwn) call.shown = undefined
-  Asking.remember(wave, resolution)
+  Asking.remember(wave, call, resolution)
   return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
 }
 

@@ -4,18 +4,25 @@
  *
  * @since 0.1.0
  */
+import * as Schema from "effect/Schema"
 import { canonicalJson } from "../internal/canonicalJson.ts"
+import * as Redact from "../internal/redact.ts"
 import type { ApprovalRequest } from "../policy/ApprovalRequest.ts"
 import type { Resolution } from "../policy/Approvals.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import type { Reservation } from "../store/Claims.ts"
 import type { Grant } from "../store/Grant.ts"
 import type * as Journal from "../store/Journal.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import * as ToolRefusal from "../ToolRefusal.ts"
 import * as IdempotencyKey from "./IdempotencyKey.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import * as Revisions from "./Revisions.ts"
+import * as WithoutSecrets from "./WithoutSecrets.ts"
+
+/** What is secret of a call without a tool: what has a usual name. */
+const plain = Redact.make({ declared: [], parameters: Schema.Unknown.ast, results: [] })
 
 /** The entry of a kind without what all entries of one call have in common. */
 type Body = Journal.CallEntry extends infer E
@@ -61,9 +68,13 @@ export class CallRecord {
   /** As it arrived: a person may edit its arguments later. */
   private readonly gateCall: GateCall | undefined
   private readonly params: unknown
+  private readonly tool: RegisteredTool | undefined
   /** Which of the calls of its wave that have its id. */
   private readonly occurrence: number
   private known: string | undefined
+  private found: Redact.Found | undefined
+  /** The arguments that a person has put in the place of these. */
+  private edited: unknown
   /** Nobody waits for a person's answer any more, who may give it yet: the call may be resumed. */
   isSuspended = false
 
@@ -75,6 +86,7 @@ export class CallRecord {
     this.id = call.call.id
     this.name = call.call.name
     this.gateCall = call.gateCall
+    this.tool = call.tool
     this.params = call.call.malformed?.text ?? call.call.params
   }
 
@@ -115,7 +127,7 @@ export class CallRecord {
       _tag: "Arrived",
       args: this.keptArguments,
       ...(tool === undefined ? {} : { class: tool.class, revision: Revisions.of(tool) }),
-      ...(gateCall?.targets === undefined ? {} : { targets: gateCall.targets.map(({ text }) => text) }),
+      ...(gateCall?.targets === undefined ? {} : { targets: gateCall.targets.map(({ text }) => this.scrub(text)) }),
       ...(isResumed ? { isResumed } : {})
     }))
   }
@@ -124,16 +136,23 @@ export class CallRecord {
     this.note(this.wave.now(), () => ({
       _tag: "Asked",
       requestId: id,
-      why,
+      why: this.scrub(why),
       expiresAt,
       shown: this.writer.driver.digest(JSON.stringify([tool, args, preview])),
-      ...(preview?._tag === "Diff" && this.writer.driver.keeps.arguments === "full" ? { preview: preview.diff } : {})
+      ...(preview?._tag === "Diff" && this.writer.driver.keeps.arguments === "full"
+        ? { preview: this.scrub(preview.diff) }
+        : {})
     }))
   }
 
   answered(requestId: string, resolution: Resolution | undefined): void {
     if (resolution?._tag === "Suspended") this.isSuspended = true
-    this.note(this.wave.now(), () => ({ _tag: "Answered", requestId, ...answerOf(resolution) }))
+    this.note(this.wave.now(), () => ({ _tag: "Answered", requestId, ...answerOf(resolution, this.scrub) }))
+  }
+
+  granted(grant: Grant): void {
+    const { wave: { engine: { principal } }, writer: { session } } = this
+    this.writer.note(() => ({ _tag: "Granted", at: grant.grantedAt, principal, session, grant: this.grant(grant) }))
   }
 
   /** It is about to start; what may change things is written before it does. */
@@ -144,6 +163,7 @@ export class CallRecord {
     const allowedBy = grant?.id ?? (call.approved === true ? "answer" : "policy")
     const isEdited = call.gateCall !== undefined && this.gateCall !== undefined &&
       call.gateCall.args !== this.gateCall.args
+    if (isEdited) this.edited = call.gateCall.args
     return () =>
       this.entry(at, {
         _tag: "Started",
@@ -172,14 +192,14 @@ export class CallRecord {
         _tag: "Decided",
         verdict: "refused",
         gate: ToolRefusal.gateOf(outcome.reason),
-        sentence: ToolRefusal.describe(outcome.reason, outcome.tool)
+        sentence: this.scrub(ToolRefusal.describe(outcome.reason, outcome.tool))
       }))
     }
     this.note(at, () => ({ _tag: "Settled", ...this.keptOutcome(outcome) }))
   }
 
   suspended(reason: string): void {
-    this.note(this.wave.now(), () => ({ _tag: "Suspended", reason }))
+    this.note(this.wave.now(), () => ({ _tag: "Suspended", reason: this.scrub(reason) }))
   }
 
   lateWriteBlocked(): void {
@@ -204,9 +224,10 @@ export class CallRecord {
 
   private get keptArguments(): Journal.KeptArguments {
     const { digest, keeps } = this.writer.driver
-    switch (keeps.arguments) {
+    // nobody knows what is secret for a tool that there is not
+    switch (this.tool === undefined && keeps.arguments === "full" ? "hashes" : keeps.arguments) {
       case "full":
-        return { _tag: "Full", value: this.gateCall?.args ?? this.params }
+        return { _tag: "Full", value: this.hidden.value }
       case "hashes":
         return { _tag: "Hash", hash: digest(this.canonical) }
       case "none":
@@ -215,15 +236,39 @@ export class CallRecord {
   }
 
   private keptOutcome(outcome: ToolOutcome): Omit<Journal.Of<"Settled">, keyof Journal.Of<"OrphanEnded">> {
-    // what a defect says is for the log alone
-    if (outcome._tag === "Failed") return { outcome: outcome.origin === "defect" ? { ...outcome, error: "" } : outcome }
-    if (outcome._tag !== "Succeeded") return { outcome }
+    const left = WithoutSecrets.outcome(outcome, this.redactor, this.secrets)
+    if (left._tag !== "Succeeded") return { outcome: left }
+    const granted = left.grant === undefined ? left : { ...left, grant: this.grant(left.grant) }
     const { digest, keeps } = this.writer.driver
-    if (keeps.outputs === "full" || outcome.output._tag === "Artifact") return { outcome }
-    const modelText = notKept
-    const hash = keeps.outputs === "hashes" ? { outputHash: digest(outcome.output.modelText) } : {}
-    return { outcome: { ...outcome, output: { _tag: "Inline", modelText } }, isIncomplete: true, ...hash }
+    const isWhole = left === outcome
+    if (keeps.outputs === "full" || left.output._tag === "Artifact") {
+      return { outcome: granted, ...(isWhole ? {} : { isIncomplete: true }) }
+    }
+    const hash = keeps.outputs === "hashes"
+      ? { outputHash: digest((outcome as typeof left).output.modelText) }
+      : {}
+    return { outcome: { ...granted, output: { _tag: "Inline", modelText: notKept } }, isIncomplete: true, ...hash }
   }
+
+  private grant(grant: Grant): Grant {
+    return grant.targets === undefined ? grant : { ...grant, targets: grant.targets.map(this.scrub) }
+  }
+
+  private get redactor(): Redact.Redactor {
+    return this.tool?.redactor ?? plain
+  }
+
+  /** Its arguments without what is secret in them. */
+  private get hidden(): Redact.Found {
+    return this.found ??= this.redactor.arguments(this.gateCall?.args ?? this.params)
+  }
+
+  private get secrets(): ReadonlyArray<string> {
+    const { secrets } = this.hidden
+    return this.edited === undefined ? secrets : [...secrets, ...this.redactor.arguments(this.edited).secrets]
+  }
+
+  private readonly scrub = (text: string): string => this.redactor.scrub(text, this.secrets)
 }
 
 // Utilities
@@ -231,17 +276,18 @@ export class CallRecord {
 const notKept = "It succeeded. Its output was not kept."
 
 const answerOf = (
-  resolution: Resolution | undefined
+  resolution: Resolution | undefined,
+  scrub: (text: string) => string
 ): { readonly answer: string; readonly by: Journal.Of<"Answered">["by"]; readonly reason?: string } => {
   if (resolution === undefined) return { answer: "withdrawn", by: "withdrawn" }
   switch (resolution._tag) {
     case "Approved":
       return { answer: resolution.grant?.answer ?? "ApproveOnce", by: resolution.isOwn ? "user" : "grant" }
     case "Suspended":
-      return { answer: "suspended", by: "suspended", reason: resolution.reason }
+      return { answer: "suspended", by: "suspended", reason: scrub(resolution.reason) }
     case "Denied": {
       const { by, reason } = resolution
-      return { answer: by === "user" ? "Deny" : by, by, ...(reason === undefined ? {} : { reason }) }
+      return { answer: by === "user" ? "Deny" : by, by, ...(reason === undefined ? {} : { reason: scrub(reason) }) }
     }
   }
 }

@@ -1,73 +1,102 @@
+/** No secret of a call is on record, wherever it turns up. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
+import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { ToolAnnotations, ToolCall, ToolContext, ToolEvent } from "../../src/index.ts"
-import { run, type ToolSpec, value } from "../support/Harness.ts"
+import { Approvals, Journal, ToolAnnotations, ToolContext } from "../../src/index.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { call, open, type ToolSpec } from "../support/Harness.ts"
 
-const secrets = Array.from({ length: 200 }, (_, index) => `Zq${index * 7919 + 104729}-${(index * 31337).toString(36)}x`)
+/** Secrets of several kinds; the n-th of each is another. */
+const kinds: ReadonlyArray<(n: number) => string> = [
+  (n) => `sk-live-${n}-9fA3kQ7zPq`,
+  (n) => `hunter2 and ${n} words "quoted"`,
+  (n) => `päss\\wörd\n${n}`,
+  (n) => `${4_000_000_000_000_000 + n}`
+]
 
-/** Repeats its secret wherever a handler can. */
-const leaky = (secret: string) =>
-  Effect.gen(function*() {
-    const context = yield* ToolContext.ToolContext
-    yield* context.progress({ message: `using ${secret}` })
-    yield* context.status(`status ${secret}`)
-    yield* context.log("info", `log ${secret}`, { data: [secret] })
-    yield* context.options({ options: secret })
-    yield* context.partial({ pin: `made-${secret}` })
-    yield* context.emit("own", { text: secret })
-  })
+/** Where a secret stands in the arguments: under a usual name, deep, in a list, or where the tool says that one is. */
+const places: ReadonlyArray<(secret: string) => Record<string, unknown>> = [
+  (password) => ({ password }),
+  (apiKey) => ({ options: { auth: { apiKey } } }),
+  (token) => ({ all: [{ n: 1, token }] }),
+  (secret) => ({ note: { body: secret } }),
+  (secret) => ({ headers: { Authorization: `Bearer ${secret}` } })
+]
 
-const tools: Record<string, ToolSpec> = {
-  gives: {
-    annotate: (tool) => tool.annotate(ToolAnnotations.Redact, ["pin"]),
-    handler: ({ pin }) => Effect.as(leaky(String(pin)), { pin: `made-${String(pin)}`, note: `It is ${String(pin)}` })
-  },
-  fails: {
-    annotate: (tool) => tool.annotate(ToolAnnotations.Redact, (value) => ({ ...value as object, pin: "" })),
-    handler: ({ pin }) => Effect.fail({ pin, why: `${String(pin)} is wrong` })
-  },
-  typed: {
-    tool: Tool.make("typed", {
-      parameters: Schema.Struct({ pin: Schema.RedactedFromValue(Schema.String) }),
-      success: Schema.String
-    }),
-    handler: (params) => Effect.succeed(String(params["pin"]))
-  },
-  plain: { handler: ({ pin }) => Effect.succeed({ pin }) }
+const secretIn = (params: { readonly [key: string]: unknown }): string => String(params.plain)
+
+/** Handlers that repeat what they were given, each in its own way. */
+const behaviours: Record<string, ToolSpec["handler"]> = {
+  echoes: (params) => Effect.succeed({ said: `it was ${secretIn(params)}`, list: [secretIn(params)] }),
+  shows: (params) => Effect.succeed(`Bearer ${secretIn(params)}`),
+  fails: (params) => Effect.fail({ message: `wrong: ${secretIn(params)}` }),
+  dies: (params) => Effect.die(new Error(`no ${secretIn(params)}`)),
+  reports: (params) =>
+    Effect.flatMap(
+      ToolContext.ToolContext,
+      ({ progress }) => Effect.andThen(progress({ message: `with ${secretIn(params)}` }), Effect.succeed("done"))
+    ),
+  writes: (params) =>
+    Effect.flatMap(
+      ToolContext.ToolContext,
+      ({ confirmWrite }) =>
+        Effect.as(
+          confirmWrite(Effect.succeed([{ path: "config", before: "", after: `key=${secretIn(params)}` }])),
+          "written"
+        )
+    )
 }
 
-describe("the events of tools that declare secrets", () => {
-  it.live("have none of 200 of them, whatever the handlers do", () =>
-    run(tools, {}, ({ process }) =>
-      Effect.gen(function*() {
-        const names = ["gives", "fails", "typed"]
-        const calls = secrets.map((pin, index) => ToolCall.make(String(index), names[index % 3]!, { pin, index }))
-        const events = yield* Stream.runCollect(process.stream(calls))
-        assert.isAbove(events.length, 5 * secrets.length)
-        const text = JSON.stringify(events) + JSON.stringify(events.map(ToolEvent.toWire))
-        assert.deepStrictEqual(secrets.filter((it) => text.includes(it)), [])
-      })))
-
-  it.live("have what is declared of no tool as it is", () =>
-    run(tools, {}, ({ process }) =>
-      Effect.gen(function*() {
-        const events = yield* Stream.runCollect(
-          process.stream([ToolCall.make("1", "plain", { pin: "1234", password: "abcd" })])
+describe("what is on record of a call", () => {
+  it.effect("has no secret of it, wherever that stands and whatever repeats it", () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
+        const journal = Context.get(yield* Layer.build(Journal.layerMemory({ maxEntries: 100_000 })), Journal.Journal)
+        const specs = Object.fromEntries(
+          Object.entries(behaviours).map(([name, handler]): [string, ToolSpec] => [name, {
+            class: "SerialMut",
+            handler,
+            annotate: (tool) => tool.annotate(ToolAnnotations.Redact, ["plain", "note.body"])
+          }])
         )
-        const [queued] = events
-        assert.deepStrictEqual(queued?._tag === "ToolCallQueued" && queued.params, { pin: "1234", password: "abcd" })
-        const end = events.at(-1)
-        assert.deepStrictEqual(end?._tag === "ToolsEnd" && value(end.executionResults[0]), { pin: "1234" })
-      })))
-
-  it.live("are without them, and whoever executes gets the result as it is", () =>
-    run(tools, {}, ({ process }) =>
-      Effect.gen(function*() {
-        const wave = yield* process.executeWave([ToolCall.make("1", "gives", { pin: "1234" })])
-        assert.deepStrictEqual(value(wave.outcomes[0]), { pin: "made-1234", note: "It is 1234" })
-        assert.include(wave.toolMessages[0]!.text, "1234")
-      })))
+        const { process } = yield* open(specs, {
+          approvals,
+          journal,
+          dedupe: false,
+          policy: { default: "allow", ask: ["shows", "writes"] }
+        })
+        // whoever is asked says no, and repeats the secret
+        yield* Effect.forkScoped(Effect.forever(Effect.gen(function*() {
+          yield* Effect.sleep(1)
+          for (const { args, id } of yield* approvals.list) {
+            const reason = `no, ${secretIn(args as Record<string, unknown>)} is secret`
+            yield* approvals.answer(id, { _tag: "Deny", reason })
+          }
+        })))
+        const names = Object.keys(behaviours)
+        const secrets: Array<string> = []
+        for (let n = 0; n < 200; n++) {
+          const secret = kinds[n % kinds.length]!(n)
+          secrets.push(secret)
+          const params = { ...places[n % places.length]!(secret), plain: secret }
+          yield* process.executeWave([call(`${n}`, names[n % names.length]!, params), call(`${n}x`, "none", params)])
+        }
+        yield* Effect.sleep("1 second")
+        const entries = (yield* Stream.runCollect(journal.read({}))).map(({ entry }) => entry)
+        const tags = new Set(entries.map((it) => it._tag))
+        for (const it of ["Arrived", "Decided", "Asked", "Answered", "Started", "Settled"] as const) {
+          assert.isTrue(tags.has(it), it)
+        }
+        const text = entries.map((it) => JSON.stringify(it)).join("\n")
+        for (const secret of secrets) {
+          for (const form of [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)]) {
+            assert.isFalse(text.includes(form), `${form} in ${text.split("\n").find((line) => line.includes(form))}`)
+          }
+        }
+      })),
+      { limit: "1 day" }
+    ))
 })
