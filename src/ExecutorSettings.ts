@@ -73,6 +73,11 @@ export interface Options {
   readonly toolEvents?: boolean | undefined
   /** How many events a reader may leave unread before events of tools are dropped for it. Default 1,024. */
   readonly eventBuffer?: number | undefined
+  /**
+   * Whether there are spans and metrics of calls: where the caller has a span or a
+   * tracer of its own, always, or never. Default `"auto"`.
+   */
+  readonly telemetry?: "auto" | "on" | "off" | undefined
   /** How much of an output the model sees. Default: 10,000 characters. */
   readonly output?: OutputPolicy.Options | undefined
 }
@@ -107,6 +112,7 @@ export const defaults = {
   storeRetry: "1 second",
   toolEvents: true,
   eventBuffer: 1_024,
+  telemetry: "auto",
   output: OutputPolicy.defaults
 } as const satisfies Omit<Complete, "principal">
 

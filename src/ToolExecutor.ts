@@ -35,12 +35,14 @@ import * as CheckedSettings from "./execution/CheckedSettings.ts"
 import type { Engine } from "./execution/Engine.ts"
 import * as Facade from "./execution/Facade.ts"
 import { JournalWriter } from "./execution/JournalWriter.ts"
+import * as MeasuredStore from "./execution/MeasuredStore.ts"
 import { Orphans } from "./execution/Orphans.ts"
 import { PatientStore } from "./execution/PatientStore.ts"
 import * as Periodic from "./execution/Periodic.ts"
 import * as Ports from "./execution/Ports.ts"
 import * as Principals from "./execution/Principal.ts"
 import * as Process from "./execution/Process.ts"
+import { Telemetry } from "./execution/Telemetry.ts"
 import type { DepthExceeded, ForkOptions, Service } from "./Executor.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
@@ -118,13 +120,15 @@ export interface Open {
  */
 export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> = Effect.gen(function*() {
   const context = apart(yield* Effect.context<never>())
-  const { output, ...settings } = yield* CheckedSettings.checked
+  const { output, telemetry: mode, ...settings } = yield* CheckedSettings.checked
+  const telemetry = mode === "off" ? undefined : new Telemetry(mode)
   const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
   // no other executor over the same store may have ids of ours
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const { patienceMillis: patience, retryMillis: retry } = settings
-  const store = new PatientStore(driver, context, { session: unique, patience, retry })
+  const measured = telemetry === undefined ? driver : MeasuredStore.make(driver, telemetry, context)
+  const store = new PatientStore(measured, context, { session: unique, patience, retry })
   yield* Effect.addFinalizer(() => store.close)
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
   const writer = journal === undefined || journal === Journal.noop
@@ -151,6 +155,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
     output: OutputPolicy.make(output, artifacts),
     orphans: new Orphans(),
+    telemetry,
     gates: yield* HostGates.provided({
       first: [yield* Gate.entryOr(CircuitBreakers.name, CircuitBreakers.make())],
       last: [yield* Gate.entryOr(RateLimits.name, RateLimits.make())]

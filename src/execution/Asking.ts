@@ -68,11 +68,13 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       const { id: requestId } = request
       wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
       call.record?.asked(request)
+      call.trace?.ask(requestId)
       return Effect.onExit(approvals.ask(request), (exit) =>
         Effect.sync(() => {
           const answer = Exit.isSuccess(exit) ? answerOf(exit.value) : "withdrawn"
           wave.events.publish({ _tag: "ToolApprovalResolved", ...at(), requestId, answer })
           call.record?.answered(requestId, Exit.isSuccess(exit) ? exit.value : undefined)
+          call.trace?.answer(requestId, answer)
         }))
     })
     begin(wave)

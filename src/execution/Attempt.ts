@@ -24,6 +24,7 @@ import * as ToolContent from "../ToolContent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { End } from "./End.ts"
 import * as Ending from "./Ending.ts"
+import type { CallTrace } from "./Telemetry.ts"
 
 /**
  * What the attempts of a wave share.
@@ -61,6 +62,7 @@ export interface Attempted extends Ending.Ended {
   readonly attempted: (number: number, limitMillis: number) => void
   /** A write has landed; so many have by now. */
   readonly committed: (commits: number) => void
+  readonly trace?: CallTrace
   /** Called exactly once; `fiber` is there if the handler still runs. */
   readonly ended: (end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
@@ -220,12 +222,13 @@ export class Attempt {
   private handle(params: unknown): Effect.Effect<unknown, unknown> {
     this.number++
     if (this.number > 1) this.call.attempted(this.number, this.limit.millis)
+    const { trace } = this.call
+    trace?.begin(this.number, this.limit.millis)
     try {
       const handled = this.tool.handler(params, this.surroundings!)
       // a fiber has no exit at all where what it is given is none and cannot even be told
-      return Effect.isEffect(handled)
-        ? handled
-        : Effect.die(new TypeError("the handler gave no Effect"))
+      if (!Effect.isEffect(handled)) return Effect.die(new TypeError("the handler gave no Effect"))
+      return trace === undefined || this.tool.retry === undefined ? handled : trace.retried(handled)
     } catch (defect) {
       return Effect.die(defect)
     }

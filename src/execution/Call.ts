@@ -24,6 +24,7 @@ import type { CallRecord } from "./CallRecord.ts"
 import * as End from "./End.ts"
 import type { NestedClock } from "./NestedClock.ts"
 import type { Received } from "./Received.ts"
+import type { CallTrace } from "./Telemetry.ts"
 
 /**
  * Where a call is on its way.
@@ -218,6 +219,8 @@ export class Call implements Ticket {
   declare record?: CallRecord
   /** What a record of an earlier life of it says. */
   declare resumed?: Resumed
+  /** What an operator sees of it; absent: nobody asked. */
+  declare trace?: CallTrace
   /** Events of the tool that no reader had room for. */
   declare dropped?: number
 

@@ -35,6 +35,8 @@ export interface CheckedSettings {
   readonly toolEvents: boolean
   /** How many events a reader may leave unread before events of tools are dropped for it. */
   readonly eventBuffer: number
+  /** Where there are spans and metrics of calls. */
+  readonly telemetry: "auto" | "on" | "off"
   readonly output: OutputPolicy.Bounds
 }
 
@@ -61,6 +63,7 @@ export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effec
     retryMillis: read.millis("storeRetry", settings.storeRetry),
     toolEvents: read.flag("toolEvents", settings.toolEvents),
     eventBuffer: read.atLeast("eventBuffer", settings.eventBuffer, 0),
+    telemetry: read.oneOf("telemetry", settings.telemetry, ["auto", "on", "off"]),
     output: OutputPolicy.read(read, settings.output)
   }))
 })

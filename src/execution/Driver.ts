@@ -55,6 +55,7 @@ export class Driver implements Drives, Stoppable {
     this.begunAt = wave.begunAt
     wave.calls = received.map((call, index) => new Call(this, index, call))
     wave.unsettled = wave.calls.length
+    wave.trace?.arrived(wave.calls, wave.engine.handlers.current())
     if (wave.stop.isOn) wave.stop.waves.add(this)
     if (late !== undefined) { for (const call of wave.calls) call.decided = late }
     if (!events.isObserved) return
@@ -161,7 +162,7 @@ export class Driver implements Drives, Stoppable {
 
   /** The call goes on in a fiber of its own. */
   private wait(call: Call, rest: Effect.Effect<void>): void {
-    const fiber = Effect.runForkWith(this.wave.context)(rest)
+    const fiber = Effect.runForkWith(call.trace?.context ?? this.wave.context)(rest)
     if (!call.isSettled && call.phase._tag !== "Running" && call.phase._tag !== "Joined") call.waiting = fiber
     fiber.addObserver((exit) => {
       if (call.waiting === fiber) call.waiting = undefined

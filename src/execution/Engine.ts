@@ -21,6 +21,7 @@ import type { Orphans } from "./Orphans.ts"
 import type { PatientStore } from "./PatientStore.ts"
 import type { Artifacts, Kept, People } from "./Ports.ts"
 import type { BatchTree, OpenBatch, ProcessState } from "./State.ts"
+import type { Telemetry } from "./Telemetry.ts"
 
 /**
  * The gates that calls pass; the permissions are their agent's.
@@ -62,9 +63,11 @@ export interface Ports {
  * @category models
  * @since 0.1.0
  */
-export interface Engine extends Agent, Gates, Ports, Omit<CheckedSettings, "output"> {
+export interface Engine extends Agent, Gates, Ports, Omit<CheckedSettings, "output" | "telemetry"> {
   readonly output: OutputPolicy
   readonly orphans: Orphans
+  /** Spans and metrics; absent: off. */
+  readonly telemetry: Telemetry | undefined
   /** Grants that were taken back, and when they expire: calls that they let through may be waiting. */
   readonly revoked: Map<string, number | undefined>
   /** The calls that hold a dedupe key, by reservation: others may join them. */

@@ -67,7 +67,8 @@ export class LiveContext extends Caller implements Service, Surroundings {
 
   /** Everything that the handler finds. */
   get services(): Context.Context<never> {
-    return Context.add(this.wave.servicesOf(this.call.tool!), ToolContext.ToolContext, this)
+    const services = Context.add(this.wave.servicesOf(this.call.tool!), ToolContext.ToolContext, this)
+    return this.call.trace?.under(services) ?? services
   }
 
   get isOver(): boolean {
@@ -250,6 +251,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   private lateWrite(): void {
     this.engine.orphans.lateWrite()
     this.call.record?.lateWriteBlocked()
+    this.call.trace?.late()
   }
 
   private report(body: Body): Effect.Effect<void> {

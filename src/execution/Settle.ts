@@ -41,6 +41,7 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
       record.suspended(end.reason)
     } else record.settled(outcome, now)
   }
+  call.trace?.settled(outcome, joined?.trace)
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
@@ -210,6 +211,7 @@ const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown
   const { graceMillis, orphans, pools, store } = wave.engine
   const { call: { id: callId, name: tool }, reservation, resources } = call
   wave.lingering++
+  call.trace?.orphaned(fiber)
   const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
   const blocking = resources.length === 0 ? undefined : wave.detach(Effect.andThen(
     Effect.sleep(graceMillis),

@@ -72,11 +72,13 @@ export class Wave implements Watcher, UnderWay {
       Effect.contextWith((context) => {
         const caller = Agents.callerIn(context, options.handle)
         const agent = Agents.agentOf(engine, caller?.engine)
-        return new Wave(
+        const wave = new Wave(
           (watcher) => new WaveState(engine, process, options, watcher, caller, agent, context, restore),
           received,
           restore
-        ).run()
+        )
+        const run = wave.run()
+        return wave.wave.trace?.within(run) ?? run
       })
     )
   }
@@ -240,6 +242,7 @@ export class Wave implements Watcher, UnderWay {
   private end(): ToolOutcome.WaveResult {
     const { calls, engine, events, history: ended, process, stop } = this.wave
     process.waves.delete(this)
+    this.wave.trace?.end()
     last.set(engine.handlers, this)
     if (stop.isOn) stop.waves.delete(this.driver)
     this.deadlineFiber?.interruptUnsafe()

@@ -29,6 +29,7 @@ import * as Ports from "./Ports.ts"
 import { Principal } from "./Principal.ts"
 import type { ProcessState } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
+import type { WaveTrace } from "./Telemetry.ts"
 import type { Restore } from "./Waits.ts"
 import { Waits } from "./Waits.ts"
 import { WaveEvents } from "./WaveEvents.ts"
@@ -79,6 +80,8 @@ export class WaveState implements Host, Reporter {
   readonly context: Context.Context<never>
   readonly clock: Clock.Clock
   readonly events: WaveEvents
+  /** What an operator sees of it; absent: nobody asked. */
+  readonly trace: WaveTrace | undefined
   /** What rules remember of the wave. */
   readonly history: WaveHistory
   /** The handler that makes the calls. */
@@ -139,8 +142,8 @@ export class WaveState implements Host, Reporter {
     this.scope = { batch: process.batch.key, principal }
     this.agent = agent
     this.gates = engine.gates(engine.handlers.current())
-    this.context = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
-    this.clock = Context.get(context, Clock.Clock)
+    const own = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
+    this.clock = Context.get(own, Clock.Clock)
     this.begunAt = this.clock.currentTimeMillisUnsafe()
     this.restore = restore
     this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
@@ -151,6 +154,8 @@ export class WaveState implements Host, Reporter {
       process: process.id,
       wave: ++process.lastWave
     }, new EventSecrets(this))
+    this.trace = engine.telemetry?.begin(own, principal, this.events.origin)
+    this.context = this.trace?.context ?? own
   }
 
   /** What its calls wait for before they are dispatched. */

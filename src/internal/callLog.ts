@@ -17,10 +17,10 @@ export interface About {
 export const log = (
   level: LogLevel.Severity,
   message: string,
-  cause: Cause.Cause<unknown> | string,
+  cause: Cause.Cause<unknown> | string | undefined,
   { callId, principal, tool }: About
 ): Effect.Effect<void> =>
-  Effect.logWithLevel(level)(message, cause).pipe(
+  Effect.logWithLevel(level)(...(cause === undefined ? [message] : [message, cause])).pipe(
     Effect.annotateLogs({
       ...(tool === undefined ? {} : { "gen_ai.tool.name": tool }),
       ...(callId === undefined ? {} : { "gen_ai.tool.call.id": callId }),

@@ -1,0 +1,52 @@
+/**
+ * A state store whose answers are timed, from the first wave on whose caller asks for metrics.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type { StateStore } from "../store/StateStore.ts"
+import type { Telemetry } from "./Telemetry.ts"
+
+type Driver = StateStore["Service"]
+
+/**
+ * A store that tells how long it took to answer. What it gives is what the driver
+ * gives, whatever that is.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (driver: Driver, telemetry: Telemetry, context: Context.Context<never>): Driver => {
+  const clock = Context.get(context, Clock.Clock)
+
+  const timed = <A, E>(operation: keyof Driver, ask: () => Effect.Effect<A, E>): Effect.Effect<A, E> => {
+    const { meters } = telemetry
+    if (meters === undefined) return ask()
+    const startedAt = clock.currentTimeNanosUnsafe()
+    const over = (exit: Exit.Exit<unknown, unknown>): void =>
+      meters.store(operation, Number(clock.currentTimeNanosUnsafe() - startedAt) / 1e9, Exit.isFailure(exit))
+    const given = ask()
+    if (Exit.isExit(given)) over(given)
+    else if (Effect.isEffect(given)) return Effect.onExit(given, (exit) => Effect.sync(() => over(exit)))
+    return given
+  }
+
+  return {
+    reserve: (requests, now) => timed("reserve", () => driver.reserve(requests, now)),
+    check: (claims, now) => timed("check", () => driver.check(claims, now)),
+    renew: (reservations, now) => timed("renew", () => driver.renew(reservations, now)),
+    start: (reservations, now) => timed("start", () => driver.start(reservations, now)),
+    abandon: (session, now) => timed("abandon", () => driver.abandon(session, now)),
+    settle: (reservation, settlement, now) => timed("settle", () => driver.settle(reservation, settlement, now)),
+    release: (reservation, now) => timed("release", () => driver.release(reservation, now)),
+    grant: (grant) => timed("grant", () => driver.grant(grant)),
+    grants: (principal, now) => timed("grants", () => driver.grants(principal, now)),
+    revoke: (principal, id) => timed("revoke", () => driver.revoke(principal, id)),
+    mutated: (principal) => timed("mutated", () => driver.mutated(principal)),
+    closeBatch: (batch) => timed("closeBatch", () => driver.closeBatch(batch)),
+    pruneExpired: (now) => timed("pruneExpired", () => driver.pruneExpired(now))
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * The metrics of an executor, in the registry of a caller. Their labels are the names
+ * of tools that there are, and words of this package: never an id, never a principal.
+ *
+ * @since 0.1.0
+ */
+import type * as Context from "effect/Context"
+import * as Metric from "effect/Metric"
+
+/**
+ * Labels of a metric.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Labels = Readonly<Record<string, string>>
+
+/**
+ * The metrics of one tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolMeters {
+  private readonly context: Context.Context<never>
+  private readonly tool: Labels
+  private readonly attempts: Metric.Counter<number>
+  private readonly active: Metric.Gauge<number>
+  private readonly orphans: Metric.Gauge<number>
+  private readonly queue: Metric.Histogram<number>
+  private readonly durations = new Map<string, Metric.Histogram<number>>()
+  private readonly outcomes = new Map<string, Metric.Counter<number>>()
+
+  constructor(context: Context.Context<never>, name: string) {
+    this.context = context
+    this.tool = { "gen_ai.tool.name": name }
+    this.attempts = counter("tool_executor.attempt", "Handlers that were started", this.tool)
+    this.active = gauge("tool_executor.active", "Handlers that run", this.tool)
+    this.orphans = gauge("tool_executor.orphans", "Handlers that still run although their call is over", this.tool)
+    this.queue = seconds(
+      "tool_executor.queue.duration",
+      "Time from a call's arrival to its start, without the time that people took",
+      this.tool
+    )
+  }
+
+  attempt(): void {
+    this.attempts.updateUnsafe(1, this.context)
+  }
+
+  running(more: number): void {
+    this.active.modifyUnsafe(more, this.context)
+  }
+
+  orphaned(more: number): void {
+    this.orphans.modifyUnsafe(more, this.context)
+  }
+
+  queued(duration: number): void {
+    this.queue.updateUnsafe(duration, this.context)
+  }
+
+  /** An attempt has ended; `error` is why it did not succeed. */
+  executed(duration: number, error: string | undefined): void {
+    let metric = this.durations.get(error ?? "")
+    if (metric === undefined) {
+      const labels = { ...this.tool, "gen_ai.tool.type": "function", ...errorLabel(error) }
+      this.durations.set(
+        error ?? "",
+        metric = seconds("gen_ai.execute_tool.duration", "The duration of a single tool execution.", labels)
+      )
+    }
+    metric.updateUnsafe(duration, this.context)
+  }
+
+  /** A call has its outcome. */
+  outcome(tag: string, error: string | undefined): void {
+    // a refusal has no other tag than its outcome's, and no other outcome has its own
+    const key = error ?? tag
+    let metric = this.outcomes.get(key)
+    if (metric === undefined) {
+      const labels = { ...this.tool, "tool_executor.outcome": tag, ...errorLabel(error) }
+      this.outcomes.set(key, metric = counter("tool_executor.outcome", "Calls that have their outcome", labels))
+    }
+    metric.updateUnsafe(1, this.context)
+  }
+}
+
+/**
+ * The metrics of the tools, calls, questions and stores of an executor.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Meters {
+  private readonly context: Context.Context<never>
+  private readonly tools = new Map<string, ToolMeters>()
+  private readonly stores = new Map<string, Metric.Histogram<number>>()
+  private readonly waits = gauge("tool_executor.waiting", "Calls that have neither started nor ended", {})
+  private readonly open = gauge("tool_executor.questions.open", "Questions that people have not answered", {})
+
+  constructor(context: Context.Context<never>) {
+    this.context = context
+  }
+
+  tool(name: string): ToolMeters {
+    let found = this.tools.get(name)
+    if (found === undefined) this.tools.set(name, found = new ToolMeters(this.context, name))
+    return found
+  }
+
+  waiting(more: number): void {
+    this.waits.modifyUnsafe(more, this.context)
+  }
+
+  questions(more: number): void {
+    this.open.modifyUnsafe(more, this.context)
+  }
+
+  /** The state store has answered, or failed. */
+  store(operation: string, duration: number, hasFailed: boolean): void {
+    const key = hasFailed ? `${operation}!` : operation
+    let metric = this.stores.get(key)
+    if (metric === undefined) {
+      const labels = { "tool_executor.store.operation": operation, ...errorLabel(hasFailed ? failed : undefined) }
+      this.stores.set(
+        key,
+        metric = seconds("tool_executor.store.duration", "Time that the state store took to answer", labels)
+      )
+    }
+    metric.updateUnsafe(duration, this.context)
+  }
+}
+
+// Utilities
+
+const failed = "StoreUnavailable"
+
+/** Seconds: from what costs nothing to what takes minutes. */
+const boundaries = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+
+const errorLabel = (error: string | undefined): Labels => error === undefined ? {} : { "error.type": error }
+
+const counter = (name: string, description: string, attributes: Labels): Metric.Counter<number> =>
+  Metric.counter(name, { description, attributes, incremental: true })
+
+const gauge = (name: string, description: string, attributes: Labels): Metric.Gauge<number> =>
+  Metric.gauge(name, { description, attributes })
+
+const seconds = (name: string, description: string, attributes: Labels): Metric.Histogram<number> =>
+  // exporters read the unit from this label
+  Metric.histogram(name, { description, attributes: { ...attributes, unit: "s" }, boundaries })

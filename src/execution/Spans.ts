@@ -1,0 +1,81 @@
+/**
+ * Spans as a caller has them: by its tracer, under its span, with what it says of all
+ * spans. What a fiber would look up for each of them is looked up once for a wave.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import type * as Exit from "effect/Exit"
+import * as LogLevel from "effect/LogLevel"
+import * as Option from "effect/Option"
+import * as References from "effect/References"
+import * as Tracer from "effect/Tracer"
+
+/**
+ * What makes the spans of a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Spans {
+  private readonly tracer: Tracer.Tracer
+  private readonly isTimed: boolean
+  private readonly isSampled: boolean
+  private readonly links: ReadonlyArray<Tracer.SpanLink>
+  private readonly attributes: ReadonlyArray<readonly [string, unknown]>
+  /** The caller's own. */
+  readonly outer: Tracer.AnySpan | undefined
+
+  constructor(context: Context.Context<never>) {
+    this.tracer = Context.get(context, Tracer.Tracer)
+    this.isTimed = Context.get(context, References.TracerTimingEnabled)
+    this.isSampled = !LogLevel.isGreaterThan(
+      Context.get(context, Tracer.MinimumTraceLevel),
+      Context.get(context, Tracer.CurrentTraceLevel)
+    )
+    this.links = Context.get(context, References.TracerSpanLinks)
+    this.attributes = Object.entries(Context.get(context, References.TracerSpanAnnotations))
+    this.outer = propagated(Context.getOrUndefined(context, Tracer.ParentSpan))
+  }
+
+  /** Whether a caller has a span or a tracer of its own. */
+  static isWanted(context: Context.Context<never>): boolean {
+    return Context.getOrUndefined(context, Tracer.ParentSpan) !== undefined ||
+      Context.getOrUndefined(context, Tracer.Tracer) !== undefined
+  }
+
+  /** Whether it wants none at all. */
+  static isRefused(context: Context.Context<never>): boolean {
+    return !Context.get(context, References.TracerEnabled)
+  }
+
+  /** Begins a span; times are nanoseconds. */
+  begin(name: string, parent: Tracer.AnySpan | undefined, now: bigint): Tracer.Span {
+    const span = this.tracer.span({
+      name,
+      parent: Option.fromUndefinedOr(parent),
+      annotations: Context.empty(),
+      links: this.links.slice(),
+      startTime: this.isTimed ? now : 0n,
+      kind: "internal",
+      root: parent === undefined,
+      sampled: parent?.sampled === false ? false : this.isSampled
+    })
+    for (const [key, value] of this.attributes) span.attribute(key, value)
+    return span
+  }
+
+  end(span: Tracer.Span, exit: Exit.Exit<unknown, unknown>, now: bigint): void {
+    span.end(this.isTimed ? now : 0n, exit)
+  }
+}
+
+// Utilities
+
+/** The nearest span that is not left out of traces. */
+const propagated = (span: Tracer.AnySpan | undefined): Tracer.AnySpan | undefined =>
+  span === undefined || !Context.get(span.annotations, Tracer.DisablePropagation)
+    ? span
+    : span._tag === "Span"
+    ? propagated(Option.getOrUndefined(span.parent))
+    : undefined
