@@ -13,6 +13,7 @@ import { others } from "./others.ts"
 import { rules } from "./rules.ts"
 import { start } from "./start.ts"
 import * as Table from "./table.ts"
+import { telemetry } from "./telemetry.ts"
 import { capped, growth, limited, single, waiting, wave, yielding } from "./waves.ts"
 
 type Measurement = Effect.Effect<ReadonlyArray<Table.Line>, unknown, Scope.Scope>
@@ -27,6 +28,7 @@ const measurements: Readonly<Record<string, Measurement>> = {
   yielding,
   growth,
   rules,
+  telemetry,
   capped,
   long,
   wide,

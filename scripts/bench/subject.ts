@@ -1,6 +1,6 @@
 // What most of it is measured on: one toolkit, its calls behind the executor with every gate on, and the same work by
 // hand over the same handlers, without any promise.
-import { Context, Duration, Effect, Layer, Schema, Semaphore } from "effect"
+import { Context, Duration, Effect, identity, Layer, Schema, Semaphore } from "effect"
 import { LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor, type ToolProcess } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
 import type { Side } from "./measure.ts"
@@ -34,8 +34,13 @@ export type Handled = Toolkit.WithHandler<typeof kit.tools>
 /** So many permits that nothing waits for one. */
 export const plenty = 1_000_000
 
+interface Options {
+  readonly dedupe?: false
+  readonly telemetry?: "off"
+}
+
 /** A layer with every gate on, but for what the options turn off. */
-export const layer = (permits: number, options?: { readonly dedupe: false }) =>
+export const layer = (permits: number, options?: Options) =>
   LocalExecutor.layer(kit, {
     rules: [{ _tag: "MaxCalls", tool: "*", max: 1_000_000_000 }],
     pools: { read: permits },
@@ -44,7 +49,7 @@ export const layer = (permits: number, options?: { readonly dedupe: false }) =>
   }).pipe(Layer.provide(kit.toLayer(handlers)))
 
 /** A process of an executor with so many permits. */
-export const open = Effect.fnUntraced(function*(permits: number, options?: { readonly dedupe: false }) {
+export const open = Effect.fnUntraced(function*(permits: number, options?: Options) {
   const context = yield* Layer.build(Layer.fresh(layer(permits, options)))
   return yield* Context.get(context, ToolExecutor.ToolExecutor).process()
 })
@@ -76,12 +81,23 @@ export const ours = (process: ToolProcess.ToolProcess, name: Name, size: number,
   side(() => call(name), (calls) => Effect.runPromise(process.executeWave(calls)), size, waves)
 
 /** The floor: what one would write by hand. */
-export const byHand = (permits: number, name: Name, size: number, waves?: number): Side => {
+export const byHand = (
+  permits: number,
+  name: Name,
+  size: number,
+  waves?: number,
+  around: <A, E>(one: Effect.Effect<A, E>, call: ToolCall.ToolCall) => Effect.Effect<A, E> = identity
+): Side => {
   const decode = Schema.decodeUnknownEffect(Params)
   const semaphore = Semaphore.makeUnsafe(permits)
   const limit = Duration.seconds(30)
-  const one = ({ params }: ToolCall.ToolCall) =>
-    Effect.exit(Effect.timeout(semaphore.withPermits(1)(Effect.flatMap(decode(params), handlers[name])), limit))
+  const one = (call: ToolCall.ToolCall) => {
+    const decoded = decode(call.params)
+    return around(
+      Effect.exit(Effect.timeout(semaphore.withPermits(1)(Effect.flatMap(decoded, handlers[name])), limit)),
+      call
+    )
+  }
   const run = (calls: ReadonlyArray<ToolCall.ToolCall>) =>
     Effect.runPromise(Effect.forEach(calls, one, { concurrency: "unbounded" }))
   return side(() => call(name), run, size, waves)
