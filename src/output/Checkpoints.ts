@@ -203,6 +203,8 @@ export const describer = (
     const { uuidV4 } = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
     const random = yield* uuidV4()
     latest = Math.max(at, latest, newestId === undefined ? 0 : timeOf(newestId))
+    // another process may have kept something in this very millisecond
+    if (newestId !== undefined && timeOf(newestId) === latest) order = Math.max(order, orderOf(newestId))
     const inOrder = (++order % 36 ** 5).toString(36).padStart(5, "0")
     const room = Math.min(maxBytes, maxTotalBytes - othersBytes)
     let bytes = 0
@@ -295,6 +297,8 @@ export const layerMemoryConfig = (
   Layer.effect(Checkpoints, Effect.map(Effect.flatMap(Config.unwrap(options), boundsOf), memory))
 
 // Utilities
+
+const orderOf = (id: string): number => Number.parseInt(id.slice(10, 15), 36)
 
 interface Kept {
   readonly id: string

@@ -17,3 +17,17 @@ export * as Migrations from "./Migrations.ts"
  * @since 0.1.0
  */
 export * as OwnConnection from "./OwnConnection.ts"
+
+/**
+ * Artifacts in PostgreSQL or SQLite.
+ *
+ * @since 0.1.0
+ */
+export * as SqlArtifacts from "./SqlArtifacts.ts"
+
+/**
+ * Checkpoints in PostgreSQL or SQLite.
+ *
+ * @since 0.1.0
+ */
+export * as SqlCheckpoints from "./SqlCheckpoints.ts"

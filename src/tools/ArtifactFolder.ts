@@ -16,11 +16,11 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Semaphore from "effect/Semaphore"
-import { randomBytes } from "node:crypto"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
 import type { ConfigurationError } from "../ConfigurationError.ts"
-import { bytesOf, keyOf, textOf, type Width, widthOf } from "../internal/textBytes.ts"
+import * as ArtifactId from "../internal/artifactId.ts"
+import { bytesOf, keyOf, textOf, widthOf } from "../internal/textBytes.ts"
 import * as ArtifactStore from "../output/ArtifactStore.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -73,7 +73,7 @@ export const make = Effect.fnUntraced(function*(
   const directory = yield* PrivateFolder.locate("ArtifactFolder", options)
   // one at a time: what has to go depends on what is there
   const turns = yield* Semaphore.make(1)
-  const makeId = ids()
+  const makeId = ArtifactId.maker()
   const at = (...names: ReadonlyArray<string>) => NodePath.join(directory, ...names)
 
   const remove = (gone: ReadonlyArray<Kept>) =>
@@ -103,7 +103,7 @@ export const make = Effect.fnUntraced(function*(
     const chars = payload.length
     yield* ArtifactStore.fit(chars, others, bounds)
     const width = widthOf(payload)
-    const id = makeId(now, chars, width)
+    const id = makeId({ at: now, chars, width })
     const name = nameOf(id, batch)
     yield* attempt("", () => write(at(share), name, bytesOf(payload, width)))
     yield* remove(ArtifactStore.surplus([...own, { share, name, at: now, chars, isWhole: true }], others, bounds))
@@ -114,7 +114,7 @@ export const make = Effect.fnUntraced(function*(
   return ArtifactStore.ArtifactStore.of({
     put: (owner, payload) => alone(put(owner, payload)),
     read: Effect.fnUntraced(function*({ batch, principal }, id, range) {
-      const said = saidBy(id)
+      const said = ArtifactId.read(id)
       if (said === undefined) return yield* new ArtifactStore.ArtifactError({ reason: "NotFound", id })
       const { chars, width } = said
       const [start, end] = ArtifactStore.partOf(range, chars)
@@ -142,26 +142,6 @@ interface Kept {
   readonly isWhole: boolean
 }
 
-const idPattern = /^art_([0-9a-z]{9})[0-9a-z]{3}[0-9a-f]{12}-([0-9a-z]{1,9})([nw])$/
-
-/** What an id says of its payload; `undefined` for what is no id. */
-const saidBy = (id: string): { readonly at: number; readonly chars: number; readonly width: Width } | undefined => {
-  const [, at, chars, width] = idPattern.exec(id) ?? []
-  return at === undefined || chars === undefined
-    ? undefined
-    : { at: Number.parseInt(at, 36), chars: Number.parseInt(chars, 36), width: width === "n" ? 1 : 2 }
-}
-
-/** Makes ids that sort by age. */
-const ids = () => {
-  let order = 0
-  return (at: number, chars: number, width: Width): string => {
-    const inOrder = (++order % 36 ** 3).toString(36).padStart(3, "0")
-    const time = Math.max(0, at).toString(36).padStart(9, "0")
-    return `art_${time}${inOrder}${randomBytes(6).toString("hex")}-${chars.toString(36)}${width === 1 ? "n" : "w"}`
-  }
-}
-
 const nameOf = (id: string, batch: string): string => `${id}.${keyOf(batch).slice(0, 32)}`
 
 /** What was not finished in this time never will be. */
@@ -177,7 +157,7 @@ const list = async (
     for (const name of await PrivateFolder.namesIn(NodePath.join(directory, share))) {
       const isWhole = !name.startsWith(".")
       const said = /^\.?(.+)\.[0-9a-f]{32}$/.exec(name)?.[1]
-      const { at, chars } = saidBy(said ?? "") ?? {}
+      const { at, chars } = ArtifactId.read(said ?? "") ?? {}
       if (at !== undefined && chars !== undefined) found.push({ share, name, at, chars, isWhole })
     }
   }

@@ -4,6 +4,7 @@
  * file's layer is, whatever the tests did.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -102,10 +103,13 @@ export const layer: Layer.Layer<Postgres> = Layer.effect(
   })
 )
 
+/** Has what is built in it go by real time, such as the pool of a client, whatever the clock of a test says. */
+export const realTime: Layer.Layer<never> = Layer.succeed(Clock.Clock, Context.get(Context.empty(), Clock.Clock))
+
 /** Layer with a client of an empty database of its own, at each build. */
 export const client: Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError, Postgres> = Layer.unwrap(
   Effect.gen(function*() {
     const { database } = yield* Postgres
     return PgClient.layer({ url: Redacted.make(yield* database), maxConnections: 10 })
   })
-)
+).pipe(Layer.provide(realTime))

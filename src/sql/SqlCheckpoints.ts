@@ -1,0 +1,130 @@
+/**
+ * Checkpoints in PostgreSQL or SQLite: another process can undo what this one did, and
+ * every process of the database keeps one set of bounds with the others.
+ *
+ * What is kept is there before the write that it is for, whatever a transaction of the
+ * host rolls back: the store runs on a connection of its own (`sql/OwnConnection`).
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type { MigrationError } from "effect/sql/Migrator"
+import type * as SqlClient from "effect/sql/SqlClient"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import * as FileChange from "../FileChange.ts"
+import * as Checkpoints from "../output/Checkpoints.ts"
+import * as Holdings from "./Holdings.ts"
+
+/**
+ * Layer that keeps checkpoints in the database of a client; brings its schema up to date first.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options?: Checkpoints.Options
+): Layer.Layer<
+  Checkpoints.Checkpoints,
+  ConfigurationError | MigrationError | SqlError,
+  SqlClient.SqlClient
+> => Layer.effect(Checkpoints.Checkpoints, make(options))
+
+/**
+ * The same with bounds from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Checkpoints.Options>
+): Layer.Layer<
+  Checkpoints.Checkpoints,
+  ConfigurationError | Config.ConfigError | MigrationError | SqlError,
+  SqlClient.SqlClient
+> => Layer.effect(Checkpoints.Checkpoints, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * Creates the service in the database of the client.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  options?: Checkpoints.Options
+): Effect.fn.Return<
+  Checkpoints.Checkpoints["Service"],
+  ConfigurationError | MigrationError | SqlError,
+  SqlClient.SqlClient
+> {
+  const bounds = yield* Checkpoints.boundsOf(options)
+  const holdings = yield* Holdings.make("checkpoints", bounds.maxAgeMillis)
+  const describe = Checkpoints.describer(bounds)
+  const prune = Effect.flatMap(Clock.currentTimeMillis, holdings.prune)
+
+  return Checkpoints.Checkpoints.of({
+    save: Effect.fnUntraced(function*(write) {
+      const decide = Effect.fnUntraced(function*({ others, own }: Holdings.There) {
+        const checkpoint = yield* describe(write, { othersBytes: others, newestId: own.at(-1)?.id })
+        const { at, id } = checkpoint
+        for (const [item, { before }] of write.files.entries()) {
+          if (before === undefined || !checkpoint.files[item]!.isKept) continue
+          yield* holdings.write(id, item, FileChange.bytesOf(before))
+        }
+        const entry = { id, at, size: Checkpoints.bytesOf(checkpoint), about: encode(checkpoint) }
+        const all = [...own, entry].map(({ id, size }) => ({ id, size, bytes: size }))
+        return { entry, gone: Checkpoints.surplus(all, others, bounds) }
+      })
+      const { about } = yield* holdings.add(write.principal, yield* Clock.currentTimeMillis, decide)
+      return yield* decode(about)
+    }, failing("")),
+    list: (principal) =>
+      prune.pipe(
+        Effect.andThen(holdings.list(principal)),
+        Effect.flatMap((all) => Effect.forEach(all, ({ about }) => decode(about))),
+        Effect.map((all) => all.sort((a, b) => a.id < b.id ? 1 : -1)),
+        failing("")
+      ),
+    content: ({ files, id, principal }, path) =>
+      Effect.gen(function*() {
+        if (!Checkpoints.isId(id)) return yield* new Checkpoints.CheckpointError({ reason: "NotFound", id })
+        const item = files.findIndex((it) => it.path === path)
+        const file = files[item]
+        const found = yield* holdings.read(principal, id, { item, from: 0, to: file?.isKept === true ? file.size : 0 })
+        if (found === undefined || Checkpoints.isOver(found.at, yield* Clock.currentTimeMillis, bounds)) {
+          return yield* new Checkpoints.CheckpointError({ reason: "NotFound", id })
+        }
+        if (file === undefined || file.before === "") return undefined
+        if (!file.isKept) return yield* new Checkpoints.CheckpointError({ reason: "NotKept", id })
+        return FileChange.hashOf(found.bytes) === file.before
+          ? found.bytes
+          : yield* new Checkpoints.CheckpointError({ reason: "Store", id, cause: "the content was changed" })
+      }).pipe(failing(id)),
+    forget: ({ id, principal }) => Checkpoints.isId(id) ? failing(id)(holdings.remove(principal, id)) : Effect.void,
+    prune: failing("")(prune)
+  })
+})
+
+// Utilities
+
+const document = Schema.fromJsonString(Checkpoints.Checkpoint)
+
+const encode = (checkpoint: Checkpoints.Checkpoint): string => JSON.stringify(checkpoint)
+
+const decode = Schema.decodeUnknownEffect(document)
+
+const failing = (id: string) =>
+<A, R>(
+  effect: Effect.Effect<A, Checkpoints.CheckpointError | SqlError | Schema.SchemaError, R>
+): Effect.Effect<A, Checkpoints.CheckpointError, R> =>
+  Effect.mapError(
+    effect,
+    (cause) =>
+      isSqlError(cause) || Schema.isSchemaError(cause)
+        ? new Checkpoints.CheckpointError({ reason: "Store", id, cause })
+        : cause
+  )
