@@ -38,15 +38,13 @@ const behaviours: Record<string, ToolSpec["handler"]> = {
       ToolContext.ToolContext,
       ({ progress }) => Effect.andThen(progress({ message: `with ${secretIn(params)}` }), Effect.succeed("done"))
     ),
-  writes: (params) =>
-    Effect.flatMap(
-      ToolContext.ToolContext,
-      ({ confirmWrite }) =>
-        Effect.as(
-          confirmWrite(Effect.succeed([{ path: "config", before: "", after: `key=${secretIn(params)}` }])),
-          "written"
-        )
-    )
+  writes: () => Effect.succeed("written")
+}
+
+/** What a person is shown of a write. */
+const preview = (params: unknown) => {
+  const after = `key=${secretIn(params as Record<string, unknown>)}`
+  return Effect.succeed([{ path: "config", before: "", after }])
 }
 
 describe("what is on record of a call", () => {
@@ -59,7 +57,9 @@ describe("what is on record of a call", () => {
           Object.entries(behaviours).map(([name, handler]): [string, ToolSpec] => [name, {
             class: "SerialMut",
             handler,
-            annotate: (tool) => tool.annotate(ToolAnnotations.Redact, ["plain", "note.body"])
+            annotate: (tool) =>
+              tool.annotate(ToolAnnotations.Redact, ["plain", "note.body"])
+                .annotate(ToolAnnotations.Preview, name === "writes" ? preview : undefined)
           }])
         )
         const { process } = yield* open(specs, {
