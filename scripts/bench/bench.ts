@@ -10,6 +10,7 @@ import { approvals } from "./approvals.ts"
 import { guard } from "./guard.ts"
 import { allocated, long, wide } from "./memory.ts"
 import { others } from "./others.ts"
+import { recorded } from "./records.ts"
 import { rules } from "./rules.ts"
 import { start } from "./start.ts"
 import * as Table from "./table.ts"
@@ -33,6 +34,7 @@ const measurements: Readonly<Record<string, Measurement>> = {
   long,
   wide,
   approvals,
+  recorded,
   guard,
   others,
   start

@@ -48,9 +48,14 @@ export const layer = (permits: number, options?: Options) =>
     ...options
   }).pipe(Layer.provide(kit.toLayer(handlers)))
 
-/** A process of an executor with so many permits. */
-export const open = Effect.fnUntraced(function*(permits: number, options?: Options) {
-  const context = yield* Layer.build(Layer.fresh(layer(permits, options)))
+/** A process of an executor with so many permits, and what it keeps elsewhere. */
+export const open = Effect.fnUntraced(function*<E = never>(
+  permits: number,
+  options?: Options,
+  records: Layer.Layer<never, E> = Layer.empty
+) {
+  const executor: Layer.Layer<ToolExecutor.ToolExecutor, unknown> = Layer.provide(layer(permits, options), records)
+  const context = yield* Layer.build(Layer.fresh(executor))
   return yield* Context.get(context, ToolExecutor.ToolExecutor).process()
 })
 

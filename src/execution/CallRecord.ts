@@ -1,6 +1,7 @@
 /**
  * What goes on record of the calls of a wave. Where there is no journal none of it is
- * made; where there is one, entries are made when it writes or reads them.
+ * made; where there is one, a line is noted as things happen, and its entry made when
+ * a driver writes or somebody reads it.
  *
  * @since 0.1.0
  */
@@ -18,27 +19,22 @@ import type { ToolOutcome } from "../ToolOutcome.ts"
 import * as ToolRefusal from "../ToolRefusal.ts"
 import * as IdempotencyKey from "./IdempotencyKey.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
+import type { Received } from "./Received.ts"
 import * as Revisions from "./Revisions.ts"
 import * as WithoutSecrets from "./WithoutSecrets.ts"
 
-/** What is secret of a call without a tool: what has a usual name. */
-const plain = Redact.make({ declared: [], parameters: Schema.Unknown.ast, results: [] })
-
-/** The entry of a kind without what all entries of one call have in common. */
-type Body = Journal.CallEntry extends infer E
-  ? E extends Journal.CallEntry ? Omit<E, Exclude<keyof Journal.Of<"OrphanEnded">, "_tag">> : never
-  : never
-
 /**
- * The wave of a call, as far as its record needs it.
+ * What the records of a wave's calls have in common.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Wave extends IdempotencyKey.Place {
-  readonly process: { readonly id: string; readonly isNamed: boolean }
+export interface RecordedWave extends IdempotencyKey.Place {
+  readonly writer: JournalWriter
+  /** Name of the process, if the host has given it one. */
+  readonly named: string | undefined
   readonly begunAt: number
-  now(): number
+  readonly now: () => number
 }
 
 /**
@@ -60,198 +56,189 @@ export interface Call extends IdempotencyKey.Keyed {
  * @since 0.1.0
  */
 export class CallRecord {
-  private readonly writer: JournalWriter
-  private readonly wave: Wave
+  private readonly wave: RecordedWave
   private readonly index: number
-  private readonly id: string
-  private readonly name: string
+  private readonly call: Received
   /** As it arrived: a person may edit its arguments later. */
   private readonly gateCall: GateCall | undefined
-  private readonly params: unknown
   private readonly tool: RegisteredTool | undefined
   /** Which of the calls of its wave that have its id. */
   private readonly occurrence: number
-  private known: string | undefined
-  private found: Redact.Found | undefined
   /** The arguments that a person has put in the place of these. */
-  private edited: unknown
+  private edited: unknown = undefined
   /** Nobody waits for a person's answer any more, who may give it yet: the call may be resumed. */
   isSuspended = false
+  private known: string | undefined = undefined
+  private found: Redact.Found | undefined = undefined
 
-  constructor(writer: JournalWriter, wave: Wave, call: Call, occurrence: number) {
-    this.occurrence = occurrence
-    this.writer = writer
+  constructor(wave: RecordedWave, { call, gateCall, index, tool }: Call, occurrence: number) {
     this.wave = wave
-    this.index = call.index
-    this.id = call.call.id
-    this.name = call.call.name
-    this.gateCall = call.gateCall
-    this.tool = call.tool
-    this.params = call.call.malformed?.text ?? call.call.params
+    this.index = index
+    this.call = call
+    this.gateCall = gateCall
+    this.tool = tool
+    this.occurrence = occurrence
   }
 
   /** Knows the call again when it is handed over a second time. */
   get key(): string {
-    return this.known ??= this.writer.driver.digest(this.identity)
+    return this.known ??= this.wave.writer.driver.digest(this.identity)
   }
 
   private get identity(): string {
-    const { engine, events: { origin }, process } = this.wave
-    return JSON.stringify([
-      engine.principal,
-      origin.agentPath,
-      origin.batch,
-      process.isNamed ? process.id : "",
-      this.id,
-      this.name,
-      this.canonical,
-      this.occurrence
-    ])
+    const { engine: { principal }, events: { origin: { agentPath, batch } }, named = "" } = this.wave
+    const { id, name } = this.call
+    return JSON.stringify([principal, agentPath, batch, named, id, name, this.canonical, this.occurrence])
+  }
+
+  /** It was handed over, and what it is about is known. */
+  arrived(isResumed: boolean): void {
+    this.note(this.wave.begunAt, arrived, isResumed)
+  }
+
+  asked(request: ApprovalRequest): void {
+    this.note(this.wave.now(), asked, request)
+  }
+
+  answered(requestId: string, resolution: Resolution | undefined): void {
+    if (resolution?._tag === "Suspended") this.isSuspended = true
+    this.note(this.wave.now(), answered, { requestId, resolution })
+  }
+
+  granted(grant: Grant): void {
+    const { engine: { principal }, writer } = this.wave
+    const { session } = writer
+    writer.note({ entry: { _tag: "Granted", at: grant.grantedAt, principal, session, grant: this.grant(grant) } })
+  }
+
+  /** It is about to start, which nobody waits for. */
+  noteStart(call: Call, attempt: number, limitMillis: number): void {
+    this.wave.writer.note(this.started(call, attempt, limitMillis))
+  }
+
+  /** The line of its start: what may change things is written before it does. */
+  started(
+    { approved, gateCall, grant, reservation, resumed }: Call,
+    attempt: number,
+    limitMillis: number
+  ): Journal.Line {
+    const isEdited = gateCall?.args !== this.gateCall?.args
+    if (isEdited) this.edited = gateCall?.args
+    return new RecordLine(this, this.wave.now(), started, {
+      attempt,
+      limitMillis,
+      gateCall,
+      resumed,
+      allowedBy: grant?.id ?? (approved === true ? "answer" : "policy"),
+      isSpent: reservation?.leaseMillis !== undefined,
+      isEdited
+    })
+  }
+
+  committed(commits: number): void {
+    this.note(this.wave.now(), committed, commits)
+  }
+
+  settled(outcome: ToolOutcome, at: number): void {
+    if (outcome._tag === "Denied") this.note(at, decided, outcome.reason)
+    this.note(at, settled, outcome)
+  }
+
+  suspended(reason: string): void {
+    this.note(this.wave.now(), suspended, reason)
+  }
+
+  lateWriteBlocked(): void {
+    this.note(this.wave.now(), plainly, "LateWriteBlocked")
+  }
+
+  orphanEnded(): void {
+    this.note(this.wave.now(), plainly, "OrphanEnded")
+  }
+
+  private note<A>(at: number, body: (record: CallRecord, data: A) => Body, data: A): void {
+    this.wave.writer.note(new RecordLine(this, at, body, data))
+  }
+
+  /** The entry of something that happened to the call. */
+  entry(at: number, body: Body): Journal.JournalEntry {
+    const { call: { id: callId, name: tool }, index, key, wave: { engine, events: { origin }, writer } } = this
+    const { principal } = engine
+    const { agentPath, batch, process, wave } = origin
+    const { session } = writer
+    return { at, principal, session, agentPath, batch, process, wave, index, callId, tool, key, ...body }
+  }
+
+  /** What is known of it as it arrived. */
+  get arrival(): Omit<Journal.Of<"Arrived">, keyof Journal.Of<"OrphanEnded">> {
+    const { gateCall } = this
+    const args = this.keptArguments
+    if (gateCall === undefined) return { args }
+    const { targets, tool } = gateCall
+    const about = targets === undefined ? {} : { targets: targets.map(({ text }) => this.scrub(text)) }
+    return { args, class: tool.class, revision: Revisions.of(tool), ...about }
+  }
+
+  /** Its key for others, with the arguments that it has by now. */
+  idempotencyKey(gateCall: GateCall | undefined, resumed: IdempotencyKey.Keyed["resumed"]): string {
+    const { call, index, tool } = this
+    return IdempotencyKey.of(this.wave, { call, index, tool, gateCall, ...(resumed === undefined ? {} : { resumed }) })
+  }
+
+  get name(): string {
+    return this.call.name
+  }
+
+  get mutates(): boolean {
+    return this.tool?.readOnly !== true
+  }
+
+  get keeps(): Journal.Keeps {
+    return this.wave.writer.driver.keeps
+  }
+
+  digest(text: string): string {
+    return this.wave.writer.driver.digest(text)
   }
 
   private get canonical(): string {
-    const { gateCall, params } = this
+    const { call: { malformed, params }, gateCall } = this
     if (gateCall !== undefined) return gateCall.tool.canonical(gateCall.params, gateCall.args)
     try {
-      return canonicalJson(params)
+      return canonicalJson(malformed?.text ?? params)
     } catch {
       return ""
     }
   }
 
-  /** It was handed over, and what it is about is known. */
-  arrived(isResumed: boolean): void {
-    const { gateCall } = this
-    const tool = gateCall?.tool
-    this.note(this.wave.begunAt, () => ({
-      _tag: "Arrived",
-      args: this.keptArguments,
-      ...(tool === undefined ? {} : { class: tool.class, revision: Revisions.of(tool) }),
-      ...(gateCall?.targets === undefined ? {} : { targets: gateCall.targets.map(({ text }) => this.scrub(text)) }),
-      ...(isResumed ? { isResumed } : {})
-    }))
-  }
-
-  asked({ args, expiresAt, id, preview, tool, why }: ApprovalRequest): void {
-    this.note(this.wave.now(), () => ({
-      _tag: "Asked",
-      requestId: id,
-      why: this.scrub(why),
-      expiresAt,
-      shown: this.writer.driver.digest(JSON.stringify([tool, args, preview])),
-      ...(preview?._tag === "Diff" && this.writer.driver.keeps.arguments === "full"
-        ? { preview: this.scrub(preview.diff) }
-        : {})
-    }))
-  }
-
-  answered(requestId: string, resolution: Resolution | undefined): void {
-    if (resolution?._tag === "Suspended") this.isSuspended = true
-    this.note(this.wave.now(), () => ({ _tag: "Answered", requestId, ...answerOf(resolution, this.scrub) }))
-  }
-
-  granted(grant: Grant): void {
-    const { wave: { engine: { principal } }, writer: { session } } = this
-    this.writer.note(() => ({ _tag: "Granted", at: grant.grantedAt, principal, session, grant: this.grant(grant) }))
-  }
-
-  /** It is about to start; what may change things is written before it does. */
-  started(call: Call, attempt: number, limitMillis: number): () => Journal.JournalEntry {
-    const at = this.wave.now()
-    const idempotencyKey = IdempotencyKey.of(this.wave, call)
-    const { grant, reservation, tool } = call
-    const allowedBy = grant?.id ?? (call.approved === true ? "answer" : "policy")
-    const isEdited = call.gateCall !== undefined && this.gateCall !== undefined &&
-      call.gateCall.args !== this.gateCall.args
-    if (isEdited) this.edited = call.gateCall.args
-    return () =>
-      this.entry(at, {
-        _tag: "Started",
-        attempt,
-        limitMillis,
-        idempotencyKey,
-        mutates: !tool!.readOnly,
-        allowedBy,
-        isSpent: reservation?.leaseMillis !== undefined,
-        ...(isEdited ? { isEdited } : {})
-      })
-  }
-
-  /** The same of a start that nobody waits for. */
-  noteStart(call: Call, attempt: number, limitMillis: number): void {
-    this.writer.note(this.started(call, attempt, limitMillis))
-  }
-
-  committed(commits: number): void {
-    this.note(this.wave.now(), () => ({ _tag: "Committed", commits }))
-  }
-
-  settled(outcome: ToolOutcome, at: number): void {
-    if (outcome._tag === "Denied") {
-      this.note(at, () => ({
-        _tag: "Decided",
-        verdict: "refused",
-        gate: ToolRefusal.gateOf(outcome.reason),
-        sentence: this.scrub(ToolRefusal.describe(outcome.reason, outcome.tool))
-      }))
-    }
-    this.note(at, () => ({ _tag: "Settled", ...this.keptOutcome(outcome) }))
-  }
-
-  suspended(reason: string): void {
-    this.note(this.wave.now(), () => ({ _tag: "Suspended", reason: this.scrub(reason) }))
-  }
-
-  lateWriteBlocked(): void {
-    this.note(this.wave.now(), () => ({ _tag: "LateWriteBlocked" }))
-  }
-
-  orphanEnded(): void {
-    this.note(this.wave.now(), () => ({ _tag: "OrphanEnded" }))
-  }
-
-  /** Notes something of the call. */
-  note(at: number, body: () => Body): void {
-    this.writer.note(() => this.entry(at, body()))
-  }
-
-  private entry(at: number, body: Body): Journal.JournalEntry {
-    const { engine: { principal }, events: { origin } } = this.wave
-    const { agentPath, batch, process, wave } = origin
-    const { id: callId, index, key, name: tool, writer: { session } } = this
-    return { at, principal, session, agentPath, batch, process, wave, index, callId, tool, key, ...body }
-  }
-
   private get keptArguments(): Journal.KeptArguments {
-    const { digest, keeps } = this.writer.driver
     // nobody knows what is secret for a tool that there is not
-    switch (this.tool === undefined && keeps.arguments === "full" ? "hashes" : keeps.arguments) {
+    switch (this.tool === undefined && this.keeps.arguments === "full" ? "hashes" : this.keeps.arguments) {
       case "full":
         return { _tag: "Full", value: this.hidden.value }
       case "hashes":
-        return { _tag: "Hash", hash: digest(this.canonical) }
+        return { _tag: "Hash", hash: this.digest(this.canonical) }
       case "none":
         return { _tag: "None" }
     }
   }
 
-  private keptOutcome(outcome: ToolOutcome): Omit<Journal.Of<"Settled">, keyof Journal.Of<"OrphanEnded">> {
+  outcome(outcome: ToolOutcome): Omit<Journal.Of<"Settled">, keyof Journal.Of<"OrphanEnded">> {
     const left = WithoutSecrets.outcome(outcome, this.redactor, this.secrets)
     if (left._tag !== "Succeeded") return { outcome: left }
     const granted = left.grant === undefined ? left : { ...left, grant: this.grant(left.grant) }
-    const { digest, keeps } = this.writer.driver
     const isWhole = left === outcome
-    if (keeps.outputs === "full" || left.output._tag === "Artifact") {
+    if (this.keeps.outputs === "full" || left.output._tag === "Artifact") {
       return { outcome: granted, ...(isWhole ? {} : { isIncomplete: true }) }
     }
-    const hash = keeps.outputs === "hashes"
-      ? { outputHash: digest((outcome as typeof left).output.modelText) }
+    const hash = this.keeps.outputs === "hashes"
+      ? { outputHash: this.digest((outcome as typeof left).output.modelText) }
       : {}
     return { outcome: { ...granted, output: { _tag: "Inline", modelText: notKept } }, isIncomplete: true, ...hash }
   }
 
   private grant(grant: Grant): Grant {
-    return grant.targets === undefined ? grant : { ...grant, targets: grant.targets.map(this.scrub) }
+    return grant.targets === undefined ? grant : { ...grant, targets: grant.targets.map((it) => this.scrub(it)) }
   }
 
   private get redactor(): Redact.Redactor {
@@ -260,7 +247,8 @@ export class CallRecord {
 
   /** Its arguments without what is secret in them. */
   private get hidden(): Redact.Found {
-    return this.found ??= this.redactor.arguments(this.gateCall?.args ?? this.params)
+    const { call: { malformed, params }, gateCall } = this
+    return this.found ??= this.redactor.arguments(gateCall?.args ?? malformed?.text ?? params)
   }
 
   private get secrets(): ReadonlyArray<string> {
@@ -268,26 +256,107 @@ export class CallRecord {
     return this.edited === undefined ? secrets : [...secrets, ...this.redactor.arguments(this.edited).secrets]
   }
 
-  private readonly scrub = (text: string): string => this.redactor.scrub(text, this.secrets)
+  /** A text without the secrets of the call. */
+  scrub(text: string): string {
+    return this.redactor.scrub(text, this.secrets)
+  }
 }
 
 // Utilities
 
-const notKept = "It succeeded. Its output was not kept."
+/** A line whose entry is made when it is first asked for: one object for each, since there are several per call. */
+class RecordLine<A> implements Journal.Line {
+  private readonly record: CallRecord
+  private readonly at: number
+  private readonly body: (record: CallRecord, data: A) => Body
+  private readonly data: A
+  private made: Journal.JournalEntry | undefined = undefined
 
-const answerOf = (
-  resolution: Resolution | undefined,
-  scrub: (text: string) => string
-): { readonly answer: string; readonly by: Journal.Of<"Answered">["by"]; readonly reason?: string } => {
-  if (resolution === undefined) return { answer: "withdrawn", by: "withdrawn" }
+  constructor(record: CallRecord, at: number, body: (record: CallRecord, data: A) => Body, data: A) {
+    this.record = record
+    this.at = at
+    this.body = body
+    this.data = data
+  }
+
+  get entry(): Journal.JournalEntry {
+    return this.made ??= this.record.entry(this.at, this.body(this.record, this.data))
+  }
+}
+
+/** What is secret of a call without a tool: what has a usual name. */
+const plain = Redact.make({ declared: [], parameters: Schema.Unknown.ast, results: [] })
+
+/** The entry of a kind without what all entries of one call have in common. */
+type Body = Journal.CallEntry extends infer E
+  ? E extends Journal.CallEntry ? Omit<E, Exclude<keyof Journal.Of<"OrphanEnded">, "_tag">> : never
+  : never
+
+const arrived = (record: CallRecord, isResumed: boolean): Body => ({
+  _tag: "Arrived",
+  ...record.arrival,
+  ...(isResumed ? { isResumed } : {})
+})
+
+const decided = (record: CallRecord, reason: ToolRefusal.ToolRefusal): Body => ({
+  _tag: "Decided",
+  verdict: "refused",
+  gate: ToolRefusal.gateOf(reason),
+  sentence: record.scrub(ToolRefusal.describe(reason, record.name))
+})
+
+const asked = (record: CallRecord, { args, expiresAt, id, preview, tool, why }: ApprovalRequest): Body => ({
+  _tag: "Asked",
+  requestId: id,
+  why: record.scrub(why),
+  expiresAt,
+  shown: record.digest(JSON.stringify([tool, args, preview])),
+  ...(preview?._tag === "Diff" && record.keeps.arguments === "full" ? { preview: record.scrub(preview.diff) } : {})
+})
+
+const answered = (
+  record: CallRecord,
+  { requestId, resolution }: { readonly requestId: string; readonly resolution: Resolution | undefined }
+): Body => {
+  const about = { _tag: "Answered" as const, requestId }
+  if (resolution === undefined) return { ...about, answer: "withdrawn", by: "withdrawn" }
   switch (resolution._tag) {
     case "Approved":
-      return { answer: resolution.grant?.answer ?? "ApproveOnce", by: resolution.isOwn ? "user" : "grant" }
+      return { ...about, answer: resolution.grant?.answer ?? "ApproveOnce", by: resolution.isOwn ? "user" : "grant" }
     case "Suspended":
-      return { answer: "suspended", by: "suspended", reason: scrub(resolution.reason) }
+      return { ...about, answer: "suspended", by: "suspended", reason: record.scrub(resolution.reason) }
     case "Denied": {
       const { by, reason } = resolution
-      return { answer: by === "user" ? "Deny" : by, by, ...(reason === undefined ? {} : { reason: scrub(reason) }) }
+      const said = reason === undefined ? {} : { reason: record.scrub(reason) }
+      return { ...about, answer: by === "user" ? "Deny" : by, by, ...said }
     }
   }
 }
+
+/** What a start is to be known by later, when the call itself is over. */
+interface Start extends Pick<Journal.Of<"Started">, "attempt" | "limitMillis" | "allowedBy" | "isSpent"> {
+  readonly gateCall: GateCall | undefined
+  readonly resumed: IdempotencyKey.Keyed["resumed"] | undefined
+  readonly isEdited: boolean
+}
+
+const started = (record: CallRecord, it: Start): Body => ({
+  _tag: "Started",
+  attempt: it.attempt,
+  limitMillis: it.limitMillis,
+  idempotencyKey: record.idempotencyKey(it.gateCall, it.resumed),
+  mutates: record.mutates,
+  allowedBy: it.allowedBy,
+  isSpent: it.isSpent,
+  ...(it.isEdited ? { isEdited: true } : {})
+})
+
+const committed = (_: CallRecord, commits: number): Body => ({ _tag: "Committed", commits })
+
+const settled = (record: CallRecord, outcome: ToolOutcome): Body => ({ _tag: "Settled", ...record.outcome(outcome) })
+
+const suspended = (record: CallRecord, reason: string): Body => ({ _tag: "Suspended", reason: record.scrub(reason) })
+
+const plainly = (_: CallRecord, tag: "LateWriteBlocked" | "OrphanEnded"): Body => ({ _tag: tag })
+
+const notKept = "It succeeded. Its output was not kept."

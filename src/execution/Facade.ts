@@ -106,14 +106,10 @@ export const fromEngine = (
       const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
         revoked.set(grant.id, grant.expiresAt)
-        journal?.note(() => ({
-          _tag: "Revoked",
-          at: now,
-          principal,
-          session: journal.session,
-          grant: grant.id,
-          tool: grant.tool
-        }))
+        if (journal !== undefined) {
+          const { id, tool } = grant
+          journal.note({ entry: { _tag: "Revoked", at: now, principal, session: journal.session, grant: id, tool } })
+        }
         yield* orFail(engine.store.revoke(engine.principal, grant.id))
       }
       return known.filter((it) => Grant.isOpen(it, now)).length

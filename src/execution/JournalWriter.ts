@@ -11,7 +11,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Detached from "../internal/detached.ts"
-import type { Journal, JournalEntry, JournalError, Line } from "../store/Journal.ts"
+import type { Journal, JournalError, Line } from "../store/Journal.ts"
 import * as Ports from "./Ports.ts"
 
 /** Lines that are written next, and who waits for them. */
@@ -66,14 +66,13 @@ export class JournalWriter {
   }
 
   /** Notes something that is written soon, and that nobody waits for. */
-  note(make: () => JournalEntry): void {
-    this.coming().lines.push(new LazyLine(make))
+  note(line: Line): void {
+    this.coming().lines.push(line)
   }
 
   /** Writes a line; tells whether it is on record. Where it is not, it never will be. */
-  write(make: () => JournalEntry): Effect.Effect<boolean> {
+  write(line: Line): Effect.Effect<boolean> {
     return Effect.callback((resume) => {
-      const line = new LazyLine(make)
       const batch = this.coming()
       batch.lines.push(line)
       batch.refused.add(line)
@@ -135,7 +134,7 @@ export class JournalWriter {
   })
 
   private append({ lines, waiting }: Batch): Effect.Effect<JournalError | undefined> {
-    const all = [...this.gap(), ...this.kept, ...lines]
+    const all = this.lost === 0 && this.kept.length === 0 ? lines : [...this.gap(), ...this.kept, ...lines]
     if (all.length === 0) return Effect.undefined
     return Effect.match(this.driver.append(all, { durable: waiting.length > 0 }), {
       onFailure: (error) => error,
@@ -187,25 +186,5 @@ export class JournalWriter {
     return Effect.ignoreCause(
       Effect.logWarning("The journal cannot be written; calls that may change things are refused until it can", cause)
     )
-  }
-}
-
-// Utilities
-
-/** A line whose entry is made when it is first asked for. */
-class LazyLine implements Line {
-  private made: JournalEntry | undefined
-  private make: (() => JournalEntry) | undefined
-
-  constructor(make: () => JournalEntry) {
-    this.make = make
-  }
-
-  get entry(): JournalEntry {
-    if (this.made === undefined) {
-      this.made = this.make!()
-      this.make = undefined
-    }
-    return this.made
   }
 }
