@@ -31,3 +31,10 @@ export * as SqlArtifacts from "./SqlArtifacts.ts"
  * @since 0.1.0
  */
 export * as SqlCheckpoints from "./SqlCheckpoints.ts"
+
+/**
+ * `StateStore` in PostgreSQL or SQLite, for as many processes as share the database.
+ *
+ * @since 0.1.0
+ */
+export * as SqlStateStore from "./SqlStateStore.ts"

@@ -54,6 +54,13 @@ export * as ScenarioRunner from "./ScenarioRunner.ts"
 export * as ScriptedTools from "./ScriptedTools.ts"
 
 /**
+ * What every driver of `StateStore` keeps, as checks for its own tests.
+ *
+ * @since 0.1.0
+ */
+export * as StateStoreContract from "./StateStoreContract.ts"
+
+/**
  * Draws what happened to calls as text that a person can read.
  *
  * @since 0.1.0

@@ -1,11 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
+import { StateStoreContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
 import { StateStore } from "../../src/index.ts"
-import { suite } from "./StateStoreTest.ts"
+import * as Contract from "../support/contract.ts"
 
-suite("memory", StateStore.layerMemory())
+Contract.run(
+  "StateStore in memory",
+  StateStoreContract.make({ layer: ({ batchTimeToLive } = {}) => StateStore.layerMemory({ batchTimeToLive }) })
+)
 
 describe("StateStore in memory", () => {
   const spent = { started: true, key: "release", windowMillis: 0, value: undefined } as const

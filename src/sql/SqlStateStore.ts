@@ -1,0 +1,427 @@
+/**
+ * `StateStore` in PostgreSQL or SQLite, for as many processes as share the database.
+ *
+ * What is asked for at one moment, by whatever executor over this store, is one group:
+ * the state that it is about is loaded, what becomes of it is decided (`StateWorld`),
+ * and all that changes is written at once, if nobody else has changed that state
+ * meanwhile (`StateTables`); else it is loaded and decided anew. So it is atomic
+ * however many processes do it, and nothing is locked between two messages.
+ *
+ * A change whose answer was lost is looked up by its name before anything is tried
+ * again: it is made once.
+ *
+ * What is reserved is leased: unless it is renewed, it is free again after its lease,
+ * as the database tells the time, but for what had started.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type { MigrationError } from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import * as SqlError from "effect/sql/SqlError"
+import { randomUUID } from "node:crypto"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import * as Detached from "../internal/detached.ts"
+import { Grouped } from "../internal/grouped.ts"
+import { Grant, isOpen } from "../store/Grant.ts"
+import { type Claim, Kept, type Request, type Reservation, StateStore, StateStoreError } from "../store/StateStore.ts"
+import * as Migrations from "./Migrations.ts"
+import { own } from "./OwnConnection.ts"
+import { batchId, digest, emptyState, heldText, keyId, keyText, principalId, stateText } from "./StateRecords.ts"
+import { add, type Needs, needs, wanted } from "./StateRows.ts"
+import * as Tables from "./StateTables.ts"
+import { type Options as WorldOptions, World } from "./StateWorld.ts"
+
+/**
+ * Times of the store.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /**
+   * How long what is reserved is held unless it is renewed, which executors do at half
+   * time. Longer than a process may stand still; after a crash it lasts so long until
+   * what never started is free again. Default 30 seconds.
+   */
+  readonly lease?: Duration.Input | undefined
+  /** How long a group is tried again where the database cannot be reached or is busy. Default 5 seconds. */
+  readonly patience?: Duration.Input | undefined
+  /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
+  readonly batchTimeToLive?: Duration.Input | undefined
+  /** How often what is past its window is deleted. Default 1 minute; `"unlimited"`: only when asked (`pruneExpired`). */
+  readonly pruneEvery?: Duration.Input | "unlimited" | undefined
+}
+
+/**
+ * The defaults.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  lease: "30 seconds",
+  patience: "5 seconds",
+  batchTimeToLive: "1 hour",
+  pruneEvery: "1 minute"
+} as const satisfies Options
+
+/**
+ * Brings the tables up to date, and opens a store over them. It uses connections of
+ * its own, also inside a host's transaction (`OwnConnection`).
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  options: Options = {}
+): Effect.fn.Return<
+  StateStore["Service"],
+  ConfigurationError | MigrationError | SqlError.SqlError,
+  SqlClient.SqlClient | Scope.Scope
+> {
+  const { batchMillis, leaseMillis, patienceMillis, pruneMillis } = yield* readOptions("SqlStateStore", (read) => ({
+    leaseMillis: read.millis("lease", options.lease ?? defaults.lease),
+    patienceMillis: read.millis("patience", options.patience ?? defaults.patience),
+    batchMillis: read.millis("batchTimeToLive", options.batchTimeToLive ?? defaults.batchTimeToLive),
+    pruneMillis: options.pruneEvery === "unlimited"
+      ? undefined
+      : read.millis("pruneEvery", options.pruneEvery ?? defaults.pruneEvery)
+  }))
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  yield* Migrations.run(sql, Tables.schema)
+  const context = yield* Effect.context<never>()
+  const clock = yield* Clock.Clock
+  const database = yield* databaseOf(sql, patienceMillis, { batchMillis, leaseMillis, newId, encode, decode })
+  const operations = new Grouped(
+    (all: ReadonlyArray<Operation>) => database(all, clock.currentTimeMillisUnsafe()),
+    context
+  )
+  const ask = <A>(name: string, needed: Needs, apply: (world: World) => A): Effect.Effect<A, StateStoreError> =>
+    Effect.mapError(
+      operations.ask({ needs: needed, apply }) as Effect.Effect<A, SqlError.SqlError>,
+      (cause) => new StateStoreError({ operation: name, cause })
+    )
+  const plain = <A>(name: string, statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, StateStoreError> =>
+    Effect.mapError(
+      inTime(own(sql)(statement), patienceMillis),
+      (cause) => new StateStoreError({ operation: name, cause })
+    )
+  const prune = (now: number): Effect.Effect<number, StateStoreError> =>
+    Effect.andThen(
+      ask("pruneExpired", needs({ expired: true }), () => undefined),
+      plain("pruneExpired", pruned(sql, now))
+    )
+  if (pruneMillis !== undefined) {
+    yield* Effect.flatMap(Effect.sleep(pruneMillis), () => Effect.flatMap(Clock.currentTimeMillis, prune)).pipe(
+      Effect.catch((error) => Effect.logWarning(error.message, error.cause)),
+      Effect.forever,
+      Effect.forkScoped
+    )
+  }
+
+  return {
+    reserve: (requests, now) =>
+      ask("reserve", needsOf(requests), (world) => requests.map((request) => world.reserve(request, now))),
+    check: (claims, now) => ask("check", needsOf([{ claims }], false), (world) => world.check(claims, now)),
+    start: (reservations, now) =>
+      ask("start", ofReservations(reservations), (world) => reservations.filter((it) => world.start(it, now))),
+    renew: (reservations) =>
+      ask("renew", ofReservations(reservations), (world) => reservations.filter((it) => world.renew(it))),
+    settle: (reservation, settlement, now) =>
+      ask("settle", ofReservations([reservation]), (world) => world.settle(reservation, settlement, now)),
+    release: (reservation, now) =>
+      ask("release", ofReservations([reservation]), (world) => world.release(reservation, now)),
+    abandon: (session, now) =>
+      ask("abandon", needs({ sessions: [digest(session)] }), (world) => world.abandon(session, now)),
+    mutated: (principal) =>
+      ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),
+    closeBatch: (batch) => ask("closeBatch", needs({ scopes: [batchId(batch)] }), (world) => world.closeBatch(batch)),
+    grant: (grant) => {
+      const [principal, id, until] = [principalId(grant.principal), digest(grant.id), grant.expiresAt ?? null]
+      const data = JSON.stringify(grant)
+      return Effect.asVoid(plain(
+        "grant",
+        sql`INSERT INTO tool_executor_grants (principal_id, id, expires_at, data)
+          VALUES (${principal}, ${id}, ${until}, ${data})
+          ON CONFLICT (principal_id, id) DO UPDATE SET expires_at = excluded.expires_at, data = excluded.data`
+      ))
+    },
+    grants: (principal, now) =>
+      Effect.map(
+        plain(
+          "grants",
+          sql<{ readonly data: string }>`SELECT data FROM tool_executor_grants
+            WHERE principal_id = ${principalId(principal)}`
+        ),
+        (rows) => rows.map(({ data }) => grantOf(JSON.parse(data))).filter((it) => isOpen(it, now)).sort(byAge)
+      ),
+    revoke: (principal, id) =>
+      Effect.map(
+        plain(
+          "revoke",
+          sql`DELETE FROM tool_executor_grants
+            WHERE principal_id = ${principalId(principal)} AND id = ${digest(id)} RETURNING id`
+        ),
+        (rows) => rows.length > 0
+      ),
+    pruneExpired: prune
+  }
+})
+
+/**
+ * Layer with a store in a database.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options?: Options
+): Layer.Layer<StateStore, ConfigurationError | MigrationError | SqlError.SqlError, SqlClient.SqlClient> =>
+  Layer.effect(StateStore, make(options))
+
+/**
+ * The same with options from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<
+  StateStore,
+  ConfigurationError | Config.ConfigError | MigrationError | SqlError.SqlError,
+  SqlClient.SqlClient
+> => Layer.effect(StateStore, Effect.flatMap(Config.unwrap(options), make))
+
+// Utilities
+
+const newId = () => randomUUID()
+
+/** Something that is asked of the state. */
+interface Operation {
+  readonly needs: Needs
+  readonly apply: (world: World) => unknown
+}
+
+const needsOf = (
+  requests: ReadonlyArray<Pick<Request, "claims"> & Partial<Request>>,
+  isReserved = true
+): Needs => {
+  const scopes = new Set<string>()
+  const keys: Array<string> = []
+  const reservations: Array<string> = []
+  const visit = (claim: Claim) => {
+    if (claim._tag === "Key") {
+      keys.push(keyId(claim))
+      scopes.add(principalId(claim.principal))
+      if (claim.reach !== "principal") scopes.add(batchId(claim.batch))
+    } else scopes.add(claim._tag === "Cooldown" ? principalId(claim.principal) : batchId(claim.batch))
+  }
+  for (const { claims, replaces } of requests) {
+    claims.forEach(visit)
+    if (replaces !== undefined) reservations.push(replaces.id)
+  }
+  return needs({ scopes: Array.from(scopes), begins: isReserved, keys, reservations })
+}
+
+const ofReservations = (reservations: ReadonlyArray<Reservation>): Needs =>
+  needs({ reservations: reservations.map((it) => it.id) })
+
+/** What answers a group of operations, as of a time. */
+type Database = (
+  operations: ReadonlyArray<Operation>,
+  now: number
+) => Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>
+
+/** An attempt to write a group, and what is answered if that was done. */
+interface Attempt {
+  readonly write: string
+  readonly answers: ReadonlyArray<unknown>
+}
+
+const databaseOf = (
+  sql: SqlClient.SqlClient,
+  patience: number,
+  options: WorldOptions
+): Effect.Effect<Database> => {
+  const isLocal = sql.onDialectOrElse({ sqlite: () => true, orElse: () => false })
+  const { load } = isLocal ? Tables.statements.sqlite : Tables.statements.postgres
+  const { begin } = isLocal ? Tables.statements.sqlite : Tables.statements.postgres
+
+  /** Loads what a group needs; a scope that it may begin is there afterwards. */
+  const loaded = Effect.fnUntraced(function*(needed: Needs, writes: ReadonlyArray<string>) {
+    const rows = yield* sql.unsafe<Tables.Row>(load, [JSON.stringify(wanted(needed, writes))])
+    const world = new World(options)
+    for (const row of rows) add(world, row)
+    const missing = Array.from(needed.begins).filter((id) => !world.scopes.has(id))
+    if (missing.length > 0) {
+      const scopes = missing.map((id) => ({ id, data: stateText(emptyState(newId())) }))
+      yield* sql.unsafe(begin, [JSON.stringify({ scopes })])
+    }
+    return { world, made: new Set(rows.filter((it) => it.kind === "w").map((it) => it.id)) }
+  })
+
+  const answered = (world: World, operations: ReadonlyArray<Operation>, now: number) => {
+    world.reap(now)
+    return operations.map((it) => it.apply(world))
+  }
+
+  const local: Database = (operations, now) => {
+    const needed = allNeeds(operations)
+    const { changes } = Tables.statements.sqlite
+    const once = Effect.gen(function*() {
+      const { world } = yield* loaded(needed, [])
+      const answers = answered(world, operations, now)
+      if (!world.isDirty) return answers
+      const change = changesOf(world, options, "")
+      const text = JSON.stringify(change)
+      for (const [name, statement] of Object.entries(changes)) {
+        if (change[name as keyof typeof changes].length > 0) yield* sql.unsafe(statement, [text])
+      }
+      return answers
+    })
+    return own(sql)(sql.withTransaction(once))
+  }
+
+  const remote: Database = (operations, now) => {
+    const needed = allNeeds(operations)
+    const attempts: Array<Attempt> = []
+    const limit = patience / 2
+    const once = Effect.gen(function*() {
+      const { made, world } = yield* inTime(own(sql)(loaded(needed, attempts.map((it) => it.write))), limit)
+      const known = attempts.find((it) => made.has(it.write))
+      if (known !== undefined) return known.answers
+      const attempt: Attempt = { write: newId(), answers: answered(world, operations, now) }
+      if (!world.isDirty) return attempt.answers
+      attempts.push(attempt)
+      const text = JSON.stringify(changesOf(world, options, attempt.write))
+      const change = sql.unsafe<{ readonly ok: boolean }>(Tables.statements.postgres.change, [text])
+      const [row] = yield* inTime(own(sql)(change), limit)
+      if (row?.ok === true) return attempt.answers
+      // it is known not to be made
+      attempts.pop()
+      return undefined
+    })
+    return persistently(once, patience)
+  }
+
+  return Effect.succeed(isLocal ? local : remote)
+}
+
+/** What several operations need together. */
+const allNeeds = (operations: ReadonlyArray<Operation>): Needs => {
+  const all = needs({})
+  for (const it of operations) {
+    for (const name of ["scopes", "begins", "keys", "reservations", "sessions"] as const) {
+      for (const id of it.needs[name]) all[name].add(id)
+    }
+    if (it.needs.expired) all.expired = true
+  }
+  return all
+}
+
+const changesOf = (world: World, { leaseMillis }: WorldOptions, write: string): Tables.Changes => {
+  const held = Array.from(world.changed.held)
+  const keys = Array.from(world.changed.keys)
+  return {
+    write,
+    lease: leaseMillis,
+    scopes: Array.from(world.scopes.values()).filter((it) => it.isDirty).map((it) => ({
+      id: it.id,
+      version: it.version,
+      data: stateText(it.state),
+      until: world.until(it)
+    })),
+    held: held.flatMap((id) => {
+      const it = world.held.get(id)
+      if (it === undefined) return []
+      const { batch, epoch, key, principal, session } = it
+      return [{ id, epoch, session, batch, principal, key, data: heldText(it) }]
+    }),
+    gone: held.filter((id) => !world.held.has(id)),
+    keys: keys.flatMap((id) => {
+      const it = world.keys.get(id)
+      return it === undefined ? [] : [{ id, reservation: it.reservation, until: it.until, data: keyText(it) }]
+    }),
+    freed: keys.filter((id) => !world.keys.has(id))
+  }
+}
+
+/** Tries until there is an answer: at once where others were faster, after a pause where the database had trouble. */
+const persistently = <A>(
+  once: Effect.Effect<ReadonlyArray<A> | undefined, SqlError.SqlError>,
+  patience: number
+): Effect.Effect<ReadonlyArray<A>, SqlError.SqlError> =>
+  Effect.gen(function*() {
+    const until = (yield* Clock.currentTimeMillis) + patience
+    let pause = 5
+    while (true) {
+      const result = yield* Effect.result(once)
+      const isOver = (yield* Clock.currentTimeMillis) >= until
+      if (Result.isSuccess(result)) {
+        if (result.success !== undefined) return result.success
+        if (isOver) return yield* tooBusy
+      } else {
+        if (isOver || !result.failure.isRetryable) return yield* result.failure
+        yield* Effect.sleep(pause)
+        pause = Math.min(2 * pause, longestPause)
+      }
+    }
+  })
+
+/** Milliseconds between two tries. */
+const longestPause = 250
+
+const tooBusy = new SqlError.SqlError({
+  reason: new SqlError.LockTimeoutError({ message: "others were always faster", cause: undefined })
+})
+
+/** Nobody waits longer for a connection that is silent: the next try has another one. */
+const inTime = <A>(
+  effect: Effect.Effect<A, SqlError.SqlError>,
+  millis: number
+): Effect.Effect<A, SqlError.SqlError> =>
+  Effect.flatMap(Detached.within(effect, millis), (exit) => exit ?? Effect.fail(silent))
+
+const silent = new SqlError.SqlError({
+  reason: new SqlError.ConnectionError({ message: "no answer in time", cause: undefined })
+})
+
+const pruned = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, now: number) {
+  const isOver = sql`until IS NOT NULL AND until <= ${now}`
+  const keys = yield* sql`DELETE FROM tool_executor_keys WHERE ${isOver} RETURNING id`
+  const scopes = yield* sql.onDialectOrElse({
+    sqlite: () => sql`DELETE FROM tool_executor_scopes WHERE ${isOver} RETURNING id`,
+    // in no order of ours: those that are being changed stay
+    orElse: () =>
+      sql`DELETE FROM tool_executor_scopes WHERE id IN
+        (SELECT id FROM tool_executor_scopes WHERE ${isOver} FOR UPDATE SKIP LOCKED) AND ${isOver} RETURNING id`
+  })
+  const grants = yield* sql`DELETE FROM tool_executor_grants WHERE expires_at <= ${now} RETURNING id`
+  const clock = sql.onDialectOrElse({ sqlite: () => Tables.now.sqlite, orElse: () => Tables.now.postgres })
+  yield* sql`DELETE FROM tool_executor_writes WHERE made_at <= ${sql.literal(clock)} - ${writesKept}`
+  return keys.length + grants.length + scopes.filter(({ id }) => String(id).startsWith("b")).length
+})
+
+/** Milliseconds for which a change whose answer was lost can be looked up: much longer than anybody tries. */
+const writesKept = 3_600_000
+
+const codec = Schema.toCodecJson(Kept)
+const encodeKept = Schema.encodeSync(codec)
+const decodeKept = Schema.decodeUnknownSync(codec)
+
+const encode: WorldOptions["encode"] = (value) => JSON.stringify(encodeKept(value))
+const decode: WorldOptions["decode"] = (text) => decodeKept(JSON.parse(text))
+
+const grantOf = Schema.decodeUnknownSync(Schema.toCodecJson(Grant))
+
+const byAge = (one: Grant, other: Grant): number =>
+  one.grantedAt - other.grantedAt || (one.id < other.id ? -1 : one.id > other.id ? 1 : 0)

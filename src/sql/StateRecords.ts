@@ -1,0 +1,215 @@
+/**
+ * What a state store in SQL keeps: the records, and how they are written as rows.
+ *
+ * What belongs to a batch or to a principal is one record each, its scope: counts,
+ * choices of groups, clocks. A scope has a version, and whatever is changed in it or
+ * in anything that is reserved in it changes that version, so that a change that was
+ * decided on what is not so any more is never made.
+ *
+ * Texts that come from others are hashed where they name a record, since they may be
+ * of any length, and are kept as JSON, since PostgreSQL has no text with a NUL.
+ *
+ * @since 0.1.0
+ */
+import { createHash } from "node:crypto"
+import type { KeyClaim } from "../store/StateStore.ts"
+
+/**
+ * Which tool of a group is used.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Choice {
+  tool: string | undefined
+  /** Calls that have reserved it and not settled. */
+  holders: number
+  /** One of them started. */
+  isKept: boolean
+}
+
+/**
+ * When a tool may start again.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RestClock {
+  running: number
+  /** Handlers that outlived their outcome: it rests from their end. */
+  lingering: number
+  endedAt: number | undefined
+  /** The longest rest that was asked for. */
+  millis: number
+}
+
+/**
+ * The state of a batch or of a principal; each uses its half.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ScopeState {
+  /** Reservations in it that are not over. */
+  open: number
+  /** Of a batch: one that was forgotten and begun again is another. */
+  generation: string
+  usedAt: number
+  readonly calls: Map<string, number>
+  readonly groups: Map<string, Choice>
+  /** Of a principal: starts and ends of mutating calls. */
+  mutations: number
+  readonly clocks: Map<string, RestClock>
+  /** When the last window of its settled keys is over. */
+  keptUntil: number
+}
+
+/**
+ * A batch or a principal, as it was loaded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Scope {
+  readonly id: string
+  readonly version: number
+  state: ScopeState
+  isDirty: boolean
+}
+
+/**
+ * A reservation. Scopes and its key are named by their ids.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Held {
+  readonly id: string
+  readonly epoch: number
+  readonly session: string
+  readonly batch: string | undefined
+  readonly principal: string | undefined
+  readonly key: string | undefined
+  /** Its lease is over, as the database tells the time. */
+  readonly isExpired: boolean
+  readonly generation: string | undefined
+  /** The tool of its count, and of its clock. */
+  readonly calls: string | undefined
+  readonly clock: string | undefined
+  readonly groups: ReadonlyArray<string>
+  readonly windowMillis: number | undefined
+  startedAt: number | undefined
+  /** Settled, but its fiber has not ended. */
+  isRunning: boolean
+}
+
+/**
+ * A dedupe key and the call that has it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Key {
+  readonly id: string
+  readonly owner: string
+  readonly reservation: string
+  readonly process: string
+  readonly untold: boolean
+  readonly generation: string | undefined
+  /** Of a ReadOnly call: how many starts and ends of mutating calls were before it. */
+  readonly readAt: number | undefined
+  /** Epoch milliseconds from which it is dead; of a call that runs: not known. */
+  until: number | undefined
+  /** The outcome that is kept, as JSON. */
+  value: string | undefined
+}
+
+/**
+ * The state of what nobody has used.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const emptyState = (generation: string): ScopeState => ({
+  open: 0,
+  generation,
+  usedAt: 0,
+  calls: new Map(),
+  groups: new Map(),
+  mutations: 0,
+  clocks: new Map(),
+  keptUntil: 0
+})
+
+/**
+ * Names a batch.
+ *
+ * @category ids
+ * @since 0.1.0
+ */
+export const batchId = (batch: string): string => `b${digest(batch)}`
+
+/**
+ * Names a principal.
+ *
+ * @category ids
+ * @since 0.1.0
+ */
+export const principalId = (principal: string): string => `p${digest(principal)}`
+
+/**
+ * Names a key by all that tells it from others.
+ *
+ * @category ids
+ * @since 0.1.0
+ */
+export const keyId = ({ agent, batch, key, principal, process, reach, tool }: KeyClaim): string => {
+  const within = reach === "batch" ? batch : reach === "process" ? process : ""
+  return digest(JSON.stringify([principal, reach, within, agent ?? null, tool, key]))
+}
+
+/**
+ * Names a session, or a text of any other kind.
+ *
+ * @category ids
+ * @since 0.1.0
+ */
+export const digest = (text: string): string => createHash("sha256").update(text).digest("base64url")
+
+/**
+ * Writes the state of a scope.
+ *
+ * @category rows
+ * @since 0.1.0
+ */
+export const stateText = ({ calls, clocks, groups, ...rest }: ScopeState): string =>
+  JSON.stringify({ ...rest, calls: [...calls], groups: [...groups], clocks: [...clocks] })
+
+/**
+ * Reads the state of a scope.
+ *
+ * @category rows
+ * @since 0.1.0
+ */
+export const stateFrom = (text: string): ScopeState => {
+  const { calls, clocks, groups, ...rest } = JSON.parse(text)
+  return { ...rest, calls: new Map(calls), groups: new Map(groups), clocks: new Map(clocks) }
+}
+
+/**
+ * Writes what of a reservation is not a column.
+ *
+ * @category rows
+ * @since 0.1.0
+ */
+export const heldText = ({ calls, clock, generation, groups, isRunning, startedAt, windowMillis }: Held): string =>
+  JSON.stringify({ calls, clock, generation, groups, isRunning, startedAt, windowMillis })
+
+/**
+ * Writes what of a key is not a column.
+ *
+ * @category rows
+ * @since 0.1.0
+ */
+export const keyText = ({ generation, owner, process, readAt, untold, value }: Key): string =>
+  JSON.stringify({ generation, owner, process, readAt, untold, value })

@@ -1,0 +1,103 @@
+/**
+ * What operations need of the state, and rows as the records that they are.
+ *
+ * @since 0.1.0
+ */
+import { type Held, type Key, stateFrom } from "./StateRecords.ts"
+import type { Row, Wanted } from "./StateTables.ts"
+import type { World } from "./StateWorld.ts"
+
+/**
+ * What operations need of the state, by ids.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Needs {
+  readonly scopes: Set<string>
+  /** The scopes that may not be there yet and are to be. */
+  readonly begins: Set<string>
+  readonly keys: Set<string>
+  readonly reservations: Set<string>
+  readonly sessions: Set<string>
+  /** All reservations whose leases are over. */
+  expired: boolean
+}
+
+/**
+ * Says what an operation needs.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const needs = ({ begins = false, expired = false, keys, reservations, scopes, sessions }: {
+  readonly scopes?: ReadonlyArray<string>
+  /** The scopes are to be there. */
+  readonly begins?: boolean
+  readonly keys?: ReadonlyArray<string>
+  readonly reservations?: ReadonlyArray<string>
+  readonly sessions?: ReadonlyArray<string>
+  readonly expired?: boolean
+}): Needs => ({
+  scopes: new Set(scopes),
+  begins: new Set(begins ? scopes : undefined),
+  keys: new Set(keys),
+  reservations: new Set(reservations),
+  sessions: new Set(sessions),
+  expired
+})
+
+/**
+ * Gives what is to be loaded.
+ *
+ * @category rows
+ * @since 0.1.0
+ */
+export const wanted = (
+  { expired, keys, reservations, scopes, sessions }: Needs,
+  writes: ReadonlyArray<string>
+): Wanted => ({
+  scopes: Array.from(scopes),
+  reservations: Array.from(reservations),
+  sessions: Array.from(sessions),
+  keys: Array.from(keys),
+  expired,
+  writes
+})
+
+/**
+ * Adds a row to what is loaded.
+ *
+ * @category rows
+ * @since 0.1.0
+ */
+export const add = (world: World, row: Row): void => {
+  const { id } = row
+  if (row.kind === "s") {
+    world.scopes.set(id, { id, version: row.version!, state: stateFrom(row.data!), isDirty: false })
+  } else if (row.kind === "r") world.held.set(id, heldOf(row))
+  else if (row.kind === "k") world.keys.set(id, keyOf(row))
+}
+
+// Utilities
+
+const heldOf = ({ data, id, one, three, two, until, version }: Row): Held => {
+  const space = data!.indexOf(" ")
+  return {
+    ...JSON.parse(data!.slice(space + 1)),
+    id,
+    epoch: version!,
+    session: data!.slice(0, space),
+    batch: one ?? undefined,
+    principal: two ?? undefined,
+    key: three ?? undefined,
+    isExpired: until === 1
+  }
+}
+
+const keyOf = ({ data, id, one, until }: Row): Key => ({
+  ...JSON.parse(data!),
+  id,
+  reservation: one!,
+  until: until ?? undefined
+})

@@ -1,0 +1,263 @@
+/**
+ * The tables of a state store, and the statements over them: the same text for
+ * PostgreSQL and SQLite but for a few fragments, each with one parameter, a JSON text.
+ *
+ * In PostgreSQL all changes are one statement, which changes nothing where a scope is
+ * not at the version any more that was loaded: there is no transaction that could stay
+ * open when its client stands still or is gone. SQLite has no such statement; there
+ * both, loading and changing, are one transaction, and it is the only writer.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Schema } from "./Migrations.ts"
+
+/**
+ * How a database writes what SQL has no common words for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+interface Dialect {
+  readonly now: string
+  /** Begins a statement that reads its parameter. */
+  readonly begin: string
+  /** A condition: among the texts of a list of the parameter. */
+  readonly among: (list: string) => string
+  /** The objects of a list of the parameter, as a table. */
+  readonly rows: (list: string, columns: Readonly<Record<string, "text" | "bigint">>) => string
+  /** A flag of the parameter. */
+  readonly flag: (name: string) => string
+  /** A text or number of the parameter. */
+  readonly field: (name: string, type: "text" | "bigint") => string
+  /** A condition: what was loaded is so still. */
+  readonly guard: string
+}
+
+const postgres: Dialect = {
+  now: "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS bigint)",
+  begin: "WITH q AS (SELECT CAST(CAST($1 AS text) AS json) AS it)",
+  among: (list) => `= ANY(ARRAY(SELECT json_array_elements_text(q.it->'${list}') FROM q))`,
+  rows: (list, columns) => {
+    const typed = Object.entries(columns).map(([name, type]) => `${name} ${type}`).join(", ")
+    return `(SELECT r.* FROM q, json_to_recordset(q.it->'${list}') AS r(${typed}))`
+  },
+  flag: (name) => `(SELECT CAST(q.it->>'${name}' AS boolean) FROM q)`,
+  field: (name, type) => `(SELECT CAST(q.it->>'${name}' AS ${type}) FROM q)`,
+  guard: "(SELECT ok.ok FROM ok)"
+}
+
+const sqlite: Dialect = {
+  now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+  begin: "WITH q AS (SELECT ?1 AS it)",
+  among: (list) => `IN (SELECT value FROM json_each(?1, '$.${list}'))`,
+  rows: (list, columns) => {
+    const read = Object.keys(columns).map((name) => `value->>'${name}' AS ${name}`).join(", ")
+    return `(SELECT ${read} FROM json_each(?1, '$.${list}'))`
+  },
+  flag: (name) => `(?1->>'${name}')`,
+  field: (name) => `(?1->>'${name}')`,
+  guard: "TRUE"
+}
+
+/**
+ * What is to be loaded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Wanted {
+  readonly scopes: ReadonlyArray<string>
+  readonly reservations: ReadonlyArray<string>
+  readonly sessions: ReadonlyArray<string>
+  readonly keys: ReadonlyArray<string>
+  /** All reservations whose leases are over, not only those in the scopes. */
+  readonly expired: boolean
+  /** Changes of which it is not known whether they were made. */
+  readonly writes: ReadonlyArray<string>
+}
+
+/**
+ * A record as it is loaded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Row {
+  /** A scope, a reservation, a key, or a change that was made. */
+  readonly kind: "s" | "r" | "k" | "w"
+  readonly id: string
+  readonly version: number | null
+  /** Epoch milliseconds; of a reservation, 1 if its lease is over. */
+  readonly until: number | null
+  readonly one: string | null
+  readonly two: string | null
+  readonly three: string | null
+  readonly data: string | null
+}
+
+/**
+ * What is to be changed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Changes {
+  /** Names the change. */
+  readonly write: string
+  readonly lease: number
+  readonly scopes: ReadonlyArray<{
+    readonly id: string
+    readonly version: number
+    readonly data: string
+    readonly until: number | undefined
+  }>
+  readonly held: ReadonlyArray<{
+    readonly id: string
+    readonly epoch: number
+    readonly session: string
+    readonly batch: string | undefined
+    readonly principal: string | undefined
+    readonly key: string | undefined
+    readonly data: string
+  }>
+  readonly gone: ReadonlyArray<string>
+  readonly keys: ReadonlyArray<{
+    readonly id: string
+    readonly reservation: string
+    readonly until: number | undefined
+    readonly data: string
+  }>
+  readonly freed: ReadonlyArray<string>
+}
+
+const heldColumns = {
+  id: "text",
+  epoch: "bigint",
+  session: "text",
+  batch: "text",
+  principal: "text",
+  key: "text",
+  data: "text"
+} as const
+
+const heldNames = "id, epoch, session_id, batch_id, principal_id, key_id, data, expires_at"
+
+const loads = ({ among, begin, flag, now }: Dialect): string =>
+  `${begin},
+  n AS (SELECT ${now} AS now),
+  r AS (
+    SELECT ${heldNames} FROM tool_executor_reservations WHERE id ${among("reservations")}
+    UNION SELECT ${heldNames} FROM tool_executor_reservations WHERE session_id ${among("sessions")}
+    UNION SELECT ${heldNames} FROM tool_executor_reservations WHERE expires_at <= (SELECT now FROM n)
+      AND (${flag("expired")} OR batch_id ${among("scopes")} OR principal_id ${among("scopes")})
+  )
+  SELECT 'r' AS kind, id, CAST(epoch AS double precision) AS version,
+    CASE WHEN expires_at <= (SELECT now FROM n) THEN 1.0 ELSE 0.0 END AS until,
+    batch_id AS one, principal_id AS two, key_id AS three, session_id || ' ' || data AS data FROM r
+  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, data
+    FROM tool_executor_scopes WHERE id ${among("scopes")}
+  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, data
+    FROM tool_executor_scopes WHERE id IN (SELECT batch_id FROM r UNION SELECT principal_id FROM r)
+  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data
+    FROM tool_executor_keys WHERE id ${among("keys")}
+  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data
+    FROM tool_executor_keys WHERE id IN (SELECT key_id FROM r)
+  UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL
+    FROM tool_executor_writes WHERE id ${among("writes")}`
+
+/** The changes by what has them; each is made on its own, since no table is in two of them at one row. */
+const changes = ({ among, field, guard, now, rows }: Dialect) => ({
+  scopes: `UPDATE tool_executor_scopes SET version = tool_executor_scopes.version + 1, data = x.data, until = x.until
+    FROM ${rows("scopes", { id: "text", version: "bigint", data: "text", until: "bigint" })} AS x
+    WHERE tool_executor_scopes.id = x.id AND ${guard}`,
+  held: `INSERT INTO tool_executor_reservations (${heldNames})
+    SELECT x.id, x.epoch, x.session, x.batch, x.principal, x.key, x.data, ${now} + ${field("lease", "bigint")}
+    FROM ${rows("held", heldColumns)} AS x WHERE ${guard}
+    ON CONFLICT (id) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at`,
+  gone: `DELETE FROM tool_executor_reservations WHERE id ${among("gone")} AND ${guard}`,
+  keys: `INSERT INTO tool_executor_keys (id, reservation_id, until, data)
+    SELECT x.id, x.reservation, x.until, x.data
+    FROM ${rows("keys", { id: "text", reservation: "text", until: "bigint", data: "text" })} AS x WHERE ${guard}
+    ON CONFLICT (id) DO UPDATE SET reservation_id = excluded.reservation_id, until = excluded.until,
+      data = excluded.data`,
+  freed: `DELETE FROM tool_executor_keys WHERE id ${among("freed")} AND ${guard}`
+})
+
+/** Makes all changes, or none where a scope has another version; says which. Scopes are locked in one order. */
+const changesAll = (dialect: Dialect): string => {
+  const { begin, field, guard, now, rows } = dialect
+  const parts = Object.entries(changes(dialect)).map(([name, text]) => `change_${name} AS (${text})`)
+  return `${begin},
+    expected AS (SELECT x.id, x.version FROM ${rows("scopes", { id: "text", version: "bigint" })} AS x),
+    locked AS (
+      SELECT t.id FROM tool_executor_scopes AS t JOIN expected ON expected.id = t.id
+      WHERE t.version = expected.version ORDER BY t.id FOR UPDATE OF t
+    ),
+    ok AS (SELECT (SELECT COUNT(*) FROM locked) = (SELECT COUNT(*) FROM expected) AS ok),
+    noted AS (
+      INSERT INTO tool_executor_writes (id, made_at) SELECT ${field("write", "text")}, ${now} WHERE ${guard}
+    ),
+    ${parts.join(", ")}
+    SELECT ok FROM ok`
+}
+
+/**
+ * Scopes that nobody has used yet, by their ids.
+ *
+ * @category statements
+ * @since 0.1.0
+ */
+const begins = ({ begin, rows }: Dialect): string =>
+  `${begin} INSERT INTO tool_executor_scopes (id, version, data, until)
+    SELECT x.id, 0, x.data, 0 FROM ${rows("scopes", { id: "text", data: "text" })} AS x WHERE TRUE ORDER BY x.id
+    ON CONFLICT (id) DO NOTHING`
+
+/**
+ * The statements of a database.
+ *
+ * @category statements
+ * @since 0.1.0
+ */
+export const statements = {
+  postgres: { load: loads(postgres), begin: begins(postgres), change: changesAll(postgres) },
+  sqlite: { load: loads(sqlite), begin: begins(sqlite), changes: changes(sqlite) }
+}
+
+/**
+ * Epoch milliseconds, as the database tells the time.
+ *
+ * @category statements
+ * @since 0.1.0
+ */
+export const now = { postgres: postgres.now, sqlite: sqlite.now }
+
+/**
+ * The schema of the tables.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const schema: Schema = {
+  table: "tool_executor_state_migrations",
+  migrations: {
+    "0001_scopes_reservations_keys_grants": Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      // rows that change often leave room for what they become, so that no index has to know
+      const roomy = sql.onDialectOrElse({ pg: () => " WITH (fillfactor = 50)", orElse: () => "" })
+      yield* sql.unsafe(`CREATE TABLE tool_executor_scopes (
+        id TEXT PRIMARY KEY, version BIGINT NOT NULL, data TEXT NOT NULL, until BIGINT)${roomy}`)
+      yield* sql.unsafe(`CREATE TABLE tool_executor_reservations (
+        id TEXT PRIMARY KEY, epoch BIGINT NOT NULL, session_id TEXT NOT NULL, batch_id TEXT, principal_id TEXT,
+        key_id TEXT, data TEXT NOT NULL, expires_at BIGINT NOT NULL)`)
+      yield* sql`CREATE INDEX tool_executor_reservations_expiry ON tool_executor_reservations (expires_at)`
+      yield* sql.unsafe(`CREATE TABLE tool_executor_keys (
+        id TEXT PRIMARY KEY, reservation_id TEXT NOT NULL, until BIGINT, data TEXT NOT NULL)${roomy}`)
+      yield* sql`CREATE TABLE tool_executor_writes (id TEXT PRIMARY KEY, made_at BIGINT NOT NULL)`
+      yield* sql`CREATE TABLE tool_executor_grants (
+        principal_id TEXT NOT NULL, id TEXT NOT NULL, expires_at BIGINT, data TEXT NOT NULL,
+        PRIMARY KEY (principal_id, id))`
+    })
+  }
+}

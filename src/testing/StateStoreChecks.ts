@@ -1,0 +1,237 @@
+/**
+ * What the checks of `StateStoreContract` are written with.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as assert from "node:assert/strict"
+import type * as StateStore from "../store/StateStore.ts"
+import type { Statement } from "./Contract.ts"
+
+/**
+ * Bounds of a store under test; a driver that leases nothing has no use for `lease`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Bounds {
+  /** Milliseconds. */
+  readonly batchTimeToLive?: number | undefined
+  /** Milliseconds. */
+  readonly lease?: number | undefined
+}
+
+type Store = StateStore.StateStore["Service"]
+
+type Answer<A> = Effect.Effect<A, StateStore.StateStoreError>
+
+/**
+ * A store, and short words for what is tried with it, in session `s`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Tried {
+  readonly raw: Store
+  readonly reserve: (
+    owner: string,
+    claims: ReadonlyArray<StateStore.Claim>,
+    now?: number
+  ) => Answer<StateStore.Reservation | StateStore.Refused>
+  /** It can be had. */
+  readonly take: (
+    owner: string,
+    claims: ReadonlyArray<StateStore.Claim>,
+    now?: number
+  ) => Answer<StateStore.Reservation>
+  /** It cannot be had. */
+  readonly refused: (claims: ReadonlyArray<StateStore.Claim>, now?: number) => Answer<StateStore.Refused>
+  readonly settle: (
+    reservation: StateStore.Reservation,
+    settlement: StateStore.Settlement,
+    now?: number
+  ) => Answer<boolean>
+  /** Lets milliseconds pass. */
+  readonly later: (millis: number) => Effect.Effect<void, unknown>
+}
+
+/**
+ * Says what a store keeps, and how that is tried.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const check = (
+  name: string,
+  body: (tried: Tried) => Effect.Effect<void, unknown>,
+  options?: Bounds
+): Statement<Store, Bounds> => ({
+  name,
+  options,
+  body: (raw, later) => {
+    const reserve = (owner: string, claims: ReadonlyArray<StateStore.Claim>, now = 0) =>
+      Effect.map(raw.reserve([{ owner, session: "s", claims }], now), ([it]) => it!)
+    return body({
+      raw,
+      later,
+      reserve,
+      take: (owner, claims, now) =>
+        Effect.map(reserve(owner, claims, now), (it) => {
+          isReserved(it)
+          return it as StateStore.Reservation
+        }),
+      refused: (claims, now) =>
+        Effect.map(reserve("other", claims, now), (it) => {
+          assert.equal("_tag" in it, true, "is refused")
+          return it as StateStore.Refused
+        }),
+      settle: (reservation, settlement, now = 0) => raw.settle(reservation, settlement, now)
+    })
+  }
+})
+
+/**
+ * Claims a key.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateStore.KeyClaim => ({
+  _tag: "Key",
+  reach: "principal",
+  principal: "p",
+  batch: "b",
+  tool: "t",
+  key: name,
+  readOnly: false,
+  process: "process-1",
+  ignoreOtherProcesses: false,
+  ...options
+})
+
+/**
+ * Claims a start.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const calls = (max: number, tool = "t", batch = "b"): StateStore.CallsClaim => ({
+  _tag: "Calls",
+  batch,
+  tool,
+  max
+})
+
+/**
+ * Claims the use of a tool of a group.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const group = (tool: string, name = "g", batch = "b"): StateStore.GroupClaim => ({
+  _tag: "Group",
+  batch,
+  group: name,
+  tool
+})
+
+/**
+ * Claims a tool that rests between its calls.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const rest = (millis: number, tool = "t", principal = "p"): StateStore.CooldownClaim => ({
+  _tag: "Cooldown",
+  principal,
+  tool,
+  millis
+})
+
+/**
+ * An outcome that is kept.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const value: StateStore.Kept = {
+  outcome: {
+    _tag: "Succeeded",
+    callId: "a",
+    tool: "t",
+    index: 0,
+    attempt: 1,
+    queuedAt: 0,
+    startedAt: 0,
+    duration: 1,
+    commits: 0,
+    output: { _tag: "Inline", value: { text: ["kept"] }, modelText: "kept" },
+    requestsContinuation: false,
+    hasContinueRule: false
+  },
+  batch: "b",
+  targets: [{ text: "a.txt", kind: "exact" }]
+}
+
+/**
+ * It succeeded.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const kept = { started: true, key: "keep", windowMillis: 1_000, value } as const
+/**
+ * It started, and its key is free.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const released = { started: true, key: "release", windowMillis: 1_000, value: undefined } as const
+/**
+ * It never started.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const unstarted = { started: false, key: "release", windowMillis: 1_000, value: undefined } as const
+/**
+ * Its handler has outlived it.
+ *
+ * @category fixtures
+ * @since 0.1.0
+ */
+export const running = { started: true, key: "running", windowMillis: 1_000, value: undefined } as const
+
+/**
+ * Something is reserved.
+ *
+ * @category assertions
+ * @since 0.1.0
+ */
+export const isReserved = (it: object | undefined): void => {
+  assert.equal(it !== undefined && !("_tag" in it), true, "is a reservation")
+}
+
+/**
+ * It has at least these fields.
+ *
+ * @category assertions
+ * @since 0.1.0
+ */
+export const includes = (it: object | undefined, fields: object): void => {
+  const known = new Map(Object.entries(it ?? {}))
+  assert.deepEqual(Object.fromEntries(Object.keys(fields).map((name) => [name, known.get(name)])), fields)
+}
+
+/**
+ * It is refused for that.
+ *
+ * @category assertions
+ * @since 0.1.0
+ */
+export const hasTag = (
+  it: StateStore.Reservation | StateStore.Refused | undefined,
+  tag: StateStore.Refused["_tag"]
+): void => {
+  assert.equal(it !== undefined && "_tag" in it ? it._tag : it, tag)
+}
