@@ -33,6 +33,13 @@ export * as SqlArtifacts from "./SqlArtifacts.ts"
 export * as SqlCheckpoints from "./SqlCheckpoints.ts"
 
 /**
+ * The journal in PostgreSQL or SQLite, for one process or many.
+ *
+ * @since 0.1.0
+ */
+export * as SqlJournal from "./SqlJournal.ts"
+
+/**
  * `StateStore` in PostgreSQL or SQLite, for as many processes as share the database.
  *
  * @since 0.1.0

@@ -33,6 +33,13 @@ export * as Comparison from "./Comparison.ts"
 export * as Contract from "./Contract.ts"
 
 /**
+ * What every driver of `Journal` keeps, as checks for its own tests.
+ *
+ * @since 0.1.0
+ */
+export * as JournalContract from "./JournalContract.ts"
+
+/**
  * Scripted tools, waves of calls and what is expected of them, as plain data.
  *
  * @since 0.1.0

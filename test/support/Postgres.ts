@@ -106,10 +106,13 @@ export const layer: Layer.Layer<Postgres> = Layer.effect(
 /** Has what is built in it go by real time, such as the pool of a client, whatever the clock of a test says. */
 export const realTime: Layer.Layer<never> = Layer.succeed(Clock.Clock, Context.get(Context.empty(), Clock.Clock))
 
+/** Layer with a client of a database. */
+export const clientOf = (url: string) => PgClient.layer({ url: Redacted.make(url), maxConnections: 10 })
+
 /** Layer with a client of an empty database of its own, at each build. */
 export const client: Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError, Postgres> = Layer.unwrap(
   Effect.gen(function*() {
     const { database } = yield* Postgres
-    return PgClient.layer({ url: Redacted.make(yield* database), maxConnections: 10 })
+    return clientOf(yield* database)
   })
 ).pipe(Layer.provide(realTime))

@@ -1,0 +1,338 @@
+/**
+ * The tables of the journal, and what is asked of them in PostgreSQL and SQLite.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { isOfCall, type JournalEntry, type Query } from "../store/JournalEntry.ts"
+import type { Schema } from "./Migrations.ts"
+
+type Sql = SqlClient.SqlClient
+
+const isPg = (sql: Sql): boolean => sql.onDialectOrElse({ pg: () => true, orElse: () => false })
+
+/** Epoch milliseconds by the clock of the database. */
+const now = (sql: Sql): string =>
+  isPg(sql)
+    ? "(extract(epoch FROM clock_timestamp()) * 1000)::float8"
+    : "((julianday('now') - 2440587.5) * 86400000.0)"
+
+/** The texts of a parameter that is a list in JSON. */
+const texts = (sql: Sql): string =>
+  isPg(sql) ? "(SELECT json_array_elements_text($1::json))" : "(SELECT value FROM json_each(?1))"
+
+const create = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const [id, number] = isPg(sql)
+    ? ["BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "DOUBLE PRECISION"]
+    : ["INTEGER PRIMARY KEY AUTOINCREMENT", "REAL"]
+  yield* sql.unsafe(`CREATE TABLE tool_executor_journal (
+    id INTEGER PRIMARY KEY,
+    hash_key TEXT NOT NULL,
+    last_place BIGINT NOT NULL
+  )`)
+  yield* sql.unsafe(`CREATE TABLE tool_executor_journal_terms (
+    id ${id},
+    opened_at ${number} NOT NULL,
+    expires_at ${number} NOT NULL,
+    ended_at ${number}
+  )`)
+  yield* sql.unsafe(`CREATE TABLE tool_executor_journal_entries (
+    place ${isPg(sql) ? "BIGINT PRIMARY KEY" : id},
+    term BIGINT NOT NULL,
+    tag TEXT NOT NULL,
+    call_key TEXT,
+    at ${number} NOT NULL,
+    principal TEXT NOT NULL,
+    batch TEXT,
+    tool TEXT,
+    call_id TEXT,
+    entry TEXT NOT NULL
+  )`)
+  yield* sql.unsafe("CREATE INDEX tool_executor_journal_by_key ON tool_executor_journal_entries (call_key)")
+  yield* sql.unsafe("CREATE INDEX tool_executor_journal_by_batch ON tool_executor_journal_entries (batch)")
+})
+
+/**
+ * The schema of the journal.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const schema: Schema = {
+  table: "tool_executor_journal_migrations",
+  migrations: { "0001_create_the_journal": create }
+}
+
+/**
+ * The key of the journal's hashes; `made` is it where there is none yet.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const hashKey = (sql: Sql, made: string): Effect.Effect<string, SqlError> =>
+  Effect.andThen(
+    sql`INSERT INTO tool_executor_journal (id, hash_key, last_place) VALUES (1, ${made}, 0) ON CONFLICT (id) DO NOTHING`,
+    Effect.map(
+      sql<{ readonly hash_key: string }>`SELECT hash_key FROM tool_executor_journal WHERE id = 1`.withoutTransform,
+      ([row]) => row!.hash_key
+    )
+  )
+
+/**
+ * Opens a term for so many milliseconds; gives its number.
+ *
+ * @category terms
+ * @since 0.1.0
+ */
+export const openTerm = (sql: Sql, leaseMillis: number): Effect.Effect<number, SqlError> =>
+  Effect.map(
+    sql<{ readonly id: unknown }>`
+      INSERT INTO tool_executor_journal_terms (opened_at, expires_at)
+      VALUES (${sql.literal(now(sql))}, ${sql.literal(now(sql))} + ${leaseMillis}) RETURNING id
+    `.withoutTransform,
+    ([row]) => Number(row!.id)
+  )
+
+/**
+ * Has a term last so many milliseconds more, unless it is over.
+ *
+ * @category terms
+ * @since 0.1.0
+ */
+export const renewTerm = (sql: Sql, term: number, leaseMillis: number): Effect.Effect<unknown, SqlError> =>
+  sql`
+    UPDATE tool_executor_journal_terms SET expires_at = ${sql.literal(now(sql))} + ${leaseMillis}
+    WHERE id = ${term} AND ended_at IS NULL
+  `
+
+/**
+ * Ends terms: nothing can be written in them any more.
+ *
+ * @category terms
+ * @since 0.1.0
+ */
+export const endTerms = (sql: Sql, terms: ReadonlyArray<number>): Effect.Effect<unknown, SqlError> =>
+  terms.length === 0 ? Effect.void : sql`
+    UPDATE tool_executor_journal_terms SET ended_at = ${sql.literal(now(sql))}
+    WHERE ended_at IS NULL AND ${sql.in("id", terms)}
+  `
+
+/**
+ * An entry as `append` takes it, with its text. `tag` is not always its own: claims
+ * stand between the entries, too, and are no entries.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Row = readonly [
+  tag: string,
+  key: string | null,
+  at: number,
+  principal: string,
+  batch: string | null,
+  tool: string | null,
+  callId: string | null,
+  entry: string
+]
+
+/**
+ * The row of an entry.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const rowOf = (entry: JournalEntry, text: string): Row => {
+  const { _tag, at, principal } = entry
+  if (!isOfCall(entry)) return [_tag, null, at, plain(principal), null, null, null, text]
+  return [_tag, entry.key, at, plain(principal), plain(entry.batch), plain(entry.tool), plain(entry.callId), text]
+}
+
+/**
+ * Writes rows behind all others in a term; gives how many: none if the term is over.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const append = (sql: Sql, term: number, rows: ReadonlyArray<Row>): Effect.Effect<number, SqlError> => {
+  const json = JSON.stringify(rows)
+  if (!isPg(sql)) {
+    return Effect.map(
+      sql.unsafe(
+        `INSERT INTO tool_executor_journal_entries (term, ${columns})
+        SELECT ?1, ${fields.map((_, at) => `value ->> ${at}`).join(", ")} FROM json_each(?2)
+        WHERE EXISTS (SELECT 1 FROM tool_executor_journal_terms WHERE id = ?1 AND ended_at IS NULL)
+        RETURNING 1`,
+        [term, json]
+      ).values,
+      (it) => it.length
+    )
+  }
+  // whoever waits for the row of the journal sees afterwards that its term is over: that row is looked at anew
+  return Effect.map(
+    sql.unsafe<{ readonly written: unknown }>(
+      `WITH behind AS (
+        UPDATE tool_executor_journal SET last_place = last_place + $3::bigint WHERE id = 1
+        RETURNING last_place - $3::bigint AS last
+      ), term AS (
+        UPDATE tool_executor_journal_terms SET opened_at = opened_at FROM behind
+        WHERE tool_executor_journal_terms.id = $1::bigint AND ended_at IS NULL
+        RETURNING tool_executor_journal_terms.id, behind.last
+      ), written AS (
+        INSERT INTO tool_executor_journal_entries (place, term, ${columns})
+        SELECT term.last + row.at, term.id, ${fields.map((cast, at) => `(row.value ->> ${at})${cast}`).join(", ")}
+        FROM term, json_array_elements($2::json) WITH ORDINALITY AS row (value, at)
+        RETURNING 1
+      )
+      SELECT count(*) AS written FROM written`,
+      [term, json, rows.length]
+    ).withoutTransform,
+    ([row]) => Number(row?.written ?? 0)
+  )
+}
+
+/**
+ * The last place that is taken.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const lastPlace = (sql: Sql): Effect.Effect<number, SqlError> =>
+  Effect.map(
+    sql<{ readonly last: unknown }>`SELECT max(place) AS last FROM tool_executor_journal_entries`.withoutTransform,
+    ([row]) => Number(row?.last ?? 0)
+  )
+
+/**
+ * Some entries that a query may ask for, in the order of their places.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const page = (
+  sql: Sql,
+  { batch, callId, keys, principal, since, tool }: Query,
+  { after, count, last }: { readonly after: number; readonly last: number; readonly count: number }
+): Effect.Effect<ReadonlyArray<{ readonly place: unknown; readonly entry: string }>, SqlError> => {
+  const equal = (column: string, value: string | undefined) =>
+    value === undefined ? [] : [sql`${sql(column)} = ${plain(value)}`]
+  const where = sql.and([
+    sql`place > ${after}`,
+    sql`place <= ${last}`,
+    sql`tag <> 'Claimed'`,
+    ...equal("principal", principal),
+    ...equal("batch", batch),
+    ...equal("tool", tool),
+    ...equal("call_id", callId),
+    ...(since === undefined ? [] : [sql`at >= ${since}`]),
+    ...(keys === undefined ? [] : [keys.length === 0 ? sql`1 = 0` : sql.in("call_key", keys)])
+  ])
+  return sql<{ readonly place: unknown; readonly entry: string }>`
+    SELECT place, entry FROM tool_executor_journal_entries WHERE ${where} ORDER BY place LIMIT ${count}
+  `.withoutTransform
+}
+
+/**
+ * Who holds a call, as far as the last thing that was written of it tells.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Held {
+  readonly key: string
+  readonly tag: string
+  readonly term: number
+  readonly isAlive: boolean
+}
+
+/**
+ * Keeps everybody else from appending and claiming for the rest of the transaction.
+ *
+ * @category claims
+ * @since 0.1.0
+ */
+export const lock = (sql: Sql): Effect.Effect<unknown, SqlError> =>
+  // in SQLite, a transaction that writes is alone
+  isPg(sql) ? sql`SELECT 1 FROM tool_executor_journal WHERE id = 1 FOR UPDATE` : Effect.void
+
+/**
+ * Who holds calls, of those that are on record.
+ *
+ * @category claims
+ * @since 0.1.0
+ */
+export const held = (sql: Sql, keys: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Held>, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly call_key: string; readonly tag: string; readonly term: unknown; readonly alive: unknown }>(
+      `SELECT entry.call_key, entry.tag, entry.term,
+        CASE WHEN term.ended_at IS NULL AND term.expires_at > ${now(sql)} THEN 1 ELSE 0 END AS alive
+      FROM tool_executor_journal_entries AS entry
+      LEFT JOIN tool_executor_journal_terms AS term ON term.id = entry.term
+      WHERE entry.place IN (
+        SELECT max(place) FROM tool_executor_journal_entries
+        WHERE call_key IN ${texts(sql)} AND tag IN ('Arrived', 'Claimed', 'Settled', 'Suspended')
+        GROUP BY call_key
+      )`,
+      [JSON.stringify(keys)]
+    ).withoutTransform,
+    (rows) =>
+      rows.map(({ alive, call_key: key, tag, term }) => ({
+        key,
+        tag,
+        term: Number(term),
+        isAlive: Number(alive) === 1
+      }))
+  )
+
+/**
+ * Removes what may be removed of the next entries behind a place; gives where they end,
+ * and how many were removed.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const prune = Effect.fnUntraced(function*(
+  sql: Sql,
+  { after, before, count }: { readonly after: number; readonly before: number; readonly count: number }
+): Effect.fn.Return<{ readonly last: number; readonly removed: number } | undefined, SqlError> {
+  const [next] = yield* sql<{ readonly last: unknown; readonly oldest: number | null }>`
+    SELECT max(place) AS last, min(at) AS oldest FROM (
+      SELECT place, at FROM tool_executor_journal_entries WHERE place > ${after} ORDER BY place LIMIT ${count}
+    ) AS next
+  `.withoutTransform
+  // the rest is younger still
+  if (next === undefined || next.oldest === null || next.oldest >= before) return undefined
+  const last = Number(next.last)
+  const removed = yield* sql`
+    DELETE FROM tool_executor_journal_entries
+    WHERE place > ${after} AND place <= ${last} AND at < ${before} AND (
+      call_key IS NULL OR tag IN ('LateWriteBlocked', 'OrphanEnded') OR EXISTS (
+        SELECT 1 FROM tool_executor_journal_entries AS ended
+        WHERE ended.call_key = tool_executor_journal_entries.call_key AND ended.tag = 'Settled'
+          AND ended.place >= tool_executor_journal_entries.place
+      )
+    ) RETURNING 1
+  `.values
+  return { last, removed: removed.length }
+})
+
+/**
+ * Removes terms that are over, or have given no sign of life since.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const pruneTerms = (sql: Sql, before: number): Effect.Effect<unknown, SqlError> =>
+  sql`DELETE FROM tool_executor_journal_terms WHERE ended_at IS NOT NULL OR expires_at < ${before}`
+
+// Utilities
+
+const columns = "tag, call_key, at, principal, batch, tool, call_id, entry"
+
+/** What the fields of a row are cast to in PostgreSQL. */
+const fields = ["", "", "::float8", "", "", "", "", ""]
+
+/** A text that every database can hold: models choose ids and names. The entry has it as it is. */
+const plain = (text: string): string => text.slice(0, 500).replace(/[\0\p{Cs}]/gu, "\ufffd")

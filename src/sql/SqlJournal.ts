@@ -1,0 +1,272 @@
+/**
+ * The journal in PostgreSQL or SQLite, for one process or many.
+ *
+ * What is appended together is one statement, which takes places for its entries and
+ * looks at its term in one step: entries have their places in the order in which they
+ * were committed, and nothing is written in a term that is over. A term lives as long
+ * as its lease is renewed, by the clock of the database; a claim ends the terms of the
+ * dead whose calls it takes over, so that one that was only stopped cannot go on.
+ *
+ * All of it is outside of a host's transactions (`OwnConnection`). In SQLite that means
+ * a client of its own.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as Scope from "effect/Scope"
+import type * as Migrator from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import * as Stream from "effect/Stream"
+import { createHmac, randomBytes } from "node:crypto"
+import { ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import { GroupedAppends } from "../store/GroupedAppends.ts"
+import * as Journal from "../store/Journal.ts"
+import * as JournalText from "../store/JournalText.ts"
+import * as Tables from "./JournalTables.ts"
+import * as Migrations from "./Migrations.ts"
+import { own } from "./OwnConnection.ts"
+
+/**
+ * What the journal keeps, and for how long its term is taken for alive.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options extends Partial<Journal.Keeps> {
+  /**
+   * So long after whoever writes has given its last sign of life, others may take over
+   * its calls. It gives one three times as often. Default 30 seconds.
+   */
+  readonly lease?: Duration.Input | undefined
+}
+
+/**
+ * The defaults.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = { arguments: "full", outputs: "full", lease: "30 seconds" } as const satisfies Options
+
+/**
+ * Layer of a journal in the database of a client. Fails where the database would lose
+ * what it has committed.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options?: Options
+): Layer.Layer<
+  Journal.Journal,
+  ConfigurationError | Migrator.MigrationError | SqlError | Journal.JournalError,
+  SqlClient.SqlClient
+> => Layer.effect(Journal.Journal, make(options))
+
+/**
+ * The same with options from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<
+  Journal.Journal,
+  ConfigurationError | Config.ConfigError | Migrator.MigrationError | SqlError | Journal.JournalError,
+  SqlClient.SqlClient
+> => Layer.effect(Journal.Journal, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * Creates the journal, and opens its term for the rest of the scope.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<
+  Journal.Journal["Service"],
+  ConfigurationError | Migrator.MigrationError | SqlError | Journal.JournalError,
+  SqlClient.SqlClient | Scope.Scope
+> {
+  const sql = yield* SqlClient.SqlClient
+  const { leaseMillis, ...keeps } = yield* readOptions("SqlJournal", (read) => ({
+    arguments: read.oneOf("arguments", options.arguments ?? defaults.arguments, amounts),
+    outputs: read.oneOf("outputs", options.outputs ?? defaults.outputs, amounts),
+    leaseMillis: read.millis("lease", options.lease ?? defaults.lease)
+  }))
+  yield* own(sql)(mustBeDurable(sql))
+  yield* Migrations.run(sql, Tables.schema)
+  const key = yield* own(sql)(Tables.hashKey(sql, randomBytes(32).toString("hex")))
+  const term = yield* openTerm(sql, leaseMillis)
+  const appends = new GroupedAppends(
+    yield* Effect.context<never>(),
+    (lines) => failing("append", write(sql, term, lines))
+  )
+  yield* Effect.addFinalizer(() => appends.idle)
+  return {
+    keeps,
+    digest: (text) => createHmac("sha256", key).update(text).digest("hex"),
+    append: (lines, { durable }) => appends.append(lines, durable),
+    read: (query) => read(sql, query),
+    claim: (keys) => failing("claim", claim(sql, term, keys))
+  }
+})
+
+/**
+ * Reads the journal of a database without a term of its own: nothing is written.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = (
+  sql: SqlClient.SqlClient,
+  query: Journal.Query
+): Stream.Stream<Journal.Recorded, Journal.JournalError> =>
+  Stream.unwrap(Effect.map(
+    failing("read", own(sql)(Tables.lastPlace(sql))),
+    (last) => Stream.paginate(query.after ?? 0, (after) => failing("read", own(sql)(pageOf(sql, query, after, last))))
+  ))
+
+/**
+ * Removes what is older than a time (epoch milliseconds), but for calls that have no
+ * end yet; gives how many entries that were. What is removed cannot be resumed any
+ * more.
+ *
+ * @category pruning
+ * @since 0.1.0
+ */
+export const prune = Effect.fnUntraced(function*(
+  before: number
+): Effect.fn.Return<number, Journal.JournalError, SqlClient.SqlClient> {
+  const sql = yield* SqlClient.SqlClient
+  const run = <A>(effect: Effect.Effect<A, SqlError>) => failing("prune", own(sql)(effect))
+  let removed = 0
+  // in pieces, so that nobody who appends waits for long
+  for (let after = 0;;) {
+    const pruned = yield* run(Tables.prune(sql, { after, before, count: pageSize }))
+    if (pruned === undefined) break
+    removed += pruned.removed
+    after = pruned.last
+  }
+  yield* run(Tables.pruneTerms(sql, before))
+  return removed
+})
+
+// Utilities
+
+const amounts = ["full", "hashes", "none"] as const
+
+/** Entries that are read or removed at once. */
+const pageSize = 1_000
+
+const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError | Journal.JournalError, R>) =>
+  Effect.catchTag(effect, "SqlError", (cause) => new Journal.JournalError({ operation, cause }))
+
+const failure = (operation: string, message: string, cause?: unknown) =>
+  new Journal.JournalError({ operation, cause: new Error(message, { cause }) })
+
+/** What was committed survives a crash of the machine, or nothing that is promised holds. */
+const mustBeDurable = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
+  const found = yield* sql.onDialectOrElse({
+    pg: () =>
+      Effect.map(
+        sql.unsafe<{ readonly name: string; readonly setting: string }>(
+          "SELECT name, setting FROM pg_settings WHERE name IN ('synchronous_commit', 'fsync')"
+        ).withoutTransform,
+        (rows) =>
+          rows.filter((it) => it.setting === "off").map(({ name }) => ({
+            path: name,
+            problem: "it is off: what was committed may be lost",
+            expected: "on, for this database or for the user of the journal"
+          }))
+      ),
+    orElse: () =>
+      Effect.map(
+        sql.unsafe<{ readonly synchronous: number }>("PRAGMA synchronous").withoutTransform,
+        ([row]) =>
+          (row?.synchronous ?? 0) >= 2 ? [] : [{
+            path: "synchronous",
+            problem: "what was committed may be lost with the power",
+            expected: "FULL"
+          }]
+      )
+  })
+  if (found.length > 0) return yield* new ConfigurationError({ subject: "SqlJournal", problems: found })
+})
+
+/** A term that lasts as long as the scope, and no longer than somebody renews it. */
+const openTerm = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, leaseMillis: number) {
+  const term = yield* Effect.acquireRelease(
+    own(sql)(Tables.openTerm(sql, leaseMillis)),
+    // one that cannot be ended ends with its lease
+    (term) => Effect.ignore(own(sql)(Tables.endTerms(sql, [term])))
+  )
+  yield* Effect.ignore(own(sql)(Tables.renewTerm(sql, term, leaseMillis))).pipe(
+    Effect.delay(leaseMillis / 3),
+    Effect.forever,
+    Effect.forkScoped
+  )
+  return term
+})
+
+const over = "its term is over: others have taken over its calls while it gave no sign of life"
+
+const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, term: number, lines: ReadonlyArray<Journal.Line>) {
+  if (lines.length === 0) return
+  const rows = lines.map(({ entry }) => Tables.rowOf(entry, JournalText.encode(entry)))
+  if ((yield* Tables.append(sql, term, rows)) !== rows.length) {
+    return yield* failure("append", over)
+  }
+})
+
+const pageOf = Effect.fnUntraced(function*(
+  sql: SqlClient.SqlClient,
+  query: Journal.Query,
+  after: number,
+  last: number
+): Effect.fn.Return<
+  readonly [ReadonlyArray<Journal.Recorded>, Option.Option<number>],
+  SqlError | Journal.JournalError
+> {
+  const rows = yield* Tables.page(sql, query, { after, last, count: pageSize })
+  const found: Array<Journal.Recorded> = []
+  for (const row of rows) {
+    const place = Number(row.place)
+    const entry = JournalText.decode(row.entry)
+    if (Result.isFailure(entry)) {
+      return yield* failure("read", `the entry at ${place} is not valid`, entry.failure)
+    }
+    const recorded = { place, entry: entry.success }
+    // names are cut in their columns
+    if (Journal.matches(query, recorded)) found.push(recorded)
+  }
+  const end = rows.at(-1)
+  return [found, end === undefined || rows.length < pageSize ? Option.none() : Option.some(Number(end.place))]
+})
+
+const claim = (
+  sql: SqlClient.SqlClient,
+  term: number,
+  keys: ReadonlyArray<string>
+): Effect.Effect<Journal.Claimed, SqlError | Journal.JournalError> =>
+  Effect.gen(function*() {
+    yield* Tables.lock(sql)
+    const held = yield* Tables.held(sql, keys)
+    const ended = held.filter((it) => it.tag === "Settled").map((it) => it.key)
+    const open = held.filter((it) => it.tag === "Arrived" || it.tag === "Claimed")
+    const busy = open.filter((it) => it.isAlive).map((it) => it.key)
+    if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
+    yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))))
+    const taken = keys.filter((it) => !ended.includes(it))
+    const rows = taken.map((key): Tables.Row => ["Claimed", key, 0, "", null, null, null, ""])
+    if ((yield* Tables.append(sql, term, rows)) !== rows.length) {
+      return yield* failure("claim", over)
+    }
+    return { _tag: "Claimed", ended } as const
+  }).pipe(sql.withTransaction, own(sql))
