@@ -26,6 +26,7 @@ import { Principal } from "./Principal.ts"
 export interface Ended {
   readonly call: { readonly id: string }
   readonly tool: RegisteredTool | undefined
+  readonly gateCall: { readonly args: unknown; readonly tool: RegisteredTool } | undefined
   /** The model asked to be called again. */
   readonly heartbeat: boolean
   readonly rules: { readonly continues: boolean } | undefined
@@ -143,15 +144,16 @@ export const isRetryable = (tool: RegisteredTool, failure: unknown): boolean => 
 // Utilities
 
 const log = (
-  { call: { id: callId }, tool }: Ended,
+  { call: { id: callId }, gateCall, tool }: Ended,
   level: "Debug" | "Warn",
   what: string,
   cause: Cause.Cause<unknown>,
   context: Context.Context<never>
 ): void => {
-  const { name } = tool!
+  const { name, redactor } = tool!
   const principal = Context.get(context, Principal)
-  Effect.runForkWith(context)(CallLog.log(level, `"${name}" ${what}`, cause, { callId, tool: name, principal }))
+  const about = { callId, tool: name, principal, secrets: { redactor, args: gateCall?.args } }
+  Effect.runForkWith(context)(CallLog.log(level, `"${name}" ${what}`, cause, about))
 }
 
 const textFor = (value: unknown, render: ((value: unknown) => unknown) | undefined = textOf): string => {

@@ -14,7 +14,7 @@ import { isDone } from "../internal/exitOf.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
 import type { ClaimOptions } from "../policy/Dedupe.ts"
 import type { GateCall } from "../policy/Gate.ts"
-import type { HostGates, Reporter } from "../policy/HostGates.ts"
+import * as HostGates from "../policy/HostGates.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { RuleSet } from "../policy/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
@@ -71,7 +71,7 @@ const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
  * @category models
  * @since 0.1.0
  */
-export class WaveState implements Host, Reporter {
+export class WaveState implements Host, HostGates.Reporter {
   readonly engine: Engine
   readonly process: ProcessState
   readonly options: WaveOptions
@@ -88,7 +88,7 @@ export class WaveState implements Host, Reporter {
   readonly caller: Caller | undefined
   readonly agent: Agent
   /** The host's gates, and those made like them, that some tool of the registry is subject to. */
-  readonly gates: HostGates
+  readonly gates: HostGates.HostGates
   /** Where the rules count. */
   readonly scope: { readonly batch: string; readonly principal: string }
   /** In stop mode: where the wave ends, or the step that it belongs to. */
@@ -188,8 +188,11 @@ export class WaveState implements Host, Reporter {
 
   /** Logs what became of a call, with its whole cause, for whoever operates this. */
   log(call: Call, message: string, cause: Cause.Cause<unknown>): void {
-    const { id: callId, name: tool } = call.call
-    this.detach(CallLog.log("Warn", message, cause, { callId, tool, principal: this.engine.principal }))
+    const { call: { id: callId, name: tool, params }, gateCall } = call
+    const secrets = call.tool === undefined
+      ? undefined
+      : { redactor: call.tool.redactor, args: gateCall?.args ?? params }
+    this.detach(CallLog.log("Warn", message, cause, { callId, tool, principal: this.engine.principal, secrets }))
   }
 
   /** Logs that the store had no answer for a call. */
@@ -197,8 +200,8 @@ export class WaveState implements Host, Reporter {
     this.log(call, error.message, Cause.fail(error))
   }
 
-  threw(gate: string, { call: { id: callId }, principal, tool: { name: tool } }: GateCall, defect: unknown): void {
-    this.detach(CallLog.log("Warn", `The gate ${gate} failed`, Cause.die(defect), { callId, tool, principal }))
+  threw(gate: string, call: GateCall, defect: unknown): void {
+    this.detach(CallLog.log("Warn", `The gate ${gate} failed`, Cause.die(defect), HostGates.about(call)))
   }
 
   /** Milliseconds that a call waits for the state store: never longer than its turn lasts. */

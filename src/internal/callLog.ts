@@ -1,30 +1,49 @@
 /**
- * What an operator finds in the log where something dies on the way of a call: its whole
- * cause, and which call that was. Models and clients are told none of it.
+ * What an operator finds in the log where something dies on the way of a call: its
+ * whole cause, and which call that was. Models and clients are told none of it.
  */
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import type * as LogLevel from "effect/LogLevel"
+import * as LogLevel from "effect/LogLevel"
+import type { Redactor } from "./redact.ts"
 
 /** The call that something is logged of; what is done for no call has only a principal. */
 export interface About {
   readonly tool?: string | undefined
   readonly callId?: string | undefined
   readonly principal: string
+  /** What is secret about it, and the arguments where that stands. */
+  readonly secrets?: { readonly redactor: Redactor; readonly args: unknown } | undefined
 }
 
-/** Logs what became of a call. A logger may die of what it is to print: that ends nothing else. */
+/** Logs what became of a call, without its secrets. A logger may die of what it is to print: that ends nothing else. */
 export const log = (
   level: LogLevel.Severity,
   message: string,
   cause: Cause.Cause<unknown> | string | undefined,
-  { callId, principal, tool }: About
+  { callId, principal, secrets, tool }: About
 ): Effect.Effect<void> =>
-  Effect.logWithLevel(level)(...(cause === undefined ? [message] : [message, cause])).pipe(
-    Effect.annotateLogs({
-      ...(tool === undefined ? {} : { "gen_ai.tool.name": tool }),
-      ...(callId === undefined ? {} : { "gen_ai.tool.call.id": callId }),
-      "tool_executor.principal": principal
-    }),
-    Effect.ignoreCause
-  )
+  Effect.flatMap(LogLevel.isEnabled(level), (isEnabled) =>
+    isEnabled
+      ? Effect.logWithLevel(level)(...(cause === undefined ? [message] : [message, without(cause, secrets)]))
+      : Effect.void).pipe(
+      Effect.annotateLogs({
+        ...(tool === undefined ? {} : { "gen_ai.tool.name": tool }),
+        ...(callId === undefined ? {} : { "gen_ai.tool.call.id": callId }),
+        "tool_executor.principal": principal
+      }),
+      Effect.ignoreCause
+    )
+
+/** A cause as it is where there is no secret in it, else as a text without them. */
+const without = (cause: Cause.Cause<unknown> | string, secrets: About["secrets"]): Cause.Cause<unknown> | string => {
+  if (secrets === undefined || typeof cause === "string") return cause
+  const { args, redactor } = secrets
+  const known = [...redactor.arguments(args).secrets]
+  for (const reason of cause.reasons) {
+    if (Cause.isFailReason(reason)) known.push(...redactor.output(reason.error).secrets)
+  }
+  const text = Cause.pretty(cause)
+  const left = redactor.scrub(text, known)
+  return left === text ? cause : left
+}

@@ -170,11 +170,22 @@ export const orRefused = <A>(
  */
 export const failed = (gate: string): ToolRefusal => ({ _tag: "GuardRejected", guard: gate, reason: "it failed" })
 
+/**
+ * What is said of a call where something is logged of it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const about = ({ args, call, principal, tool: { name: tool, redactor } }: GateCall): CallLog.About => ({
+  tool,
+  callId: call.id,
+  principal,
+  secrets: { redactor, args }
+})
+
 // Utilities
 
 const isRefusal = Schema.is(ToolRefusal)
-
-const about = ({ call, principal, tool }: GateCall): CallLog.About => ({ tool: tool.name, callId: call.id, principal })
 
 /** A place that is known but taken by nothing of the host's. */
 const noGuards: Entry = { name: "Guards", gates: [], place: undefined }
