@@ -78,6 +78,8 @@ export interface Options {
    * tracer of its own, always, or never. Default `"auto"`.
    */
   readonly telemetry?: "auto" | "on" | "off" | undefined
+  /** Whether spans have the arguments and results of calls, too, without secrets. Default false. */
+  readonly telemetryContent?: boolean | undefined
   /** How much of an output the model sees. Default: 10,000 characters. */
   readonly output?: OutputPolicy.Options | undefined
 }
@@ -113,6 +115,7 @@ export const defaults = {
   toolEvents: true,
   eventBuffer: 1_024,
   telemetry: "auto",
+  telemetryContent: false,
   output: OutputPolicy.defaults
 } as const satisfies Omit<Complete, "principal">
 

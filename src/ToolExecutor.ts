@@ -120,8 +120,8 @@ export interface Open {
  */
 export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> = Effect.gen(function*() {
   const context = apart(yield* Effect.context<never>())
-  const { output, telemetry: mode, ...settings } = yield* CheckedSettings.checked
-  const telemetry = mode === "off" ? undefined : new Telemetry(mode)
+  const { output, telemetry: mode, telemetryContent: hasContent, ...settings } = yield* CheckedSettings.checked
+  const telemetry = mode === "off" ? undefined : new Telemetry(mode, hasContent)
   const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
   // no other executor over the same store may have ids of ours

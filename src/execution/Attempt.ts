@@ -22,9 +22,9 @@ import type { HandlerContext } from "../internal/toolkitAdapter.ts"
 import { type OutputPolicy, type Room, textOf } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { CallTrace } from "./CallTrace.ts"
 import type { End } from "./End.ts"
 import * as Ending from "./Ending.ts"
-import type { CallTrace } from "./Telemetry.ts"
 
 /**
  * What the attempts of a wave share.
@@ -223,7 +223,7 @@ export class Attempt {
     this.number++
     if (this.number > 1) this.call.attempted(this.number, this.limit.millis)
     const { trace } = this.call
-    trace?.begin(this.number, this.limit.millis)
+    trace?.begin(this.number, this.limit.millis, this.call)
     try {
       const handled = this.tool.handler(params, this.surroundings!)
       // a fiber has no exit at all where what it is given is none and cannot even be told

@@ -21,10 +21,10 @@ import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { CallRecord } from "./CallRecord.ts"
+import type { CallTrace } from "./CallTrace.ts"
 import * as End from "./End.ts"
 import type { NestedClock } from "./NestedClock.ts"
 import type { Received } from "./Received.ts"
-import type { CallTrace } from "./Telemetry.ts"
 
 /**
  * Where a call is on its way.

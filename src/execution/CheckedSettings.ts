@@ -37,6 +37,8 @@ export interface CheckedSettings {
   readonly eventBuffer: number
   /** Where there are spans and metrics of calls. */
   readonly telemetry: "auto" | "on" | "off"
+  /** Spans have arguments and results, too. */
+  readonly telemetryContent: boolean
   readonly output: OutputPolicy.Bounds
 }
 
@@ -64,6 +66,7 @@ export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effec
     toolEvents: read.flag("toolEvents", settings.toolEvents),
     eventBuffer: read.atLeast("eventBuffer", settings.eventBuffer, 0),
     telemetry: read.oneOf("telemetry", settings.telemetry, ["auto", "on", "off"]),
+    telemetryContent: read.flag("telemetryContent", settings.telemetryContent),
     output: OutputPolicy.read(read, settings.output)
   }))
 })

@@ -63,7 +63,9 @@ export interface Ports {
  * @category models
  * @since 0.1.0
  */
-export interface Engine extends Agent, Gates, Ports, Omit<CheckedSettings, "output" | "telemetry"> {
+export interface Engine
+  extends Agent, Gates, Ports, Omit<CheckedSettings, "output" | "telemetry" | "telemetryContent">
+{
   readonly output: OutputPolicy
   readonly orphans: Orphans
   /** Spans and metrics; absent: off. */

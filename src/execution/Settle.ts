@@ -41,7 +41,7 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
       record.suspended(end.reason)
     } else record.settled(outcome, now)
   }
-  call.trace?.settled(outcome, joined?.trace)
+  call.trace?.settled(outcome, attempt?.value, joined?.trace)
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()

@@ -72,13 +72,11 @@ export class Wave implements Watcher, UnderWay {
       Effect.contextWith((context) => {
         const caller = Agents.callerIn(context, options.handle)
         const agent = Agents.agentOf(engine, caller?.engine)
-        const wave = new Wave(
+        return new Wave(
           (watcher) => new WaveState(engine, process, options, watcher, caller, agent, context, restore),
           received,
           restore
-        )
-        const run = wave.run()
-        return wave.wave.trace?.within(run) ?? run
+        ).run()
       })
     )
   }

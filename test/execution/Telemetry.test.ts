@@ -10,7 +10,7 @@ import * as References from "effect/References"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
-import { Approvals, ToolAnnotations, ToolContext } from "../../src/index.ts"
+import { Approvals, Gate, StateStore, ToolAnnotations, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import * as Harness from "../support/Harness.ts"
 
@@ -231,6 +231,25 @@ describe("the spans of a wave", () => {
       }))
       const [leader] = all.filter((it) => it.name === "execute_tool t")
       assert.deepStrictEqual(named("tool_call t").map(({ links }) => links), [[], [leader!.spanId]])
+    }))
+
+  it.effect("of what a store does for a wave are under the wave's, those of a gate under the call's", () =>
+    Effect.gen(function*() {
+      const { roots } = yield* observed(Effect.gen(function*() {
+        const memory = StateStore.makeMemory()
+        const spanned = <A, E>(name: string, effect: Effect.Effect<A, E>) =>
+          Effect.withSpan(Effect.andThen(Effect.sleep(10), effect), name)
+        const { process } = yield* Harness.open({ t: () => Effect.void }, {
+          rules: [{ _tag: "MaxCalls", tool: "t", max: 2 }],
+          store: { ...memory, reserve: (...args) => spanned("reserve", Effect.suspend(() => memory.reserve(...args))) },
+          swap: Gate.layer({ name: "g", admit: () => spanned("gate", Effect.void) })
+        })
+        yield* process.executeWave(Harness.calls("t"))
+      }))
+      const wave = roots().find(({ name }) => name === "tool_executor.wave")!
+      assert.deepStrictEqual(tree(wave), {
+        "tool_executor.wave": [{ "tool_call t": ["gate", "execute_tool t"] }, "reserve"]
+      })
     }))
 
   it.effect("of calls that a handler makes are under its attempt", () =>
