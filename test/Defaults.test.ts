@@ -16,6 +16,7 @@ import {
   TurnBudget
 } from "../src/index.ts"
 import * as HostGates from "../src/policy/HostGates.ts"
+import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -46,6 +47,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("dedupe.", Dedupe.defaults),
   ...dotted("circuitBreaker.", ToolLimits.circuitDefaults),
   ...dotted("CircuitBreakers.layer ", CircuitBreakers.defaults),
+  ...dotted("SqlCircuitBreakerStore.layer ", SqlCircuitBreakerStore.defaults),
   ...dotted("rateLimit.", ToolLimits.rateDefaults),
   ...dotted("RateLimits.layer ", RateLimits.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),

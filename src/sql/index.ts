@@ -45,3 +45,17 @@ export * as SqlJournal from "./SqlJournal.ts"
  * @since 0.1.0
  */
 export * as SqlStateStore from "./SqlStateStore.ts"
+
+/**
+ * The circuits of tools in a database.
+ *
+ * @since 0.1.0
+ */
+export * as SqlCircuitBreakerStore from "./SqlCircuitBreakerStore.ts"
+
+/**
+ * What rate limits have counted, in a database.
+ *
+ * @since 0.1.0
+ */
+export * as SqlRateLimiterStore from "./SqlRateLimiterStore.ts"

@@ -1,0 +1,183 @@
+/**
+ * States that processes share, one to a key: each changes in steps, and a step is
+ * alone with its state, whoever else makes one.
+ *
+ * Both tables of what lasts longer than a process but not for ever (circuits, rate
+ * limits) are made of it. The clock is the database's, so that processes whose clocks
+ * differ agree; a state whose time is over is as if it were not there, and its row is
+ * deleted some time later.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Migrator from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import type * as SqlError from "effect/sql/SqlError"
+import * as Migrations from "./Migrations.ts"
+import { own } from "./OwnConnection.ts"
+
+/**
+ * What a step makes of a state.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Step<A, S> {
+  readonly answer: A
+  /** The state from now on; absent: it stays as it is. */
+  readonly next?: {
+    readonly state: S
+    /** Epoch milliseconds from which on it is as if it were not there; absent: those that it has. */
+    readonly expiresAt?: number | undefined
+  } | undefined
+}
+
+/**
+ * States by key.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface KeyedStates<S> {
+  /** Makes a step; `now` is epoch milliseconds of the database. */
+  readonly modify: <A>(
+    key: string,
+    step: (state: S | undefined, now: number) => Step<A, S>
+  ) => Effect.Effect<A, Trouble>
+  /** Looks at a state, and holds up nobody. */
+  readonly read: <A>(key: string, look: (state: S | undefined, now: number) => A) => Effect.Effect<A, Trouble>
+}
+
+/**
+ * A table of states.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Table {
+  /** The states of one kind: their keys are their own. */
+  readonly states: <S>(kind: string, schema: Schema.Codec<S, unknown>) => KeyedStates<S>
+}
+
+/**
+ * The database cannot be reached, or has what it should not have.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export type Trouble = SqlError.SqlError | Schema.SchemaError
+
+/**
+ * Opens a table, which is made if it is not there.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const open = Effect.fnUntraced(function*(
+  table: string
+): Effect.fn.Return<Table, Migrator.MigrationError | SqlError.SqlError, SqlClient.SqlClient> {
+  const sql = yield* SqlClient.SqlClient
+  yield* Migrations.run(sql, { table: `${table}_migrations`, migrations: migrationsOf(table) })
+  const now = nowIn(sql)
+  // the row is locked: whoever comes second is to wait for it, and not to fail
+  const isolated: Effect.Effect<unknown, SqlError.SqlError> = sql.onDialectOrElse({
+    pg: () => sql`SET TRANSACTION ISOLATION LEVEL READ COMMITTED`,
+    orElse: () => Effect.void
+  })
+  const swept = { at: 0 }
+  return {
+    states: <S>(kind: string, schema: Schema.Codec<S, unknown>): KeyedStates<S> => {
+      const nameOf = (key: string) => `${kind}:${key}`
+      const codec = Schema.fromJsonString(schema)
+      const decode = Schema.decodeEffect(codec)
+      const encode = Schema.encodeEffect(codec)
+      const stateIn = (row: Row): Effect.Effect<S | undefined, Schema.SchemaError> =>
+        row.state === "" || row.expires_at <= row.now ? Effect.undefined : decode(row.state)
+
+      const modify = Effect.fnUntraced(function*<A>(
+        name: string,
+        step: (state: S | undefined, now: number) => Step<A, S>
+      ): Effect.fn.Return<readonly [answer: A, now: number], Trouble> {
+        // also what is not there is locked, until the transaction is over; the clock is read when it is
+        const [row] = yield* sql<Row>`
+          INSERT INTO ${sql(table)} (name, state, expires_at) VALUES (${name}, '', 0)
+          ON CONFLICT (name) DO UPDATE SET name = excluded.name
+          RETURNING state, expires_at, ${now} AS now
+        `.withoutTransform
+        const { answer, next } = step(yield* stateIn(row!), row!.now)
+        if (next !== undefined) {
+          const state = yield* encode(next.state)
+          const expiresAt = next.expiresAt ?? row!.expires_at
+          yield* sql`UPDATE ${sql(table)} SET state = ${state}, expires_at = ${expiresAt} WHERE name = ${name}`
+        }
+        return [answer, row!.now] as const
+      })
+
+      return {
+        modify: Effect.fnUntraced(function*(key, step) {
+          const [answer, now] = yield* own(sql)(
+            sql.withTransaction(Effect.andThen(isolated, modify(nameOf(key), step)))
+          )
+          if (now - swept.at < sweepMillis) return answer
+          swept.at = now
+          // nobody is refused because of what is over
+          yield* Effect.ignore(pruned(sql, table))
+          return answer
+        }),
+        read: Effect.fnUntraced(function*(key, look) {
+          const [row] = yield* own(sql)(
+            // one row, also where there is none
+            sql<Row>`
+              SELECT COALESCE(state, '') AS state, COALESCE(expires_at, 0) AS expires_at, ${now} AS now
+              FROM (SELECT 1) AS one LEFT JOIN ${sql(table)} ON name = ${nameOf(key)}
+            `.withoutTransform
+          )
+          return look(yield* stateIn(row!), row!.now)
+        })
+      }
+    }
+  }
+})
+
+/**
+ * Deletes what is as if it were not there; gives how many states those were.
+ *
+ * @category pruning
+ * @since 0.1.0
+ */
+export const prune = (table: string): Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => pruned(sql, table))
+
+// Utilities
+
+interface Row {
+  /** JSON; empty where there is none. */
+  readonly state: string
+  readonly expires_at: number
+  readonly now: number
+}
+
+/** Milliseconds between two times that what is over is deleted. */
+const sweepMillis = 10 * 60_000
+
+const pruned = (sql: SqlClient.SqlClient, table: string): Effect.Effect<number, SqlError.SqlError> =>
+  Effect.map(
+    own(sql)(sql`DELETE FROM ${sql(table)} WHERE expires_at <= ${nowIn(sql)} RETURNING name`.values),
+    (rows) => rows.length
+  )
+
+const nowIn = (sql: SqlClient.SqlClient) =>
+  sql.onDialectOrElse({
+    sqlite: () => sql.literal("unixepoch('subsec') * 1000.0"),
+    orElse: () => sql.literal("(EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::float8")
+  })
+
+const migrationsOf = (table: string): Migrations.Schema["migrations"] => ({
+  "0001_states": Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    sql`CREATE TABLE ${sql(table)} (
+      name TEXT PRIMARY KEY,
+      state TEXT NOT NULL,
+      expires_at DOUBLE PRECISION NOT NULL
+    )`)
+})
