@@ -17,6 +17,7 @@ import type * as Journal from "../store/Journal.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import * as ToolRefusal from "../ToolRefusal.ts"
+import type { CallTrace } from "./CallTrace.ts"
 import * as IdempotencyKey from "./IdempotencyKey.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import type { Received } from "./Received.ts"
@@ -47,6 +48,7 @@ export interface Call extends IdempotencyKey.Keyed {
   readonly reservation: Reservation | undefined
   readonly grant?: Grant | undefined
   readonly approved?: true
+  readonly trace?: CallTrace
 }
 
 /**
@@ -62,6 +64,7 @@ export class CallRecord {
   /** As it arrived: a person may edit its arguments later. */
   private readonly gateCall: GateCall | undefined
   private readonly tool: RegisteredTool | undefined
+  private readonly trace: CallTrace | undefined
   /** Which of the calls of its wave that have its id. */
   private readonly occurrence: number
   /** The arguments that a person has put in the place of these. */
@@ -71,12 +74,13 @@ export class CallRecord {
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
 
-  constructor(wave: RecordedWave, { call, gateCall, index, tool }: Call, occurrence: number) {
+  constructor(wave: RecordedWave, { call, gateCall, index, tool, trace }: Call, occurrence: number) {
     this.wave = wave
     this.index = index
     this.call = call
     this.gateCall = gateCall
     this.tool = tool
+    this.trace = trace
     this.occurrence = occurrence
   }
 
@@ -154,6 +158,11 @@ export class CallRecord {
 
   orphanEnded(): void {
     this.note(this.wave.now(), plainly, "OrphanEnded")
+  }
+
+  /** Where its span is found, if it has one. */
+  get span(): Journal.Of<"Arrived">["span"] {
+    return this.trace?.place
   }
 
   private note<A>(at: number, body: (record: CallRecord, data: A) => Body, data: A): void {
@@ -295,7 +304,8 @@ type Body = Journal.CallEntry extends infer E
 const arrived = (record: CallRecord, isResumed: boolean): Body => ({
   _tag: "Arrived",
   ...record.arrival,
-  ...(isResumed ? { isResumed } : {})
+  ...(isResumed ? { isResumed } : {}),
+  ...(record.span === undefined ? {} : { span: record.span })
 })
 
 const decided = (record: CallRecord, reason: ToolRefusal.ToolRefusal): Body => ({

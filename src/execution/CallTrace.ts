@@ -64,6 +64,17 @@ export interface Traced extends Judged {
 }
 
 /**
+ * What knows a span again.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Place {
+  readonly traceId: string
+  readonly spanId: string
+}
+
+/**
  * The telemetry of a call: its span, its waits, its attempts.
  *
  * @category models
@@ -102,6 +113,16 @@ export class CallTrace {
   get context(): Context.Context<never> {
     const { context } = this.wave
     return this.span === undefined ? context : Context.add(context, Tracer.ParentSpan, this.span)
+  }
+
+  /** Where its span is found. */
+  get place(): Place | undefined {
+    return this.span === undefined ? undefined : { traceId: this.span.traceId, spanId: this.span.spanId }
+  }
+
+  /** It goes on from the record of an earlier life, whose span was this. */
+  resumes(place: Place | undefined): void {
+    if (place !== undefined) this.link("resumed", Tracer.externalSpan(place))
   }
 
   /** An attempt begins: the first, or an automatic retry. */
@@ -156,9 +177,7 @@ export class CallTrace {
     if (this.hasStarted) this.meters.running(-1)
     else this.wave.meters.waiting(-1)
     if (span === undefined) return
-    if (leader?.span !== undefined) {
-      span.addLinks([{ span: leader.attempt ?? leader.span, attributes: { "tool_executor.link": "joined" } }])
-    }
+    if (leader?.span !== undefined) this.link("joined", leader.attempt ?? leader.span)
     span.attribute("tool_executor.outcome", outcome._tag)
     if (error !== undefined) span.attribute("error.type", error)
     if (this.asked > 0n) span.attribute("tool_executor.approval.duration", seconds(this.asked))
@@ -200,6 +219,10 @@ export class CallTrace {
     if (attempt === undefined) return
     if (error !== undefined) attempt.attribute("error.type", error)
     this.wave.spans!.end(attempt, exitOf(error), now)
+  }
+
+  private link(how: "joined" | "resumed", span: Tracer.AnySpan): void {
+    this.span?.addLinks([{ span, attributes: { "tool_executor.link": how } }])
   }
 
   private log(level: "Info" | "Warn", event: string, message: string, more: Readonly<Record<string, string>>): void {

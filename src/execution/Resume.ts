@@ -67,6 +67,7 @@ export const resume = Effect.fnUntraced(function*(
     records,
     ({ call, record }) => {
       const life = lives.get(record.key)
+      call.trace?.resumes(life?.span)
       if (life?.settled !== undefined) return recall(wave, journal, call, life, life.settled)
       call.record = record
       record.arrived(true)
@@ -106,6 +107,7 @@ interface Life {
   started: Journal.Of<"Started"> | undefined
   settled: ToolOutcome | undefined
   asked: Journal.Of<"Asked"> | undefined
+  span: Journal.Of<"Arrived">["span"]
 }
 
 const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life> => {
@@ -115,9 +117,9 @@ const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life
     const { key, session } = entry
     let life = lives.get(key)
     if (life === undefined || (entry._tag === "Arrived" && entry.isResumed !== true)) {
-      lives.set(key, life = { session, started: undefined, settled: undefined, asked: undefined })
+      lives.set(key, life = { session, started: undefined, settled: undefined, asked: undefined, span: undefined })
     }
-    if (entry._tag === "Arrived") life.session = session
+    if (entry._tag === "Arrived") Object.assign(life, { session, span: entry.span })
     else if (entry._tag === "Started") life.started = entry
     else if (entry._tag === "Settled") life.settled = entry.outcome
     else if (entry._tag === "Asked") life.asked = entry

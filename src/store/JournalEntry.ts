@@ -76,7 +76,9 @@ export const Arrived = Schema.TaggedStruct("Arrived", {
   /** What the call is about, as far as it is known. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
   /** It was handed over before, and goes on from the record. */
-  isResumed: Schema.optionalKey(Schema.Boolean)
+  isResumed: Schema.optionalKey(Schema.Boolean),
+  /** Its span, where it has one: a later life of the call is linked to it. */
+  span: Schema.optionalKey(Schema.Struct({ traceId: Schema.String, spanId: Schema.String }))
 })
 
 /**

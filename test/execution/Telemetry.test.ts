@@ -3,14 +3,16 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
-import { Approvals, Gate, StateStore, ToolAnnotations, ToolContext } from "../../src/index.ts"
+import { Approvals, Gate, Journal, StateStore, ToolAnnotations, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import * as Harness from "../support/Harness.ts"
 
@@ -231,6 +233,30 @@ describe("the spans of a wave", () => {
       }))
       const [leader] = all.filter((it) => it.name === "execute_tool t")
       assert.deepStrictEqual(named("tool_call t").map(({ links }) => links), [[], [leader!.spanId]])
+    }))
+
+  it.effect("link a call that is resumed to its span of before", () =>
+    Effect.gen(function*() {
+      const { all, named } = yield* observed(Effect.gen(function*() {
+        const wave = [Harness.call("a", "t", {}), Harness.call("b", "done", {})]
+        const life = Effect.fnUntraced(function*(entries: ReadonlyArray<Journal.JournalEntry>) {
+          const built = yield* Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory({ entries }))))
+          const journal = Context.get(built, Journal.Journal)
+          const { executor } = yield* Harness.open({ t: () => Effect.never, done: () => Effect.void }, { journal })
+          return { journal, process: yield* executor.process({ batch: "b" }) }
+        })
+        const first = yield* life([])
+        yield* Effect.forkScoped(first.process.executeWave(wave))
+        yield* Effect.sleep("1 second")
+        const written = yield* Effect.orDie(Stream.runCollect(first.journal.read({})))
+        const second = yield* life(written.map(({ entry }) => entry))
+        yield* Effect.forkScoped(Effect.orDie(second.process.resume(wave)))
+        yield* Effect.sleep("1 second")
+      }))
+      for (const name of ["tool_call t", "tool_call done"]) {
+        const [before] = all.filter((it) => it.name === name)
+        assert.deepStrictEqual(named(name).map(({ links }) => links), [[], [before!.spanId]], name)
+      }
     }))
 
   it.effect("of what a store does for a wave are under the wave's, those of a gate under the call's", () =>
