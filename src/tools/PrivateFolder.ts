@@ -90,8 +90,18 @@ export const write = async (path: string, content: string | Uint8Array): Promise
  */
 export const publish = async (from: string, to: string): Promise<void> => {
   await NodeFsPromises.rename(from, to)
+  await sync(NodePath.dirname(to))
+}
+
+/**
+ * Has the names in a folder on the disk when this ends.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const sync = async (path: string): Promise<void> => {
   try {
-    const folder = await NodeFsPromises.open(NodePath.dirname(to))
+    const folder = await NodeFsPromises.open(path)
     try {
       await folder.sync()
     } finally {

@@ -82,6 +82,13 @@ export * as FileWriter from "./FileWriter.ts"
 export * as FindFiles from "./FindFiles.ts"
 
 /**
+ * The journal in a file, for one process that writes and any number that read.
+ *
+ * @since 0.1.0
+ */
+export * as JournalFile from "./JournalFile.ts"
+
+/**
  * The tool `list_directory`: what is in a folder, some levels deep.
  *
  * @since 0.1.0

@@ -1,0 +1,55 @@
+/**
+ * A lock that one process holds on a file, and that ends with it however it ends.
+ *
+ * The system holds it, by way of SQLite, which has found out how on each: a process
+ * that is killed leaves nothing behind that somebody has to tell from a live one's.
+ *
+ * @since 0.1.0
+ */
+import { closeSync, openSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+
+/**
+ * A lock that is held.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface FileLock {
+  readonly release: () => void
+}
+
+/**
+ * Takes the lock, at once or not at all: `undefined` if somebody has it, in this
+ * process or another. The file is made if it is not there, and never removed.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const take = (path: string): FileLock | undefined => {
+  // SQLite would let everybody read it
+  makeIfAbsent(path)
+  const database = new DatabaseSync(path, { timeout: 0 })
+  try {
+    database.exec("BEGIN EXCLUSIVE")
+    return { release: () => database.close() }
+  } catch (cause) {
+    database.close()
+    if (isTaken(cause)) return undefined
+    throw cause
+  }
+}
+
+// Utilities
+
+/** Whoever closes a file of his own loses the locks on it: one that is there is left alone. */
+const makeIfAbsent = (path: string): void => {
+  try {
+    closeSync(openSync(path, "wx", 0o600))
+  } catch (cause) {
+    if (!(cause instanceof Error && "code" in cause && cause.code === "EEXIST")) throw cause
+  }
+}
+
+/** `SQLITE_BUSY`. */
+const isTaken = (cause: unknown): boolean => cause instanceof Error && "errcode" in cause && cause.errcode === 5

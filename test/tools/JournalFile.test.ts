@@ -1,0 +1,155 @@
+import { assert, describe, it } from "@effect/vitest"
+import { JournalContract } from "effect-tool-executor/testing"
+import { JournalFile } from "effect-tool-executor/tools"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { Journal } from "../../src/index.ts"
+
+const { entry } = JournalContract
+
+type Service = Journal.Journal["Service"]
+
+/** Where the journal of a check is. */
+class Path extends Context.Service<Path, string>()("test/tools/JournalFile/Path") {}
+
+const somewhere = Layer.effect(
+  Path,
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() => mkdtempSync(join(tmpdir(), "journal-"))),
+      (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+    ),
+    (folder) => join(folder, "in", "journal.ndjson")
+  )
+)
+
+const journal = (options?: Partial<JournalFile.Options>) =>
+  Effect.flatMap(Path, (path) => JournalFile.make({ path, ...options }))
+
+const append = (journal: Service, ...entries: ReadonlyArray<Journal.JournalEntry>) =>
+  journal.append(entries.map((it) => ({ entry: it })), { durable: true })
+
+const read = (journal: Service, query: Journal.Query = {}) =>
+  Effect.map(
+    Stream.runCollect(journal.read(query)),
+    (all) => all.map(({ entry: it, place }) => `${place} ${"key" in it ? it.key : it._tag}`)
+  )
+
+const run = <A, E>(effect: Effect.Effect<A, E, Path | Scope.Scope>) =>
+  effect.pipe(Effect.scoped, Effect.provide(somewhere))
+
+/** A process that writes until it is killed; ready once it has written. */
+const writer = (path: string) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const child = spawn(process.execPath, [
+        "--import",
+        fileURLToPath(new URL("../../scripts/source-resolver.ts", import.meta.url)),
+        fileURLToPath(new URL("../support/journalWriter.ts", import.meta.url)),
+        path
+      ], { stdio: ["ignore", "pipe", "inherit"] })
+      await once(child.stdout, "data")
+      return child
+    }),
+    (child) => Effect.sync(() => child.kill("SIGKILL"))
+  )
+
+describe("the journal in a file", () => {
+  const layer = (options?: Partial<Journal.Keeps>) =>
+    Layer.effect(Journal.Journal, journal(options)).pipe(Layer.provideMerge(somewhere))
+  for (const { check, name } of JournalContract.make({ layer, another: journal() })) it.live(name, () => check)
+
+  for (
+    const { check, name } of JournalContract.make({
+      layer: (options) =>
+        Layer.effect(Journal.Journal, journal({ ...options, maxBytes: 2_000 })).pipe(Layer.provideMerge(somewhere)),
+      another: journal({ maxBytes: 2_000 })
+    })
+  ) it.live(`in many parts ${name}`, () => check)
+
+  it.live("begins a new file when one is full, and reads all of them in their order", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      const keys = Array.from({ length: 60 }, (_, index) => String(index))
+      const written = yield* journal({ maxBytes: 3_000 })
+      for (const key of keys) yield* append(written, entry("Arrived", { key }))
+      const names = readdirSync(join(path, "..")).sort()
+      assert.includeMembers(names, [
+        "journal.ndjson.1",
+        "journal.ndjson.2",
+        "journal.ndjson.key",
+        "journal.ndjson.lock"
+      ])
+      for (const it of names) assert.strictEqual(statSync(join(path, "..", it)).mode & 0o077, 0, it)
+      const all = yield* read(written)
+      assert.deepStrictEqual(all.map((it) => it.split(" ")[1]), keys)
+      const places = all.map((it) => Number(it.split(" ")[0]))
+      for (const after of [0, 1, 17, places[30]!, places[59]!]) {
+        assert.deepStrictEqual(yield* read(written, { after }), all.filter((_, at) => places[at]! > after))
+      }
+    })))
+
+  it.live("finds what is behind a place in a large file", () =>
+    run(Effect.gen(function*() {
+      const written = yield* journal()
+      const args = { _tag: "Full" as const, value: "x".repeat(3_000) }
+      const entries = Array.from({ length: 400 }, (_, index) => entry("Arrived", { key: String(index), args }))
+      yield* append(written, ...entries)
+      const all = yield* read(written)
+      for (const index of [0, 1, 7, 199, 200, 398, 399]) {
+        const after = Number(all[index]!.split(" ")[0])
+        assert.deepStrictEqual(yield* read(written, { after }), all.slice(index + 1))
+      }
+    })))
+
+  it.live("cuts off what a crash has torn, and nobody reads it meanwhile", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      yield* Effect.scoped(Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "1" }))))
+      for (const torn of ["{\"place\":3,\"_tag\":\"Sett", "{\"place\":3,\"_ta\n", "\0\0\0\0", "{\"place\":3}\0\n{"]) {
+        const before = readFileSync(path)
+        appendFileSync(path, torn)
+        const reader = yield* journal()
+        if (!torn.includes("\n")) assert.deepStrictEqual(yield* read(reader), ["2 1"])
+        yield* Effect.scoped(Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "2" }))))
+        assert.deepStrictEqual(yield* read(reader), ["2 1", "4 2"])
+        writeFileSync(path, before)
+      }
+    })))
+
+  it.live("says where an entry is not valid", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      yield* Effect.scoped(Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "1" }))))
+      writeFileSync(path, readFileSync(path, "utf8").replace("\"wave\":1", "\"wave\":true"))
+      const error = yield* Effect.flip(Effect.flatMap(journal(), read))
+      assert.include(String("cause" in error ? error.cause : error), "the entry at 2 is not valid")
+    })))
+
+  it.live("is written by one process, and by another once that one was killed", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      const child = yield* writer(path)
+      const other = yield* journal()
+      const error = yield* Effect.flip(append(other, entry("Arrived", { key: "mine" })))
+      assert.include(String(error.cause), "another process writes this journal")
+      assert.deepStrictEqual(yield* other.claim(["0"]), { _tag: "Busy", keys: ["0"] })
+      assert.isAbove((yield* read(other)).length, 0)
+      const gone = once(child, "exit")
+      child.kill("SIGKILL")
+      yield* Effect.promise(() => gone)
+      const before = yield* read(other)
+      assert.deepStrictEqual(yield* other.claim(["0"]), { _tag: "Claimed", ended: [] })
+      yield* append(other, entry("Settled", { key: "0" }))
+      assert.deepStrictEqual((yield* read(other)).slice(0, -1), before)
+    })))
+})
