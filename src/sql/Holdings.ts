@@ -137,18 +137,6 @@ export const make = Effect.fnUntraced(function*(
       own(sql)
     )
   const setTotal = (size: number) => sql`UPDATE ${total} SET size = ${size}`
-  const isPast = (now: number) => sql`at <= ${now - timeToLiveMillis} OR at >= ${now + timeToLiveMillis}`
-  /** Gives the number and the size of what was past its time. */
-  const dropPast = Effect.fnUntraced(function*(now: number) {
-    const [row] = yield* sql<{ readonly n: unknown; readonly size: number | null }>`
-      SELECT COUNT(*) AS n, SUM(size) AS size FROM ${entries} WHERE ${isPast(now)}`.withoutTransform
-    const past = { count: Number(row?.n), size: row?.size ?? 0 }
-    if (past.count > 0) {
-      yield* sql`DELETE FROM ${parts} WHERE entry IN (SELECT id FROM ${entries} WHERE ${isPast(now)})`
-      yield* sql`DELETE FROM ${entries} WHERE ${isPast(now)}`
-    }
-    return past
-  })
   const drop = Effect.fnUntraced(function*(gone: There["own"]) {
     for (let from = 0; from < gone.length; from += statementIds) {
       const ids = gone.slice(from, from + statementIds).map(({ id }) => id)
@@ -156,24 +144,52 @@ export const make = Effect.fnUntraced(function*(
       yield* sql`DELETE FROM ${entries} WHERE ${sql.in("id", ids)}`
     }
   })
+  const isPast = (now: number) => sql`at <= ${now - timeToLiveMillis} OR at >= ${now + timeToLiveMillis}`
+  /** Whether there is anything to prune: found at the ends of an index, and nobody has to wait for it. */
+  const hasPast = Effect.fnUntraced(function*(now: number) {
+    const [row] = yield* sql<{ readonly oldest: number | null; readonly newest: number | null }>`
+      SELECT (SELECT MIN(at) FROM ${entries}) AS oldest, (SELECT MAX(at) FROM ${entries}) AS newest`.withoutTransform
+    const { newest, oldest } = row ?? {}
+    return typeof oldest === "number" && typeof newest === "number" &&
+      (oldest <= now - timeToLiveMillis || newest >= now + timeToLiveMillis)
+  })
+  const dropPast = (now: number) =>
+    alone(Effect.fnUntraced(function*(before) {
+      const past = yield* sql<{ readonly id: string; readonly size: number }>`
+        SELECT id, size FROM ${entries} WHERE ${isPast(now)} LIMIT ${pruned}`.withoutTransform
+      yield* drop(past)
+      yield* setTotal(before - sum(past))
+      return past.length
+    }))
+  const prune = Effect.fnUntraced(function*(now: number) {
+    let count = 0
+    // a few at a time: whoever keeps something meanwhile gets their turn
+    while (yield* own(sql)(hasPast(now))) {
+      count += yield* dropPast(now)
+      yield* Effect.yieldNow
+    }
+    return count
+  })
 
   return {
     add: (principal, now, decide, prepare) =>
-      alone(
-        Effect.fnUntraced(function*(before) {
-          const all = before - (yield* dropPast(now)).size
-          const key = keyOf(principal)
-          const found = yield* sql<{ readonly id: string; readonly size: number }>`
+      Effect.andThen(
+        prune(now),
+        alone(
+          Effect.fnUntraced(function*(before) {
+            const key = keyOf(principal)
+            const found = yield* sql<{ readonly id: string; readonly size: number }>`
             SELECT id, size FROM ${entries} WHERE principal = ${key}`.withoutTransform
-          const own = found.toSorted((a, b) => a.id < b.id ? -1 : 1)
-          const { entry, gone } = yield* decide({ own, others: all - sum(own) })
-          const { about, at, id, size } = entry
-          yield* drop(gone)
-          yield* sql`INSERT INTO ${entries} (id, principal, at, size, about) VALUES (${id}, ${key}, ${at}, ${size}, ${about})`
-          yield* setTotal(all - sum(gone) + size)
-          return entry
-        }),
-        prepare
+            const oldestFirst = found.toSorted((a, b) => a.id < b.id ? -1 : 1)
+            const { entry, gone } = yield* decide({ own: oldestFirst, others: before - sum(found) })
+            const { about, at, id, size } = entry
+            yield* drop(gone)
+            yield* sql`INSERT INTO ${entries} (id, principal, at, size, about) VALUES (${id}, ${key}, ${at}, ${size}, ${about})`
+            yield* setTotal(before - sum(gone) + size)
+            return entry
+          }),
+          prepare
+        )
       ),
     write: Effect.fnUntraced(function*(id, item, bytes) {
       for (let from = 0; from < bytes.length; from += partBytes) {
@@ -215,12 +231,7 @@ export const make = Effect.fnUntraced(function*(
         yield* drop(found)
         yield* setTotal(before - sum(found))
       })),
-    prune: (now) =>
-      alone(Effect.fnUntraced(function*(before) {
-        const { count, size } = yield* dropPast(now)
-        if (count > 0) yield* setTotal(before - size)
-        return count
-      }))
+    prune
   }
 })
 
@@ -231,6 +242,9 @@ const partBytes = 262_144
 
 /** Ids that one statement names. */
 const statementIds = 500
+
+/** Entries that are pruned in one transaction. */
+const pruned = 1_000
 
 const sum = (all: ReadonlyArray<{ readonly size: number }>): number => all.reduce((size, it) => size + it.size, 0)
 

@@ -3,6 +3,8 @@ import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlArtifacts, SqlCheckpoints } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
+import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
@@ -180,6 +182,59 @@ const suite = (
         for (const component of ["artifacts", "checkpoints"]) {
           assert.deepStrictEqual(yield* rowsOf(sql, component), { entries: 0, parts: 0, size: 0, total: 0 })
         }
+      }).pipe(Effect.scoped))
+
+    it.effect("is pruned in steps, however much is past its time", () =>
+      Effect.gen(function*() {
+        const sql = yield* Effect.flatten(clients)
+        const { prune, put } = yield* make(SqlArtifacts.make(), sql)
+        yield* put(owner("p"), "text")
+        const now = yield* Clock.currentTimeMillis
+        // of other principals, and of a clock that was wrong by hours
+        for (let step = 0; step < 5; step++) {
+          const rows = Arr.makeBy(500, (n) => ({
+            id: `x${step * 500 + n}`,
+            principal: `k${n % 7}`,
+            at: n % 2 === 0 ? now - 3_600_000 : now + 3_600_000,
+            size: 10,
+            about: "b"
+          }))
+          yield* sql`INSERT INTO tool_executor_artifacts ${sql.insert(rows)}`
+        }
+        yield* sql`UPDATE tool_executor_artifacts_total SET size = 25004`
+        assert.strictEqual(yield* prune, 2_500)
+        assert.deepStrictEqual(yield* rowsOf(sql, "artifacts"), { entries: 1, parts: 1, size: 4, total: 4 })
+      }).pipe(Effect.scoped))
+
+    it.effect("fails as its port says where the database does not do its work", () =>
+      Effect.gen(function*() {
+        const sql = yield* Effect.flatten(clients)
+        const artifacts = yield* make(SqlArtifacts.make(), sql)
+        const checkpoints = yield* make(SqlCheckpoints.make(), sql)
+        const { id } = yield* artifacts.put(owner("p"), "text")
+        const checkpoint = yield* checkpoints.save(write({ "a.txt": "text" }))
+        for (const component of ["artifacts", "checkpoints"]) {
+          yield* sql`DROP TABLE ${sql(`tool_executor_${component}`)}`
+        }
+        const failures: ReadonlyArray<Effect.Effect<unknown, unknown>> = [
+          artifacts.put(owner("p"), "text"),
+          artifacts.read(owner("p"), id, whole),
+          artifacts.prune,
+          checkpoints.save(write({ "a.txt": "text" })),
+          checkpoints.list("p"),
+          checkpoints.content(checkpoint, "a.txt"),
+          checkpoints.forget(checkpoint),
+          checkpoints.prune
+        ]
+        const reasons = yield* Effect.forEach(
+          failures,
+          (it) =>
+            Effect.map(
+              Effect.flip(it),
+              (error) => (error as ArtifactStore.ArtifactError | Checkpoints.CheckpointError).reason
+            )
+        )
+        assert.deepStrictEqual(reasons, [...Array(3).fill("StoreFailed"), ...Array(5).fill("Store")])
       }).pipe(Effect.scoped))
 
     it.effect("has its bounds from the configuration where it is told to", () =>
