@@ -24,7 +24,7 @@ import {
 import { Leases } from "./Leases.ts"
 import * as Ports from "./Ports.ts"
 import * as StoreAnswers from "./StoreAnswers.ts"
-import { Telling } from "./Telling.ts"
+import { Telling, type Told } from "./Telling.ts"
 
 /**
  * What became of the claims of a call.
@@ -257,19 +257,20 @@ export class PatientStore {
     reservation: Reservation,
     settlement: Settlement,
     now: number,
-    patience = this.patience
+    patience = this.patience,
+    of?: Told
   ): Effect.Effect<void> {
     const { key } = settlement
     if (key !== "running") this.leases.delete(reservation)
     const tell = () => this.driver.settle(reservation, settlement, now)
-    return this.telling.tell("settle", tell, patience, { about: reservation.id, key })
+    return this.telling.tell("settle", tell, patience, { about: reservation.id, key, of })
   }
 
   /** The fiber of a reservation that was settled as running has ended. */
-  release(reservation: Reservation, now: number, patience = this.patience): Effect.Effect<void> {
+  release(reservation: Reservation, now: number, patience = this.patience, of?: Told): Effect.Effect<void> {
     this.leases.delete(reservation)
     const tell = () => this.driver.release(reservation, now)
-    return this.telling.tell("release", tell, patience, { about: reservation.id, key: "release" })
+    return this.telling.tell("release", tell, patience, { about: reservation.id, key: "release", of })
   }
 
   /** Gives back what a call that never started has reserved. */
@@ -313,13 +314,14 @@ export class PatientStore {
   revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
     const tell = () => this.driver.revoke(principal, id)
     // behind what the driver has still to note, which would bring it back
-    const isBehind = this.granted.delete(id) && this.telling.tellBehind(grantKey(id), "revoke", tell)
+    const isBehind = this.granted.delete(id) &&
+      this.telling.tellBehind(grantKey(id), { operation: "revoke", tell, key: undefined, of: undefined })
     return isBehind ? Effect.succeed(true) : Ports.ask("revoke", tell, undefined, this.patience)
   }
 
   /** Lets the keys of what the principal has read die. */
-  mutated(principal: string, patience = this.patience): Effect.Effect<void> {
-    return this.telling.tell("mutated", () => this.driver.mutated(principal), patience)
+  mutated(principal: string, patience = this.patience, of?: Told): Effect.Effect<void> {
+    return this.telling.tell("mutated", () => this.driver.mutated(principal), patience, { of })
   }
 
   /** Forgets a batch. It is told once: another of the same id may begin at any time. */

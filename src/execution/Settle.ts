@@ -52,7 +52,13 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   if (reservation !== undefined && leaders.size > 0) leaders.delete(reservation.id)
   const noted = reservation === undefined
     ? Effect.void
-    : store.settle(reservation, Claims.settlement(wave, call, outcome, fiber !== undefined), now, wave.patienceAt(now))
+    : store.settle(
+      reservation,
+      Claims.settlement(wave, call, outcome, fiber !== undefined),
+      now,
+      wave.patienceAt(now),
+      call
+    )
   const told = call.askedGates === undefined
     ? noted
     : Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
@@ -200,7 +206,7 @@ const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome,
 
 const written = (wave: WaveState, call: Call): void => {
   if (call.tool!.readOnly) return
-  wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience))
+  wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience, call))
 }
 
 /**
@@ -222,7 +228,7 @@ const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown
     wave.lingering--
     pools.leave(call)
     call.record?.orphanEnded()
-    if (reservation !== undefined) wave.note(store.release(reservation, wave.now(), wave.patience))
+    if (reservation !== undefined) wave.note(store.release(reservation, wave.now(), wave.patience, call))
     written(wave, call)
     wave.watcher.freed()
   })

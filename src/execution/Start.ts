@@ -91,7 +91,7 @@ const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const spent = reservation?.leaseMillis === undefined ? Effect.void : spend(wave, call, reservation)
   if (call.tool!.readOnly) return spent
   const { principal, store } = wave.engine
-  const mutated = store.mutated(principal, wave.patience)
+  const mutated = store.mutated(principal, wave.patience, call)
   const told = isDone(spent) ? mutated : Effect.all([spent, mutated], { concurrency: 2, discard: true })
   return Effect.flatMapEager(told, () => call.decided === undefined ? Notes.note(wave, call) : Effect.void)
 }
@@ -99,6 +99,7 @@ const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
 /** Whoever lost what it had reserved may not start: it may be another's. */
 const spend = (wave: WaveState, call: Call, reservation: Reservation): Effect.Effect<void> =>
   Effect.map(wave.engine.store.start(reservation, wave.now(), wave.patience), (isHeld) => {
+    if (typeof isHeld === "object") wave.unanswered(call, isHeld)
     if (isHeld !== true) call.decided ??= refused({ _tag: "StoreUnavailable", operation: "start" })
   })
 

@@ -6,13 +6,26 @@
  *
  * @since 0.1.0
  */
-import type * as Context from "effect/Context"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as CallLog from "../internal/callLog.ts"
 import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
 import { type Settlement, StateStoreError } from "../store/StateStore.ts"
 import * as Ports from "./Ports.ts"
+import { Principal } from "./Principal.ts"
+
+/**
+ * The call that something is told for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Told {
+  readonly call: { readonly id: string; readonly name: string }
+}
 
 /**
  * What a message is about.
@@ -24,7 +37,9 @@ export interface About {
   /** Such as the id of a reservation. */
   readonly about: string
   /** What is to become of the key of that reservation. */
-  readonly key?: Settlement["key"]
+  readonly key?: Settlement["key"] | undefined
+  /** The call that it is told for, for the log. */
+  readonly of?: Told | undefined
   /** Called once the store has noted it, or it is lost. */
   readonly onOver?: () => void
 }
@@ -54,6 +69,7 @@ interface Message {
   /** The driver answers false where what it was told changes nothing. */
   readonly tell: () => Effect.Effect<boolean | void, StateStoreError>
   readonly key: Settlement["key"] | undefined
+  readonly of: Told | undefined
 }
 
 /** What has to be told of one thing, in this order; the first is being told. */
@@ -88,9 +104,9 @@ export class Telling {
     operation: string,
     tell: () => Effect.Effect<boolean | void, StateStoreError>,
     patience: number,
-    { about, key, onOver }: Partial<About> = {}
+    { about, key, of, onOver }: Partial<About> = {}
   ): Effect.Effect<void> {
-    if (about !== undefined && this.tellBehind(about, operation, tell, key)) return Effect.void
+    if (about !== undefined && this.tellBehind(about, { operation, tell, key, of })) return Effect.void
     const said = attempted(tell)
     const exit = exitOf(said)
     if (exit?._tag === "Success" && isTakenDown(exit.value)) {
@@ -98,7 +114,7 @@ export class Telling {
       return Effect.void
     }
     const answer = Ports.ask(operation, () => said, undefined, this.options.patience)
-    const queue: Queue = { messages: [{ operation, tell, key }], hasFailed: false, isPausing: false }
+    const queue: Queue = { messages: [{ operation, tell, key, of }], hasFailed: false, isPausing: false }
     const id = about ?? queue
     this.untold.set(id, queue)
     const tried: { yet: boolean; then?: () => void } = { yet: false }
@@ -122,9 +138,9 @@ export class Telling {
   }
 
   /** Tells something as soon as all else about the same thing has been told; false where nothing is waiting to be. */
-  tellBehind(about: string, operation: string, tell: Message["tell"], key?: Settlement["key"]): boolean {
+  tellBehind(about: string, message: Message): boolean {
     const queue = this.untold.size === 0 ? undefined : this.untold.get(about)
-    queue?.messages.push({ operation, tell, key })
+    queue?.messages.push(message)
     return queue !== undefined
   }
 
@@ -144,6 +160,11 @@ export class Telling {
     })
   }
 
+  private warn(of: Told | undefined, message: string, cause?: Cause.Cause<unknown>): Effect.Effect<void> {
+    const principal = Context.get(this.context, Principal)
+    return CallLog.log("Warn", message, cause, { callId: of?.call.id, tool: of?.call.name, principal })
+  }
+
   private readonly tellAll = Effect.fnUntraced(function*(
     this: Telling,
     queue: Queue,
@@ -156,12 +177,12 @@ export class Telling {
     let millis = retry
     while (true) {
       const told: boolean | void | StateStoreError = yield* answer
-      const { operation } = messages[0]!
+      const { of, operation } = messages[0]!
       const hasFailed = told instanceof StateStoreError
       if (!hasFailed) {
         // it may have been told before, and the answer lost
         if (told === false && !queue.hasFailed) {
-          yield* warn(`StateStore.${operation} changed nothing; the reservation was no longer held`)
+          yield* this.warn(of, `StateStore.${operation} changed nothing; the reservation was no longer held`)
         }
         messages.shift()
         millis = retry
@@ -170,7 +191,7 @@ export class Telling {
         const isLost = this.isOver || this.untold.size > maxUntold
         if (isLost || !queue.hasFailed) {
           const next = isLost ? "what it was told is lost" : "it is told again later"
-          yield* warn(`StateStore.${operation} failed; ${next}`, told.cause)
+          yield* this.warn(of, `StateStore.${operation} failed; ${next}`, Cause.die(told.cause))
         }
         if (isLost) messages.length = 0
         queue.hasFailed = true
@@ -198,10 +219,6 @@ const attempted = <A>(tell: () => Effect.Effect<A, StateStoreError>): Effect.Eff
     return Effect.die(defect)
   }
 }
-
-/** A logger may die of what a driver died of. */
-const warn = (...message: ReadonlyArray<unknown>): Effect.Effect<void> =>
-  Effect.ignoreCause(Effect.logWarning(...message))
 
 /** The driver knows, and it counts. */
 const isTakenDown = (told: boolean | void | StateStoreError): boolean =>

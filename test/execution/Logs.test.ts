@@ -121,6 +121,25 @@ const parts: { readonly [name: string]: Effect.Effect<unknown, unknown, Scope.Sc
     const approvals = yield* Approvals.make()
     return yield* wave(fine, { policy: { default: "ask" }, approvals, store: store({ grants: () => dies }) })
   }),
+  "a state store that is told of a start": wave(fine, {
+    rules: limited,
+    store: store({
+      reserve: (requests, now) =>
+        Effect.map(
+          StateStore.makeMemory().reserve(requests, now),
+          (all) => all.map((it) => "id" in it ? { ...it, leaseMillis: 60_000 } : it)
+        ),
+      start: () => dies,
+      settle: () => Effect.succeed(true)
+    })
+  }),
+  "a state store that is told of an outcome": wave(fine, { rules: limited, store: store({ settle: () => dies }) }),
+  // it is told at the start and at the end
+  "a state store that is told of a change": Effect.suspend(() => {
+    let told = 0
+    const mutated = () => ++told === 1 ? dies : Effect.void
+    return wave({ class: "SerialMut", handler: fine }, { store: store({ mutated }) })
+  }),
   "people": Effect.gen(function*() {
     const approvals = yield* Approvals.make()
     return yield* wave(fine, { policy: { default: "ask" }, approvals: { ...approvals, ask: () => dies } })
