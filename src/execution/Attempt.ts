@@ -123,6 +123,8 @@ export class Attempt {
   declare private content?: ToolContent.ToolContent
   /** Characters of the batch's budget that are held while a large output is stored. */
   declare heldChars?: number
+  /** Ends the attempt if what its call has reserved is not held any more; absent: it is held. */
+  declare lapses?: () => void
   /** The encoded output, once there is one. */
   value: unknown
   /** The handler has returned: what fails after that is its output. */
@@ -296,6 +298,7 @@ export class Attempt {
   /** Runs a write under the fence; `onLate` is called for one that comes too late. */
   commit<A, E, R>(write: Effect.Effect<A, E, R>, onLate: () => void): Effect.Effect<A, E, R> {
     return Effect.uninterruptible(Effect.flatMap(InCommit, (outer) => {
+      this.lapses?.()
       // one inside another belongs to what is not to be cut in half
       if (this.isOver || (this.pending !== undefined && outer !== this)) {
         onLate()

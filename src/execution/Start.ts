@@ -132,7 +132,11 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
   }
   const { reservation } = call
   if (reservation?.leaseMillis !== undefined) {
-    wave.engine.store.watch(reservation, () => lose(wave, call, attempt, reservation))
+    const { store } = wave.engine
+    const onLost = () => lose(wave, call, attempt, reservation)
+    store.watch(reservation, onLost)
+    // who stood still for long may write before the timer of the lease has had its turn
+    attempt.lapses = () => store.holds(reservation) || onLost()
   }
   if (tool.readOnly) call.record?.noteStart(call, 1, limit.millis)
   const live = new LiveContext(wave, call, attempt)

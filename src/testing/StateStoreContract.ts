@@ -261,7 +261,7 @@ const general: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
   check(
     "takes n requests at once like n requests one after the other",
     ({ raw }) =>
-      Effect.forEach(Array.from({ length: 25 }, (_, seed) => seed), (seed) =>
+      Effect.forEach(Array.from({ length: 10 }, (_, seed) => seed), (seed) =>
         Effect.gen(function*() {
           const one = yield* answersOf(raw, seed, `one ${seed}`, (requests, now) => raw.reserve(requests, now))
           const each = yield* answersOf(raw, seed, `each ${seed}`, (requests, now) =>

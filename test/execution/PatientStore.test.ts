@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Logger from "effect/Logger"
 import { PatientStore } from "../../src/execution/PatientStore.ts"
-import { StateStore } from "../../src/index.ts"
+import { StateStore, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { calls, open, run, tags } from "../support/Harness.ts"
 
@@ -283,6 +283,37 @@ describe("what a store leases", () => {
       ).pipe(Effect.provideService(Clock.Clock, slow))
       const { outcomes } = yield* process.executeWave(calls(["t", { a: 1 }], ["t", { a: 2 }]))
       assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Succeeded", "Unknown"])
+    }).pipe(Effect.scoped, VirtualTime.run))
+
+  it.effect("lets nobody write who stood still past it, before any timer has told them", () =>
+    Effect.gen(function*() {
+      const { store } = yield* leased(1_000)
+      const clock = yield* Clock.Clock
+      const stopped = { nanos: 0n }
+      const monotonicTimeNanosUnsafe = () => clock.monotonicTimeNanosUnsafe() + stopped.nanos
+      const slow: Clock.Clock = {
+        ...clock,
+        sleep: (duration) => clock.sleep(duration),
+        monotonicTimeNanosUnsafe,
+        monotonicTimeNanos: Effect.sync(monotonicTimeNanosUnsafe)
+      }
+      const written: Array<string> = []
+      const write = (what: string) =>
+        Effect.flatMap(ToolContext.ToolContext, (it) => it.commit(Effect.sync(() => void written.push(what))))
+      const { process } = yield* open(
+        {
+          t: () =>
+            Effect.gen(function*() {
+              yield* write("in time")
+              stopped.nanos += 1_000_000_000n
+              yield* write("too late")
+            })
+        },
+        { store, rules: [{ _tag: "MaxCalls", tool: "t", max: 9 }] }
+      ).pipe(Effect.provideService(Clock.Clock, slow))
+      const { outcomes } = yield* process.executeWave(calls("t"))
+      assert.deepInclude(outcomes[0], { _tag: "Unknown", commits: 1 })
+      assert.deepStrictEqual(written, ["in time"])
     }).pipe(Effect.scoped, VirtualTime.run))
 
   it.effect("leaves its permit to a handler that is deaf to the loss of it", () =>

@@ -1,0 +1,38 @@
+/** Processes that share a database. */
+import { assert, layer } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Postgres from "../support/Postgres.ts"
+import * as Cuts from "../support/stateCuts.ts"
+import * as Stops from "../support/stateStops.ts"
+import * as Workers from "../support/stateWorkers.ts"
+
+layer(Postgres.layer, { timeout: 60_000 })("processes over one PostgreSQL", (it) => {
+  it.effect("pass no limit together, and leave none unused", () =>
+    Effect.gen(function*() {
+      const { database } = yield* Postgres.Postgres
+      const { problems } = yield* Workers.limits(yield* database, { waves: 10, calls: 50 })
+      assert.deepStrictEqual(problems, [])
+    }).pipe(Effect.provide(Postgres.realTime)), 60_000)
+
+  it.effect(
+    "let go of what one of them holds that stands still past its lease, and take nothing from it later",
+    () =>
+      Effect.gen(function*() {
+        const { database } = yield* Postgres.Postgres
+        const { problems } = yield* Stops.stops(yield* database, 2)
+        assert.deepStrictEqual(problems, [])
+      }).pipe(Effect.provide(Postgres.realTime)),
+    60_000
+  )
+
+  it.effect(
+    "lose no reservation and make none twice where the connection is cut, wherever that is",
+    () =>
+      Effect.gen(function*() {
+        const { database } = yield* Postgres.Postgres
+        const { problems } = yield* Cuts.cuts(yield* database, 30)
+        assert.deepStrictEqual(problems, [])
+      }).pipe(Effect.provide(Postgres.realTime)),
+    60_000
+  )
+})
