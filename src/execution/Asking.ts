@@ -7,10 +7,10 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as Approvals from "../policy/Approvals.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import type * as Permissions from "../policy/Permissions.ts"
+import type { Grant } from "../store/Grant.ts"
 import type { Call } from "./Call.ts"
 import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -69,13 +69,23 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
       call.record?.asked(request)
       call.trace?.ask(requestId)
-      return Effect.onExit(approvals.ask(request), (exit) =>
+      let said: Approvals.Resolution | undefined
+      const told = (resolution: Approvals.Resolution) => {
+        said = resolution
+        remember(wave, resolution)
+      }
+      // it may have been answered although its call is over by the time that it could go on
+      return Effect.ensuring(
+        approvals.ask(request, told),
         Effect.sync(() => {
-          const answer = Exit.isSuccess(exit) ? answerOf(exit.value) : "withdrawn"
+          const answer = said === undefined ? "withdrawn" : answerOf(said)
           wave.events.publish({ _tag: "ToolApprovalResolved", ...at(), requestId, answer })
-          call.record?.answered(requestId, Exit.isSuccess(exit) ? exit.value : undefined)
+          call.record?.answered(requestId, said)
+          const made = grantOf(said)
+          if (made !== undefined) call.record?.granted(made)
           call.trace?.answer(requestId, answer)
-        }))
+        })
+      )
     })
     begin(wave)
     return Effect.ensuring(asked, Effect.sync(() => end(wave)))
@@ -98,22 +108,6 @@ export const quiet = (wave: WaveState, index: number): Effect.Effect<void> =>
       })
     })
   )
-
-/**
- * Keeps what a person said to more than this one question.
- *
- * @category steps
- * @since 0.1.0
- */
-export const remember = (
-  wave: WaveState,
-  call: Call,
-  { grant, isOwn }: Extract<Approvals.Resolution, { readonly _tag: "Approved" }>
-): void => {
-  if (grant === undefined || !isOwn) return
-  wave.note(wave.engine.store.grant(grant, wave.patience))
-  call.record?.granted(grant)
-}
 
 /**
  * An effect that ends with the call, also where whoever waits for it cannot be
@@ -143,6 +137,16 @@ const answerOf = (resolution: Approvals.Resolution): string =>
     : resolution._tag === "Suspended"
     ? "suspended"
     : resolution.grant?.answer ?? "ApproveOnce"
+
+/** The standing permission that an answer has made, if it is not another question's. */
+const grantOf = (resolution: Approvals.Resolution | undefined): Grant | undefined =>
+  resolution?._tag === "Approved" && resolution.isOwn ? resolution.grant : undefined
+
+/** Keeps what a person said to more than this one question. */
+const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
+  const grant = grantOf(resolution)
+  if (grant !== undefined) wave.note(wave.engine.store.grant(grant, wave.patience))
+}
 
 /** A question is open: the turn's clock may stand still. */
 const begin = (wave: WaveState): void => {

@@ -64,7 +64,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   const waitsFor = yield* reentry(wave, call)
   if (waitsFor !== undefined) return ends(refused({ _tag: "ReentryRefused", waitsFor }))
   if (call.tool!.preview === undefined || wave.engine.approvals === undefined) {
-    return resolved(wave, call, yield* Asking.ask(wave, call, question))
+    return resolved(call, yield* Asking.ask(wave, call, question))
   }
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {
     yield* over(earlier)
@@ -84,7 +84,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   if (call.grant !== undefined) return allowed
   call.shown = found.shown
   if (!found.isNothing) {
-    return resolved(wave, call, yield* Asking.ask(wave, call, { ...question, preview: found.preview }))
+    return resolved(call, yield* Asking.ask(wave, call, { ...question, preview: found.preview }))
   }
   call.approved = true
   return allowed
@@ -173,7 +173,7 @@ export const grantOf = (
  * @category steps
  * @since 0.1.0
  */
-export const resolved = (wave: WaveState, call: Call, resolution: Approvals.Resolution): Authorized => {
+export const resolved = (call: Call, resolution: Approvals.Resolution): Authorized => {
   if (resolution._tag === "Denied") return ends(refused(refusalOf(resolution)))
   if (resolution._tag === "Suspended") return ends(cancelled(resolution.reason))
   call.approved = true
@@ -181,7 +181,6 @@ export const resolved = (wave: WaveState, call: Call, resolution: Approvals.Reso
   call.isOwnGrant = resolution.isOwn
   // the answer was given to another diff: nobody has looked at this one
   if (!resolution.isOwn) call.shown = undefined
-  Asking.remember(wave, call, resolution)
   return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
 }
 

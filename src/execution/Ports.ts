@@ -152,8 +152,10 @@ export interface People {
   /**
    * Asks and waits. What follows runs in a turn of its own, never in the fiber of
    * whoever answers. Interruption withdraws the request, and nothing holds it up.
+   * `told` is called once, the moment that there is an answer, so that nothing of it is
+   * lost where whoever waits is interrupted before that turn.
    */
-  readonly ask: (request: ApprovalRequest) => Effect.Effect<Resolution>
+  readonly ask: (request: ApprovalRequest, told: (resolution: Resolution) => void) => Effect.Effect<Resolution>
 }
 
 /**
@@ -176,13 +178,20 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
         Effect.map(({ askedAt, expiresAt, id }) => ({ ...question, askedAt, expiresAt, id })),
         Effect.catch((cause) => Effect.as(warn("request failed", Cause.die(cause), question), undefined))
       ),
-    ask: (request) =>
+    ask: (request, told) =>
       Effect.callback((resume) => {
-        const asked = run(Effect.suspend(() => driver.ask(request)))
         let deadline: Deadline | undefined
         let isOver = false
+        let isTold = false
+        const tell = (resolution: Resolution) => {
+          if (isTold || isOver || !isResolution(resolution)) return
+          isTold = true
+          told(resolution)
+        }
+        const asked = run(Effect.suspend(() => driver.ask(request, tell)))
         const end = (resolution: Resolution) => {
           if (isOver) return
+          tell(resolution)
           isOver = true
           if (deadline !== undefined) deadlines.delete(deadline)
           resume(Effect.as(Effect.yieldNow, resolution))

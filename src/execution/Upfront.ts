@@ -55,7 +55,6 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
 const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: Asking.Question) {
   call.phase = phases.asking
   const said = Authorize.resolved(
-    wave,
     call,
     yield* Asking.withCall(wave, call, Asking.ask(wave, call, question))
   )

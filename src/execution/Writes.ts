@@ -159,7 +159,6 @@ export class Writes {
           attempt.stop({ _tag: "Cancelled", started: true, reason: resolution.reason })
           return Effect.interrupt
         }
-        Asking.remember(wave, call, resolution)
         return reentered
       })
       // a handler that waits no longer goes on like any other: with all its permits

@@ -58,8 +58,15 @@ export type Change =
 export class Approvals extends Context.Service<Approvals, {
   /** Makes a request of a question: with its id and its deadline. Nobody is asked yet. For executors. */
   readonly request: (question: Question) => Effect.Effect<ApprovalRequest>
-  /** Asks and waits for what becomes of it; interruption withdraws the request. For executors. */
-  readonly ask: (request: ApprovalRequest) => Effect.Effect<Resolution>
+  /**
+   * Asks and waits for what becomes of it; interruption withdraws the request. `told` is
+   * called the moment that it has become something, for where whoever waits is
+   * interrupted before it goes on: the answer was given all the same. For executors.
+   */
+  readonly ask: (
+    request: ApprovalRequest,
+    told?: ((resolution: Resolution) => void) | undefined
+  ) => Effect.Effect<Resolution>
   /**
    * Answers a request, once. `of` is what was shown, or its `hash`: an answer to
    * another tool or other arguments than the request's changes nothing.
@@ -177,6 +184,7 @@ export const layerAsk = <R>(
 interface Pending {
   readonly request: ApprovalRequest
   readonly resume: (effect: Effect.Effect<Resolution>) => void
+  readonly told: ((resolution: Resolution) => void) | undefined
   deadline: Deadline | undefined
   /** Puts the request to somebody no more. */
   stop: (() => void) | undefined
@@ -230,7 +238,9 @@ const makeWith = Effect.fnUntraced(function*(
   }
   // whoever waits goes on in a turn of its own: what runs then is no concern of whoever answers
   const end = (it: Pending, resolution: Resolution) => {
-    if (remove(it, resolution)) it.resume(Effect.as(Effect.yieldNow, resolution))
+    if (!remove(it, resolution)) return
+    it.told?.(resolution)
+    it.resume(Effect.as(Effect.yieldNow, resolution))
   }
   const closed: Resolution = { _tag: "Denied", by: "closed" }
   yield* Effect.addFinalizer(() =>
@@ -247,11 +257,11 @@ const makeWith = Effect.fnUntraced(function*(
         const expiresAt = question.expiresAt ?? (timeout === Infinity ? "unlimited" : askedAt + timeout)
         return { ...question, id, askedAt, expiresAt }
       }),
-    ask: (request) =>
+    ask: (request, told) =>
       Effect.callback((resume) => {
         if (isClosed) return resume(Effect.succeed(closed))
         if (pending.has(request.id)) return resume(Effect.die(new Error(`request ${request.id} is already pending`)))
-        const it: Pending = { request, resume, deadline: undefined, stop: undefined }
+        const it: Pending = { request, resume, told, deadline: undefined, stop: undefined }
         pending.set(request.id, it)
         for (const key of keysOf(request)) {
           const others = alike.get(key)

@@ -250,6 +250,18 @@ describe("a remembered answer", () => {
         assert.deepStrictEqual(yield* ask(env, { path: "c" }), [false, "Succeeded"])
       })))
 
+  for (const approval of ["perCall", "upfront"] as const) {
+    it.effect(`holds although its own call is cancelled the moment that it is given (${approval})`, () =>
+      asking({ w: mut() }, { approval }, (env) =>
+        Effect.gen(function*() {
+          const wave = yield* later(env.process.executeWave([call("1", "w", { path: "a", n: 1 })]))
+          yield* Effect.andThen(approve(env.people, "1", forScope), env.process.cancelCall("1"))
+          assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
+          assert.strictEqual((yield* env.executor.grants).length, 1)
+          assert.deepStrictEqual(yield* ask(env, { path: "a", n: 2 }), [false, "Succeeded"])
+        })))
+  }
+
   it.effect("is told with the outcome of what it let through, and never with another call's", () =>
     asking({ w: mut() }, { dedupe: { onDuplicate: "replay" } }, (env) =>
       Effect.gen(function*() {
