@@ -159,7 +159,7 @@ export interface Service {
    * prefilled arguments are the host's and not shown.
    */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
-  /** Tells, from now on, when the tools have changed. */
+  /** Tells, from now on, when this agent may see other tools than before: they, its policy or the rules were replaced. */
   readonly toolChanges: Stream.Stream<void>
   /** The standing permissions of the principal. */
   readonly grants: Effect.Effect<ReadonlyArray<Grant>, StateStoreError>

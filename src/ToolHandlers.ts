@@ -14,13 +14,13 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Layer from "effect/Layer"
-import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
 import type { FileChange } from "./FileChange.ts"
+import * as Changes from "./internal/changes.ts"
 import { OptionReader } from "./internal/OptionReader.ts"
 import * as Redact from "./internal/redact.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
@@ -299,23 +299,15 @@ export const fromRegistry = (
   expects: (name: string) => boolean = () => false
 ): ToolHandlers["Service"] => {
   let registry = initial
-  const readers = new Set<(registry: Registry) => void>()
+  const changes = Changes.make<Registry>()
   return ToolHandlers.of({
     current: () => registry,
     replace: (next) =>
       Effect.sync(() => {
         registry = next
-        for (const tell of readers) tell(next)
+        changes.tell(next)
       }),
-    changes: Stream.callback<Registry>((queue) =>
-      Effect.acquireRelease(
-        Effect.sync(() => {
-          const tell = (next: Registry) => void Queue.offerUnsafe(queue, next)
-          readers.add(tell)
-          return tell
-        }),
-        (tell) => Effect.sync(() => readers.delete(tell))
-      ), { bufferSize: 1, strategy: "sliding" }),
+    changes: changes.stream,
     expects
   })
 }

@@ -6,7 +6,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import * as Stream from "effect/Stream"
 import type { Batch, ForkOptions, NewProcessOptions, ProcessOptions, Service } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
@@ -94,7 +93,7 @@ export const fromEngine = (
     completeBatch: (id) => unlessOver(batches.complete(id), undefined),
     requiresHeartbeat: (tool) => ShownTools.requiresHeartbeat(engine, tool),
     tools: ShownTools.all(engine),
-    toolChanges: Stream.map(engine.handlers.changes, () => undefined),
+    toolChanges: ShownTools.changes(engine),
     // a tool that has become another has lost its permissions already
     grants: Effect.map(grants, (all) => all.filter((it) => Revisions.holds(engine.handlers, it))),
     revoke: Effect.fnUntraced(function*({ id, tool }) {

@@ -6,6 +6,8 @@
  */
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import type { ToolRules } from "../policy/RuleSet.ts"
@@ -47,6 +49,29 @@ export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>
       .filter((it) => Permissions.sees(engine.permissions, it))
       .map((tool) => show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(engine, tool.name)))
   )
+
+/**
+ * Tells, from now on, when the agent may see other tools than before: they were
+ * replaced, or its policy or rules were.
+ *
+ * @category streams
+ * @since 0.1.0
+ */
+export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream<void> =>
+  // whoever listens has missed nothing from the moment on at which it began
+  Stream.callback<void>((queue) => {
+    const tell = () => Queue.offer(queue, undefined)
+    const sources: ReadonlyArray<Stream.Stream<unknown>> = [
+      handlers.changes,
+      permissions.changes ?? Stream.empty,
+      rules.changes ?? Stream.empty
+    ]
+    return Effect.forEach(
+      sources,
+      (it) => Effect.forkScoped(Stream.runForEach(it, tell), { startImmediately: true }),
+      { discard: true }
+    )
+  }, { bufferSize: 1, strategy: "sliding" })
 
 /**
  * Tells whether an agent goes on after the tool only if the model asks for it.

@@ -11,7 +11,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem, validateStrict } from "../ConfigurationError.ts"
+import * as Changes from "../internal/changes.ts"
 import { type RegisteredTool, ToolHandlers } from "../ToolHandlers.ts"
 import type { Of } from "../ToolRule.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
@@ -37,6 +39,8 @@ export class Permissions extends Context.Service<Permissions, {
    * out only then. Default: it does, where the tool says so.
    */
   readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
+  /** Tells, from now on, when other permissions hold. Default: they never change. */
+  readonly changes?: Stream.Stream<void> | undefined
   /** What is wrong with it for these tools and those that may come; looked at when an executor is built. Default: nothing. */
   readonly problems?:
     | ((tools: ReadonlyArray<string>, expects: (tool: string) => boolean) => ReadonlyArray<Problem>)
@@ -164,14 +168,20 @@ export const layerRef = (
         (service) => ({ policy, service })
       )
     let now = yield* checked(policy)
+    const changes = Changes.make<void>()
     return Context.make(Permissions, {
       decide: (call) => now.service.decide(call),
       sees: (tool) => now.service.sees(tool),
       needsTargets: (tool) => needsTargets(now.service, tool),
+      changes: changes.stream,
       problems: (tools, expects) => now.service.problems?.(tools, expects) ?? []
     }).pipe(Context.add(PermissionsRef, {
       get: Effect.sync(() => now.policy),
-      set: (policy) => Effect.map(checked(policy), (next) => void (now = next))
+      set: (policy) =>
+        Effect.map(checked(policy), (next) => {
+          now = next
+          changes.tell()
+        })
     }))
   }))
 
@@ -259,6 +269,9 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
   sees: (tool) => sees(a, tool) && sees(b, tool),
   waivesConsent: a.waivesConsent,
   needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool),
+  changes: a.changes === undefined || b.changes === undefined
+    ? a.changes ?? b.changes
+    : Stream.merge(a.changes, b.changes),
   problems: (tools, expects) => [...problemsOf(a, tools, expects), ...problemsOf(b, tools, expects)]
 })
 

@@ -12,8 +12,10 @@ import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
+import * as Changes from "../internal/changes.ts"
 import type { Claim, Refused } from "../store/Claims.ts"
 import { type Registry, ToolHandlers } from "../ToolHandlers.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
@@ -43,6 +45,8 @@ export class Rules extends Context.Service<Rules, {
   readonly claims: (tool: string, scope: RuleScope) => ReadonlyArray<RuleClaim>
   /** Explains a claim that could not be had. */
   readonly explain: (tool: string, refused: RuleRefused) => ToolRefusal
+  /** Tells, from now on, when other rules of the host hold. Default: they never change. */
+  readonly changes?: Stream.Stream<void> | undefined
 }>()("effect-tool-executor/policy/Rules") {}
 
 /**
@@ -175,10 +179,17 @@ export const layerRef = (
     const checked = (rules: ReadonlyArray<ToolRule>, problems: ReadonlyArray<Problem> = []) =>
       Effect.map(checkedSet(handlers, rules, problems), (current) => ({ rules, current }))
     let now = yield* checked(rules)
-    return Context.make(Rules, fromSet(() => now.current())).pipe(Context.add(RulesRef, {
-      get: Effect.sync(() => now.rules),
-      set: (rules) => Effect.map(checked(rules, otherPeriodic(now.rules, rules)), (next) => void (now = next))
-    }))
+    const changes = Changes.make<void>()
+    return Context.make(Rules, { ...fromSet(() => now.current()), changes: changes.stream }).pipe(
+      Context.add(RulesRef, {
+        get: Effect.sync(() => now.rules),
+        set: (rules) =>
+          Effect.map(checked(rules, otherPeriodic(now.rules, rules)), (next) => {
+            now = next
+            changes.tell()
+          })
+      })
+    )
   }))
 
 /**

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import {
   LocalExecutor,
   Permissions,
@@ -54,6 +55,27 @@ const during = <E, R>(names: ReadonlyArray<string>, change: Effect.Effect<void, 
     return tags(yield* Fiber.join(wave))
   })
 
+/** How often one is told that the tools have changed, while something happens. */
+const toldOf = (
+  ...happens: ReadonlyArray<Effect.Effect<unknown, unknown, Permissions.PermissionsRef | Rules.RulesRef>>
+) =>
+  Effect.gen(function*() {
+    const executor = yield* ToolExecutor.ToolExecutor
+    const { toolChanges } = yield* executor.fork({ policy: { default: "allow" } })
+    const told: Array<string> = []
+    for (const [who, changes] of [["agent", executor.toolChanges], ["sub-agent", toolChanges]] as const) {
+      yield* Effect.forkScoped(
+        Stream.runForEach(changes, () => Effect.sync(() => void told.push(who))),
+        { startImmediately: true }
+      )
+    }
+    for (const it of happens) {
+      yield* Effect.ignore(it)
+      yield* Effect.sleep(1)
+    }
+    return told
+  })
+
 describe("a policy that is replaced", () => {
   const set = (policy: Policy.Policy) => Effect.flatMap(Permissions.PermissionsRef, (it) => it.set(policy))
 
@@ -82,6 +104,12 @@ describe("a policy that is replaced", () => {
       assert.deepStrictEqual(yield* during(["write"], Effect.void), ["PermissionDenied"])
     })))
 
+  it.effect("is told to whoever listens to what the agent sees", () =>
+    run(Effect.gen(function*() {
+      assert.deepStrictEqual(yield* toldOf(set({ deny: ["write"] })), ["agent", "sub-agent"])
+      assert.deepStrictEqual(yield* toldOf(set({ deny: ["none of them"] })), [])
+    })))
+
   it.effect("stays as it was where the new one is wrong", () =>
     run(Effect.gen(function*() {
       const ref = yield* Permissions.PermissionsRef
@@ -97,6 +125,12 @@ describe("a policy that is replaced", () => {
 
 describe("rules that are replaced", () => {
   const set = (...rules: ReadonlyArray<ToolRule.ToolRule>) => Effect.flatMap(Rules.RulesRef, (it) => it.set(rules))
+
+  it.effect("are told to whoever listens to what the agent sees", () =>
+    run(Effect.gen(function*() {
+      const limits = { _tag: "MaxCalls", tool: "write", max: 1 } as const
+      assert.deepStrictEqual(yield* toldOf(set(limits), set()), ["agent", "sub-agent", "agent", "sub-agent"])
+    })))
 
   it.effect("hold for calls that wait, with what succeeded before", () =>
     run(Effect.gen(function*() {
