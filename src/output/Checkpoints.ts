@@ -114,7 +114,7 @@ export class Checkpoints extends Context.Service<Checkpoints, {
   readonly forget: (checkpoint: Checkpoint) => Effect.Effect<void, CheckpointError>
   /**
    * Forgets what is past its age; gives the number of checkpoints dropped. A driver does
-   * so by itself when something is kept or listed: this is for a store that nobody uses.
+   * so by itself when something is kept: this is for a store that nobody uses.
    */
   readonly prune: Effect.Effect<number, CheckpointError>
 }>()("effect-tool-executor/output/Checkpoints") {}

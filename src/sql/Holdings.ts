@@ -68,7 +68,7 @@ export interface There {
  */
 export interface Holdings {
   /**
-   * Adds what is decided beside what is there once all past its time is gone, and removes
+   * Adds what is decided beside what is there, after pruning some, and removes
    * what has to give way to it: all or nothing. `prepare` runs before others have to wait,
    * where the database lets several write at once.
    */
@@ -161,10 +161,10 @@ export const make = Effect.fnUntraced(function*(
       yield* setTotal(before - sum(past))
       return past.length
     }))
-  const prune = Effect.fnUntraced(function*(now: number) {
+  const prune = Effect.fnUntraced(function*(now: number, steps: number) {
     let count = 0
     // a few at a time: whoever keeps something meanwhile gets their turn
-    while (yield* own(sql)(hasPast(now))) {
+    for (let step = 0; step < steps && (yield* own(sql)(hasPast(now))); step++) {
       count += yield* dropPast(now)
       yield* Effect.yieldNow
     }
@@ -174,7 +174,7 @@ export const make = Effect.fnUntraced(function*(
   return {
     add: (principal, now, decide, prepare) =>
       Effect.andThen(
-        prune(now),
+        prune(now, stepsOfOne),
         alone(
           Effect.fnUntraced(function*(before) {
             const key = keyOf(principal)
@@ -231,7 +231,7 @@ export const make = Effect.fnUntraced(function*(
         yield* drop(found)
         yield* setTotal(before - sum(found))
       })),
-    prune
+    prune: (now) => prune(now, Infinity)
   }
 })
 
@@ -245,6 +245,9 @@ const statementIds = 500
 
 /** Entries that are pruned in one transaction. */
 const pruned = 1_000
+
+/** Steps that whoever keeps something waits for: what lay there for long is not theirs alone to clear away. */
+const stepsOfOne = 2
 
 const sum = (all: ReadonlyArray<{ readonly size: number }>): number => all.reduce((size, it) => size + it.size, 0)
 

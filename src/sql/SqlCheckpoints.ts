@@ -64,7 +64,6 @@ export const make = Effect.fnUntraced(function*(
   const bounds = yield* Checkpoints.boundsOf(options)
   const holdings = yield* Holdings.make("checkpoints", bounds.maxAgeMillis)
   const describe = Checkpoints.describer(bounds)
-  const prune = Effect.flatMap(Clock.currentTimeMillis, holdings.prune)
 
   return Checkpoints.Checkpoints.of({
     save: Effect.fnUntraced(function*(write) {
@@ -83,12 +82,13 @@ export const make = Effect.fnUntraced(function*(
       return yield* decode(about)
     }, failing("")),
     list: (principal) =>
-      prune.pipe(
-        Effect.andThen(holdings.list(principal)),
-        Effect.flatMap((all) => Effect.forEach(all, ({ about }) => decode(about))),
-        Effect.map((all) => all.sort((a, b) => a.id < b.id ? 1 : -1)),
-        failing("")
-      ),
+      Effect.gen(function*() {
+        const all = yield* holdings.list(principal)
+        const now = yield* Clock.currentTimeMillis
+        const there = all.filter(({ at }) => !Checkpoints.isOver(at, now, bounds))
+        const checkpoints = yield* Effect.forEach(there, ({ about }) => decode(about))
+        return checkpoints.sort((a, b) => a.id < b.id ? 1 : -1)
+      }).pipe(failing("")),
     content: ({ files, id, principal }, path) =>
       Effect.gen(function*() {
         if (!Checkpoints.isId(id)) return yield* new Checkpoints.CheckpointError({ reason: "NotFound", id })
@@ -105,7 +105,7 @@ export const make = Effect.fnUntraced(function*(
           : yield* new Checkpoints.CheckpointError({ reason: "Store", id, cause: "the content was changed" })
       }).pipe(failing(id)),
     forget: ({ id, principal }) => Checkpoints.isId(id) ? failing(id)(holdings.remove(principal, id)) : Effect.void,
-    prune: failing("")(prune)
+    prune: Effect.flatMap(Clock.currentTimeMillis, holdings.prune).pipe(failing(""))
   })
 })
 

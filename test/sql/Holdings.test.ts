@@ -202,8 +202,11 @@ const suite = (
           yield* sql`INSERT INTO tool_executor_artifacts ${sql.insert(rows)}`
         }
         yield* sql`UPDATE tool_executor_artifacts_total SET size = 25004`
-        assert.strictEqual(yield* prune, 2_500)
-        assert.deepStrictEqual(yield* rowsOf(sql, "artifacts"), { entries: 1, parts: 1, size: 4, total: 4 })
+        // one that only keeps something does not clear away all of it
+        yield* put(owner("p"), "text")
+        assert.strictEqual((yield* rowsOf(sql, "artifacts")).entries, 502)
+        assert.strictEqual(yield* prune, 500)
+        assert.deepStrictEqual(yield* rowsOf(sql, "artifacts"), { entries: 2, parts: 2, size: 8, total: 8 })
       }).pipe(Effect.scoped))
 
     it.effect("fails as its port says where the database does not do its work", () =>
