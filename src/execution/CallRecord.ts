@@ -134,7 +134,7 @@ export class CallRecord {
       gateCall,
       resumed,
       allowedBy: grant?.id ?? (approved === true ? "answer" : "policy"),
-      isSpent: reservation?.leaseMillis !== undefined,
+      reservation: reservation?.leaseMillis === undefined ? undefined : reservation,
       isEdited
     })
   }
@@ -344,22 +344,26 @@ const answered = (
 }
 
 /** What a start is to be known by later, when the call itself is over. */
-interface Start extends Pick<Journal.Of<"Started">, "attempt" | "limitMillis" | "allowedBy" | "isSpent"> {
+interface Start extends Pick<Journal.Of<"Started">, "attempt" | "limitMillis" | "allowedBy"> {
+  readonly reservation: Reservation | undefined
   readonly gateCall: GateCall | undefined
   readonly resumed: IdempotencyKey.Keyed["resumed"] | undefined
   readonly isEdited: boolean
 }
 
-const started = (record: CallRecord, it: Start): Body => ({
-  _tag: "Started",
-  attempt: it.attempt,
-  limitMillis: it.limitMillis,
-  idempotencyKey: record.idempotencyKey(it.gateCall, it.resumed),
-  mutates: record.mutates,
-  allowedBy: it.allowedBy,
-  isSpent: it.isSpent,
-  ...(it.isEdited ? { isEdited: true } : {})
-})
+const started = (record: CallRecord, it: Start): Body => {
+  const { allowedBy, attempt, gateCall, isEdited, limitMillis, reservation, resumed } = it
+  return {
+    _tag: "Started",
+    attempt,
+    limitMillis,
+    idempotencyKey: record.idempotencyKey(gateCall, resumed),
+    mutates: record.mutates,
+    allowedBy,
+    ...(isEdited ? { isEdited } : {}),
+    ...(reservation === undefined ? {} : { reservation: { id: reservation.id, epoch: reservation.epoch } })
+  }
+}
 
 const committed = (_: CallRecord, commits: number): Body => ({ _tag: "Committed", commits })
 

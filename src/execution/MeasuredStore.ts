@@ -39,7 +39,7 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
     check: (claims, now) => timed("check", () => driver.check(claims, now)),
     renew: (reservations, now) => timed("renew", () => driver.renew(reservations, now)),
     start: (reservations, now) => timed("start", () => driver.start(reservations, now)),
-    abandon: (session, now) => timed("abandon", () => driver.abandon(session, now)),
+    abandon: (session, now, started) => timed("abandon", () => driver.abandon(session, now, started)),
     settle: (reservation, settlement, now) => timed("settle", () => driver.settle(reservation, settlement, now)),
     release: (reservation, now) => timed("release", () => driver.release(reservation, now)),
     grant: (grant) => timed("grant", () => driver.grant(grant)),

@@ -217,8 +217,13 @@ export class PatientStore {
   }
 
   /** Frees what a session that is over has reserved and not started. */
-  abandon(session: string, now: number, patience = this.patience): Effect.Effect<void> {
-    return this.telling.tell("abandon", () => this.driver.abandon(session, now), patience, {
+  abandon(
+    session: string,
+    now: number,
+    started: ReadonlyArray<Reservation>,
+    patience = this.patience
+  ): Effect.Effect<void> {
+    return this.telling.tell("abandon", () => this.driver.abandon(session, now, started), patience, {
       about: `session ${session}`
     })
   }

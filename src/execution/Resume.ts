@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as Detached from "../internal/detached.ts"
-import type { Claim } from "../store/Claims.ts"
+import type { Claim, Reservation } from "../store/Claims.ts"
 import type * as Journal from "../store/Journal.ts"
 import { isOfCall } from "../store/Journal.ts"
 import type { Reconciled } from "../ToolAnnotations.ts"
@@ -58,11 +58,15 @@ export const resume = Effect.fnUntraced(function*(
     for (const { call } of records) call.decided = cancelled("it could not be resumed")
     return
   }
+  // also of what is not run again the end is on record before anybody is told
+  wave.isWritten = true
   const lives = livesOf(entries.success)
   // whoever had them is gone: what it had reserved and not started is free
-  const sessions = new Set(Array.from(lives.values(), (it) => it.session))
-  sessions.delete(journal.session)
-  yield* Effect.forEach(sessions, (it) => store.abandon(it, begunAt), { concurrency: "unbounded", discard: true })
+  yield* Effect.forEach(
+    Array.from(sessionsOf(entries.success)).filter(([session]) => session !== journal.session),
+    ([session, started]) => store.abandon(session, begunAt, started),
+    { concurrency: "unbounded", discard: true }
+  )
   yield* Effect.forEach(
     records,
     ({ call, record }) => {
@@ -101,9 +105,22 @@ const takeOver = Effect.fnUntraced(function*(
     }))
 })
 
+/** Who has worked on calls, and what of their reservations is on record as started. */
+const sessionsOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Array<Reservation>> => {
+  const sessions = new Map<string, Array<Reservation>>()
+  for (const entry of entries) {
+    const started = sessions.get(entry.session) ?? []
+    sessions.set(entry.session, started)
+    if (entry._tag === "Started" && entry.reservation !== undefined) started.push(entry.reservation)
+  }
+  return sessions
+}
+
 /** What is on record of one call. */
 interface Life {
   session: string
+  /** A store that outlives its executors knows that it has started. */
+  isSpent: boolean
   started: Journal.Of<"Started"> | undefined
   settled: ToolOutcome | undefined
   asked: Journal.Of<"Asked"> | undefined
@@ -117,11 +134,14 @@ const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life
     const { key, session } = entry
     let life = lives.get(key)
     if (life === undefined || (entry._tag === "Arrived" && entry.isResumed !== true)) {
-      lives.set(key, life = { session, started: undefined, settled: undefined, asked: undefined, span: undefined })
+      const nothing = { started: undefined, settled: undefined, asked: undefined, span: undefined }
+      lives.set(key, life = { ...nothing, session, isSpent: false })
     }
     if (entry._tag === "Arrived") Object.assign(life, { session, span: entry.span })
-    else if (entry._tag === "Started") life.started = entry
-    else if (entry._tag === "Settled") life.settled = entry.outcome
+    else if (entry._tag === "Started") {
+      life.started = entry
+      if (entry.reservation !== undefined) life.isSpent = true
+    } else if (entry._tag === "Settled") life.settled = entry.outcome
     else if (entry._tag === "Asked") life.asked = entry
     else if (entry._tag === "Answered" && entry.by !== "suspended" && entry.by !== "withdrawn") life.asked = undefined
   }
@@ -133,12 +153,12 @@ const recall = (
   wave: WaveState,
   journal: JournalWriter,
   call: Call,
-  { session, started }: Life,
+  { isSpent, session, started }: Life,
   outcome: ToolOutcome
 ): Effect.Effect<void> => {
   const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
   call.decided = end as unknown as End
-  return started === undefined || started.isSpent || session === journal.session
+  return started === undefined || isSpent || session === journal.session
     ? Effect.void
     : spend(wave, call, call.decided, started.at)
 }
@@ -147,7 +167,7 @@ const recall = (
 const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
   call: Call,
-  { asked, started }: Life,
+  { asked, isSpent, started }: Life,
   asks: boolean
 ): Effect.fn.Return<void> {
   const question = asked === undefined
@@ -157,7 +177,7 @@ const goOn = Effect.fnUntraced(function*(
     call.resumed = question
     return
   }
-  const { at, attempt, idempotencyKey, isEdited, isSpent } = started
+  const { at, attempt, idempotencyKey, isEdited } = started
   const { decided, tool } = call
   const unless = { _tag: "Unknown", startedAt: at, attempt } as unknown as End
   const again = { unless, idempotencyKey, started: isSpent ? "spent" as const : "unknown" as const }

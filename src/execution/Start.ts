@@ -83,18 +83,23 @@ const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
 }
 
 /**
- * What was reserved is spent, what was read before is stale, and what cannot be undone
- * is on record before it happens.
+ * What was read before is stale, what cannot be undone is on record before it happens,
+ * and what was reserved is spent. The record comes first: from it somebody else can
+ * spend what is reserved where this process does not come to it, and not the other way round.
  */
 const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
-  const { reservation } = call
-  const spent = reservation?.leaseMillis === undefined ? Effect.void : spend(wave, call, reservation)
-  if (call.tool!.readOnly) return spent
+  const { reservation, tool } = call
+  const spent = reservation?.leaseMillis === undefined
+    ? Effect.void
+    : Effect.suspend(() => call.decided === undefined ? spend(wave, call, reservation) : Effect.void)
+  if (tool!.readOnly) return spent
   const { principal, store } = wave.engine
   const mutated = store.mutated(principal, wave.patience, call)
-  const told = isDone(spent) ? mutated : Effect.all([spent, mutated], { concurrency: 2, discard: true })
-  return Effect.flatMapEager(told, () => call.decided === undefined ? Notes.note(wave, call) : Effect.void)
+  const recorded = isDone(mutated) ? Notes.note(wave, call) : Effect.all([mutated, Notes.note(wave, call)], together)
+  return isDone(recorded) ? spent : Effect.andThen(recorded, spent)
 }
+
+const together = { concurrency: 2, discard: true } as const
 
 /** Whoever lost what it had reserved may not start: it may be another's. */
 const spend = (wave: WaveState, call: Call, reservation: Reservation): Effect.Effect<void> =>

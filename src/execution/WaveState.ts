@@ -102,7 +102,7 @@ export class WaveState implements Host, HostGates.Reporter {
   hasReserved = false
   /** Its caller was interrupted: nobody gets its outcomes. */
   isAborted = false
-  /** One of its calls that may change things is on record. */
+  /** A call is on record whose end has to be, too, before anybody is told of it. */
   isWritten = false
   /** Handlers that outlived their outcome. */
   lingering = 0

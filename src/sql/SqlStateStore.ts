@@ -104,9 +104,14 @@ export const make = Effect.fnUntraced(function*(
     (all: ReadonlyArray<Operation>) => database(all, clock.currentTimeMillisUnsafe()),
     context
   )
-  const ask = <A>(name: string, needed: Needs, apply: (world: World) => A): Effect.Effect<A, StateStoreError> =>
+  const ask = <A>(
+    name: string,
+    needed: Needs,
+    apply: (world: World) => A,
+    before?: (world: World) => void
+  ): Effect.Effect<A, StateStoreError> =>
     Effect.mapError(
-      operations.ask({ needs: needed, apply }) as Effect.Effect<A, SqlError.SqlError>,
+      operations.ask({ needs: needed, apply, before }) as Effect.Effect<A, SqlError.SqlError>,
       (cause) => new StateStoreError({ operation: name, cause })
     )
   const plain = <A>(name: string, statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, StateStoreError> =>
@@ -139,8 +144,14 @@ export const make = Effect.fnUntraced(function*(
       ask("settle", ofReservations([reservation]), (world) => world.settle(reservation, settlement, now)),
     release: (reservation, now) =>
       ask("release", ofReservations([reservation]), (world) => world.release(reservation, now)),
-    abandon: (session, now) =>
-      ask("abandon", needs({ sessions: [digest(session)] }), (world) => world.abandon(session, now)),
+    abandon: (session, now, started) =>
+      ask(
+        "abandon",
+        needs({ sessions: [digest(session)], reservations: started.map(({ id }) => id) }),
+        (world) => world.abandon(session, now),
+        // though their leases be over
+        (world) => started.forEach((it) => world.start(it, now))
+      ),
     mutated: (principal) =>
       ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),
     closeBatch: (batch) => ask("closeBatch", needs({ scopes: [batchId(batch)] }), (world) => world.closeBatch(batch)),
@@ -209,6 +220,8 @@ const newId = () => randomUUID()
 interface Operation {
   readonly needs: Needs
   readonly apply: (world: World) => unknown
+  /** What is done before anything is freed whose owner has not renewed it. */
+  readonly before?: ((world: World) => void) | undefined
 }
 
 const needsOf = (
@@ -270,6 +283,7 @@ const databaseOf = (
   })
 
   const answered = (world: World, operations: ReadonlyArray<Operation>, now: number) => {
+    for (const { before } of operations) before?.(world)
     world.reap(now)
     return operations.map((it) => it.apply(world))
   }

@@ -146,8 +146,8 @@ export const Started = Schema.TaggedStruct("Started", {
   allowedBy: Schema.String,
   /** A person has edited the arguments that arrived. */
   isEdited: Schema.optionalKey(Schema.Boolean),
-  /** What it has reserved is known to a store that outlives the executor: it is spent whatever becomes of it. */
-  isSpent: Schema.Boolean
+  /** What it has reserved, where a store has it that outlives the executor: whoever knows this may spend it. */
+  reservation: Schema.optionalKey(Schema.Struct({ id: Schema.String, epoch: Schema.Finite }))
 })
 
 /**

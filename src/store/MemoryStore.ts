@@ -219,7 +219,8 @@ export const make = (options?: Options) => {
     settle: (reservation: Reservation, settlement: Settlement, now: number) =>
       settle(reservation, settlement, now) ? done : undone,
     release: (reservation: Reservation, now: number) => release(reservation, now) ? done : undone,
-    abandon: (session: string, now: number) => {
+    abandon: (session: string, now: number, started: ReadonlyArray<Reservation>) => {
+      for (const it of started) start(it, now)
       for (const it of held.of(session)) abandon(it, now)
       return Effect.void
     },

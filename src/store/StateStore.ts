@@ -90,9 +90,14 @@ export class StateStore extends Context.Service<StateStore, {
   /**
    * Whoever reserved things in a session is over. What did not start is free at once,
    * what started stays spent, and nothing that is said later of what the session has
-   * reserved until now counts.
+   * reserved until now counts. `started` are reservations of the session that are known
+   * to have started, or to have been about to: they are spent, if they are still held.
    */
-  readonly abandon: (session: string, now: number) => Effect.Effect<void, StateStoreError>
+  readonly abandon: (
+    session: string,
+    now: number,
+    started: ReadonlyArray<Reservation>
+  ) => Effect.Effect<void, StateStoreError>
   /** Keeps a standing permission. */
   readonly grant: (grant: Grant) => Effect.Effect<void, StateStoreError>
   /** Gives the standing permissions of a principal that have not expired. */

@@ -100,8 +100,7 @@ const bodies = {
     limitMillis: 120_000,
     idempotencyKey: "i",
     mutates: true,
-    allowedBy: "policy",
-    isSpent: false
+    allowedBy: "policy"
   },
   Settled: { _tag: "Settled", outcome },
   Suspended: { _tag: "Suspended", reason: "the host stops" },

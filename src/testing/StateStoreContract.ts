@@ -349,9 +349,9 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
       Effect.gen(function*() {
         const claims = [key("1"), calls(1), group("oauth"), rest(1_000)]
         const lost = yield* take("a", claims, 0)
-        yield* raw.abandon("other", 0)
+        yield* raw.abandon("other", 0, [])
         assert.notEqual(yield* raw.check(claims, 0), undefined)
-        yield* raw.abandon("s", 0)
+        yield* raw.abandon("s", 0, [])
         assert.deepEqual(yield* raw.start([lost], 0), [])
         assert.deepEqual(yield* raw.renew([lost], 0), [])
         assert.equal(yield* settle(lost, kept), false)
@@ -365,7 +365,7 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
       Effect.gen(function*() {
         const lost = yield* take("a", [key("1", { windowMillis: 500 }), calls(1), group("oauth"), rest(1_000)], 0)
         assert.deepEqual((yield* raw.start([lost], 100)).map(({ id }) => id), [lost.id])
-        yield* raw.abandon("s", 5_000)
+        yield* raw.abandon("s", 5_000, [])
         assert.equal(yield* settle(lost, unstarted, 5_000), false)
         const refusal = (claim: StateStore.Claim, now: number) => Effect.map(raw.check([claim], now), (it) => it?._tag)
         assert.equal(yield* refusal(calls(1), 5_000), "CallsUsedUp")
@@ -381,12 +381,25 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
       })
   ),
   check(
+    "keeps spent what somebody else knows to have started when its session was over, and nothing else of that",
+    ({ raw, take }) =>
+      Effect.gen(function*() {
+        const known = yield* take("a", [calls(2), rest(1_000)], 0)
+        yield* take("b", [calls(2)], 0)
+        yield* raw.abandon("s", 100, [known])
+        yield* take("c", [calls(2)], 100)
+        hasTag(yield* raw.check([calls(2)], 100), "CallsUsedUp")
+        hasTag(yield* raw.check([rest(1_000)], 1_099), "CoolingDown")
+        assert.equal(yield* raw.check([rest(1_000)], 1_100), undefined)
+      })
+  ),
+  check(
     "frees the key of a read that a session had started when it was over",
     ({ raw, take }) =>
       Effect.gen(function*() {
         const read = yield* take("a", [key("1", { readOnly: true })], 0)
         yield* raw.start([read], 0)
-        yield* raw.abandon("s", 0)
+        yield* raw.abandon("s", 0, [])
         yield* take("b", [key("1", { readOnly: true })], 0)
       })
   ),
@@ -396,7 +409,7 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
       Effect.gen(function*() {
         const orphan = yield* take("a", [key("1"), rest(1_000)], 0)
         yield* settle(orphan, running, 100)
-        yield* raw.abandon("s", 2_000)
+        yield* raw.abandon("s", 2_000, [])
         assert.equal(yield* raw.release(orphan, 2_000), false)
         assert.equal(yield* raw.check([key("1")], 2_000), undefined)
         hasTag(yield* raw.check([rest(1_000)], 2_999), "CoolingDown")

@@ -375,15 +375,15 @@ describe("a session that is over", () => {
       const told: Array<number> = []
       const store = yield* patient({
         ...memory,
-        abandon: (session, now) => {
+        abandon: (session, now, started) => {
           told.push(now)
           return told.length < 3
             ? Effect.fail(new StateStore.StateStoreError({ operation: "abandon", cause: "down" }))
-            : memory.abandon(session, now)
+            : memory.abandon(session, now, started)
         }
       })
       yield* memory.reserve([request("b")], 0)
-      yield* store.abandon("session", 0)
+      yield* store.abandon("session", 0, [])
       assert.isDefined(yield* memory.check([slot("b")], 0))
       yield* Effect.sleep("1 minute")
       assert.isUndefined(yield* memory.check([slot("b")], 0))

@@ -49,7 +49,7 @@ describe("StateStore in memory", () => {
       store.renew([reservation!], 0),
       store.settle(reservation!, { ...spent, key: "running" }, 0),
       store.release(reservation!, 0),
-      store.abandon("nobody", 0),
+      store.abandon("nobody", 0, []),
       store.grants("p", 0),
       store.revoke("p", "none"),
       store.mutated("p"),
