@@ -7,9 +7,11 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import * as CallLog from "../internal/callLog.ts"
 import * as Detached from "../internal/detached.ts"
 import type { Journal, JournalError, Line } from "../store/Journal.ts"
 import * as Ports from "./Ports.ts"
@@ -183,8 +185,7 @@ export class JournalWriter {
   private failed(cause: unknown): Effect.Effect<void> {
     if (this.hasFailed) return Effect.void
     this.hasFailed = true
-    return Effect.ignoreCause(
-      Effect.logWarning("The journal cannot be written; calls that may change things are refused until it can", cause)
-    )
+    const what = "The journal cannot be written; calls that may change things are refused until it can"
+    return CallLog.log("Warn", what, Cause.die(cause), { principal: this.principal })
   }
 }

@@ -14,6 +14,7 @@ import {
   Approvals,
   Dedupe,
   Gate,
+  Journal,
   Permissions,
   Rules,
   StateStore,
@@ -183,6 +184,23 @@ describe("the log", () => {
         assert.notInclude(seen, "secret reason")
       }))
   }
+
+  it.effect("has the whole cause of a journal, once for all calls that wait for it, and whose they are", () =>
+    Effect.gen(function*() {
+      const journal = { ...Journal.noop, append: () => dies }
+      const { lines, seen } = yield* logged(Effect.gen(function*() {
+        const { process } = yield* Harness.open({ t: { class: "SerialMut", handler: fine } }, { journal })
+        const { toolMessages } = yield* process.executeWave(Harness.calls("t", "t"))
+        yield* Effect.sleep("1 hour")
+        return toolMessages
+      }))
+      const told = lines.filter(({ cause }) => cause.includes("the secret reason"))
+      assert.deepStrictEqual(told.map(({ annotations, level }) => [level, annotations]), [
+        ["Warn", { "tool_executor.principal": "ada" }]
+      ])
+      assert.include(told[0]?.cause, "theBrokenPart")
+      assert.notInclude(seen, "secret reason")
+    }))
 
   it.effect("has what a handler fails of only for those who want to know", () =>
     Effect.gen(function*() {
