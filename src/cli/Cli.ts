@@ -18,6 +18,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import { escape, escapeLines } from "../internal/escape.ts"
 import * as Files from "./Files.ts"
+import * as JournalCommand from "./JournalCommand.ts"
 import * as McpCommand from "./McpCommand.ts"
 import * as RulesCommand from "./RulesCommand.ts"
 import * as Run from "./Run.ts"
@@ -36,6 +37,7 @@ export const command = Command.make("tool-executor").pipe(
   Command.withSubcommands([
     Run.command,
     UndoCommand.command,
+    JournalCommand.command,
     McpCommand.command,
     Simulate.command,
     RulesCommand.command,

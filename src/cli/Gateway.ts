@@ -22,11 +22,12 @@ import * as McpDoor from "../mcp/McpDoor.ts"
 import * as McpGateway from "../mcp/McpGateway.ts"
 import * as McpTools from "../mcp/McpTools.ts"
 import * as Approvals from "../policy/Approvals.ts"
+import type { Journal } from "../store/Journal.ts"
 import * as ToolExecutors from "../ToolExecutors.ts"
 import { ToolHandlers } from "../ToolHandlers.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import * as Approver from "./Approver.ts"
-import { wrong } from "./CliFailure.ts"
+import { type CliFailure, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
@@ -58,11 +59,12 @@ export const start = (config: GatewayConfig.GatewayConfig) =>
 export const executorsOf = (
   handlers: ToolHandlers["Service"],
   config: GatewayConfig.GatewayConfig,
-  approve: "ask" | "deny" | "auto"
+  approve: "ask" | "deny" | "auto",
+  record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure> = Layer.empty
 ) => {
   // durations were checked when the file was decoded
   const approvals = Approvals.layer({ timeout: config.approvalTimeout as Approvals.Options["timeout"] })
-  const executors = Layer.provide(ToolExecutors.layer(), gatesOf(handlers, config))
+  const executors = ToolExecutors.layer().pipe(Layer.provide(gatesOf(handlers, config)), Layer.provide(record))
   if (approve === "deny") return executors
   return approve === "ask"
     ? Layer.provideMerge(executors, approvals)
@@ -123,13 +125,14 @@ export const serve = Effect.fnUntraced(function*(
   config: GatewayConfig.GatewayConfig,
   approve: "ask" | "deny" | "auto",
   host: string,
-  port: number | undefined
+  port: number | undefined,
+  record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure>
 ) {
   const servers = yield* start(config)
   const door = yield* McpDoor.make({ ready: Effect.ignore(servers.ready) })
   const registrations = Layer.provide(
     McpGateway.layerSessions({ door }),
-    executorsOf(servers.handlers, config, approve)
+    executorsOf(servers.handlers, config, approve, record)
   )
   const options = { name: "effect-tool-executor", version, protocols, registrations }
   const serving = Effect.gen(function*() {

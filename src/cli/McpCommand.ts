@@ -7,11 +7,13 @@
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { escape } from "../internal/escape.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
+import * as JournalAt from "./JournalAt.ts"
 
 const input = {
   config: Flag.String("config").pipe(
@@ -38,6 +40,7 @@ const input = {
     ),
     Flag.withDefault("ask")
   ),
+  journal: JournalAt.flag,
   list: Flag.Boolean("list").pipe(
     Flag.withDescription("Print the tools as a client would see them, and end"),
     Flag.withDefault(false)
@@ -53,12 +56,15 @@ const input = {
 export const command = Command.make(
   "mcp",
   input,
-  Effect.fnUntraced(function*({ approve, config: path, host, http, list }) {
+  Effect.fnUntraced(function*({ approve, config: path, host, http, journal, list }) {
     const config = yield* GatewayConfig.read(path)
     const gateway = yield* load
     const program = Effect.gen(function*() {
       if (list) yield* gateway.printTools(config)
-      else yield* gateway.serve(config, approve, host, Option.getOrUndefined(http))
+      else {
+        const record = Option.match(journal, { onNone: () => Layer.empty, onSome: JournalAt.layerOf })
+        yield* gateway.serve(config, approve, host, Option.getOrUndefined(http), record)
+      }
     })
     yield* program.pipe(
       Effect.catchTags({

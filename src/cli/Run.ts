@@ -8,6 +8,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
@@ -19,6 +20,8 @@ import { escape } from "../internal/escape.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import type * as Policy from "../policy/Policy.ts"
+import * as Journal from "../store/Journal.ts"
+import type { ToolEvent } from "../ToolEvent.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as FetchTools from "../tools/FetchTools.ts"
@@ -26,12 +29,13 @@ import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import * as WireFormat from "../WireFormat.ts"
 import * as Approver from "./Approver.ts"
 import * as Checkpoints from "./Checkpoints.ts"
-import { describe, incomplete, wrong } from "./CliFailure.ts"
+import { CliFailure, describe, incomplete, wrong } from "./CliFailure.ts"
 import { clip } from "./clip.ts"
 import * as Config from "./Config.ts"
 import * as EventLines from "./EventLines.ts"
 import * as Files from "./Files.ts"
 import { Interruption } from "./Interruption.ts"
+import * as JournalAt from "./JournalAt.ts"
 import * as Keyboard from "./Keyboard.ts"
 
 const input = {
@@ -74,6 +78,13 @@ const input = {
     Flag.withDefault("ask")
   ),
   checkpoints: Checkpoints.flag,
+  journal: JournalAt.flag,
+  resume: Flag.Boolean("resume").pipe(
+    Flag.withDescription(
+      "Go on with these calls where an earlier run with the same --journal stopped: what has an outcome is not run again"
+    ),
+    Flag.withDefault(false)
+  ),
   events: Flag.Literals("events", ["pretty", "ndjson", "sse", "none"]).pipe(
     Flag.withDescription("How standard error shows what happens; default pretty"),
     Flag.withDefault("pretty")
@@ -96,9 +107,14 @@ const input = {
 export const command = Command.make(
   "run",
   input,
-  Effect.fnUntraced(function*({ allow, approve, checkpoints, config, deny, events, file, format, mode, root }) {
+  Effect.fnUntraced(function*(
+    { allow, approve, checkpoints, config, deny, events, file, format, journal, mode, resume, root }
+  ) {
     const policy: Policy.Policy = { allow, deny, mode: Option.getOrUndefined(mode) }
     yield* Config.checkFlags(policy)
+    if (resume && Option.isNone(journal)) {
+      return yield* wrong("--resume goes on from what is on record: give --journal FILE|DSN.")
+    }
     const { resolve } = yield* Path.Path
     const settings = Option.isSome(config) ? yield* Config.read(config.value) : {}
     const text = file === "-" ? yield* Files.readStdin : yield* Files.read(file)
@@ -111,11 +127,12 @@ export const command = Command.make(
     const approvals = approve === "deny" || (approve === "ask" && !(yield* Keyboard.isThere))
       ? Layer.empty
       : Approvals.layer()
-    yield* execute(wave, yield* writerOf(events), approve).pipe(
+    const record = Option.isSome(journal) ? yield* JournalAt.layerBeside(journal.value, root) : Layer.empty
+    yield* execute(wave, yield* writerOf(events), approve, resume).pipe(
       Effect.provide(
         layerOf(root, settings, policy, Option.toArray(config).map((it) => resolve(it))).pipe(
           Layer.provide((yield* Checkpoints.layerOf(checkpoints, root)) ?? Layer.empty),
-          Layer.provideMerge(approvals)
+          Layer.provideMerge(Layer.merge(approvals, record))
         )
       ),
       Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error))))
@@ -171,9 +188,14 @@ const layerOf = (
 }
 
 const execute = Effect.fnUntraced(
-  function*({ calls, format }: WireFormat.Wave, write: EventLines.Writer, approve: "ask" | "deny" | "auto") {
+  function*(
+    { calls, format }: WireFormat.Wave,
+    write: EventLines.Writer,
+    approve: "ask" | "deny" | "auto",
+    resume: boolean
+  ) {
     const executor = yield* ToolExecutor
-    const process = yield* executor.process()
+    const process = yield* executor.process({ batch: resume ? yield* batchOf(calls) : undefined })
     const interruption = yield* Interruption
     yield* Effect.forkScoped(Effect.flatMap(interruption, process.cancel), { startImmediately: true })
     const screen = yield* Semaphore.make(1)
@@ -185,11 +207,23 @@ const execute = Effect.fnUntraced(
       })
     }
     let outcomes: ReadonlyArray<ToolOutcome.ToolOutcome> = []
-    yield* Stream.runForEach(process.stream(calls), (event) => {
+    const tell = (event: ToolEvent) => {
       if (event._tag === "ToolsEnd") outcomes = event.executionResults
       // nothing is written into a question
       return screen.withPermits(1)(Files.tell(write(event)))
-    })
+    }
+    if (resume) {
+      const told = yield* Effect.forkScoped(
+        Stream.runForEach(Stream.takeUntil(process.events, (it) => it._tag === "ToolsEnd"), tell),
+        { startImmediately: true }
+      )
+      const isAsked = approve === "ask" && Option.isSome(approvals)
+      yield* Effect.mapError(
+        process.resume(calls, { onUnknown: isAsked ? "ask" : "tell" }),
+        (error) => new CliFailure({ code: 1, explanation: escape(error.message) })
+      )
+      yield* Fiber.join(told)
+    } else yield* Stream.runForEach(process.stream(calls), tell)
     if (outcomes.some(hadNobody)) yield* Files.tell(howToAllow)
     yield* Files.printJson(WireFormat.write(format, outcomes))
     yield* cleanUp(executor)
@@ -197,6 +231,23 @@ const execute = Effect.fnUntraced(
   },
   Effect.scoped
 )
+
+/** The batch in which one of the calls was handed over last; a new one if there is none. */
+const batchOf = Effect.fnUntraced(function*(calls: WireFormat.Wave["calls"]) {
+  const journal = yield* Effect.serviceOption(Journal.Journal)
+  if (Option.isNone(journal)) return undefined
+  const found = yield* Stream.runFold(
+    journal.value.read({}),
+    (): string | undefined => undefined,
+    (batch, { entry }) =>
+      entry._tag === "Arrived" && entry.agentPath.length === 0 &&
+        calls.some((it) => it.id === entry.callId && it.name === entry.tool)
+        ? entry.batch
+        : batch
+  ).pipe(Effect.mapError((error) => JournalAt.unusable("--journal", error)))
+  if (found === undefined) yield* Files.tell("None of these calls is on record: all of them run.\n")
+  return found
+})
 
 /** Each is run and answered; a reader of the answers has to tell them apart by their order. */
 const tellOfEqualIds = ({ calls }: WireFormat.Wave) => {

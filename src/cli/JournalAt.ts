@@ -1,0 +1,123 @@
+/**
+ * Where a journal of the command line is: in a file of lines, in a SQLite database, or
+ * in PostgreSQL.
+ *
+ * @since 0.1.0
+ */
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Layer from "effect/Layer"
+import * as Path from "effect/Path"
+import * as Redacted from "effect/Redacted"
+import * as SqlClient from "effect/sql/SqlClient"
+import type * as Stream from "effect/Stream"
+import { escape } from "../internal/escape.ts"
+import * as Sqlite from "../sql/Sqlite.ts"
+import * as SqlJournal from "../sql/SqlJournal.ts"
+import type * as Journal from "../store/Journal.ts"
+import * as JournalFile from "../tools/JournalFile.ts"
+import * as PrivateFolder from "../tools/PrivateFolder.ts"
+import * as Workspace from "../tools/Workspace.ts"
+import { type CliFailure, describe, wrong } from "./CliFailure.ts"
+
+/**
+ * What it says of where a journal may be.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const description = "a file of lines (NDJSON), a SQLite database (*.db, *.sqlite), or postgres://…"
+
+/**
+ * The flag that has a command record what it does.
+ *
+ * @category flags
+ * @since 0.1.0
+ */
+export const flag = Flag.String("journal").pipe(
+  Flag.withMetavar("FILE|DSN"),
+  Flag.withDescription(
+    `Where every call is put on record, before it changes anything: ${description}. Default: nowhere. ` +
+      "`tool-executor journal` shows it"
+  ),
+  Flag.optional
+)
+
+/**
+ * The layer of the journal that is there, made if it is not.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerOf = (at: string): Layer.Layer<Journal.Journal, CliFailure> =>
+  (isFile(at)
+    ? JournalFile.layer({ path: at })
+    : SqlJournal.layer().pipe(Layer.provide(client(at)))).pipe(
+      Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
+    )
+
+/**
+ * The same, where tools work in a root: the journal is not in it, for they could change
+ * it there.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerBeside = Effect.fnUntraced(function*(at: string, root: string) {
+  if (isPostgres(at)) return layerOf(at)
+  const path = yield* Path.Path
+  const workspace = yield* Workspace.make(root)
+  const folder = yield* PrivateFolder.locate("--journal", { directory: path.dirname(path.resolve(at)) })
+  if (!Workspace.isWithin(workspace.root, folder)) return layerOf(at)
+  return yield* wrong(
+    `${escape(at)} lies in the root, where tools could change it. Keep the journal elsewhere, such as beside it.`
+  )
+}, Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error)))))
+
+/**
+ * Reads the journal that is there, for the rest of the scope.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const open = Effect.fnUntraced(function*(at: string) {
+  if (!isPostgres(at)) {
+    const files = yield* FileSystem.FileSystem
+    const isThere = yield* Effect.orElseSucceed(files.exists(at), () => false)
+    if (!isThere) return yield* wrong(`${escape(at)}: there is no such file`)
+  }
+  if (isFile(at)) return (query: Journal.Query) => JournalFile.read(at, query)
+  const context = yield* Effect.mapError(Layer.build(client(at)), (error) => unusable(at, error))
+  const sql = yield* Effect.provideContext(SqlClient.SqlClient, context)
+  return (query: Journal.Query): Stream.Stream<Journal.Recorded, Journal.JournalError> => SqlJournal.read(sql, query)
+})
+
+/**
+ * Error of a journal that cannot be used.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const unusable = (at: string, error: unknown): CliFailure => {
+  const reasons: Array<string> = []
+  for (let it = error; it instanceof Error && reasons.length < 4; it = it.cause) reasons.push(it.message)
+  const where = isPostgres(at) ? "the journal in PostgreSQL" : at
+  return wrong(escape(`${where}: ${reasons.join(": ")}`))
+}
+
+// Utilities
+
+const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//.test(at)
+
+const isFile = (at: string): boolean => !isPostgres(at) && !/\.(?:db|sqlite3?)$/i.test(at)
+
+/** PostgreSQL's is loaded where it is wanted: not everybody has it. */
+const client = (at: string): Layer.Layer<SqlClient.SqlClient, unknown> => {
+  if (!isPostgres(at)) return Sqlite.layer({ filename: at })
+  const load = Effect.tryPromise({
+    try: () => import("@effect/sql-pg/PgClient"),
+    catch: () => wrong("A journal in PostgreSQL needs @effect/sql-pg: npm install @effect/sql-pg")
+  })
+  return Layer.unwrap(Effect.map(load, (it) => it.layer({ url: Redacted.make(at) })))
+}

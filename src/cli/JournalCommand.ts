@@ -1,0 +1,164 @@
+/**
+ * `tool-executor journal`: what happened to calls, as it is on record.
+ *
+ * @since 0.1.0
+ */
+import * as Argument from "effect/cli/Argument"
+import * as Command from "effect/cli/Command"
+import * as Flag from "effect/cli/Flag"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { escape, escapeJson } from "../internal/escape.ts"
+import type * as Journal from "../store/Journal.ts"
+import * as Calls from "../store/JournalCalls.ts"
+import { incomplete, wrong } from "./CliFailure.ts"
+import * as Files from "./Files.ts"
+import { Interruption } from "./Interruption.ts"
+import * as JournalAt from "./JournalAt.ts"
+import * as Lines from "./JournalLines.ts"
+
+const text = (name: string, metavar: string, description: string) =>
+  Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
+
+const whether = (name: string, description: string) =>
+  Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
+
+const input = {
+  at: Argument.String("FILE|DSN").pipe(Argument.withDescription(`The journal: ${JournalAt.description}`)),
+  call: text("call", "ID", "Show calls of this id whole"),
+  tool: text("tool", "NAME", "Calls of this tool alone"),
+  outcome: text(
+    "outcome",
+    "NAME",
+    "Calls with this outcome alone, such as Failed; Running: started and without an end"
+  ),
+  principal: text("principal", "NAME", "What is of this principal alone"),
+  batch: text("batch", "ID", "Calls of this batch alone"),
+  since: text("since", "TIME", "What happened since then: 2026-11-22T10:00, or \"2 hours\" ago"),
+  timeline: whether("timeline", "Draw each wave as `simulate` does"),
+  json: whether("json", "Print entries as JSON, one a line"),
+  follow: whether("follow", "Print entries as they come, until it is stopped"),
+  verify: whether("verify", "Check that every call that was started has its one end; name those that have none")
+}
+
+/**
+ * The command.
+ *
+ * @category commands
+ * @since 0.1.0
+ */
+export const command = Command.make(
+  "journal",
+  input,
+  Effect.fnUntraced(function*({ at, follow, json, outcome, timeline, verify, ...filters }) {
+    const given = [follow, timeline, verify].filter(Boolean).length
+    if (given > 1) return yield* wrong("--follow, --timeline and --verify are three views: give one of them.")
+    const query = yield* queryOf(filters)
+    const wanted = Option.getOrUndefined(outcome)
+    const read = yield* JournalAt.open(at)
+    const lineOf = json ? jsonLine : ({ entry }: Journal.Recorded) => Lines.entryLine(entry)
+    const print = Effect.gen(function*() {
+      if (follow) {
+        const isWanted = ({ entry }: Journal.Recorded) =>
+          wanted === undefined || (entry._tag === "Settled" && entry.outcome._tag === wanted)
+        const printing = followed(read, query, (it) => isWanted(it) ? Files.print(lineOf(it)) : Effect.void)
+        return yield* Effect.raceFirst(printing, Effect.asVoid(yield* Interruption))
+      }
+      if (verify) return yield* verified(yield* Stream.runCollect(read(query)))
+      const recorded = yield* Stream.runCollect(read(query))
+      const calls = Calls.callsOf(recorded.map((it) => it.entry))
+        .filter((it) => wanted === undefined || Lines.outcomeOf(it) === wanted)
+      if (json) {
+        const entries = wanted === undefined
+          ? undefined
+          : new Set<Journal.JournalEntry>(calls.flatMap((it) => it.entries))
+        const shown = recorded.filter(({ entry }) => entries === undefined || entries.has(entry))
+        if (shown.length > 0) yield* Files.print(shown.map(jsonLine).join("\n"))
+      } else if (calls.length === 0) yield* Files.tell("There are no such calls.\n")
+      else if (timeline) yield* Files.print(Lines.timeline(calls))
+      else if (Option.isSome(filters.call)) yield* Files.print(calls.map(Lines.whole).join("\n\n"))
+      else yield* Files.print(Lines.table(calls))
+    })
+    yield* Effect.catchTag(print, "JournalError", (error) => Effect.fail(JournalAt.unusable(at, error)))
+  }, Effect.scoped)
+).pipe(
+  Command.withShortDescription("Show what happened to calls, as it is on record"),
+  Command.withDescription(
+    "Shows what `run` and `mcp`, or a backend of yours, have put on record: a line for each call, or as the flags say. " +
+      "Nothing is written; whoever writes the journal may go on meanwhile. Exit code: 0 shown, and for --verify " +
+      "everything goes together, 1 it does not, 2 bad usage, or a journal that cannot be read."
+  ),
+  Command.withExamples([
+    { command: "tool-executor journal journal.ndjson --since \"1 hour\"", description: "The calls of the last hour" },
+    { command: "tool-executor journal journal.db --outcome Failed --json", description: "All of those that failed" },
+    { command: "tool-executor journal postgres://localhost/agent --verify", description: "Whether anything is open" }
+  ])
+)
+
+// Utilities
+
+/** Between two looks at a journal that is followed. */
+const pause = "500 millis"
+
+const jsonLine = ({ entry, place }: Journal.Recorded): string => escapeJson(JSON.stringify({ place, ...entry }))
+
+const queryOf = Effect.fnUntraced(function*({ batch, call, principal, since, tool }: {
+  readonly batch: Option.Option<string>
+  readonly call: Option.Option<string>
+  readonly principal: Option.Option<string>
+  readonly since: Option.Option<string>
+  readonly tool: Option.Option<string>
+}) {
+  return {
+    batch: Option.getOrUndefined(batch),
+    callId: Option.getOrUndefined(call),
+    principal: Option.getOrUndefined(principal),
+    tool: Option.getOrUndefined(tool),
+    since: Option.isSome(since) ? yield* timeOf(since.value) : undefined
+  }
+})
+
+/** A time, or so long ago. */
+const timeOf = Effect.fnUntraced(function*(text: string) {
+  const ago = Duration.fromInput(text as Duration.Input)
+  if (Option.isSome(ago)) return (yield* Clock.currentTimeMillis) - Duration.toMillis(ago.value)
+  const time = DateTime.make(text)
+  if (Option.isSome(time)) return DateTime.toEpochMillis(time.value)
+  return yield* wrong(
+    `--since is ${escape(text)}, expected a time such as 2026-11-22T10:00, or a duration such as "2 hours"`
+  )
+})
+
+/** Hands on what is there, and then whatever comes. */
+const followed = <E, R>(
+  read: (query: Journal.Query) => Stream.Stream<Journal.Recorded, Journal.JournalError>,
+  query: Journal.Query,
+  tell: (recorded: Journal.Recorded) => Effect.Effect<void, E, R>
+): Effect.Effect<never, Journal.JournalError | E, R> => {
+  let after = 0
+  return Effect.forever(Effect.andThen(
+    Effect.suspend(() =>
+      Stream.runForEach(read({ ...query, after }), (recorded) => {
+        after = recorded.place
+        return tell(recorded)
+      })
+    ),
+    Effect.sleep(pause)
+  ))
+}
+
+const verified = Effect.fnUntraced(function*(recorded: ReadonlyArray<Journal.Recorded>) {
+  const findings = Calls.verify(recorded)
+  const calls = Calls.callsOf(recorded.map((it) => it.entry))
+  const started = calls.filter((it) => it.startedAt !== undefined).length
+  yield* Files.print([
+    ...findings.map(Lines.findingLine),
+    `${calls.length} calls, ${started} of them started: ` +
+    (findings.length === 0 ? "each has its one end" : `${findings.length} to look at`)
+  ].join("\n"))
+  if (findings.length > 0) return yield* incomplete
+})

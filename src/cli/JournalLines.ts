@@ -1,0 +1,182 @@
+/**
+ * A journal as text for people: entries and calls in a line each, a call whole, and the
+ * picture of waves. Pure.
+ *
+ * @since 0.1.0
+ */
+import * as Arr from "effect/Array"
+import * as DateTime from "effect/DateTime"
+import { escapeLines } from "../internal/escape.ts"
+import type { Finding, RecordedCall } from "../store/JournalCalls.ts"
+import { type CallEntry, isOfCall, type JournalEntry } from "../store/JournalEntry.ts"
+import * as Timeline from "../testing/Timeline.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import { clip } from "./clip.ts"
+
+/**
+ * The line of an entry.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const entryLine = (entry: JournalEntry): string =>
+  [timeOf(entry.at), clip(entry.principal, nameColumns), ...nameOf(entry), clip(what(entry), textColumns)].join("  ")
+
+/**
+ * A table of calls: one line each.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const table = (calls: ReadonlyArray<RecordedCall>): string => {
+  const rows = calls.map((call) => [
+    timeOf(call.first.at),
+    clip(call.first.principal, nameColumns),
+    clip(call.first.callId, nameColumns),
+    clip(call.first.tool, nameColumns),
+    clip(stateOf(call), textColumns),
+    call.startedAt === undefined || call.endedAt === undefined ? "" : `${call.endedAt - call.startedAt} ms`
+  ])
+  const header = ["arrived", "principal", "id", "tool", "outcome", ""]
+  const widths = header.map((it, column) => Math.max(it.length, ...rows.map((row) => row[column]!.length)))
+  return [header, ...rows]
+    .map((row) => row.map((it, column) => it.padEnd(widths[column]!)).join("  ").trimEnd())
+    .join("\n")
+}
+
+/**
+ * One call whole: what it was, every entry of it, and what the model was told.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const whole = (call: RecordedCall): string => {
+  const { args, entries, first, outcome } = call
+  const path = first.agentPath.length === 0 ? "" : `, agent ${first.agentPath.join(" > ")}`
+  const kept = args?._tag === "Full" ? JSON.stringify(args.value, null, 2) : "not kept"
+  return escapeLines([
+    `${first.callId} ${first.tool}: ${stateOf(call)}`,
+    `principal ${first.principal}, batch ${first.batch}, process ${first.process}, wave ${first.wave}${path}`,
+    "",
+    ...entries.map((it) => `${timeOf(it.at)}  ${what(it)}`),
+    "",
+    `arguments: ${kept}`,
+    ...entries.flatMap((it) => it._tag === "Asked" && it.preview !== undefined ? ["", "shown:", it.preview] : []),
+    ...(outcome === undefined ? [] : ["", `told: ${ToolOutcome.text(outcome)}`])
+  ].join("\n"))
+}
+
+/**
+ * The picture of each wave, as `simulate` draws it.
+ *
+ * @category drawing
+ * @since 0.1.0
+ */
+export const timeline = (calls: ReadonlyArray<RecordedCall>): string => {
+  const waves = Arr.groupBy(
+    calls,
+    ({ first: { agentPath, batch, principal, process, session, wave } }) =>
+      JSON.stringify([principal, agentPath, batch, process, session, wave])
+  )
+  const show = (text: string) => clip(text, textColumns)
+  const drawn = Object.values(waves).map((all) => {
+    const { at, batch, principal, process, wave } = all[0].first
+    const title = show(`${timeOf(at)}  ${principal}, batch ${batch}, process ${process}, wave ${wave}`)
+    return [title, ...Timeline.bars(all.map(rowOf), { show }).map((line) => `  ${line}`)].join("\n")
+  })
+  return [...drawn, Timeline.legend].join("\n\n")
+}
+
+/**
+ * The line of something that does not go together.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const findingLine = ({ call, problem }: Finding): string => {
+  if (call === undefined) return problem
+  const { at, batch, callId, principal, tool } = call.first
+  return clip(`${callId} ${tool} of ${principal}, batch ${batch}, ${timeOf(at)}: ${problem}`, 400)
+}
+
+/**
+ * The outcome of a call, or where it stands.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const outcomeOf = ({ entries, outcome, startedAt }: RecordedCall): string => {
+  if (outcome !== undefined) return outcome._tag
+  if (entries.some((it) => it._tag === "Suspended")) return "Suspended"
+  return startedAt === undefined ? "Waiting" : "Running"
+}
+
+// Utilities
+
+const nameColumns = 40
+
+const textColumns = 120
+
+const timeOf = (at: number): string => DateTime.formatIso(DateTime.makeUnsafe(at)).replace(/Z$/, "")
+
+const nameOf = (entry: JournalEntry): ReadonlyArray<string> =>
+  isOfCall(entry) ? [`${clip(entry.callId, nameColumns)} ${clip(entry.tool, nameColumns)}`] : []
+
+const stateOf = (call: RecordedCall): string => {
+  if (call.outcome !== undefined) return Timeline.summary(call.outcome)
+  const state = outcomeOf(call)
+  return state === "Running" ? "started, no end on record" : state === "Waiting" ? "not started" : "suspended"
+}
+
+const rowOf = (call: RecordedCall): Timeline.Row => {
+  const { asking, endedAt, entries, first, startedAt } = call
+  const end = endedAt ?? entries.at(-1)!.at
+  return {
+    label: `${first.callId} ${first.tool}`,
+    queuedAt: first.at,
+    asking: asking.map(([from, to]) => [from, to ?? end]),
+    ...(startedAt === undefined ? {} : { startedAt }),
+    end,
+    result: stateOf(call)
+  }
+}
+
+const what = (entry: JournalEntry): string => isOfCall(entry) ? ofCall(entry) : ofNone(entry)
+
+const ofCall = (entry: CallEntry): string => {
+  switch (entry._tag) {
+    case "Arrived":
+      return entry.isResumed === true ? "handed over again" : "arrived"
+    case "Decided":
+      return `${entry.verdict} by ${entry.gate}: ${entry.sentence}`
+    case "Asked":
+      return `asked, because ${entry.why}`
+    case "Answered":
+      return `answered: ${entry.answer}${entry.reason === undefined ? "" : ` (${entry.reason})`}`
+    case "Started":
+      return `started, attempt ${entry.attempt}, limit ${entry.limitMillis} ms, allowed by ${entry.allowedBy}`
+    case "Committed":
+      return `a write has landed (${entry.commits})`
+    case "Settled":
+      return Timeline.summary(entry.outcome)
+    case "Suspended":
+      return `suspended: ${entry.reason}`
+    case "LateWriteBlocked":
+      return "a late write was kept out"
+    case "OrphanEnded":
+      return "its handler has ended"
+  }
+}
+
+const ofNone = (entry: Exclude<JournalEntry, CallEntry>): string => {
+  switch (entry._tag) {
+    case "Granted": {
+      const { answer, targets, tool } = entry.grant
+      return `granted: ${tool}${targets === undefined ? "" : ` (${targets.join(", ")})`}, ${answer}`
+    }
+    case "Revoked":
+      return `revoked: ${entry.tool}, permission ${entry.grant}`
+    case "Gap":
+      return `${entry.lost} entries are missing`
+  }
+}
