@@ -146,8 +146,12 @@ export class Driver implements Drives, Stoppable {
     this.wave.endDecided()
   }
 
-  /** The turn is over: what waits for permits, people or another call ends. */
+  /** The turn is over: what waits for gates, permits, people or another call ends. */
   endTurn(limitMillis: number): void {
+    for (const call of this.wave.calls) {
+      if (call.phase._tag === "Arrived") call.decided ??= refused({ _tag: "DeadlineExceeded", limitMillis })
+    }
+    this.wave.endDecided()
     for (const call of this.wave.calls) {
       const { phase, waiting } = call
       if (phase._tag === "Asking" || phase._tag === "Joined" || phase._tag === "Queued") {

@@ -152,6 +152,8 @@ export class Wave implements Watcher, UnderWay {
     // handed over behind the place where its step has ended
     if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
     if (wave.unsettled === 0) return
+    // the host's gates have time of their own, and the turn's end does not wait for them
+    if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
     yield* arrive(wave)
     if (wave.engine.journal !== undefined) yield* Records.begin(wave, wave.engine.journal)
     if (wave.engine.approval === "upfront") yield* Upfront.ask(wave, this.cut())

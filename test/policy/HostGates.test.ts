@@ -332,6 +332,21 @@ describe("a gate that says no", () => {
     }
   }
 
+  for (const moment of moments) {
+    it.effect(`at ${moment} is waited for no longer than its turn lasts`, () =>
+      run({ t: () => Effect.void }, {
+        turn: { timeout: "1 second", minimumSlice: 0 },
+        swap: with_({ name: "slow", [moment]: () => Effect.sleep("3 seconds") })
+      }, ({ process }) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "t"))), [
+            "DeadlineExceeded",
+            "DeadlineExceeded"
+          ])
+          assert.strictEqual(yield* Effect.clockWith((clock) => clock.currentTimeMillis), 1_000)
+        })))
+  }
+
   it.effect("may say it with a refusal of its own", () =>
     run({ t: () => Effect.void }, {
       swap: with_({ name: "rate", guard: () => Effect.fail({ _tag: "CircuitOpen", retryAfterMillis: 3_000 } as const) })
