@@ -11,7 +11,7 @@
  *
  * @since 0.1.0
  */
-import { createHash } from "node:crypto"
+import { hash } from "node:crypto"
 import type { KeyClaim } from "../store/StateStore.ts"
 
 /**
@@ -59,6 +59,8 @@ export interface ScopeState {
   readonly groups: Map<string, Choice>
   /** Of a principal: starts and ends of mutating calls. */
   mutations: number
+  /** Something was read since the last of them: the next one makes it stale. */
+  hasRead: boolean
   readonly clocks: Map<string, RestClock>
   /** When the last window of its settled keys is over. */
   keptUntil: number
@@ -137,6 +139,7 @@ export const emptyState = (generation: string): ScopeState => ({
   calls: new Map(),
   groups: new Map(),
   mutations: 0,
+  hasRead: false,
   clocks: new Map(),
   keptUntil: 0
 })
@@ -174,7 +177,7 @@ export const keyId = ({ agent, batch, key, principal, process, reach, tool }: Ke
  * @category ids
  * @since 0.1.0
  */
-export const digest = (text: string): string => createHash("sha256").update(text).digest("base64url")
+export const digest = (text: string): string => hash("sha256", text, "base64url")
 
 /**
  * Writes the state of a scope.

@@ -60,6 +60,7 @@ export const wanted = (
   scopes: Array.from(scopes),
   reservations: Array.from(reservations),
   sessions: Array.from(sessions),
+  hasSessions: sessions.size > 0,
   keys: Array.from(keys),
   expired,
   writes

@@ -71,6 +71,8 @@ export interface Wanted {
   readonly scopes: ReadonlyArray<string>
   readonly reservations: ReadonlyArray<string>
   readonly sessions: ReadonlyArray<string>
+  /** Nobody looks through all reservations for none. */
+  readonly hasSessions: boolean
   readonly keys: ReadonlyArray<string>
   /** All reservations whose leases are over, not only those in the scopes. */
   readonly expired: boolean
@@ -144,13 +146,15 @@ const heldColumns = {
 
 const heldNames = "id, epoch, session_id, batch_id, principal_id, key_id, data, expires_at"
 
+/** What is found in two ways is loaded twice, and is one record. */
 const loads = ({ among, begin, flag, now }: Dialect): string =>
   `${begin},
   n AS (SELECT ${now} AS now),
   r AS (
     SELECT ${heldNames} FROM tool_executor_reservations WHERE id ${among("reservations")}
-    UNION SELECT ${heldNames} FROM tool_executor_reservations WHERE session_id ${among("sessions")}
-    UNION SELECT ${heldNames} FROM tool_executor_reservations WHERE expires_at <= (SELECT now FROM n)
+    UNION ALL SELECT ${heldNames} FROM tool_executor_reservations
+      WHERE ${flag("hasSessions")} AND session_id ${among("sessions")}
+    UNION ALL SELECT ${heldNames} FROM tool_executor_reservations WHERE expires_at <= (SELECT now FROM n)
       AND (${flag("expired")} OR batch_id ${among("scopes")} OR principal_id ${among("scopes")})
   )
   SELECT 'r' AS kind, id, CAST(epoch AS double precision) AS version,
@@ -159,7 +163,7 @@ const loads = ({ among, begin, flag, now }: Dialect): string =>
   UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, data
     FROM tool_executor_scopes WHERE id ${among("scopes")}
   UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, data
-    FROM tool_executor_scopes WHERE id IN (SELECT batch_id FROM r UNION SELECT principal_id FROM r)
+    FROM tool_executor_scopes WHERE id IN (SELECT batch_id FROM r UNION ALL SELECT principal_id FROM r)
   UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data
     FROM tool_executor_keys WHERE id ${among("keys")}
   UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data

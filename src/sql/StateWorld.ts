@@ -153,8 +153,9 @@ export class World {
   /** What the principal has read is stale. */
   mutated(principal: string): void {
     const scope = this.scopes.get(principalId(principal))
-    if (scope === undefined) return
+    if (scope?.state.hasRead !== true) return
     scope.state.mutations++
+    scope.state.hasRead = false
     scope.isDirty = true
   }
 
@@ -230,6 +231,7 @@ export class World {
     const generation = claim.reach === "principal" ? undefined : it.generation
     const untold = claim.untold === true
     const before = this.keys.get(it.key!)
+    if (claim.readOnly) state.hasRead = true
     if (untold && before?.untold === false && isLive(before, state, generation, now)) return
     this.keys.set(it.key!, {
       id: it.key!,

@@ -41,6 +41,8 @@ layer(Postgres.layer, { timeout: 60_000 })((it) => {
   )
 })
 
+const unstarted = { started: false, key: "release", windowMillis: 0, value: undefined } as const
+
 const slot = (batch: string, max = 1): StateStore.Claim => ({ _tag: "Calls", batch, tool: "t", max })
 const request = (batch: string): StateStore.Request => ({ owner: "a", session: "s", claims: [slot(batch)] })
 
@@ -130,7 +132,51 @@ layer(Postgres.layer, { timeout: 60_000 })("a store in PostgreSQL", (it) => {
     }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
 })
 
-const unstarted = { started: false, key: "release", windowMillis: 0, value: undefined } as const
+describe("what a store in SQL keeps", () => {
+  it.effect("is gone once it is pruned, but for what is held", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* SqlStateStore.make()
+      const key = (n: number): StateStore.KeyClaim => ({
+        _tag: "Key",
+        reach: "batch",
+        principal: `p${n}`,
+        batch: `b${n}`,
+        process: "process",
+        tool: "t",
+        key: `${n}`,
+        readOnly: false,
+        ignoreOtherProcesses: false
+      })
+      const reserve = (n: number) =>
+        store.reserve([{
+          owner: "a",
+          session: "s",
+          claims: [key(n), slot(`b${n}`), { _tag: "Cooldown", principal: `p${n}`, tool: "t", millis: 1_000 }]
+        }], 0)
+      const taken = yield* Effect.forEach(Array.from({ length: 50 }, (_, n) => n), reserve, {
+        concurrency: "unbounded"
+      })
+      const [held, ...others] = taken.flat() as ReadonlyArray<StateStore.Reservation>
+      yield* Effect.forEach(
+        others,
+        (it) => store.settle(it, { started: true, key: "keep", windowMillis: 1_000, value: undefined }, 0),
+        { concurrency: "unbounded" }
+      )
+      const sizes = Effect.forEach(["scopes", "reservations", "keys"], (table) =>
+        Effect.map(
+          sql<{ readonly n: number }>`SELECT COUNT(*) AS n FROM ${sql(`tool_executor_${table}`)}`,
+          ([row]) => row!.n
+        ))
+      assert.deepStrictEqual(yield* sizes, [100, 1, 50])
+      // the keys and batches of those that are over
+      assert.strictEqual(yield* store.pruneExpired(3_600_000), 98)
+      assert.deepStrictEqual(yield* sizes, [2, 1, 1])
+      yield* store.settle(held!, unstarted, 3_600_000)
+      yield* store.pruneExpired(7_200_000)
+      assert.deepStrictEqual(yield* sizes, [0, 0, 0])
+    }).pipe(Effect.scoped, Effect.provide(Sqlite.layer({ filename: ":memory:" }))))
+})
 
 describe("the layer of a store in SQL", () => {
   const over = <A, E, R>(layer: Layer.Layer<A, E, R | SqlClient.SqlClient>) =>
