@@ -192,6 +192,26 @@ describe("the circuit of a tool", () => {
     )
   })
 
+  it.effect("counts a call that is tried again once, by its last try", () => {
+    const tries = new Map<unknown, number>()
+    const retried: ToolSpec = {
+      handler: ({ failures, n }) => {
+        const before = tries.get(n) ?? 0
+        tries.set(n, before + 1)
+        return before < Number(failures) ? Effect.fail("busy") : Effect.succeed("fine")
+      },
+      annotate: (tool) => tool.annotate(ToolAnnotations.Retry, Schedule.recurs(2))
+    }
+    return run({ t: retried }, circuit({ failures: 2 }), ({ process }) =>
+      Effect.gen(function*() {
+        const outcomes: Array<string> = []
+        for (const failures of [9, 2, 9, 9, 0]) {
+          outcomes.push(tag(yield* process.execute(call(`${outcomes.length}`, "t", { failures, n: outcomes.length }))))
+        }
+        assert.deepStrictEqual(outcomes, ["Failed", "Succeeded", "Failed", "Failed", "CircuitOpen"])
+      }))
+  })
+
   it.effect("counts nothing that ends without having started", () => {
     const unstarted = Effect.map(CircuitBreakers.make(), (gate) => ({
       ...gate,

@@ -82,6 +82,29 @@ describe("a Dedupe of one's own", () => {
         assert.deepStrictEqual(tags(yield* process.executeWave([call("2", "t", {})])), ["DuplicateCall"])
       })))
 
+  it.effect("is asked afresh about a call that had to run anew, and then joined one that was cancelled", () => {
+    const joining = Effect.runSync(Dedupe.make({ inFlight: "join" }))
+    const anew: Array<boolean> = []
+    return run({ t: () => Effect.sleep(1_000) }, {
+      swap: Layer.succeed(Dedupe.Dedupe, {
+        ...joining,
+        claim: (it, options) => {
+          if (it.call.id === "2") anew.push(options.anew)
+          return joining.claim(it, options)
+        },
+        duplicate: (it, taken, options) => anew.length === 1 ? { _tag: "Anew" } : joining.duplicate(it, taken, options)
+      })
+    }, ({ process }) =>
+      Effect.gen(function*() {
+        yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", {}], ["t", {}]))), [
+          "Cancelled",
+          "Succeeded"
+        ])
+        assert.deepStrictEqual(anew, [false, true, false])
+      }))
+  })
+
   it.effect("lets a call join one that it says others may join", () => {
     let ran = 0
     return run({ t: () => Effect.delay(Effect.sync(() => ++ran), 100) }, {
