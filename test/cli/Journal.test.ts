@@ -8,6 +8,7 @@ import { once } from "node:events"
 import { existsSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import type { Journal } from "../../src/index.ts"
+import { scripted, start, until } from "../support/gatewayProcess.ts"
 import { folder, run } from "./harness.ts"
 
 const { entry } = JournalContract
@@ -206,4 +207,32 @@ describe("tool-executor run --resume", () => {
       assert.strictEqual(code, 2)
       assert.include(stderr, "give --journal")
     }))
+})
+
+describe("tool-executor mcp --journal", () => {
+  it.live(
+    "puts the calls of its client on record, a call that it answered with its end",
+    () =>
+      Effect.scoped(Effect.gen(function*() {
+        const { file } = yield* folder({})
+        const { file: config } = yield* folder({
+          "gateway.json": { mcpServers: { s: scripted({ notes: file("notes") }) }, policy: { default: "allow" } }
+        })
+        const at = file("journal.db")
+        const { call, child, ended, find, initialize, written } = yield* start(
+          "--config",
+          config("gateway.json"),
+          "--journal",
+          at
+        )
+        initialize()
+        call(1, "s__act", [["text", "written"]])
+        yield* until(() => find("id", 1) !== undefined)
+        child.stdin.end()
+        assert.strictEqual(yield* ended, 0, written.stderr)
+        assert.match((yield* run(["journal", at])).stdout, /s__act +Succeeded/)
+        assert.strictEqual((yield* run(["journal", at, "--verify"])).code, 0)
+      })),
+    30_000
+  )
 })
