@@ -1,5 +1,7 @@
 /** The table of defaults in the documents, row by row beside the code that has them. */
 import { assert, describe, it } from "@effect/vitest"
+import { SqlJournal } from "effect-tool-executor/sql"
+import { JournalFile } from "effect-tool-executor/tools"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
@@ -53,6 +55,8 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),
   ...dotted("ArtifactStore.layerMemory ", ArtifactStore.defaults),
   ...dotted("Checkpoints.layerMemory ", Checkpoints.defaults),
+  ...dotted("JournalFile.layer ", JournalFile.defaults),
+  ...dotted("SqlJournal.layer ", SqlJournal.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls
