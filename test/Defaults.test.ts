@@ -19,6 +19,7 @@ import {
 } from "../src/index.ts"
 import * as HostGates from "../src/policy/HostGates.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
+import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -53,6 +54,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("rateLimit.", ToolLimits.rateDefaults),
   ...dotted("RateLimits.layer ", RateLimits.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),
+  ...dotted("SqlStateStore.layer ", SqlStateStore.defaults),
   ...dotted("ArtifactStore.layerMemory ", ArtifactStore.defaults),
   ...dotted("Checkpoints.layerMemory ", Checkpoints.defaults),
   ...dotted("JournalFile.layer ", JournalFile.defaults),
