@@ -10,7 +10,7 @@ import { approvals } from "./approvals.ts"
 import { guard } from "./guard.ts"
 import { allocated, long, wide } from "./memory.ts"
 import { others } from "./others.ts"
-import { recorded } from "./records.ts"
+import { durable, recorded } from "./records.ts"
 import { rules } from "./rules.ts"
 import { start } from "./start.ts"
 import * as Table from "./table.ts"
@@ -35,6 +35,7 @@ const measurements: Readonly<Record<string, Measurement>> = {
   wide,
   approvals,
   recorded,
+  durable,
   guard,
   others,
   start

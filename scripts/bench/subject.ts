@@ -15,12 +15,14 @@ export const kit = Toolkit.make(
   reading("read"),
   reading("yielding"),
   reading("waiting"),
-  reading("capped").annotate(ToolAnnotations.MaxConcurrent, 1)
+  reading("capped").annotate(ToolAnnotations.MaxConcurrent, 1),
+  Tool.make("write", { parameters: Params, success: Params }).annotate(ToolAnnotations.Promoted, true)
 )
 const done = ({ n, path }: Params): Params => ({ path, n: n + 1 })
 
 export const handlers = {
   read: (params: Params) => Effect.sync(() => done(params)),
+  write: (params: Params) => Effect.sync(() => done(params)),
   yielding: (params: Params) => Effect.map(Effect.yieldNow, () => done(params)),
   waiting: (params: Params) => Effect.map(Effect.sleep("5 millis"), () => done(params)),
   capped: (params: Params) => Effect.map(Effect.yieldNow, () => done(params))
@@ -43,7 +45,8 @@ interface Options {
 export const layer = (permits: number, options?: Options) =>
   LocalExecutor.layer(kit, {
     rules: [{ _tag: "MaxCalls", tool: "*", max: 1_000_000_000 }],
-    pools: { read: permits },
+    pools: { read: permits, concurrent: permits },
+    policy: { default: "allow" },
     executionTimeout: "30 seconds",
     ...options
   }).pipe(Layer.provide(kit.toLayer(handlers)))
