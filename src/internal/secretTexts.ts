@@ -127,6 +127,8 @@ const withoutFields = (text: string, isName: (name: string) => boolean, take: Ta
     const [whole, flag, name, between] = match as unknown as [string, string, string, string]
     if ((flag === "" && between.trim() === "") || !isName(name)) continue
     const isTight = flag !== "" || between === "="
+    // `Secrets.ts:10:5` is a place
+    if (between === ":" && !/["'`\\]/.test(text[match.index + whole.length] ?? "") && !header.test(name)) continue
     const value = valueAt(text, match.index + whole.length, { isHeader: header.test(name), isTight })
     if (value === undefined) continue
     left += text.slice(from, value.start) + take(text.slice(value.start, value.end), isTight)

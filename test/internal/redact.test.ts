@@ -133,6 +133,7 @@ describe("redaction of a value", () => {
     "The password is required, and the token: too.",
     "curl -H \"Authorization: $HEADER\" --token ${TOKEN} --password <yours>",
     "tokens: 5, max_tokens=1000",
+    "at handle (/src/execution/Secrets.ts:230:33)",
     "https://example.com:8080/a@b?c=d",
     "a basic understanding of bearer tokens"
   ])("leaves alone what is no secret: %s", (text) => {
