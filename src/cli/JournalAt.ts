@@ -13,7 +13,6 @@ import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import type * as Stream from "effect/Stream"
 import { escape } from "../internal/escape.ts"
-import * as Sqlite from "../sql/Sqlite.ts"
 import * as SqlJournal from "../sql/SqlJournal.ts"
 import type * as Journal from "../store/Journal.ts"
 import * as JournalFile from "../tools/JournalFile.ts"
@@ -112,9 +111,12 @@ const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//.test(at)
 
 const isFile = (at: string): boolean => !isPostgres(at) && !/\.(?:db|sqlite3?)$/i.test(at)
 
-/** PostgreSQL's is loaded where it is wanted: not everybody has it. */
+/** Loaded where it is wanted: not everybody has PostgreSQL's, and some versions of Node warn of SQLite. */
 const client = (at: string): Layer.Layer<SqlClient.SqlClient, unknown> => {
-  if (!isPostgres(at)) return Sqlite.layer({ filename: at })
+  if (!isPostgres(at)) {
+    const load = Effect.promise(() => import("../sql/Sqlite.ts"))
+    return Layer.unwrap(Effect.map(load, (it) => it.layer({ filename: at })))
+  }
   const load = Effect.tryPromise({
     try: () => import("@effect/sql-pg/PgClient"),
     catch: () => wrong("A journal in PostgreSQL needs @effect/sql-pg: npm install @effect/sql-pg")

@@ -7,7 +7,7 @@
  * @since 0.1.0
  */
 import { closeSync, openSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import { getBuiltinModule } from "node:process"
 
 /**
  * A lock that is held.
@@ -29,6 +29,8 @@ export interface FileLock {
 export const take = (path: string): FileLock | undefined => {
   // SQLite would let everybody read it
   makeIfAbsent(path)
+  // loaded where it is wanted: some versions of Node warn of it
+  const { DatabaseSync } = getBuiltinModule("node:sqlite")
   const database = new DatabaseSync(path, { timeout: 0 })
   try {
     database.exec("BEGIN EXCLUSIVE")
