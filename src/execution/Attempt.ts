@@ -101,6 +101,8 @@ export class Attempt {
 
   /** How often the handler was started: more than one with automatic retries. */
   number = 0
+  /** The number of its first one here, where others were in an earlier life of the call. */
+  declare first?: number
   /** Commits that landed before the end. */
   commits = 0
   private phase: "running" | "ending" | "settled" = "running"
@@ -223,7 +225,7 @@ export class Attempt {
 
   private handle(params: unknown): Effect.Effect<unknown, unknown> {
     this.number++
-    if (this.number > 1) this.call.attempted(this.number, this.limit.millis)
+    if (this.number > (this.first ?? 1)) this.call.attempted(this.number, this.limit.millis)
     const { trace } = this.call
     trace?.begin(this.number, this.limit.millis, this.call)
     try {

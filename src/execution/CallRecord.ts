@@ -65,8 +65,8 @@ export class CallRecord {
   private readonly gateCall: GateCall | undefined
   private readonly tool: RegisteredTool | undefined
   private readonly trace: CallTrace | undefined
-  /** Which of the calls of its wave that have its id. */
-  private readonly occurrence: number
+  /** Which of the calls of its wave that are like it; set before its key is asked for. */
+  occurrence = 0
   /** The arguments that a person has put in the place of these. */
   private edited: unknown = undefined
   /** Nobody waits for a person's answer any more, who may give it yet: the call may be resumed. */
@@ -74,14 +74,13 @@ export class CallRecord {
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
 
-  constructor(wave: RecordedWave, { call, gateCall, index, tool, trace }: Call, occurrence: number) {
+  constructor(wave: RecordedWave, { call, gateCall, index, tool, trace }: Call) {
     this.wave = wave
     this.index = index
     this.call = call
     this.gateCall = gateCall
     this.tool = tool
     this.trace = trace
-    this.occurrence = occurrence
   }
 
   /** Knows the call again when it is handed over a second time. */
@@ -89,7 +88,8 @@ export class CallRecord {
     return this.known ??= this.wave.writer.driver.digest(this.identity)
   }
 
-  private get identity(): string {
+  /** What it is known by. */
+  get identity(): string {
     const { engine: { principal }, events: { origin: { agentPath, batch } }, named = "" } = this.wave
     const { id, name } = this.call
     return JSON.stringify([principal, agentPath, batch, named, id, name, this.canonical, this.occurrence])

@@ -136,7 +136,8 @@ export const journal = (driver: Journal["Service"]): Journal["Service"] => {
       }
     },
     read: (query) => driver.read(query),
-    claim: (keys) => inTime(Effect.suspend(() => driver.claim(keys)), failed("claim"), isClaimed)
+    // what is taken over late has to be given back: whoever claims decides how long that is waited for
+    claim: (keys) => inTime(Effect.suspend(() => driver.claim(keys)), failed("claim"), isClaimed, Infinity)
   }
 }
 

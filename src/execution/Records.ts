@@ -28,19 +28,32 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
     begunAt,
     now: () => clock.currentTimeMillisUnsafe()
   }
-  const ids = new Map<string, number>()
-  const records: Array<Resume.Record> = []
-  for (const call of wave.calls) {
-    if (call.isSettled) continue
-    const { id } = call.call
-    const occurrence = ids.get(id) ?? 0
-    ids.set(id, occurrence + 1)
-    records.push({ call, record: new CallRecord(shared, call, occurrence) })
-  }
+  const records: Array<Resume.Record> = wave.calls.filter((call) => !call.isSettled).map((call) => ({
+    call,
+    record: new CallRecord(shared, call)
+  }))
+  count(records)
   if (resume !== undefined) return Resume.resume(wave, journal, records, resume)
   for (const { call, record } of records) {
     call.record = record
     record.arrived(false)
   }
   return Effect.void
+}
+
+// Utilities
+
+/** Counts calls that are alike, wherever in their wave they stand: some of a wave's calls are still the same. */
+const count = (records: ReadonlyArray<Resume.Record>): void => {
+  const ids = new Set<string>()
+  const repeated = new Set<string>()
+  for (const { call: { call: { id } } } of records) (ids.has(id) ? repeated : ids).add(id)
+  if (repeated.size === 0) return
+  const alike = new Map<string, number>()
+  for (const { call, record } of records) {
+    if (!repeated.has(call.call.id)) continue
+    const { identity } = record
+    record.occurrence = alike.get(identity) ?? 0
+    alike.set(identity, record.occurrence + 1)
+  }
 }

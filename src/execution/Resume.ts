@@ -63,7 +63,7 @@ export const resume = Effect.fnUntraced(function*(
   const lives = livesOf(entries.success)
   // whoever had them is gone: what it had reserved and not started is free
   yield* Effect.forEach(
-    Array.from(sessionsOf(entries.success)).filter(([session]) => session !== journal.session),
+    Array.from(goneOf(entries.success)).filter(([session]) => session !== journal.session),
     ([session, started]) => store.abandon(session, begunAt, started),
     { concurrency: "unbounded", discard: true }
   )
@@ -92,28 +92,62 @@ const takeOver = Effect.fnUntraced(function*(
   const changed = yield* others(wave, journal, records)
   if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
   const keys = records.map(({ record }) => record.key)
-  const claimed = yield* Effect.mapError(journal.driver.claim(keys), unavailable)
+  const claimed = yield* claim(journal, keys, (ended) => giveBack(records, ended))
   if (claimed._tag === "Busy") {
     const busy = new Set(claimed.keys)
     const calls = records.filter(({ record }) => busy.has(record.key)).map(({ call }) => call.call.id)
     return yield* Effect.fail({ reason: "Running" as const, calls })
   }
-  return yield* Effect.tapError(read(journal, { keys }), () =>
-    Effect.sync(() => {
-      const ended = new Set(claimed.ended)
-      for (const { record } of records) if (!ended.has(record.key)) record.suspended("it could not be resumed")
-    }))
+  return yield* Effect.tapError(read(journal, { keys }), () => Effect.sync(() => giveBack(records, claimed.ended)))
 })
 
-/** Who has worked on calls, and what of their reservations is on record as started. */
-const sessionsOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Array<Reservation>> => {
-  const sessions = new Map<string, Array<Reservation>>()
+/** What was taken over is free again. */
+const giveBack = (records: ReadonlyArray<Record>, ended: ReadonlyArray<string>): void => {
+  const over = new Set(ended)
+  for (const { record } of records) if (!over.has(record.key)) record.suspended("it could not be resumed")
+}
+
+/** Takes over calls; what is taken over when nobody waits for it any more is given back. */
+const claim = (
+  journal: JournalWriter,
+  keys: ReadonlyArray<string>,
+  late: (ended: ReadonlyArray<string>) => void
+): Effect.Effect<Journal.Claimed, ResumeProblem> =>
+  Effect.suspend(() => {
+    let isLate = false
+    const claiming = Effect.map(journal.driver.claim(keys), (claimed) => {
+      if (isLate && claimed._tag === "Claimed") late(claimed.ended)
+      return claimed
+    })
+    return Effect.flatMap(Detached.within(Effect.uninterruptible(claiming), Ports.patience), (exit) => {
+      if (exit?._tag === "Success") return Effect.succeed(exit.value)
+      isLate = exit === undefined
+      return Effect.fail(unavailable(exit === undefined ? "no answer in time" : exit.cause))
+    })
+  })
+
+/**
+ * Who has left calls without an end, which could be taken over since it is gone, and
+ * what of its reservations is on record as started. Whoever has ended or suspended its
+ * calls may be alive, and have others.
+ */
+const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Array<Reservation>> => {
+  const gone = new Map<string, Array<Reservation>>()
+  const open = new Map<string, string>()
   for (const entry of entries) {
-    const started = sessions.get(entry.session) ?? []
-    sessions.set(entry.session, started)
-    if (entry._tag === "Started" && entry.reservation !== undefined) started.push(entry.reservation)
+    if (!isOfCall(entry)) continue
+    const { key, session } = entry
+    if (entry._tag === "Arrived") {
+      const before = open.get(key)
+      if (before !== undefined && entry.isResumed === true) gone.set(before, [])
+      open.set(key, session)
+    } else if (entry._tag === "Settled" || entry._tag === "Suspended") open.delete(key)
   }
-  return sessions
+  for (const session of open.values()) gone.set(session, [])
+  for (const entry of entries) {
+    if (entry._tag === "Started" && entry.reservation !== undefined) gone.get(entry.session)?.push(entry.reservation)
+  }
+  return gone
 }
 
 /** What is on record of one call. */
@@ -122,6 +156,8 @@ interface Life {
   /** A store that outlives its executors knows that it has started. */
   isSpent: boolean
   started: Journal.Of<"Started"> | undefined
+  /** What was so before it was handed over for the last time. */
+  before: Pick<Life, "isSpent" | "started">
   settled: ToolOutcome | undefined
   asked: Journal.Of<"Asked"> | undefined
   span: Journal.Of<"Arrived">["span"]
@@ -134,11 +170,16 @@ const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life
     const { key, session } = entry
     let life = lives.get(key)
     if (life === undefined || (entry._tag === "Arrived" && entry.isResumed !== true)) {
-      const nothing = { started: undefined, settled: undefined, asked: undefined, span: undefined }
-      lives.set(key, life = { ...nothing, session, isSpent: false })
+      const nothing = { settled: undefined, asked: undefined, span: undefined }
+      lives.set(key, life = { ...nothing, ...notStarted, before: notStarted, session })
     }
-    if (entry._tag === "Arrived") Object.assign(life, { session, span: entry.span })
-    else if (entry._tag === "Started") {
+    if (entry._tag === "Arrived") {
+      const { isSpent, started } = life
+      Object.assign(life, { session, span: entry.span, before: { isSpent, started } })
+    } else if (entry._tag === "Suspended") {
+      // it was about to start, and did not
+      if (life.started !== undefined && isSameWave(life.started, entry)) Object.assign(life, life.before)
+    } else if (entry._tag === "Started") {
       life.started = entry
       if (entry.reservation !== undefined) life.isSpent = true
     } else if (entry._tag === "Settled") life.settled = entry.outcome
@@ -147,6 +188,11 @@ const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life
   }
   return lives
 }
+
+const notStarted = { isSpent: false, started: undefined }
+
+const isSameWave = (one: Journal.CallEntry, other: Journal.CallEntry): boolean =>
+  one.session === other.session && one.process === other.process && one.wave === other.wave
 
 /** Gives a call the outcome that is on record. */
 const recall = (
@@ -245,6 +291,7 @@ const happened = (
     })
     const attempt = new Attempt(wave, call, known, started.at, { millis: Infinity, which: "tool" })
     attempt.number = started.attempt - 1
+    attempt.first = started.attempt
     call.phase = attempt
     wave.process.budget.execute(1, wave.now())
     attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))

@@ -5,9 +5,18 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { Approvals, Journal, ToolAnnotations, type ToolCall, ToolContext, ToolOutcome } from "../../src/index.ts"
+import {
+  Approvals,
+  Journal,
+  StateStore,
+  ToolAnnotations,
+  type ToolCall,
+  ToolContext,
+  ToolOutcome
+} from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { call, open, type Options, tags, type ToolSpec } from "../support/Harness.ts"
 
@@ -451,6 +460,116 @@ describe("a wave that is resumed", () => {
       const second = yield* live(journal, { specs })
       assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Unknown", "Cancelled", "Succeeded"])
       assert.deepStrictEqual(ran, ["1", "2", "3"])
+    })
+  })
+
+  test("takes nothing from whoever is alive and has other calls", () => {
+    const { ran, specs } = world()
+    return Effect.gen(function*() {
+      const store = Context.get(
+        yield* Effect.orDie(Layer.build(Layer.fresh(StateStore.layerMemory()))),
+        StateStore.StateStore
+      )
+      const journal = yield* journalOf()
+      const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
+      const rules = [{ _tag: "MaxCalls", tool: "write", max: 1 }] as const
+      const options: Options = { store, rules, approvals, policy: { default: "allow", ask: ["write"] } }
+      const first = yield* live(journal, { specs, options })
+      const settled = [call("1", "serial", {})]
+      yield* first.executeWave(settled)
+      const suspended = [call("2", "write", { n: 2 })]
+      yield* Fiber.interrupt(yield* Effect.forkScoped(Effect.delay(first.executeWave(suspended), 1)))
+      const running = yield* Effect.forkScoped(first.executeWave([call("3", "write", { n: 3 })]))
+      yield* Effect.sleep("1 second")
+      // its user has come to another process
+      const second = yield* live(journal, { specs, options: { store, rules } })
+      assert.deepStrictEqual(tags(yield* second.resume(settled)), ["Succeeded"])
+      assert.deepStrictEqual(tags(yield* second.resume(suspended)), ["RuleViolation"])
+      const [request] = yield* approvals.list
+      yield* approvals.answer(request!.id, { _tag: "ApproveOnce" })
+      assert.deepStrictEqual(tags(yield* Fiber.join(running)), ["Succeeded"])
+      assert.deepStrictEqual(ran, ["1", "3"])
+    })
+  })
+
+  test("runs what was about to start when nobody waited for it any more", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "write", {})]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf()
+      const slow: Service = { ...journal, append: (...it) => Effect.delay(journal.append(...it), "1 second") }
+      const fiber = yield* Effect.forkScoped((yield* live(slow, { specs })).executeWave(wave))
+      yield* Effect.sleep("500 millis")
+      yield* Fiber.interrupt(fiber)
+      yield* Effect.sleep("5 seconds")
+      const entries = yield* entriesOf(journal)
+      assert.deepStrictEqual(entries.map((it) => it._tag), ["Arrived", "Started", "Suspended"])
+      assert.deepStrictEqual(tags(yield* (yield* live(journal, { specs })).resume(wave)), ["Succeeded"])
+      assert.deepStrictEqual(ran, ["1"])
+    })
+  })
+
+  test("may have started before it was about to start once more, and nobody knows then", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "serial", hanging)]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf({ entries: yield* crash(wave, { specs }) })
+      const error = new Journal.JournalError({ operation: "read", cause: "disk" })
+      let reads = 0
+      const read: Service["read"] = (query) => ++reads === 2 ? Stream.fail(error) : journal.read(query)
+      const second = yield* live({ ...journal, read }, { specs })
+      yield* Effect.flip(second.resume(wave))
+      yield* Effect.sleep(1)
+      assert.strictEqual((yield* entriesOf(journal)).at(-1)!._tag, "Suspended")
+      assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Unknown"])
+      assert.deepStrictEqual(ran, ["1"])
+    })
+  })
+
+  test("knows the calls of one id apart, whichever of them are handed over again", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "write", { n: 1 }), call("1", "write", { n: 2 }), call("1", "write", { n: 2 })]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf()
+      const options: Options = { dedupe: false }
+      yield* (yield* live(journal, { specs, options })).executeWave(wave)
+      const second = yield* live(journal, { specs, options })
+      for (let from = 0; from < wave.length; from++) yield* second.resume(wave.slice(from))
+      assert.deepStrictEqual(ran, ["1", "1", "1"])
+    })
+  })
+
+  test("that was taken over too late is free again", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "keyed", hanging)]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf({ entries: yield* crash(wave, { specs }) })
+      let wait = 6
+      const claim: Service["claim"] = (keys) =>
+        Effect.uninterruptible(Effect.delay(journal.claim(keys), `${wait} seconds`))
+      const process = yield* live({ ...journal, claim }, { specs })
+      assert.deepInclude(yield* Effect.flip(process.resume(wave)), { reason: "Unavailable" })
+      yield* Effect.sleep("2 seconds")
+      wait = 0
+      assert.deepStrictEqual(tags(yield* process.resume(wave)), ["Succeeded"])
+      assert.deepStrictEqual(ran, ["1", "1"])
+    })
+  })
+
+  test("that its tool knows to have happened, when it was tried again, started no more often than that", () => {
+    let runs = 0
+    const handler = () => Effect.suspend(() => ++runs === 1 ? Effect.fail("no") : Effect.never)
+    const retried = (tool: Tool.Any) =>
+      tool.annotate(Tool.Idempotent, true).annotate(ToolAnnotations.Retry, Schedule.recurs(3))
+    const wave = [call("1", "pay", {})]
+    return Effect.gen(function*() {
+      const entries = yield* crash(wave, { specs: { pay: { class: "ConcurrentMut", handler, annotate: retried } } })
+      const journal = yield* journalOf({ entries })
+      const pay = reconciling(handler, () => Effect.succeed({ _tag: "Happened", result: 7 }))
+      const { outcomes } = yield* (yield* live(journal, { specs: { pay } })).resume(wave)
+      assert.deepInclude(outcomes[0], { _tag: "Succeeded", attempt: 2 })
+      const all = yield* entriesOf(journal)
+      assert.deepStrictEqual(all.flatMap((it) => it._tag === "Started" ? [it.attempt] : []), [1, 2])
     })
   })
 })
