@@ -51,16 +51,19 @@ export const layer = (permits: number, options?: Options) =>
     ...options
   }).pipe(Layer.provide(kit.toLayer(handlers)))
 
-/** A process of an executor with so many permits, and what it keeps elsewhere. */
-export const open = Effect.fnUntraced(function*<E = never>(
+/** An executor with so many permits, and what it keeps elsewhere. */
+export const executor = Effect.fnUntraced(function*<E = never>(
   permits: number,
   options?: Options,
   records: Layer.Layer<never, E> = Layer.empty
 ) {
-  const executor: Layer.Layer<ToolExecutor.ToolExecutor, unknown> = Layer.provide(layer(permits, options), records)
-  const context = yield* Layer.build(Layer.fresh(executor))
-  return yield* Context.get(context, ToolExecutor.ToolExecutor).process()
+  const made: Layer.Layer<ToolExecutor.ToolExecutor, unknown> = Layer.provide(layer(permits, options), records)
+  return Context.get(yield* Layer.build(Layer.fresh(made)), ToolExecutor.ToolExecutor)
 })
+
+/** A process of such an executor. */
+export const open = <E = never>(permits: number, options?: Options, records?: Layer.Layer<never, E>) =>
+  Effect.flatMap(executor(permits, options, records), (it) => it.process())
 
 let serial = 0
 
@@ -87,6 +90,14 @@ export const side = <A>(
 /** Waves through the executor. */
 export const ours = (process: ToolProcess.ToolProcess, name: Name, size: number, waves?: number): Side =>
   side(() => call(name), (calls) => Effect.runPromise(process.executeWave(calls)), size, waves)
+
+/** The same, each wave in a batch of its own, as requests of users are. */
+export const requests = (executor: ToolExecutor.ToolExecutor["Service"], name: Name, size: number): Side =>
+  side(
+    () => call(name),
+    (calls) => Effect.runPromise(Effect.scoped(Effect.flatMap(executor.process(), (it) => it.executeWave(calls)))),
+    size
+  )
 
 /** The floor: what one would write by hand. */
 export const byHand = (

@@ -35,6 +35,8 @@ export interface RecordedWave extends IdempotencyKey.Place {
   /** Name of the process, if the host has given it one. */
   readonly named: string | undefined
   readonly begunAt: number
+  /** What the keys of all its calls begin with, so that a database has them side by side. */
+  readonly near: string
   readonly now: () => number
 }
 
@@ -85,7 +87,7 @@ export class CallRecord {
 
   /** Knows the call again when it is handed over a second time. */
   get key(): string {
-    return this.known ??= this.wave.writer.driver.digest(this.identity)
+    return this.known ??= this.wave.near + this.digest(this.identity)
   }
 
   /** What it is known by. */

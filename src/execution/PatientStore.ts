@@ -90,6 +90,10 @@ export class PatientStore {
   /** Whether the driver leases what it gives; undefined until it has given something. */
   private isLeased: boolean | undefined
   private readonly starting: Grouped<Starting, boolean | StateStoreError>
+  /** The driver does not have its answers at once. */
+  private isSlow = false
+  /** By principal, those who wait for what is told of it next. */
+  private readonly mutating = new Map<string, Array<() => void>>()
   /** Standing permissions that the driver has not noted yet. */
   private readonly granted = new Map<string, Grant>()
 
@@ -324,9 +328,33 @@ export class PatientStore {
     return isBehind ? Effect.succeed(true) : Ports.ask("revoke", tell, undefined, this.patience)
   }
 
-  /** Lets the keys of what the principal has read die. */
+  /** Lets the keys of what the principal has read die. A driver that takes its time is told once for all of one moment. */
   mutated(principal: string, patience = this.patience, of?: Told): Effect.Effect<void> {
-    return this.telling.tell("mutated", () => this.driver.mutated(principal), patience, { of })
+    const tell = () => this.telling.tell("mutated", () => this.driver.mutated(principal), this.patience, { of })
+    if (!this.isSlow) {
+      const told = tell()
+      this.isSlow = !Exit.isExit(told)
+      return told
+    }
+    const waiting = this.mutating.get(principal) ?? []
+    if (waiting.length === 0) {
+      this.mutating.set(principal, waiting)
+      // what came until then is before it
+      const later = Effect.andThen(
+        Effect.yieldNow,
+        Effect.suspend(() => {
+          this.mutating.delete(principal)
+          return tell()
+        })
+      )
+      Effect.runForkWith(this.context)(later).addObserver(() => {
+        for (const resume of waiting) resume()
+      })
+    }
+    const told = Effect.callback<void>((resume) => {
+      waiting.push(() => resume(Effect.void))
+    })
+    return patience >= this.patience ? told : Effect.asVoid(Effect.timeoutOption(told, patience))
   }
 
   /** Forgets a batch. It is told once: another of the same id may begin at any time. */

@@ -26,6 +26,7 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
     events: { origin: events.origin },
     named: process.isNamed ? process.id : undefined,
     begunAt,
+    near: journal.driver.digest(JSON.stringify([engine.principal, events.origin.batch])).slice(0, 8),
     now: () => clock.currentTimeMillisUnsafe()
   }
   const records: Array<Resume.Record> = wave.calls.filter((call) => !call.isSettled).map((call) => ({

@@ -3,6 +3,8 @@
  * `X-Api-Key` and `refresh_token` are, `max_tokens` and `password_policy` are not.
  */
 
+import { remembered } from "./remembered.ts"
+
 /** A name with one of these words in it. */
 const words: ReadonlySet<string> = new Set(
   `password passwords passwd pwd passphrase passcode passkey secret secrets token authorization bearer jwt cookie
@@ -43,8 +45,13 @@ const directories: ReadonlySet<string> = new Set(["PWD", "OLDPWD"])
 const longest = 200
 
 /** Tells whether a field of that name usually holds a secret. */
-export const isSecretName = (name: string): boolean => {
-  if (name.length > longest || directories.has(name)) return false
+export const isSecretName = (name: string): boolean =>
+  name.length <= longest && !directories.has(name) && isSecret(name)
+
+// Utilities
+
+/** The fields of a program's data have few names, which come with every value. */
+const isSecret = remembered((name): boolean => {
   const parts = name
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .replace(/([A-Z])([A-Z][a-z])/g, "$1 $2")
@@ -58,4 +65,4 @@ export const isSecretName = (name: string): boolean => {
     if (word === "token" && before !== undefined && cursors.has(before)) return false
     return words.has(word) || (before !== undefined && pairs.has(`${before} ${word}`))
   })
-}
+}, 10_000)

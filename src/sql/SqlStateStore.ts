@@ -97,6 +97,10 @@ export const make = Effect.fnUntraced(function*(
   }))
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   yield* Migrations.run(sql, Tables.schema)
+  // ids that follow one another are side by side in an index
+  const first = randomUUID()
+  let last = 0
+  const newId = () => `${first}-${(++last).toString(36).padStart(7, "0")}`
   const context = yield* Effect.context<never>()
   const clock = yield* Clock.Clock
   const database = yield* databaseOf(sql, patienceMillis, { batchMillis, leaseMillis, newId, encode, decode })
@@ -141,13 +145,13 @@ export const make = Effect.fnUntraced(function*(
     renew: (reservations) =>
       ask("renew", ofReservations(reservations), (world) => reservations.filter((it) => world.renew(it))),
     settle: (reservation, settlement, now) =>
-      ask("settle", ofReservations([reservation]), (world) => world.settle(reservation, settlement, now)),
+      ask("settle", ofReservations([reservation], true), (world) => world.settle(reservation, settlement, now)),
     release: (reservation, now) =>
-      ask("release", ofReservations([reservation]), (world) => world.release(reservation, now)),
+      ask("release", ofReservations([reservation], true), (world) => world.release(reservation, now)),
     abandon: (session, now, started) =>
       ask(
         "abandon",
-        needs({ sessions: [digest(session)], reservations: started.map(({ id }) => id) }),
+        needs({ sessions: [digest(session)], reservations: started.map(({ id }) => id), ends: true }),
         (world) => world.abandon(session, now),
         // though their leases be over
         (world) => started.forEach((it) => world.start(it, now))
@@ -214,8 +218,6 @@ export const layerConfig = (
 
 // Utilities
 
-const newId = () => randomUUID()
-
 /** Something that is asked of the state. */
 interface Operation {
   readonly needs: Needs
@@ -242,11 +244,11 @@ const needsOf = (
     claims.forEach(visit)
     if (replaces !== undefined) reservations.push(replaces.id)
   }
-  return needs({ scopes: Array.from(scopes), begins: isReserved, keys, reservations })
+  return needs({ scopes: Array.from(scopes), begins: isReserved, keys, reservations, ends: reservations.length > 0 })
 }
 
-const ofReservations = (reservations: ReadonlyArray<Reservation>): Needs =>
-  needs({ reservations: reservations.map((it) => it.id) })
+const ofReservations = (reservations: ReadonlyArray<Reservation>, ends = false): Needs =>
+  needs({ reservations: reservations.map((it) => it.id), ends })
 
 /** What answers a group of operations, as of a time. */
 type Database = (
@@ -276,7 +278,7 @@ const databaseOf = (
     for (const row of rows) add(world, row)
     const missing = Array.from(needed.begins).filter((id) => !world.scopes.has(id))
     if (missing.length > 0) {
-      const scopes = missing.map((id) => ({ id, data: stateText(emptyState(newId())) }))
+      const scopes = missing.map((id) => ({ id, data: stateText(emptyState(options.newId())) }))
       yield* sql.unsafe(begin, [JSON.stringify({ scopes })])
     }
     return { world, made: new Set(rows.filter((it) => it.kind === "w").map((it) => it.id)) }
@@ -313,7 +315,7 @@ const databaseOf = (
       const { made, world } = yield* inTime(own(sql)(loaded(needed, attempts.map((it) => it.write))), limit)
       const known = attempts.find((it) => made.has(it.write))
       if (known !== undefined) return known.answers
-      const attempt: Attempt = { write: newId(), answers: answered(world, operations, now) }
+      const attempt: Attempt = { write: options.newId(), answers: answered(world, operations, now) }
       if (!world.isDirty) return attempt.answers
       attempts.push(attempt)
       const text = JSON.stringify(changesOf(world, options, attempt.write))
@@ -337,6 +339,7 @@ const allNeeds = (operations: ReadonlyArray<Operation>): Needs => {
     for (const name of ["scopes", "begins", "keys", "reservations", "sessions"] as const) {
       for (const id of it.needs[name]) all[name].add(id)
     }
+    if (it.needs.ends) all.ends = true
     if (it.needs.expired) all.expired = true
   }
   return all

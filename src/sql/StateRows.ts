@@ -20,6 +20,8 @@ export interface Needs {
   readonly keys: Set<string>
   readonly reservations: Set<string>
   readonly sessions: Set<string>
+  /** The reservations may end, which changes their keys. */
+  ends: boolean
   /** All reservations whose leases are over. */
   expired: boolean
 }
@@ -30,13 +32,14 @@ export interface Needs {
  * @category constructors
  * @since 0.1.0
  */
-export const needs = ({ begins = false, expired = false, keys, reservations, scopes, sessions }: {
+export const needs = ({ begins = false, ends = false, expired = false, keys, reservations, scopes, sessions }: {
   readonly scopes?: ReadonlyArray<string>
   /** The scopes are to be there. */
   readonly begins?: boolean
   readonly keys?: ReadonlyArray<string>
   readonly reservations?: ReadonlyArray<string>
   readonly sessions?: ReadonlyArray<string>
+  readonly ends?: boolean
   readonly expired?: boolean
 }): Needs => ({
   scopes: new Set(scopes),
@@ -44,6 +47,7 @@ export const needs = ({ begins = false, expired = false, keys, reservations, sco
   keys: new Set(keys),
   reservations: new Set(reservations),
   sessions: new Set(sessions),
+  ends,
   expired
 })
 
@@ -54,7 +58,7 @@ export const needs = ({ begins = false, expired = false, keys, reservations, sco
  * @since 0.1.0
  */
 export const wanted = (
-  { expired, keys, reservations, scopes, sessions }: Needs,
+  { ends, expired, keys, reservations, scopes, sessions }: Needs,
   writes: ReadonlyArray<string>
 ): Wanted => ({
   scopes: Array.from(scopes),
@@ -62,6 +66,7 @@ export const wanted = (
   sessions: Array.from(sessions),
   hasSessions: sessions.size > 0,
   keys: Array.from(keys),
+  ends,
   expired,
   writes
 })

@@ -74,6 +74,8 @@ export interface Wanted {
   /** Nobody looks through all reservations for none. */
   readonly hasSessions: boolean
   readonly keys: ReadonlyArray<string>
+  /** The keys of reservations are loaded, too, and not only those of expired ones. */
+  readonly ends: boolean
   /** All reservations whose leases are over, not only those in the scopes. */
   readonly expired: boolean
   /** Changes of which it is not known whether they were made. */
@@ -167,7 +169,8 @@ const loads = ({ among, begin, flag, now }: Dialect): string =>
   UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data
     FROM tool_executor_keys WHERE id ${among("keys")}
   UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data
-    FROM tool_executor_keys WHERE id IN (SELECT key_id FROM r)
+    FROM tool_executor_keys WHERE id IN
+      (SELECT key_id FROM r WHERE ${flag("ends")} OR expires_at <= (SELECT now FROM n))
   UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL
     FROM tool_executor_writes WHERE id ${among("writes")}`
 
