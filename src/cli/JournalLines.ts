@@ -8,7 +8,7 @@ import * as Arr from "effect/Array"
 import * as DateTime from "effect/DateTime"
 import { escapeLines } from "../internal/escape.ts"
 import type { Finding, RecordedCall } from "../store/JournalCalls.ts"
-import { type CallEntry, isOfCall, type JournalEntry } from "../store/JournalEntry.ts"
+import { type CallEntry, isOfCall, type JournalEntry, type Of } from "../store/JournalEntry.ts"
 import * as Timeline from "../testing/Timeline.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import { clip } from "./clip.ts"
@@ -143,6 +143,8 @@ const rowOf = (call: RecordedCall): Timeline.Row => {
 
 const what = (entry: JournalEntry): string => isOfCall(entry) ? ofCall(entry) : ofNone(entry)
 
+const limitOf = ({ limitMillis }: Of<"Started">): string => limitMillis === "unlimited" ? "none" : `${limitMillis} ms`
+
 const ofCall = (entry: CallEntry): string => {
   switch (entry._tag) {
     case "Arrived":
@@ -154,7 +156,7 @@ const ofCall = (entry: CallEntry): string => {
     case "Answered":
       return `answered: ${entry.answer}${entry.reason === undefined ? "" : ` (${entry.reason})`}`
     case "Started":
-      return `started, attempt ${entry.attempt}, limit ${entry.limitMillis} ms, allowed by ${entry.allowedBy}`
+      return `started, attempt ${entry.attempt}, limit ${limitOf(entry)}, allowed by ${entry.allowedBy}`
     case "Committed":
       return `a write has landed (${entry.commits})`
     case "Settled":

@@ -48,8 +48,16 @@ export const arrive = (wave: WaveState): Effect.Effect<void> => {
  * @category steps
  * @since 0.1.0
  */
-export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> =>
-  admit(wave, call, takeHeartbeat(call, params))
+export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
+  const { gateCall: before, resumed, tool } = call
+  const admitted = admit(wave, call, takeHeartbeat(call, params))
+  if (before === undefined || resumed?.idempotencyKey === undefined) return admitted
+  const canonical = ({ args, params }: GateCall) => tool!.canonical(params, args)
+  return Effect.map(admitted, () => {
+    // a service that knows its key would take the call for the one that it had before
+    if (canonical(call.gateCall!) !== canonical(before)) call.resumed = { ...call.resumed, idempotencyKey: undefined }
+  })
+}
 
 // Utilities
 

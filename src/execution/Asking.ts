@@ -44,10 +44,13 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const { targets = call.gateCall!.targets } = question
     // an answer about unknown targets, or about none, is not remembered: it would allow everything
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
+    const { question: open } = call.resumed ?? {}
+    // whatever it is asked later is another question
+    if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
     const about: Approvals.Question = {
       preview: undefined,
       ...question,
-      ...call.resumed?.question,
+      ...open,
       remember: isKnown ? question.remember : "call",
       agentPath,
       args,

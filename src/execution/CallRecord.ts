@@ -346,7 +346,8 @@ const answered = (
 }
 
 /** What a start is to be known by later, when the call itself is over. */
-interface Start extends Pick<Journal.Of<"Started">, "attempt" | "limitMillis" | "allowedBy"> {
+interface Start extends Pick<Journal.Of<"Started">, "attempt" | "allowedBy"> {
+  readonly limitMillis: number
   readonly reservation: Reservation | undefined
   readonly gateCall: GateCall | undefined
   readonly resumed: IdempotencyKey.Keyed["resumed"] | undefined
@@ -358,7 +359,8 @@ const started = (record: CallRecord, it: Start): Body => {
   return {
     _tag: "Started",
     attempt,
-    limitMillis,
+    // JSON has no word for it
+    limitMillis: limitMillis === Infinity ? "unlimited" : limitMillis,
     idempotencyKey: record.idempotencyKey(gateCall, resumed),
     mutates: record.mutates,
     allowedBy,

@@ -242,7 +242,8 @@ const goOn = Effect.fnUntraced(function*(
     }
     if (reconciled._tag === "Happened") return yield* happened(wave, call, tool, started, reconciled.result)
     if (asks) {
-      call.resumed = { ...again, why: mayHaveHappened, ...question }
+      // what was open may have been about what it would write
+      call.resumed = { ...again, why: mayHaveHappened, ...(asked?.why === mayHaveHappened ? question : {}) }
       return
     }
   }

@@ -137,7 +137,7 @@ export const Started = Schema.TaggedStruct("Started", {
   ...call,
   /** 1, or more after automatic retries. */
   attempt: Schema.Finite,
-  limitMillis: Schema.Finite,
+  limitMillis: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
   /** What the handler finds as `ToolContext.idempotencyKey`. */
   idempotencyKey: Schema.String,
   /** The call may change things. */

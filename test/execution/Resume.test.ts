@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -17,6 +18,7 @@ import {
   ToolContext,
   ToolOutcome
 } from "../../src/index.ts"
+import * as JournalText from "../../src/store/JournalText.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { call, open, type Options, tags, type ToolSpec } from "../support/Harness.ts"
 
@@ -570,6 +572,73 @@ describe("a wave that is resumed", () => {
       assert.deepInclude(outcomes[0], { _tag: "Succeeded", attempt: 2 })
       const all = yield* entriesOf(journal)
       assert.deepStrictEqual(all.flatMap((it) => it._tag === "Started" ? [it.attempt] : []), [1, 2])
+    })
+  })
+
+  test("may have had no limit, as far as what is on record can be read", () => {
+    const { ran, specs } = world()
+    const options: Options = { executionTimeout: Infinity }
+    const wave = [call("1", "write", hanging)]
+    return Effect.gen(function*() {
+      const entries = (yield* crash(wave, { specs, options })).map((it) =>
+        Result.getOrThrow(JournalText.decode(JournalText.encode(it)))
+      )
+      const process = yield* live(yield* journalOf({ entries }), { specs, options })
+      assert.deepStrictEqual(tags(yield* process.resume(wave)), ["Unknown"])
+      assert.deepStrictEqual(ran, ["1"])
+    })
+  })
+
+  for (const [how, params] of Object.entries({ others: { n: 2 }, "the same": hanging })) {
+    test(`has another key where a person gives it other arguments, and its own otherwise: ${how}`, () => {
+      const { keys, specs } = world()
+      const wave = [call("1", "keyed", hanging)]
+      return Effect.gen(function*() {
+        const entries = yield* crash(wave, { specs })
+        const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
+        const options: Options = { approvals, policy: { default: "ask" } }
+        const process = yield* live(yield* journalOf({ entries }), { specs, options })
+        const resumed = yield* Effect.forkScoped(process.resume(wave))
+        yield* Effect.sleep("1 second")
+        const [request] = yield* approvals.list
+        yield* approvals.answer(request!.id, { _tag: "ApproveOnce", params })
+        assert.deepStrictEqual(tags(yield* Fiber.join(resumed)), ["Succeeded"])
+        assert.strictEqual(keys[0] === keys[1], how === "the same")
+      })
+    })
+  }
+
+  test("asks one question under the old id, and what comes later under another", () => {
+    const change = Effect.succeed([{ path: "a", before: "one", after: "two" }])
+    const specs: Record<string, ToolSpec> = {
+      edit: {
+        class: "ConcurrentMut",
+        handler: () =>
+          Effect.flatMap(
+            ToolContext.ToolContext,
+            (it) => Effect.andThen(Effect.sleep("2 minutes"), it.confirmWrite(change))
+          )
+      }
+    }
+    const one = call("1", "edit", {})
+    const people = Effect.map(
+      Layer.build(Layer.fresh(Approvals.layer({ timeout: "90 seconds" }))),
+      (it) => Context.get(it, Approvals.Approvals)
+    )
+    return Effect.gen(function*() {
+      const options: Options = { policy: { default: "ask" }, executionTimeout: "10 minutes" }
+      const entries = yield* crash([one], { specs, options: { ...options, approvals: yield* people } })
+      const approvals = yield* people
+      const process = yield* live(yield* journalOf({ entries }), { specs, options: { ...options, approvals } })
+      const wave = yield* Effect.forkScoped(process.resume([one]))
+      yield* Effect.sleep("1 second")
+      const [first] = yield* approvals.list
+      yield* approvals.answer(first!.id, { _tag: "ApproveOnce" })
+      yield* Effect.sleep("3 minutes")
+      const [second] = yield* approvals.list
+      assert.notStrictEqual(second!.id, first!.id)
+      yield* approvals.answer(second!.id, { _tag: "ApproveOnce" })
+      assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
     })
   })
 })
