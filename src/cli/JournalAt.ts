@@ -14,7 +14,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type * as Stream from "effect/Stream"
 import { escape } from "../internal/escape.ts"
 import * as SqlJournal from "../sql/SqlJournal.ts"
-import type * as Journal from "../store/Journal.ts"
+import * as Journal from "../store/Journal.ts"
 import * as JournalFile from "../tools/JournalFile.ts"
 import * as PrivateFolder from "../tools/PrivateFolder.ts"
 import * as Workspace from "../tools/Workspace.ts"
@@ -100,7 +100,10 @@ export const open = Effect.fnUntraced(function*(at: string) {
  */
 export const unusable = (at: string, error: unknown): CliFailure => {
   const reasons: Array<string> = []
-  for (let it = error; it instanceof Error && reasons.length < 4; it = it.cause) reasons.push(it.message)
+  for (let it = error; it instanceof Error && reasons.length < 4; it = it.cause) {
+    // that it failed is said by being told
+    if (!(it instanceof Journal.JournalError) && !reasons.includes(it.message)) reasons.push(it.message)
+  }
   const where = isPostgres(at) ? "the journal in PostgreSQL" : at
   return wrong(escape(`${where}: ${reasons.join(": ")}`))
 }

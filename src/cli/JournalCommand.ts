@@ -31,14 +31,16 @@ const input = {
   at: Argument.String("FILE|DSN").pipe(Argument.withDescription(`The journal: ${JournalAt.description}`)),
   call: text("call", "ID", "Show calls of this id whole"),
   tool: text("tool", "NAME", "Calls of this tool alone"),
-  outcome: text(
-    "outcome",
-    "NAME",
-    "Calls with this outcome alone, such as Failed; Running: started and without an end"
+  outcome: Flag.Literals("outcome", Lines.states).pipe(
+    Flag.withMetavar("NAME"),
+    Flag.withDescription(
+      "Calls with this outcome alone; Running: started and without an end, Waiting: not started, Suspended: its host stopped"
+    ),
+    Flag.optional
   ),
   principal: text("principal", "NAME", "What is of this principal alone"),
   batch: text("batch", "ID", "Calls of this batch alone"),
-  since: text("since", "TIME", "What happened since then: 2026-11-22T10:00, or \"2 hours\" ago"),
+  since: text("since", "TIME", "What happened since then: 2026-11-22T10:00Z, or \"2 hours\" ago"),
   timeline: whether("timeline", "Draw each wave as `simulate` does"),
   json: whether("json", "Print entries as JSON, one a line"),
   follow: whether("follow", "Print entries as they come, until it is stopped"),
@@ -129,7 +131,7 @@ const timeOf = Effect.fnUntraced(function*(text: string) {
   const time = DateTime.make(text)
   if (Option.isSome(time)) return DateTime.toEpochMillis(time.value)
   return yield* wrong(
-    `--since is ${escape(text)}, expected a time such as 2026-11-22T10:00, or a duration such as "2 hours"`
+    `--since is ${escape(text)}, expected a time such as 2026-11-22T10:00Z, or a duration such as "2 hours"`
   )
 })
 

@@ -100,12 +100,31 @@ export const findingLine = ({ call, problem }: Finding): string => {
 }
 
 /**
+ * What a call may be: its outcome, or where it stands.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const states = [
+  "Succeeded",
+  "Failed",
+  "TimedOut",
+  "Denied",
+  "Cancelled",
+  "Skipped",
+  "Unknown",
+  "Running",
+  "Waiting",
+  "Suspended"
+] as const
+
+/**
  * The outcome of a call, or where it stands.
  *
  * @category formatting
  * @since 0.1.0
  */
-export const outcomeOf = ({ entries, outcome, startedAt }: RecordedCall): string => {
+export const outcomeOf = ({ entries, outcome, startedAt }: RecordedCall): typeof states[number] => {
   if (outcome !== undefined) return outcome._tag
   if (entries.some((it) => it._tag === "Suspended")) return "Suspended"
   return startedAt === undefined ? "Waiting" : "Running"
@@ -117,7 +136,7 @@ const nameColumns = 40
 
 const textColumns = 120
 
-const timeOf = (at: number): string => DateTime.formatIso(DateTime.makeUnsafe(at)).replace(/Z$/, "")
+const timeOf = (at: number): string => DateTime.formatIso(DateTime.makeUnsafe(at))
 
 const nameOf = (entry: JournalEntry): ReadonlyArray<string> =>
   isOfCall(entry) ? [`${clip(entry.callId, nameColumns)} ${clip(entry.tool, nameColumns)}`] : []

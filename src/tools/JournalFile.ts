@@ -130,6 +130,8 @@ export const read = (path: string, query: Journal.Query): Stream.Stream<Journal.
 
 // Utilities
 
+const keyBytes = 32
+
 const amounts = ["full", "hashes", "none"] as const
 
 const attempt = <A>(operation: string, run: () => Promise<A>): Effect.Effect<A, Journal.JournalError> =>
@@ -155,18 +157,29 @@ async function* entries(path: string, query: Journal.Query): AsyncGenerator<Jour
 /** No entry: here a process begins to write. */
 const isOpening = (text: string): boolean => /^\{"place":\d+,"_tag":"Opened",/.test(text)
 
-/** The key of the journal's hashes; the first one who comes makes it. */
+/**
+ * The key of the journal's hashes; the first one who comes makes it. Under another key
+ * no call would be known again, and what has run would run once more: a journal without
+ * its key is refused.
+ */
 const keyOf = async (path: string): Promise<Buffer> => {
   await PrivateFolder.make(NodePath.dirname(path))
   const at = `${path}.key`
-  const read = async () => Buffer.from((await NodeFsPromises.readFile(at, "utf8")).trim(), "hex")
+  const read = async () => {
+    const key = Buffer.from((await NodeFsPromises.readFile(at, "utf8")).trim(), "hex")
+    if (key.length !== keyBytes) throw new Error(`${at} is not the key of a journal`)
+    return key
+  }
+  // before the key is looked for: whoever makes both makes the key first
+  const isThere = await Parts.isThere(path)
   try {
     return await read()
   } catch (cause) {
     if (WorkspaceFailure.codeOf(cause) !== "ENOENT") throw cause
+    if (isThere) throw new Error(`${at} is missing: without it no call of this journal is known again`, { cause })
   }
   const made = `${at}.${randomUUID()}`
-  await PrivateFolder.write(made, randomBytes(32).toString("hex"))
+  await PrivateFolder.write(made, randomBytes(keyBytes).toString("hex"))
   try {
     // there as a whole or not at all, and made once
     await NodeFsPromises.link(made, at)

@@ -36,6 +36,18 @@ export const numbers = async (path: string): Promise<ReadonlyArray<number>> => {
 }
 
 /**
+ * Tells whether there is a journal: a file that is written, or parts that were full.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const isThere = async (path: string): Promise<boolean> => {
+  const current = await opened(path)
+  await current?.close()
+  return current !== undefined || (await numbers(path)).length > 0
+}
+
+/**
  * Reads all whole lines behind a place, up to the end that the journal has when this
  * begins.
  *

@@ -5,7 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import type { Journal } from "../../src/index.ts"
 import { scripted, start, until } from "../support/gatewayProcess.ts"
@@ -58,7 +59,7 @@ describe("tool-executor journal", () => {
         assert.strictEqual(table.code, 0, table.stderr)
         const lines = table.stdout.trimEnd().split("\n")
         assert.match(lines[0]!, /^arrived +principal +id +tool +outcome/)
-        assert.match(lines[1]!, /^\d{4}-\d\d-\d\dT[\d:.]+ +default +1 +read_file +Succeeded +\d+ ms$/)
+        assert.match(lines[1]!, /^\d{4}-\d\d-\d\dT[\d:.]+Z +default +1 +read_file +Succeeded +\d+ ms$/)
         assert.deepStrictEqual(lines.slice(1).map((it) => it.split(/ {2,}/)[4]), [
           "Succeeded",
           "Succeeded",
@@ -153,6 +154,16 @@ describe("tool-executor journal", () => {
       assert.strictEqual(inside.code, 2)
       const views = yield* run(["journal", at, "--follow", "--verify"])
       assert.strictEqual(views.code, 2)
+      const outcome = yield* run(["journal", at, "--outcome", "failed"])
+      assert.strictEqual(outcome.code, 2)
+      assert.include(outcome.stderr, `"Failed"`)
+      const none = join(root, "..", "none.ndjson")
+      writeFileSync(none, "no journal\n")
+      const other = yield* run(["journal", none])
+      assert.deepStrictEqual([other.code, other.stderr], [
+        2,
+        `${none}: a line behind the place 0 is none of a journal: no journal\n`
+      ])
       const time = yield* run(["journal", at, "--since", "soon"])
       assert.include(time.stderr, "--since is soon, expected a time")
     }))

@@ -135,6 +135,22 @@ describe("the journal in a file", () => {
       assert.include(String("cause" in error ? error.cause : error), "the entry at 2 is not valid")
     })))
 
+  it.live("is refused where its key is gone, or is none: what has run would run once more", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      yield* Effect.scoped(Effect.flatMap(journal({ maxBytes: 1 }), (it) => append(it, entry("Arrived", { key: "1" }))))
+      const refusal = Effect.map(Effect.flip(journal()), (it) => String("cause" in it ? it.cause : it))
+      writeFileSync(`${path}.key`, "")
+      assert.include(yield* refusal, `${path}.key is not the key of a journal`)
+      rmSync(`${path}.key`)
+      assert.include(yield* refusal, `${path}.key is missing`)
+      // nothing is left of it but a part that was full
+      rmSync(path, { force: true })
+      assert.include(yield* refusal, `${path}.key is missing`)
+      rmSync(`${path}.1`)
+      yield* Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "2" })))
+    })))
+
   it.live("is written by one process, and by another once that one was killed", () =>
     run(Effect.gen(function*() {
       const path = yield* Path
