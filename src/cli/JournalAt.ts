@@ -50,11 +50,13 @@ export const flag = Flag.String("journal").pipe(
  * @since 0.1.0
  */
 export const layerOf = (at: string): Layer.Layer<Journal.Journal, CliFailure> =>
-  (isFile(at)
-    ? JournalFile.layer({ path: at })
-    : SqlJournal.layer().pipe(Layer.provide(client(at)))).pipe(
-      Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
-    )
+  isStrayUrl(at)
+    ? Layer.effectContext(strayUrl)
+    : (isFile(at)
+      ? JournalFile.layer({ path: at })
+      : SqlJournal.layer().pipe(Layer.provide(client(at, false)))).pipe(
+        Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
+      )
 
 /**
  * The same, where tools work in a root: the journal is not in it, for they could change
@@ -64,7 +66,7 @@ export const layerOf = (at: string): Layer.Layer<Journal.Journal, CliFailure> =>
  * @since 0.1.0
  */
 export const layerBeside = Effect.fnUntraced(function*(at: string, root: string) {
-  if (isPostgres(at)) return layerOf(at)
+  if (isUrl(at)) return layerOf(at)
   const path = yield* Path.Path
   const workspace = yield* Workspace.make(root)
   const folder = yield* PrivateFolder.locate("--journal", { directory: path.dirname(path.resolve(at)) })
@@ -81,13 +83,14 @@ export const layerBeside = Effect.fnUntraced(function*(at: string, root: string)
  * @since 0.1.0
  */
 export const open = Effect.fnUntraced(function*(at: string) {
+  if (isStrayUrl(at)) return yield* strayUrl
   if (!isPostgres(at)) {
     const files = yield* FileSystem.FileSystem
     const isThere = yield* Effect.orElseSucceed(files.exists(at), () => false)
     if (!isThere) return yield* wrong(`${escape(at)}: there is no such file`)
   }
   if (isFile(at)) return (query: Journal.Query) => JournalFile.read(at, query)
-  const context = yield* Effect.mapError(Layer.build(client(at)), (error) => unusable(at, error))
+  const context = yield* Effect.mapError(Layer.build(client(at, true)), (error) => unusable(at, error))
   const sql = yield* Effect.provideContext(SqlClient.SqlClient, context)
   return (query: Journal.Query): Stream.Stream<Journal.Recorded, Journal.JournalError> => SqlJournal.read(sql, query)
 })
@@ -110,15 +113,24 @@ export const unusable = (at: string, error: unknown): CliFailure => {
 
 // Utilities
 
-const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//.test(at)
+const isUrl = (at: string): boolean => /^[a-z][a-z\d+.-]*:\/\//i.test(at)
+
+const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//i.test(at)
+
+const isStrayUrl = (at: string): boolean => isUrl(at) && !isPostgres(at)
+
+/** It does not repeat the URL: there may be a password in it. */
+const strayUrl: Effect.Effect<never, CliFailure> = Effect.suspend(() =>
+  Effect.fail(wrong(`A journal may be at no such URL: give ${description}`))
+)
 
 const isFile = (at: string): boolean => !isPostgres(at) && !/\.(?:db|sqlite3?)$/i.test(at)
 
 /** Loaded where it is wanted: not everybody has PostgreSQL's, and some versions of Node warn of SQLite. */
-const client = (at: string): Layer.Layer<SqlClient.SqlClient, unknown> => {
+const client = (at: string, isReadOnly: boolean): Layer.Layer<SqlClient.SqlClient, unknown> => {
   if (!isPostgres(at)) {
     const load = Effect.promise(() => import("../sql/Sqlite.ts"))
-    return Layer.unwrap(Effect.map(load, (it) => it.layer({ filename: at })))
+    return Layer.unwrap(Effect.map(load, (it) => it.layer({ filename: at, isReadOnly })))
   }
   const load = Effect.tryPromise({
     try: () => import("@effect/sql-pg/PgClient"),

@@ -45,6 +45,8 @@ export interface Options {
    * it survive the end of the process only. Default `FULL`.
    */
   readonly synchronous?: "FULL" | "NORMAL" | undefined
+  /** The file is there, and stays as it is: nothing is made in it, and nothing of it changed. */
+  readonly isReadOnly?: boolean | undefined
 }
 
 /**
@@ -76,12 +78,13 @@ export const make = Effect.fnUntraced(function*(
     busyTimeout: read.millis("busyTimeout", options.busyTimeout ?? defaults.busyTimeout, true),
     synchronous: read.oneOf("synchronous", options.synchronous ?? defaults.synchronous, ["FULL", "NORMAL"])
   }))
+  const isReadOnly = options.isReadOnly === true
   const database = yield* Effect.acquireRelease(
-    attempt("open", () => open(checked.filename)),
+    attempt("open", () => open(checked.filename, isReadOnly)),
     (it) => Effect.sync(() => it.close())
   )
   const connection = connectionOf(database, checked.busyTimeout)
-  yield* connection.executeUnprepared("PRAGMA journal_mode = WAL", [], undefined)
+  if (!isReadOnly) yield* connection.executeUnprepared("PRAGMA journal_mode = WAL", [], undefined)
   yield* connection.executeUnprepared(`PRAGMA synchronous = ${checked.synchronous}`, [], undefined)
   const { isTransaction, ...acquirers } = SqlClient.makeSqliteAcquirers({
     connection: Effect.succeed(connection),
@@ -130,10 +133,11 @@ export const layerConfig = (
 /** Waits of SQLite itself hold up the thread: it waits as long as a commit of others takes, no longer. */
 const blockingMillis = 2
 
-const open = (filename: string): DatabaseSync => {
+const open = (filename: string, readOnly: boolean): DatabaseSync => {
   // SQLite would let everybody read it; the files beside it get the mode of this one
-  if (!filename.startsWith(":") && !filename.startsWith("file:")) closeSync(openSync(filename, "a", 0o600))
-  return new DatabaseSync(filename, { timeout: blockingMillis, enableForeignKeyConstraints: true })
+  const isMade = !readOnly && !filename.startsWith(":") && !filename.startsWith("file:")
+  if (isMade) closeSync(openSync(filename, "a", 0o600))
+  return new DatabaseSync(filename, { readOnly, timeout: blockingMillis, enableForeignKeyConstraints: true })
 }
 
 type Transform = (<A extends object>(rows: ReadonlyArray<A>) => ReadonlyArray<A>) | undefined

@@ -5,8 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { fileURLToPath } from "node:url"
 import type { Journal } from "../../src/index.ts"
 import { scripted, start, until } from "../support/gatewayProcess.ts"
@@ -218,6 +219,38 @@ describe("tool-executor run --resume", () => {
       assert.strictEqual(code, 2)
       assert.include(stderr, "give --journal")
     }))
+})
+
+describe("tool-executor journal, of what is no journal,", () => {
+  it.live("changes no database, and makes nothing beside it", () =>
+    Effect.gen(function*() {
+      const { file, root } = yield* folder({ "empty.db": "" })
+      const foreign = new DatabaseSync(file("foreign.db"))
+      foreign.exec("CREATE TABLE things (name TEXT)")
+      foreign.close()
+      const before = readFileSync(file("foreign.db"))
+      for (const name of ["foreign.db", "empty.db"]) {
+        const { code, stderr } = yield* run(["journal", file(name)])
+        assert.strictEqual(code, 2)
+        assert.include(stderr, "no such table")
+      }
+      assert.deepStrictEqual(readFileSync(file("foreign.db")), before)
+      assert.strictEqual(readFileSync(file("empty.db"), "utf8"), "")
+      assert.deepStrictEqual(readdirSync(root).sort(), ["empty.db", "foreign.db"])
+    }))
+
+  for (const at of ["POSTGRES://ada:s3cr3t@127.0.0.1:1/agent", "mysql://ada:s3cr3t@127.0.0.1:1/agent"]) {
+    it.live(`repeats no password: ${at.slice(0, 8)}`, () =>
+      Effect.gen(function*() {
+        const { root } = yield* folder({})
+        for (const args of [["journal", at], ["run", "--root", root, "--journal", at]]) {
+          const { code, stderr, stdout } = yield* run(args, { stdin: "[]" })
+          assert.strictEqual(code, 2, stderr)
+          assert.notInclude(stdout + stderr, "s3cr3t")
+        }
+        assert.deepStrictEqual(readdirSync(root), [])
+      }))
+  }
 })
 
 describe("tool-executor mcp --journal", () => {
