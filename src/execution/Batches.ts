@@ -136,7 +136,9 @@ export class Batches implements BatchTree {
       this.open.delete(id)
       open.over ??= this.over ?? reason
       // before anybody can go on in a batch of the same id
-      const closed = open.base === undefined ? this.engine.store.closeBatch(open.state.key) : undefined
+      const closed = open.base === undefined && !this.isResumable(open)
+        ? this.engine.store.closeBatch(open.state.key)
+        : undefined
       end(open)
       return closed === undefined
         ? Effect.void
@@ -160,6 +162,13 @@ export class Batches implements BatchTree {
         })
       )
     })
+  }
+
+  /** It was left in the middle: somebody may go on with its calls elsewhere, over a store that outlives this executor. */
+  private isResumable({ isSuspended, processes }: OpenBatch): boolean {
+    const { journal, store } = this.engine
+    if (journal === undefined || !store.outlives) return false
+    return isSuspended === true || Array.from(processes).some((it) => it.waves.size > 0)
   }
 
   private begin(id: string, caller: OpenBatch | undefined): OpenBatch {

@@ -156,6 +156,11 @@ export class PatientStore {
     )
   }
 
+  /** What is reserved is held for a time, by a store that others have, too. */
+  get outlives(): boolean {
+    return this.isLeased === true
+  }
+
   private judged(
     answer: ReadonlyArray<Reservation | Refused> | StateStoreError,
     requests: ReadonlyArray<Request>,

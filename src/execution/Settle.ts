@@ -18,6 +18,7 @@ import { denied, type End } from "./End.ts"
 import * as Hosts from "./Hosts.ts"
 import * as Notes from "./Notes.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
+import type { OpenBatch } from "./State.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -39,6 +40,7 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
     const { record } = call
     if (attempt === undefined && end._tag === "Cancelled" && (record.isSuspended || isHalted(wave))) {
       record.suspended(end.reason)
+      for (let it: OpenBatch | undefined = wave.process.open; it !== undefined; it = it.base) it.isSuspended = true
     } else record.settled(outcome, now)
   }
   call.trace?.settled(outcome, attempt?.value, joined?.trace)

@@ -38,6 +38,8 @@ export interface OpenBatch {
   readonly state: BatchState
   /** The batch that it belongs to: its own executor's, or the caller's of a sub-agent. */
   readonly base: OpenBatch | undefined
+  /** Calls of it are on record that somebody may resume elsewhere: what they are limited by is not forgotten. */
+  isSuspended?: true
   /** Those that have waves under way, or readers of their events: the others need not be told of its end. */
   readonly processes: Set<ProcessState>
   /** Open scopes that entered it. */

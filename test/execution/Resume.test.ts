@@ -3,11 +3,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import {
   Approvals,
@@ -447,6 +448,39 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(ran, ["1", "2"])
     })
   })
+
+  for (const how of ["its caller is interrupted", "its executor is closed"]) {
+    test(`leaves of a limit what it had left when ${how}, where the store outlives that`, () => {
+      const { ran, specs } = world()
+      const rules = [{ _tag: "MaxCalls", tool: "serial", max: 2 }] as const
+      const wave = [call("1", "serial", { n: 1 }), call("2", "read", hanging), call("3", "serial", { n: 3 })]
+      return Effect.gen(function*() {
+        const journal = yield* journalOf()
+        const memory = StateStore.makeMemory()
+        const store: StateStore.StateStore["Service"] = {
+          ...memory,
+          reserve: (requests, now) =>
+            Effect.map(
+              memory.reserve(requests, now),
+              (all) => all.map((it) => "id" in it ? { ...it, leaseMillis: 60_000 } : it)
+            )
+        }
+        const life: Life = { specs, options: { rules, store } }
+        const first = yield* Scope.make()
+        const turn = yield* Scope.provide(live(journal, life), first)
+        const fiber = yield* Effect.forkScoped(turn.executeWave(wave))
+        yield* Effect.sleep("1 second")
+        if (how === "its caller is interrupted") yield* Fiber.interrupt(fiber)
+        yield* Scope.close(first, Exit.void)
+        // the wave ends once it has had its turn
+        yield* Effect.sleep(1)
+        const process = yield* live(journal, life)
+        assert.deepStrictEqual(tags(yield* process.resume(wave)), ["Succeeded", "Cancelled", "Succeeded"])
+        assert.deepStrictEqual(tags(yield* process.executeWave([call("4", "serial", { n: 4 })])), ["RuleViolation"])
+        assert.deepStrictEqual(ran, ["1", "2", "3"])
+      })
+    })
+  }
 
   test("that is let go while it is resumed has lost nothing", () => {
     const { ran, specs } = world()
