@@ -200,7 +200,8 @@ class Turn implements Budget {
 
   constructor({ limitMillis, maxCalls, minimumSliceMillis }: Limits, now: number, parent: ParentClock | undefined) {
     this.parent = parent
-    this.limitMillis = limitMillis
+    // what whoever asks is told: the time that there was, whosever limit it is
+    this.limitMillis = parent === undefined ? limitMillis : Math.min(limitMillis, Math.max(0, parent.deadline - now))
     this.deadline = now + limitMillis
     this.minimumSliceMillis = minimumSliceMillis
     this.maxCalls = maxCalls

@@ -54,6 +54,16 @@ describe("the budget of a turn", () => {
       assert.strictEqual((yield* begin(TurnBudget.layerNoop, { limitMillis: 5 })).left(0), 5)
     }))
 
+  it("is no longer than the time of the call that it works for, and says so", () => {
+    const parent = { deadline: 400, ask: () => {}, execute: () => {} }
+    const told = (limits: Partial<TurnBudget.Limits>, begun: number) =>
+      TurnBudget.plain.begin(limits, begun, parent).check(400, false)
+    assert.deepStrictEqual(told({}, 100), { _tag: "DeadlineExceeded", limitMillis: 300 })
+    assert.deepStrictEqual(told({ limitMillis: 1_000 }, 100), { _tag: "DeadlineExceeded", limitMillis: 300 })
+    assert.deepStrictEqual(told({ limitMillis: 200 }, 100), { _tag: "DeadlineExceeded", limitMillis: 200 })
+    assert.deepStrictEqual(told({}, 500), { _tag: "DeadlineExceeded", limitMillis: 0 })
+  })
+
   it.effect("comes from the configuration", () =>
     Effect.gen(function*() {
       const layer = TurnBudget.layerConfig({ maxCalls: Config.Int("CALLS"), timeout: Config.Duration("TIME") })
