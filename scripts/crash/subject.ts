@@ -2,6 +2,7 @@
 // executors that share a database.
 //
 // Processes are begun and killed by the thousand, so that nothing is loaded which they do not need.
+import type { Policy } from "effect-tool-executor"
 import * as LocalExecutor from "effect-tool-executor/LocalExecutor"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import * as ToolAnnotations from "effect-tool-executor/ToolAnnotations"
@@ -10,6 +11,7 @@ import * as ToolContext from "effect-tool-executor/ToolContext"
 import * as ToolExecutor from "effect-tool-executor/ToolExecutor"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -27,6 +29,8 @@ export const maxPayments = 3
 
 /** So long after a process was killed others may take over. */
 export const lease = "1 second"
+
+const quick = { lease, policy: { default: "allow" } } as const
 
 /** What the service of the tools is asked. */
 const ask = (service: string, path: string, query: Record<string, string>): Effect.Effect<string> =>
@@ -66,8 +70,12 @@ const client = (database: string): Layer.Layer<SqlClient, unknown> =>
     ))
     : Sqlite.layer({ filename: database })
 
-/** An executor whose records are in a database. */
-export const layer = (database: string, service: string) => {
+/** An executor whose records are in a database, of a process that may stand still for so long. */
+export const layer = (
+  database: string,
+  service: string,
+  { lease, policy }: { readonly lease: Duration.Input; readonly policy: Policy.Policy } = quick
+) => {
   const kit = kitFor(service)
   const handler = (kind: Kind) => ({ id }: typeof Params.Type) =>
     Effect.flatMap(
@@ -82,7 +90,7 @@ export const layer = (database: string, service: string) => {
   })
   const records = Layer.mergeAll(SqlStateStore.layer({ lease }), SqlJournal.layer({ lease }))
   return LocalExecutor.layer(kit, {
-    policy: { default: "allow" },
+    policy,
     rules: [{ _tag: "MaxCalls", tool: "pay", max: maxPayments }]
   }).pipe(
     Layer.provide(handlers),

@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Postgres from "../support/Postgres.ts"
+import * as Resumes from "../support/resumes.ts"
 import * as Cuts from "../support/stateCuts.ts"
 import * as Stops from "../support/stateStops.ts"
 import * as Workers from "../support/stateWorkers.ts"
@@ -35,4 +36,22 @@ layer(Postgres.layer, { timeout: 60_000 })("processes over one PostgreSQL", (it)
       }).pipe(Effect.provide(Postgres.realTime)),
     60_000
   )
+
+  it.effect(
+    "resume the same waves at once, and each call runs once; who comes second is told",
+    () =>
+      Effect.gen(function*() {
+        const { database } = yield* Postgres.Postgres
+        const { problems } = yield* Resumes.resumes(yield* database, 10)
+        assert.deepStrictEqual(problems, [])
+      }).pipe(Effect.provide(Postgres.realTime)),
+    60_000
+  )
+
+  it.effect("take one answer to a question, and tell whoever gives another one", () =>
+    Effect.gen(function*() {
+      const { database } = yield* Postgres.Postgres
+      const { problems } = yield* Resumes.answers(yield* database, 10)
+      assert.deepStrictEqual(problems, [])
+    }).pipe(Effect.provide(Postgres.realTime)), 60_000)
 })
