@@ -15,6 +15,8 @@ import {
   ToolHandlers,
   WireFormat
 } from "effect-tool-executor"
+import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
+import * as Sqlite from "effect-tool-executor/sqlite"
 import { Tool, Toolkit } from "effect/ai"
 import { Sse } from "effect/encoding"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -57,6 +59,11 @@ export const Executors = ToolExecutors.layer({ idleTimeToLive: "30 minutes" }).p
   Layer.provideMerge(Approvals.layer({ timeout: "5 minutes" }))
 )
 
+/** Counts, grants and the record of every call outlast the program, in a file of their own. */
+export const Records = Layer.mergeAll(SqlStateStore.layer(), SqlJournal.layer()).pipe(
+  Layer.provide(Sqlite.layerConfig({ filename: Config.withDefault(Config.String("RECORDS"), "records.db") }))
+)
+
 // Who calls. Put your own authentication here: everything below believes it
 
 export class Users extends Context.Service<Users, {
@@ -78,6 +85,13 @@ const Authenticated = HttpRouter.middleware<{ provides: User }>()(Effect.gen(fun
 
 // POST /messages: an assistant message in, what happens to its calls out
 
+/** The process of a request. The client names the turn: by that its calls are found again. */
+const processOfTurn = Effect.gen(function*() {
+  const { headers } = yield* HttpServerRequest.HttpServerRequest
+  const { get } = yield* ToolExecutors.ToolExecutors
+  return yield* (yield* get(yield* User)).process({ batch: headers["turn"] })
+})
+
 const encoder = new TextEncoder()
 
 const toSse = (event: ToolEvent.ToolEvent) =>
@@ -95,12 +109,10 @@ const Messages = HttpRouter.add(
   "POST",
   "/messages",
   Effect.gen(function*() {
-    const user = yield* User
-    const { get } = yield* ToolExecutors.ToolExecutors
     const message = yield* HttpServerRequest.schemaBodyJson(Schema.Unknown)
     const { calls } = yield* Effect.fromResult(WireFormat.read(message))
     // the scope is the request's: it ends when the response has been sent, or nobody is there to read it
-    const process = yield* (yield* get(user)).process()
+    const process = yield* processOfTurn
     const events = process.stream(calls).pipe(
       Stream.map(toSse),
       Stream.merge(stillHere, { haltStrategy: "left" }),
@@ -115,6 +127,26 @@ const Messages = HttpRouter.add(
       HttpServerError: () => Effect.succeed(refusal(400, "The body is not JSON.")),
       SchemaError: () => Effect.succeed(refusal(400, "The body is not JSON.")),
       WireFormatError: (error) => Effect.succeed(refusal(400, error.message))
+    })
+  )
+)
+
+// POST /resume: the same message again, after a crash in the middle of its turn; the answers to its calls out
+
+const Resume = HttpRouter.add(
+  "POST",
+  "/resume",
+  Effect.gen(function*() {
+    const message = yield* HttpServerRequest.schemaBodyJson(Schema.Unknown)
+    const { calls, format } = yield* Effect.fromResult(WireFormat.read(message))
+    const { outcomes } = yield* (yield* processOfTurn).resume(calls)
+    return HttpServerResponse.jsonUnsafe(WireFormat.write(format, outcomes))
+  }).pipe(
+    Effect.catchTags({
+      HttpServerError: () => Effect.succeed(refusal(400, "The body is not JSON.")),
+      SchemaError: () => Effect.succeed(refusal(400, "The body is not JSON.")),
+      WireFormatError: (error) => Effect.succeed(refusal(400, error.message)),
+      ResumeError: (error) => Effect.succeed(refusal(409, error.message))
     })
   )
 )
@@ -194,7 +226,7 @@ const refusal = (status: number, message: string) => HttpServerResponse.jsonUnsa
 
 // The whole
 
-export const Routes = Layer.mergeAll(Messages, PendingApprovals, AnswerApproval, Grants, RevokeGrant).pipe(
+export const Routes = Layer.mergeAll(Messages, Resume, PendingApprovals, AnswerApproval, Grants, RevokeGrant).pipe(
   Layer.provide(Authenticated)
 )
 
@@ -220,7 +252,7 @@ if (import.meta.main) {
     Layer.provide(
       NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 3000, gracefulShutdownTimeout: "5 seconds" })
     ),
-    Layer.provide([Executors.pipe(Layer.provide(Notes)), Tokens]),
+    Layer.provide([Executors.pipe(Layer.provide([Notes, Records])), Tokens]),
     Layer.launch,
     NodeRuntime.runMain
   )

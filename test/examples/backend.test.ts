@@ -2,6 +2,7 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
 import type * as Approvals from "effect-tool-executor/policy/Approvals"
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Sse from "effect/encoding/Sse"
@@ -16,17 +17,19 @@ import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { readFileSync } from "node:fs"
-import { Draining, Executors, Notes, Routes, toolkit, Users } from "../../scripts/examples/backend.ts"
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Draining, Executors, Notes, Records, Routes, toolkit, Users } from "../../scripts/examples/backend.ts"
 
 const names = new Map([["token of ada", "ada"], ["token of bob", "bob"]])
 
 const users = Layer.succeed(Users, { byToken: (token) => Option.fromUndefinedOr(names.get(token)) })
 
-const backend = (notes: typeof Notes = Notes) =>
+const backend = (notes: typeof Notes = Notes, records: typeof Records | Layer.Layer<never> = Layer.empty) =>
   Draining.pipe(
     Layer.provide(HttpRouter.serve(Routes, { disableLogger: true, disableListenLog: true })),
-    Layer.provide([Layer.provide(Executors, notes), users]),
+    Layer.provide([Layer.provide(Executors, [notes, records]), users]),
     Layer.provideMerge(NodeHttpServer.layerTest)
   )
 
@@ -42,6 +45,7 @@ const request = (user: string, method: "DELETE" | "GET" | "POST", path: `/${stri
   HttpClient.execute(
     HttpClientRequest.make(method)(path).pipe(
       HttpClientRequest.bearerToken(`token of ${user}`),
+      HttpClientRequest.setHeader("turn", "turn 1"),
       body === undefined ? (it) => it : HttpClientRequest.bodyJsonUnsafe(body)
     )
   )
@@ -98,7 +102,44 @@ const ask = Effect.fnUntraced(function*(user: string, ...calls: ReadonlyArray<Re
 const soon = <A, E, R>(effect: Effect.Effect<A, E, R>, until: (value: A) => boolean) =>
   Effect.repeat(effect, { until, schedule: Schedule.spaced("10 millis") })
 
+/** A program of its own over the records in a file. */
+const life = (filename: string, notes?: typeof Notes) =>
+  backend(notes, Records).pipe(
+    Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ RECORDS: filename }))),
+    Layer.fresh
+  )
+
 describe("the backend of the guide", () => {
+  it.live("gives the calls of a turn their answers after a restart, and runs none of them again", () =>
+    Effect.gen(function*() {
+      const folder = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(join(tmpdir(), "backend-"))),
+        (it) => Effect.sync(() => rmSync(it, { recursive: true, force: true }))
+      )
+      const file = join(folder, "records.db")
+      const calls = message(call("1", "list_notes"), call("2", "save_note", { text: "mine" }))
+      yield* Effect.gen(function*() {
+        const { reader } = yield* ask("ada", ...calls.tool_calls)
+        const [shown] = yield* pending("ada")
+        yield* answer("ada", shown!, { _tag: "ApproveOnce" })
+        assert.deepStrictEqual(textsOf(yield* Fiber.join(reader)), ["[]", "saved"])
+      }).pipe(Effect.provide(life(file)))
+      let ran = 0
+      const count = Effect.sync(() => {
+        ran++
+        return "again"
+      })
+      const notes = toolkit.toLayer({ list_notes: () => Effect.as(count, []), save_note: () => count })
+      const answers = yield* Effect.flatMap(request("ada", "POST", "/resume", calls), (it) => it.json).pipe(
+        Effect.provide(life(file, notes))
+      )
+      assert.deepStrictEqual((answers as ReadonlyArray<{ readonly content: string }>).map((it) => it.content), [
+        "[]",
+        "saved"
+      ])
+      assert.strictEqual(ran, 0)
+    }).pipe(Effect.scoped))
+
   it.live("streams what happens to the calls of a message, by the names of the wire", () =>
     Effect.gen(function*() {
       const seen = yield* Stream.runCollect(events("ada", message(call("1", "list_notes"), call("2", "nothing"))))
