@@ -184,6 +184,13 @@ class Walk {
   }
 
   private list(values: ReadonlyArray<unknown>, marks: ReadonlyArray<Marks.Marks>): unknown {
+    if (values.every(isPair)) {
+      // headers or variables, each its name and its value
+      return mapped(values, (it, index) =>
+        this.isSecret(it[0])
+          ? mapped(it, (part, at) => at === 0 ? part : this.usual(part))
+          : this.visit(it, Marks.under(marks, String(index))))
+    }
     return mapped(values, (it, index) =>
       // a word of a command line behind `--password`
       typeof it === "string" && this.isFlag(values[index - 1]) && !it.startsWith("-")
@@ -201,7 +208,7 @@ class Walk {
     const isNamed = this.isNamed(value)
     const entries = Object.entries(value)
     const left = entries.map(([key, it]) =>
-      this.isSecret(key) || (isNamed && key === "value") ? this.usual(it) : this.visit(it, Marks.under(marks, key))
+      this.isSecret(key) || (isNamed && /^value$/i.test(key)) ? this.usual(it) : this.visit(it, Marks.under(marks, key))
     )
     return left.every((it, index) => Object.is(it, entries[index]![1]))
       ? value
@@ -214,8 +221,8 @@ class Walk {
 
   /** It has its name beside its value, as headers and variables often do. */
   private isNamed(value: object): boolean {
-    const { header, key, name } = value as Record<string, unknown>
-    return [name, key, header].some((it) => typeof it === "string" && this.isSecret(it))
+    const { Key, Name, header, key, name } = value as Record<string, unknown>
+    return [name, key, header, Name, Key].some((it) => typeof it === "string" && this.isSecret(it))
   }
 
   private isFlag(value: unknown): boolean {
@@ -259,6 +266,9 @@ class Walk {
 /** What hides nothing. */
 const isNothing = (value: unknown): boolean =>
   value === undefined || value === null || typeof value === "boolean" || value === ""
+
+const isPair = (value: unknown): value is readonly [name: string, value: unknown] =>
+  Array.isArray(value) && value.length === 2 && typeof value[0] === "string"
 
 /** So deep no value is looked at. */
 const deepest = 200

@@ -9,8 +9,8 @@ import { remembered } from "./remembered.ts"
 const words: ReadonlySet<string> = new Set(
   `password passwords passwd pwd passphrase passcode passkey secret secrets token authorization bearer jwt cookie
   cookies credential credentials creds csrf xsrf otp totp cvv cvc mnemonic apikey apikeys apitoken accesskey
-  accesstoken authkey authtoken clientsecret connectionstring idtoken privatekey refreshtoken secretkey sessionid
-  sessionkey sessiontoken signingkey`.split(/\s+/)
+  accesstoken authkey authtoken clientsecret connectionstring idtoken pgpassword privatekey refreshtoken secretkey sessionid
+  sessionkey sessiontoken signingkey sshpass`.split(/\s+/)
 )
 
 const followedBy = (last: string, first: ReadonlyArray<string>): ReadonlyArray<string> =>

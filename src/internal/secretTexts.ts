@@ -117,7 +117,7 @@ const withoutShapes = (text: string, take: Take): string => {
 }
 
 /** A name with what parts it from its value: `"token": `, `API_KEY=`, `--password `. */
-const field = /(?<![\w.-])(-{0,2})([A-Za-z_][\w.-]{0,99})((?:\\{0,8}["'`])?\s{0,4}(?:=>|[:=])\s{0,4}|\s{1,4})/g
+const field = /(?<![\w.-])(-{0,2})([A-Za-z_][\w.-]{0,99})((?:\\{0,8}["'`]\]?)?\s{0,4}(?:=>|[:=])\s{0,4}|\s{1,4})/g
 
 const withoutFields = (text: string, isName: (name: string) => boolean, take: Take): string => {
   let left = ""

@@ -35,7 +35,8 @@ describe("the usual names of secrets", () => {
       ),
       ..."apikey APIKEY OPENAI_API_KEY authorization Proxy-Authorization secret client_secret clientSecret".split(" "),
       ..."cookie Set-Cookie private_key privateKey sshPrivateKey credentials aws_secret_access_key".split(" "),
-      ..."refreshToken idToken passphrase connectionString otp cvv jwt sessionId mysql_pwd githubToken".split(" ")
+      ..."refreshToken idToken passphrase connectionString otp cvv jwt sessionId mysql_pwd githubToken PGPASSWORD"
+        .split(" ")
     ]
     assert.deepStrictEqual(names.filter((it) => !isSecretName(it)), [])
   })
@@ -58,6 +59,19 @@ describe("redaction of a value", () => {
       maxTokens: 9,
       list: [{ deep: { "X-Api-Key": "[redacted]", url: "https://a.example/b?c=d" } }]
     })
+  })
+
+  it("takes out the value that stands beside its name, however the two are written", () => {
+    for (
+      const value of [
+        { headers: [["Accept", "text/plain"], ["Authorization", secret]] },
+        { env: [{ Name: "DB_PASSWORD", Value: secret }] },
+        { content: `os.environ["API_KEY"] = "${secret}"\nprocess.env['API_KEY']='${secret}'\n` },
+        { command: `PGPASSWORD=${secret} psql` }
+      ]
+    ) hides(value)
+    const names = { required: ["password", "email"], list: [["token", "a", "b"], ["password", "email"]] }
+    assert.strictEqual(plain.arguments(names).value, names)
   })
 
   it("gives the value itself where there is nothing to take out", () => {
