@@ -2,8 +2,9 @@
  * Everything that happens to the calls of a wave, as one closed union.
  *
  * In order per call, interleaved across calls, as it happens; exactly one
- * `ToolCallComplete` per call and one `ToolsEnd`, last. Events of sub-agents
- * come among those of the call that they work for, but for their `ToolsEnd`.
+ * `ToolCallComplete` per call and one end, last: `ToolsEnd`, or `WaveSuspended`.
+ * Events of sub-agents come among those of the call that they work for, but for their
+ * end.
  *
  * These are the host's own: outcomes hold what went wrong inside of a tool. What
  * leaves the process is `Wire`, which `toWire` gives.
@@ -177,6 +178,21 @@ export class ToolsEnd extends Schema.Opaque<ToolsEnd>()(Schema.TaggedStruct("Too
 })) {}
 
 /**
+ * The wave is over for now, the last event in the place of `ToolsEnd`: its host stopped
+ * before `calls` had started, or a person has yet to be heard about them. They may be
+ * resumed (`ToolProcess.resume`); until then there is nothing to tell a model.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class WaveSuspended extends Schema.Opaque<WaveSuspended>()(Schema.TaggedStruct("WaveSuspended", {
+  ...wave,
+  /** Ids of the calls that may be resumed, in input order. */
+  calls: Schema.Array(Schema.String),
+  executionResults: Schema.Array(ToolOutcome)
+})) {}
+
+/**
  * Schema of an event, as the host has it.
  *
  * @category schemas
@@ -194,7 +210,8 @@ export const ToolEvent = Schema.Union([
   ToolPartialResult,
   ToolCustom,
   ToolCallComplete,
-  ToolsEnd
+  ToolsEnd,
+  WaveSuspended
 ])
 
 /**
@@ -216,6 +233,26 @@ export type ToolEvent =
   | ToolCustom
   | ToolCallComplete
   | ToolsEnd
+  | WaveSuspended
+
+/**
+ * The last event of a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type End = ToolsEnd | WaveSuspended
+
+/**
+ * Tells whether an event is the last one of its wave.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isEnd = <Event extends { readonly _tag: Tag }>(
+  event: Event
+): event is Extract<Event, { readonly _tag: End["_tag"] }> =>
+  event._tag === "ToolsEnd" || event._tag === "WaveSuspended"
 
 /**
  * Name of a kind of event.
@@ -236,7 +273,8 @@ const names: { readonly [T in Exclude<Tag, "ToolCustom">]: string } = {
   ToolOptions: "tool_options",
   ToolPartialResult: "tool_partial_result",
   ToolCallComplete: "tool_call_complete",
-  ToolsEnd: "tools_end"
+  ToolsEnd: "tools_end",
+  WaveSuspended: "wave_suspended"
 }
 
 /**

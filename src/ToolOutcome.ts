@@ -407,6 +407,12 @@ export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArra
   readonly shouldExit: boolean
   /** One answer per call, in input order. */
   readonly toolMessages: ReadonlyArray<ToolMessage>
+  /**
+   * Ids of calls that have not started and may be resumed (`ToolProcess.resume`), because
+   * their host stops or a person has yet to be heard: nothing of the wave is to be told to a
+   * model before that. Absent: none.
+   */
+  readonly suspended?: ReadonlyArray<string>
 }
 
 /**

@@ -95,7 +95,7 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
       paint(color, clip(result, textColumns))
     }${lost}\n`
   }
-  const ended = ({ at, executionResults }: Extract<ToolEvent.ToolEvent, { readonly _tag: "ToolsEnd" }>) => {
+  const ended = ({ at, executionResults }: ToolEvent.End) => {
     // the calls of a wave arrive together; a wave of none took no time
     const [first] = executionResults
     return `${totalOf(executionResults)}${first === undefined ? "" : `, ${timeOf(at - first.queuedAt)}`}\n`
@@ -114,6 +114,7 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
       case "ToolCallComplete":
         return complete(event)
       case "ToolsEnd":
+      case "WaveSuspended":
         return ended(event)
       default:
         return ""
@@ -153,7 +154,7 @@ const nameColumns = 40
 const argumentColumns = 60
 const textColumns = 120
 
-type OfCall = Exclude<ToolEvent.ToolEvent, { readonly _tag: "ToolsEnd" }>
+type OfCall = Exclude<ToolEvent.ToolEvent, ToolEvent.End>
 
 /** A sub-agent's calls have places of their own. */
 const keyOf = ({ index, process, wave }: OfCall): string => `${process} ${wave} ${index}`

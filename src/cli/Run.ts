@@ -21,7 +21,7 @@ import * as LocalExecutor from "../LocalExecutor.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import type * as Policy from "../policy/Policy.ts"
 import * as Journal from "../store/Journal.ts"
-import type { ToolEvent } from "../ToolEvent.ts"
+import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as FetchTools from "../tools/FetchTools.ts"
@@ -208,13 +208,13 @@ const execute = Effect.fnUntraced(
     }
     let outcomes: ReadonlyArray<ToolOutcome.ToolOutcome> = []
     const tell = (event: ToolEvent) => {
-      if (event._tag === "ToolsEnd") outcomes = event.executionResults
+      if (isEnd(event)) outcomes = event.executionResults
       // nothing is written into a question
       return screen.withPermits(1)(Files.tell(write(event)))
     }
     if (resume) {
       const told = yield* Effect.forkScoped(
-        Stream.runForEach(Stream.takeUntil(process.events, (it) => it._tag === "ToolsEnd"), tell),
+        Stream.runForEach(Stream.takeUntil(process.events, isEnd), tell),
         { startImmediately: true }
       )
       const isAsked = approve === "ask" && Option.isSome(approvals)

@@ -175,7 +175,10 @@ export const grantOf = (
  */
 export const resolved = (call: Call, resolution: Approvals.Resolution): Authorized => {
   if (resolution._tag === "Denied") return ends(refused(refusalOf(resolution)))
-  if (resolution._tag === "Suspended") return ends(cancelled(resolution.reason))
+  if (resolution._tag === "Suspended") {
+    call.isSuspended = true
+    return ends(cancelled(resolution.reason))
+  }
   call.approved = true
   call.grant = resolution.grant
   call.isOwnGrant = resolution.isOwn

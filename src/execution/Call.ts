@@ -213,6 +213,8 @@ export class Call implements Ticket {
   declare followers?: Array<Call> | undefined
   /** Called once it has its outcome and its permits are given back, or waits for another call's. */
   declare afterwards?: Set<() => void> | undefined
+  /** It has not started, and may be resumed: a person has yet to be heard, or its host stops. */
+  declare isSuspended?: true
   /** What it has reserved is lost, or about to be. */
   declare isLost?: true
   /** What goes on record of it, where there is a journal. */

@@ -71,8 +71,6 @@ export class CallRecord {
   occurrence = 0
   /** The arguments that a person has put in the place of these. */
   private edited: unknown = undefined
-  /** Nobody waits for a person's answer any more, who may give it yet: the call may be resumed. */
-  isSuspended = false
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
 
@@ -107,7 +105,6 @@ export class CallRecord {
   }
 
   answered(requestId: string, resolution: Resolution | undefined): void {
-    if (resolution?._tag === "Suspended") this.isSuspended = true
     this.note(this.wave.now(), answered, { requestId, resolution })
   }
 

@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { ToolEvent } from "../ToolEvent.ts"
+import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 
 interface Reader {
   readonly queue: Queue.Queue<ToolEvent, Cause.Done>
@@ -58,7 +58,7 @@ export class EventHub {
   publish(event: ToolEvent): void {
     for (const { queue } of this.readers) Queue.offerUnsafe(queue, event)
     this.parent?.publish(event)
-    if (event._tag !== "ToolsEnd") this.above?.publish(event)
+    if (!isEnd(event)) this.above?.publish(event)
   }
 
   /** Passes an event of a tool to the readers that keep up; gives how many did not. */

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import { type End, isEnd } from "../ToolEvent.ts"
 import type { ToolHandlers } from "../ToolHandlers.ts"
 import type { Call } from "./Call.ts"
 import { Secrets } from "./Secrets.ts"
@@ -31,7 +32,7 @@ export class EventSecrets {
 
   /** An event without them; itself where there are none. */
   without(body: Body): Body {
-    if (body._tag === "ToolsEnd") return this.end(body)
+    if (isEnd(body)) return this.end(body)
     const secrets = this.of(this.wave.calls[body.index])
     if (secrets === undefined) return body
     switch (body._tag) {
@@ -52,12 +53,13 @@ export class EventSecrets {
     }
   }
 
-  private end(body: Extract<Body, { readonly _tag: "ToolsEnd" }>): Body {
+  private end(body: Extract<Body, { readonly _tag: End["_tag"] }>): Body {
     const { calls } = this.wave
     if (calls.every((it) => this.of(it) === undefined)) return body
-    const told: Body = {
+    const executionResults = body.executionResults.map((it, index) => this.of(calls[index])?.outcome(it) ?? it)
+    const told: Body = body._tag === "WaveSuspended" ? { ...body, executionResults } : {
       ...body,
-      executionResults: body.executionResults.map((it, index) => this.of(calls[index])?.outcome(it) ?? it),
+      executionResults,
       toolMessages: body.toolMessages.map((it, index) => this.of(calls[index])?.all(it) ?? it)
     }
     this.known.clear()

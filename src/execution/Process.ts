@@ -15,7 +15,7 @@ import type { RuleHistory } from "../policy/RuleHistory.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import { ResumeError } from "../ResumeError.ts"
 import type { ToolCall } from "../ToolCall.ts"
-import type { ToolEvent } from "../ToolEvent.ts"
+import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } from "../ToolOutcome.ts"
 import type {
   ExecuteOptions,
@@ -237,7 +237,7 @@ const streamOf = (
     const wave = Effect.ensuring(run(hub), Effect.sync(() => hub.end()))
     const fiber = yield* Effect.forkScoped(wave, { startImmediately: true })
     return events.pipe(
-      Stream.takeUntil((event) => event._tag === "ToolsEnd"),
+      Stream.takeUntil(isEnd),
       Stream.concat(Stream.drain(Stream.fromEffect(Fiber.join(fiber)))),
       Stream.ensuring(Fiber.interrupt(fiber))
     )

@@ -36,14 +36,8 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   const own = attempt === undefined ? call.resumed?.unless ?? end : isUnknown(wave, call) ? unknown : end
   const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
   call.phase = { _tag: "Settled", outcome, attempt }
-  if (call.record !== undefined) {
-    const { record } = call
-    if (attempt === undefined && end._tag === "Cancelled" && (record.isSuspended || isHalted(wave))) {
-      record.suspended(end.reason)
-      for (let it: OpenBatch | undefined = wave.process.open; it !== undefined; it = it.base) it.isSuspended = true
-    } else record.settled(outcome, now)
-  }
-  call.trace?.settled(outcome, attempt?.value, joined?.trace)
+  if (attempt !== undefined || end._tag !== "Cancelled") call.record?.settled(outcome, now)
+  else noteCancelled(wave, call, outcome, end.reason, now)
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
@@ -122,6 +116,22 @@ const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: numb
   }
   const ran = { callId, tool, index, attempt: number, queuedAt, startedAt, duration, commits }
   return { ...ran, ...end, ...granted } as ToolOutcome.ToolOutcome
+}
+
+/** What has not started is suspended where somebody may go on with it: it has no outcome on record. */
+const noteCancelled = (
+  wave: WaveState,
+  call: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  reason: string,
+  now: number
+): void => {
+  const { record } = call
+  if (record !== undefined && isHalted(wave)) call.isSuspended = true
+  if (call.isSuspended !== true) return record?.settled(outcome, now)
+  wave.hasSuspended = true
+  record?.suspended(reason)
+  for (let it: OpenBatch | undefined = wave.process.open; it !== undefined; it = it.base) it.isSuspended = true
 }
 
 /** Whoever wanted the wave is gone: what has not started has no outcome on record, and may be resumed. */

@@ -248,8 +248,16 @@ export class Wave implements Watcher, UnderWay {
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)
+    const suspended = this.wave.hasSuspended
+      ? calls.filter((it) => it.isSuspended === true).map((it) => it.call.id)
+      : undefined
     if (events.isObserved) {
-      events.publish({ _tag: "ToolsEnd", at: this.wave.now(), toolMessages, executionResults: outcomes })
+      const [at, executionResults] = [this.wave.now(), outcomes]
+      events.publish(
+        suspended === undefined
+          ? { _tag: "ToolsEnd", at, toolMessages, executionResults }
+          : { _tag: "WaveSuspended", at, calls: suspended, executionResults }
+      )
     }
     this.wave.calls = calls.slice(0, 1)
     if (batchOver(process.open) !== undefined && process.waves.size === 0) process.hub.end()
@@ -264,7 +272,11 @@ export class Wave implements Watcher, UnderWay {
     const needsContinuation = process.cancelled === undefined
       ? history.conclude(set, { asked: asked || isShown, heartbeats, attempts })
       : asked
-    return { outcomes, needsContinuation, shouldExit: history.shouldExit(set), toolMessages }
+    const shouldExit = history.shouldExit(set)
+    return suspended === undefined
+      ? { outcomes, needsContinuation, shouldExit, toolMessages }
+      // there is nothing to tell a model yet
+      : { outcomes, needsContinuation: false, shouldExit, toolMessages, suspended }
   }
 
   /** One fiber serves all calls that wait for permits or people when the turn's time is over. */

@@ -100,6 +100,8 @@ export class WaveState implements Host, HostGates.Reporter {
   unsettled = 0
   /** One of its calls has reserved something in its batch. */
   hasReserved = false
+  /** One of its calls may be resumed. */
+  hasSuspended = false
   /** Its caller was interrupted: nobody gets its outcomes. */
   isAborted = false
   /** A call is on record whose end has to be, too, before anybody is told of it. */

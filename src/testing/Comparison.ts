@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import { canonicalJson } from "../internal/canonicalJson.ts"
+import { isEnd } from "../ToolEvent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import type { Difference, TimedOutcome, WaveReport } from "./Report.ts"
 import type { Expected, ExpectedOutcome } from "./Scenario.ts"
@@ -47,7 +48,7 @@ export const compare = (
     check(
       `events.${id}`,
       tags,
-      wave.events.flatMap((event) => event._tag !== "ToolsEnd" && event.callId === id ? [event._tag] : [])
+      wave.events.flatMap((event) => !isEnd(event) && event.callId === id ? [event._tag] : [])
     )
   }
   return differences

@@ -13,6 +13,7 @@ import * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
 import type { ConfigurationError } from "../ConfigurationError.ts"
+import { isEnd } from "../ToolEvent.ts"
 import type * as ToolExecutor from "../ToolExecutor.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import * as Comparison from "./Comparison.ts"
@@ -208,7 +209,7 @@ const reportOf = (
   result: Way.Played["result"],
   began: number
 ): WaveReport => {
-  const outcomes = wave.events.flatMap((event) => event._tag === "ToolsEnd" ? event.executionResults : [])
+  const outcomes = wave.events.flatMap((event) => isEnd(event) ? event.executionResults : [])
   const ends = new Map(
     wave.events.flatMap((event) => event._tag === "ToolCallComplete" ? [[event.index, event.at]] : [])
   )

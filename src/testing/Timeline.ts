@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Equal from "effect/Equal"
+import { isEnd } from "../ToolEvent.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import { describe, type ToolRefusal } from "../ToolRefusal.ts"
 import type { Difference, Report, WaveReport } from "./Report.ts"
@@ -212,7 +213,7 @@ const askingOf = (wave: WaveReport, outcome: ToolOutcome): ReadonlyArray<readonl
   const open = new Map<string, number>()
   const spans: Array<readonly [from: number, to: number]> = []
   for (const event of wave.events) {
-    if (event._tag === "ToolsEnd" || event.index !== outcome.index) continue
+    if (isEnd(event) || event.index !== outcome.index) continue
     const at = event.at - outcome.queuedAt
     if (event._tag === "ToolApprovalRequested") open.set(event.requestId, at)
     if (event._tag === "ToolApprovalResolved") {

@@ -10,7 +10,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type * as Approvals from "../policy/Approvals.ts"
 import * as ToolCall from "../ToolCall.ts"
-import type { ToolEvent } from "../ToolEvent.ts"
+import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
 import type { WaveResult } from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
@@ -124,7 +124,7 @@ export const observe = Effect.fnUntraced(function*(
   const seen = process.events.pipe(
     // what sub-agents do is theirs
     Stream.filter((event) => event.process === process.id),
-    Stream.takeUntil((event) => event._tag === "ToolsEnd"),
+    Stream.takeUntil(isEnd),
     Stream.runCollect
   )
   const observer = yield* Effect.forkChild(seen, { startImmediately: true })

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
-import { ToolContext, type ToolEvent } from "../../src/index.ts"
+import { ToolContext, ToolEvent } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { call, calls, run, tags } from "../support/Harness.ts"
 
@@ -35,7 +35,7 @@ const checkLaws = (events: ReadonlyArray<ToolEvent.ToolEvent>, count: number) =>
   assert.strictEqual(names.filter((it) => it === "ToolsEnd").length, 1, "one end")
   assert.strictEqual(names.at(-1), "ToolsEnd", "the end is last")
   for (let index = 0; index < count; index++) {
-    const own = events.filter((it) => it._tag !== "ToolsEnd" && it.index === index).map((it) => it._tag)
+    const own = events.filter((it) => !ToolEvent.isEnd(it) && it.index === index).map((it) => it._tag)
     assert.strictEqual(own.filter((it) => it === "ToolCallComplete").length, 1, "one completion each")
     assert.strictEqual(own.at(-1), "ToolCallComplete", "the completion is the call's last")
     const start = own.indexOf("ToolCallStart")

@@ -8,6 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import {
@@ -17,6 +18,7 @@ import {
   ToolAnnotations,
   type ToolCall,
   ToolContext,
+  ToolEvent,
   ToolOutcome
 } from "../../src/index.ts"
 import * as JournalText from "../../src/store/JournalText.ts"
@@ -445,6 +447,40 @@ describe("a wave that is resumed", () => {
       const process = yield* live(yield* journalOf({ entries }), { specs, options: { rules } })
       assert.deepStrictEqual(tags(yield* process.resume(wave)), ["Succeeded", "Unknown"])
       assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "write", { n: 3 })])), ["RuleViolation"])
+      assert.deepStrictEqual(ran, ["1", "2"])
+    })
+  })
+
+  test("ends as suspended where a person has yet to be heard, and goes on when somebody has been", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "read", {}), call("2", "write", {})]
+    const people = (resolution: Approvals.Resolution): Approvals.Approvals["Service"] => ({
+      request: (question) => Effect.succeed({ ...question, id: "q", askedAt: 0, expiresAt: "unlimited" }),
+      ask: () => Effect.delay(Effect.succeed(resolution), "1 second"),
+      list: Effect.succeed([]),
+      answer: () => Effect.void,
+      giveUp: () => Effect.void,
+      changes: Stream.empty
+    })
+    const policy = { default: "allow", ask: ["write"] } as const
+    return Effect.gen(function*() {
+      const journal = yield* journalOf()
+      const suspends = people({ _tag: "Suspended", reason: "the night shift is over" })
+      const first = yield* live(journal, { specs, options: { policy, approvals: suspends } })
+      const events = yield* Stream.runCollect(first.stream(wave))
+      const end = ToolEvent.toWire(events.at(-1)!)
+      assert.deepInclude(end, { _tag: "WaveSuspended", calls: ["2"] })
+      assert.strictEqual(ToolEvent.sseName(events.at(-1)!), "wave_suspended")
+      yield* Schema.decodeUnknownEffect(ToolEvent.Wire)(JSON.parse(JSON.stringify(end)))
+      assert.strictEqual(events.filter((it) => it._tag === "ToolCallComplete").length, 2)
+      const suspended = yield* first.resume(wave)
+      assert.deepInclude(suspended, { suspended: ["2"], needsContinuation: false })
+
+      const approves = people({ _tag: "Approved", grant: undefined, isOwn: true })
+      const second = yield* live(journal, { specs, options: { policy, approvals: approves } })
+      const resumed = yield* second.resume(wave)
+      assert.deepStrictEqual(tags(resumed), ["Succeeded", "Succeeded"])
+      assert.notProperty(resumed, "suspended")
       assert.deepStrictEqual(ran, ["1", "2"])
     })
   })

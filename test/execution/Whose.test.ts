@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
-import { Approvals, type Guards, ToolAnnotations, ToolContext, type ToolEvent, ToolExecutor } from "../../src/index.ts"
+import { Approvals, type Guards, ToolAnnotations, ToolContext, ToolEvent, ToolExecutor } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import * as Harness from "../support/Harness.ts"
 
@@ -175,7 +175,7 @@ describe("a handler", () => {
 })
 
 const named = (event: ToolEvent.ToolEvent): string =>
-  event._tag === "ToolsEnd" ? event._tag : `${[...event.agentPath, event.tool].join(">")} ${event._tag.slice(4)}`
+  ToolEvent.isEnd(event) ? event._tag : `${[...event.agentPath, event.tool].join(">")} ${event._tag.slice(4)}`
 
 describe("what a sub-agent does", () => {
   const tools = {

@@ -8,7 +8,7 @@ import * as McpGateway from "effect-tool-executor/mcp/McpGateway"
 import * as TurnCalls from "effect-tool-executor/mcp/TurnCalls"
 import * as Approvals from "effect-tool-executor/policy/Approvals"
 import type * as Way from "effect-tool-executor/testing/Way"
-import type { ToolEvent } from "effect-tool-executor/ToolEvent"
+import { isEnd, type ToolEvent } from "effect-tool-executor/ToolEvent"
 import { type Service, ToolExecutor } from "effect-tool-executor/ToolExecutor"
 import * as ToolOutcome from "effect-tool-executor/ToolOutcome"
 import * as Deferred from "effect/Deferred"
@@ -104,9 +104,7 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
     allSent = Deferred.makeUnsafe<void>()
     return {
       events: [
-        ...seen.flatMap((event) =>
-          event._tag === "ToolsEnd" ? [] : [{ ...event, index: sent[event.index]!.index } as ToolEvent]
-        ),
+        ...seen.flatMap((event) => isEnd(event) ? [] : [{ ...event, index: sent[event.index]!.index } as ToolEvent]),
         { _tag: "ToolsEnd", toolMessages: [], executionResults } as unknown as ToolEvent
       ]
     }
