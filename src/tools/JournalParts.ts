@@ -149,7 +149,7 @@ async function* linesOf(file: NodeFsPromises.FileHandle, end: number, after: num
       if (text === "") continue
       const place = placeOf(text)
       if (place === undefined) {
-        throw new Error(`a line behind the place ${after} is none of a journal: ${text.slice(0, 100)}`)
+        throw new Error(`what stands behind entry ${after} is no line of a journal: ${text.slice(0, 100)}`)
       }
       if (place > after) yield { place, text }
     }

@@ -163,7 +163,7 @@ describe("tool-executor journal", () => {
       const other = yield* run(["journal", none])
       assert.deepStrictEqual([other.code, other.stderr], [
         2,
-        `${none}: a line behind the place 0 is none of a journal: no journal\n`
+        `${none}: what stands behind entry 0 is no line of a journal: no journal\n`
       ])
       const time = yield* run(["journal", at, "--since", "soon"])
       assert.include(time.stderr, "--since is soon, expected a time")
