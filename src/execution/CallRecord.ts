@@ -92,7 +92,7 @@ export class CallRecord {
   get identity(): string {
     const { engine: { principal }, events: { origin: { agentPath, batch } }, named = "" } = this.wave
     const { id, name } = this.call
-    return JSON.stringify([principal, agentPath, batch, named, id, name, this.canonical, this.occurrence])
+    return JSON.stringify([principal, agentPath, batch, named, id, name, this.written, this.occurrence])
   }
 
   /** It was handed over, and what it is about is known. */
@@ -210,8 +210,13 @@ export class CallRecord {
   }
 
   private get canonical(): string {
-    const { call: { malformed, params }, gateCall } = this
-    if (gateCall !== undefined) return gateCall.tool.canonical(gateCall.params, gateCall.args)
+    const { gateCall } = this
+    return gateCall === undefined ? this.written : gateCall.tool.canonical(gateCall.params, gateCall.args)
+  }
+
+  /** Its arguments as they were handed over: neither its tool nor a host's own arguments, which may change, are in it. */
+  private get written(): string {
+    const { malformed, params } = this.call
     try {
       return canonicalJson(malformed?.text ?? params)
     } catch {

@@ -711,4 +711,22 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
     })
   })
+
+  test("is known again where its tool takes other arguments by now, or is gone", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "write", { n: 1 }), call("2", "serial", hanging)]
+    const prefilled = (value: string) =>
+      [{ _tag: "ChildTools", tool: "read", children: ["write"], prefilled: { write: { region: value } } }] as const
+    return Effect.gen(function*() {
+      const entries = yield* crash(wave, { specs, options: { rules: prefilled("here") } })
+      const journal = yield* journalOf({ entries })
+      const { read, write } = specs
+      const second = yield* live(journal, {
+        specs: { read: read!, write: write! },
+        options: { rules: prefilled("there") }
+      })
+      assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Succeeded", "Unknown"])
+      assert.deepStrictEqual(ran, ["1", "2"])
+    })
+  })
 })
