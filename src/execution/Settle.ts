@@ -38,6 +38,7 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   call.phase = { _tag: "Settled", outcome, attempt }
   if (attempt !== undefined || end._tag !== "Cancelled") call.record?.settled(outcome, now)
   else noteCancelled(wave, call, outcome, end.reason, now)
+  call.trace?.settled(outcome, attempt?.value, joined?.trace)
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
