@@ -24,6 +24,7 @@ import type { JournalWriter } from "./JournalWriter.ts"
 import { LiveContext } from "./LiveContext.ts"
 import * as LookUp from "./LookUp.ts"
 import * as Ports from "./Ports.ts"
+import * as State from "./State.ts"
 import type { ResumeProblem, Resumption } from "./WaveOptions.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -55,6 +56,8 @@ export const resume = Effect.fnUntraced(function*(
   const entries = yield* Effect.result(takeOver(wave, journal, records))
   if (Result.isFailure(entries)) {
     resumption.problem = entries.failure
+    // they are somebody else's, or are resumed later: what counts for them is not forgotten with this process
+    State.suspend(wave.process.open)
     for (const { call } of records) call.decided = cancelled("it could not be resumed")
     return
   }

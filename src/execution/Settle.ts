@@ -18,7 +18,7 @@ import { denied, type End } from "./End.ts"
 import * as Hosts from "./Hosts.ts"
 import * as Notes from "./Notes.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
-import type { OpenBatch } from "./State.ts"
+import * as State from "./State.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -132,7 +132,7 @@ const noteCancelled = (
   if (call.isSuspended !== true) return record?.settled(outcome, now)
   wave.hasSuspended = true
   record?.suspended(reason)
-  for (let it: OpenBatch | undefined = wave.process.open; it !== undefined; it = it.base) it.isSuspended = true
+  State.suspend(wave.process.open)
 }
 
 /** Whoever wanted the wave is gone: what has not started has no outcome on record, and may be resumed. */

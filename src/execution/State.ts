@@ -49,6 +49,16 @@ export interface OpenBatch {
 }
 
 /**
+ * Has a batch, and those that it belongs to, keep what it is counted by when it closes.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const suspend = (open: OpenBatch): void => {
+  for (let it: OpenBatch | undefined = open; it !== undefined; it = it.base) it.isSuspended = true
+}
+
+/**
  * The open batches of an executor, as others of its tree see them.
  *
  * @category models

@@ -518,6 +518,34 @@ describe("a wave that is resumed", () => {
     })
   }
 
+  test("takes nothing of its limits from whoever is alive where it is refused, and the store outlives that", () => {
+    const { specs } = world()
+    const rules = [{ _tag: "MaxCalls", tool: "serial", max: 2 }] as const
+    const wave = [call("1", "serial", { n: 1 }), call("2", "serial", hanging)]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf()
+      const memory = StateStore.makeMemory()
+      const store: StateStore.StateStore["Service"] = {
+        ...memory,
+        reserve: (requests, now) =>
+          Effect.map(
+            memory.reserve(requests, now),
+            (all) => all.map((it) => "id" in it ? { ...it, leaseMillis: 60_000 } : it)
+          )
+      }
+      const life: Life = { specs, options: { rules, store } }
+      const alive = yield* live(journal, life)
+      yield* Effect.forkScoped(alive.executeWave(wave))
+      yield* Effect.sleep("1 second")
+      const refused = yield* Effect.scoped(
+        Effect.flatMap(live(journal, life), (process) => Effect.flip(process.resume(wave)))
+      )
+      assert.strictEqual("reason" in refused && refused.reason, "Running")
+      const other = yield* live(journal, life)
+      assert.deepStrictEqual(tags(yield* other.executeWave([call("3", "serial", { n: 3 })])), ["RuleViolation"])
+    })
+  })
+
   test("that is let go while it is resumed has lost nothing", () => {
     const { ran, specs } = world()
     const wave = [call("1", "write", hanging), call("2", "serial", hanging), call("3", "keyed", {})]
