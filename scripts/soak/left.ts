@@ -61,10 +61,11 @@ export const inTables = Effect.fnUntraced(function*(calls: number) {
     "batches": yield* count("tool_executor_scopes WHERE id LIKE 'b%'"),
     "scopes that something is open in": yield* count("tool_executor_scopes WHERE until IS NULL"),
     "terms": yield* count("tool_executor_journal_terms WHERE ended_at IS NULL"),
+    // what a sub-agent was handed nobody hands over again
     "calls that somebody works on": yield* count(
       `tool_executor_journal_entries AS last WHERE tag IN ('Arrived', 'Claimed') AND place IN (
         SELECT max(place) FROM ${ofCalls} AND tag IN ${ends} GROUP BY call_key
-      )`
+      ) AND call_key NOT IN (SELECT call_key FROM ${ofCalls} AND call_id LIKE 'n %')`
     ),
     "calls with two ends": yield* count(
       // what was not known to be written is written again, to the letter
@@ -72,6 +73,18 @@ export const inTables = Effect.fnUntraced(function*(calls: number) {
     ),
     "calls without an end": calls - given
   }
+})
+
+/** What is on record of some calls that have no end. */
+export const open = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const rows = yield* sql<{ readonly call_id: string; readonly tag: string; readonly at: number }>`
+    SELECT call_id, tag, at FROM tool_executor_journal_entries WHERE call_id IN (
+      SELECT call_id FROM tool_executor_journal_entries WHERE call_id LIKE 'c %' AND call_id NOT IN (
+        SELECT call_id FROM tool_executor_journal_entries WHERE tag = 'Settled' AND call_id IS NOT NULL
+      )
+    ) ORDER BY place LIMIT 100`.withoutTransform
+  return rows.map((it) => `${it.call_id}: ${it.tag} at ${it.at}`)
 })
 
 /** Reads a whole journal; gives how many entries it has. */

@@ -129,6 +129,7 @@ const soak = (database: Hosts.Database) =>
     const calls = inDatabase.reduce((sum, it) => sum + it.calls, 0)
     const left = yield* Effect.provide(Left.inTables(calls), Hosts.client(database))
     for (const [what, count] of Object.entries(left)) if (count !== 0) problems.push(`${count} ${what} are left`)
+    problems.push(...yield* Effect.provide(Left.open, Hosts.client(database)))
     return yield* Effect.provide(Left.entries, Hosts.client(database)).pipe(
       Effect.catch((error) => Effect.sync(() => void problems.push(`the journal cannot be read: ${inspect(error)}`)))
     )
