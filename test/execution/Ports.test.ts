@@ -304,10 +304,7 @@ describe("people, by a driver", () => {
               .sort((one, other) => one.index - other.index)
             assert.deepStrictEqual(tags({ outcomes } as never), ["Succeeded", "Cancelled"])
             assert.deepInclude(outcomes[1], { started: false, reason: "nobody is in the office before Monday" })
-            assert.include(
-              JSON.stringify(events.find((it) => it._tag === "ToolsEnd")),
-              "cancelled before it started: nobody is in the office before Monday."
-            )
+            assert.deepInclude(events.at(-1), { _tag: "WaveSuspended", calls: ["2"], executionResults: outcomes })
             assert.deepInclude(events.find((it) => it._tag === "ToolApprovalResolved"), { answer: "suspended" })
           })
       ))
