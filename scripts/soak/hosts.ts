@@ -50,9 +50,10 @@ export const client = (database: string): Layer.Layer<SqlClient.SqlClient, unkno
 
 const records = (database: Database) =>
   database === undefined
+    // small enough to be full soon: what is kept up to a bound is no leak
     ? Layer.mergeAll(
-      StateStore.layerMemory({ batchTimeToLive, maxKeys: 2_000 }),
-      Journal.layerMemory({ maxEntries: 2_000 })
+      StateStore.layerMemory({ batchTimeToLive, maxKeys: 200 }),
+      Journal.layerMemory({ maxEntries: 500 })
     )
     : Layer.mergeAll(
       SqlStateStore.layer({ lease, batchTimeToLive, pruneEvery: "5 seconds", patience: "1 second" }),
@@ -100,7 +101,7 @@ export const make = Effect.fnUntraced(function*(
     Layer.succeed(Journal.Journal, Faults.journal(journal, Context.get(found, Journal.Journal))),
     Layer.succeed(Approvals.Approvals, approvals),
     Layer.succeed(Pools.Pools, yield* Pools.make(Tools.pools)),
-    Layer.succeedContext(yield* Layer.build(ArtifactStore.layerMemory({ maxCount: 50 })))
+    Layer.succeedContext(yield* Layer.build(ArtifactStore.layerMemory({ maxCount: 5, timeToLive: "10 seconds" })))
   )
   const areSessions = database === undefined
   const running = new Tools.Running(problems)
