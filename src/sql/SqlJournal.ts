@@ -103,7 +103,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   yield* own(sql)(mustBeDurable(sql))
   yield* Migrations.run(sql, Tables.schema)
   const key = yield* own(sql)(Tables.hashKey(sql, randomBytes(32).toString("hex")))
-  const term = yield* openTerm(sql, leaseMillis)
+  const term: Term = { id: yield* openTerm(sql, leaseMillis), claimed: new Set() }
   const appends = new GroupedAppends(
     yield* Effect.context<never>(),
     (lines) => failing("append", write(sql, term, lines))
@@ -218,12 +218,20 @@ const openTerm = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, leaseMill
 
 const over = "its term is over: others have taken over its calls while it gave no sign of life"
 
-const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, term: number, lines: ReadonlyArray<Journal.Line>) {
+/** The term of this process. */
+interface Term {
+  readonly id: number
+  /** Calls that were claimed in it and of which nothing is on record since. */
+  readonly claimed: Set<string>
+}
+
+const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, term: Term, lines: ReadonlyArray<Journal.Line>) {
   if (lines.length === 0) return
   const rows = lines.map(({ entry }) => Tables.rowOf(entry, JournalText.encode(entry)))
-  if ((yield* Tables.append(sql, term, rows)) !== rows.length) {
+  if ((yield* Tables.append(sql, term.id, rows)) !== rows.length) {
     return yield* failure("append", over)
   }
+  if (term.claimed.size > 0) { for (const [, key] of rows) if (key !== null) term.claimed.delete(key) }
 })
 
 const pageOf = Effect.fnUntraced(function*(
@@ -253,21 +261,32 @@ const pageOf = Effect.fnUntraced(function*(
 
 const claim = (
   sql: SqlClient.SqlClient,
-  term: number,
+  term: Term,
   keys: ReadonlyArray<string>
 ): Effect.Effect<Journal.Claimed, SqlError | Journal.JournalError> =>
-  Effect.gen(function*() {
-    yield* Tables.lock(sql)
-    const held = yield* Tables.held(sql, keys)
-    const ended = held.filter((it) => it.tag === "Settled").map((it) => it.key)
-    const open = held.filter((it) => it.tag === "Arrived" || it.tag === "Claimed")
-    const busy = open.filter((it) => it.isAlive).map((it) => it.key)
-    if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
-    yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))))
-    const taken = keys.filter((it) => !ended.includes(it))
-    const rows = taken.map((key): Tables.Row => ["Claimed", key, 0, "", null, null, null, ""])
-    if ((yield* Tables.append(sql, term, rows)) !== rows.length) {
-      return yield* failure("claim", over)
-    }
-    return { _tag: "Claimed", ended } as const
-  }).pipe(sql.withTransaction, own(sql))
+  Effect.suspend(() => {
+    let taken: ReadonlyArray<string> = []
+    return Effect.gen(function*() {
+      yield* Tables.lock(sql)
+      const held = yield* Tables.held(sql, keys)
+      const ended = held.filter((it) => it.tag === "Settled").map((it) => it.key)
+      const open = held.filter((it) => it.tag === "Arrived" || it.tag === "Claimed")
+      // a claim of this term that nobody knows of is one whose answer was lost
+      const isLost = (it: Tables.Held) => it.tag === "Claimed" && it.term === term.id && !term.claimed.has(it.key)
+      const busy = open.filter((it) => it.isAlive && !isLost(it)).map((it) => it.key)
+      if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
+      yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))).filter((it) => it !== term.id))
+      taken = keys.filter((it) => !ended.includes(it))
+      // known before it is committed: whoever claims next sees both or neither
+      for (const key of taken) term.claimed.add(key)
+      const rows = taken.map((key): Tables.Row => ["Claimed", key, 0, "", null, null, null, ""])
+      if ((yield* Tables.append(sql, term.id, rows)) !== rows.length) {
+        return yield* failure("claim", over)
+      }
+      return { _tag: "Claimed", ended } as const
+    }).pipe(
+      sql.withTransaction,
+      own(sql),
+      Effect.onError(() => Effect.sync(() => taken.forEach((key) => term.claimed.delete(key))))
+    )
+  })

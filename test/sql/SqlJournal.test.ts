@@ -102,6 +102,26 @@ const holds = <Needs>(
       yield* append(journal, entry("Settled", { key: "1" }))
     }))
 
+  checkWith("takes over again what it claimed where the answer was lost", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const state = { isLost: false }
+      const withTransaction: SqlClient.SqlClient["withTransaction"] = (effect) =>
+        Effect.flatMap(sql.withTransaction(effect), (it) => state.isLost ? Effect.die("no answer") : Effect.succeed(it))
+      const lossy = new Proxy(sql, {
+        get: (target, name) => name === "withTransaction" ? withTransaction : Reflect.get(target, name)
+      })
+      const journal = yield* Effect.provideService(SqlJournal.make(), SqlClient.SqlClient, lossy)
+      state.isLost = true
+      assert.strictEqual((yield* Effect.exit(journal.claim(["1"])))._tag, "Failure")
+      state.isLost = false
+      assert.deepStrictEqual(yield* journal.claim(["1"]), { _tag: "Claimed", ended: [] })
+      // and once more it is somebody's
+      assert.deepStrictEqual(yield* journal.claim(["1"]), { _tag: "Busy", keys: ["1"] })
+      yield* append(journal, entry("Suspended", { key: "1" }))
+      assert.deepStrictEqual(yield* journal.claim(["1"]), { _tag: "Claimed", ended: [] })
+    }))
+
   checkWith("is outside of the transaction of whoever appends", (journal) =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
