@@ -87,11 +87,27 @@ export class JournalWriter {
     this.coming().waiting.push(() => resume(Effect.void))
   })
 
-  /** The executor is over: what was noted is written, in time. */
+  /** The executor is over: what was noted is written, if that can be done in time. */
   readonly close: Effect.Effect<void> = Effect.suspend(() => {
     this.isOver = true
     if (this.next === undefined && this.fiber === undefined && this.kept.length === 0) return Effect.void
-    return Effect.asVoid(Detached.within(this.flush, 2 * Ports.patience))
+    const written = Effect.andThen(
+      this.flush,
+      Effect.whileLoop({
+        while: () => this.kept.length > 0,
+        body: () => Effect.andThen(Effect.sleep(pause), this.flush),
+        step: () => {}
+      })
+    )
+    return Effect.andThen(
+      Detached.within(written, 2 * Ports.patience),
+      Effect.suspend(() => {
+        const { length } = this.kept
+        return length === 0
+          ? Effect.void
+          : Effect.logWarning(`The journal lacks ${length} entries: it could not be written`)
+      })
+    )
   })
 
   /** What is written next; nobody who waits interrupts the writing. */

@@ -341,6 +341,36 @@ describe("the journal", () => {
     }).pipe((it) => VirtualTime.run(it, { limit: "1 day" }))
   })
 
+  it.effect("that cannot be written when its executor is over is tried again, for a while", () => {
+    const { specs } = tools()
+    const entries: Array<Journal.JournalEntry> = []
+    const error = new Journal.JournalError({ operation: "append", cause: "locked" })
+    let millis = 0
+    const journal = journalOf((lines) =>
+      Effect.flatMap(
+        VirtualTime.now,
+        (now) =>
+          now < millis ? Effect.fail(error) : Effect.sync(() => void entries.push(...lines.map((it) => it.entry)))
+      )
+    )
+    const life = Effect.scoped(
+      Effect.flatMap(open(specs, { journal }), ({ process }) =>
+        Effect.andThen(
+          process.executeWave([call("1", "read", {})]),
+          Effect.sync(() => millis += 3_500)
+        ))
+    )
+    return Effect.gen(function*() {
+      yield* life
+      assert.deepStrictEqual(entries.map((it) => it._tag), ["Arrived", "Started", "Settled"])
+      assert.strictEqual(yield* VirtualTime.now, 4_000)
+      // nobody is held by one that never can be
+      millis = Infinity
+      yield* life
+      assert.strictEqual(yield* VirtualTime.now, 14_000)
+    }).pipe((it) => VirtualTime.run(it, { limit: "1 day" }))
+  })
+
   it.effect("has who was asked, what was said and what was granted", () =>
     Effect.gen(function*() {
       const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
