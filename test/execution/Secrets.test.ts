@@ -9,7 +9,7 @@ import * as Metric from "effect/Metric"
 import * as References from "effect/References"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
-import { Approvals, Journal, ToolAnnotations, ToolContext } from "../../src/index.ts"
+import { Approvals, Journal, ToolAnnotations, ToolContext, ToolEvent } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { call, open, type Options, type ToolSpec } from "../support/Harness.ts"
 
@@ -53,7 +53,7 @@ const preview = (params: unknown) => {
 }
 
 /** Runs calls with 200 secrets, and has people say no to some who repeat them; gives the secrets. */
-const calls = Effect.fnUntraced(function*(options: Options) {
+const calls = Effect.fnUntraced(function*(options: Options, events?: Array<ToolEvent.ToolEvent>) {
   const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
   const specs = Object.fromEntries(
     Object.entries(behaviours).map(([name, handler]): [string, ToolSpec] => [name, {
@@ -70,6 +70,10 @@ const calls = Effect.fnUntraced(function*(options: Options) {
     policy: { default: "allow", ask: ["shows", "writes"] },
     ...options
   })
+  if (events !== undefined) {
+    const observing = Stream.runForEach(process.events, (it) => Effect.sync(() => events.push(it)))
+    yield* Effect.forkScoped(observing, { startImmediately: true })
+  }
   yield* Effect.forkScoped(Effect.forever(Effect.gen(function*() {
     yield* Effect.sleep(1)
     for (const { args, id } of yield* approvals.list) {
@@ -98,6 +102,25 @@ const assertNone = (lines: ReadonlyArray<string>, secrets: ReadonlyArray<string>
     }
   }
 }
+
+describe("what observers see of a call", () => {
+  it.effect("has no secret that its tool declares, whatever repeats it", () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const events: Array<ToolEvent.ToolEvent> = []
+        const secrets = yield* calls({}, events)
+        // nobody knows what is secret for a tool that there is not
+        const known = events.filter((it) => ToolEvent.isEnd(it) || it.tool !== "none")
+        const tags = new Set(known.map((it) => it._tag))
+        for (const it of ["ToolCallQueued", "ToolApprovalRequested", "ToolProgress", "ToolCallComplete"] as const) {
+          assert.isTrue(tags.has(it), it)
+        }
+        assertNone(known.map((it) => JSON.stringify(it)), secrets)
+        assertNone(known.map((it) => JSON.stringify(ToolEvent.toWire(it))), secrets)
+      })),
+      { limit: "1 day" }
+    ))
+})
 
 describe("what is on record of a call", () => {
   it.effect("has no secret of it, wherever that stands and whatever repeats it", () =>
