@@ -319,13 +319,17 @@ export const prune = Effect.fnUntraced(function*(
 })
 
 /**
- * Removes terms that are over, or have given no sign of life since.
+ * Removes terms that are over, or have given no sign of life since; none that lives,
+ * whatever the time.
  *
  * @category running
  * @since 0.1.0
  */
 export const pruneTerms = (sql: Sql, before: number): Effect.Effect<unknown, SqlError> =>
-  sql`DELETE FROM tool_executor_journal_terms WHERE ended_at IS NOT NULL OR expires_at < ${before}`
+  sql`
+    DELETE FROM tool_executor_journal_terms
+    WHERE ended_at IS NOT NULL OR (expires_at < ${before} AND expires_at < ${sql.literal(now(sql))})
+  `
 
 // Utilities
 

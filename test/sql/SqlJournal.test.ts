@@ -136,6 +136,14 @@ const holds = <Needs>(
       assert.strictEqual((yield* journal.claim(["2"]))._tag, isPg ? "Busy" : "Claimed")
     }))
 
+  checkWith("goes on where everything was removed, whatever time that was told", (journal) =>
+    Effect.gen(function*() {
+      yield* append(journal, entry("Arrived", { key: "1" }), entry("Settled", { key: "1" }))
+      yield* SqlJournal.prune(Number.MAX_SAFE_INTEGER)
+      yield* append(journal, entry("Arrived", { key: "2" }))
+      assert.deepStrictEqual(yield* keysOf(journal), ["Arrived 2"])
+    }))
+
   checkWith("removes what is old, but for calls that have no end", (journal) =>
     Effect.gen(function*() {
       const old = (key: string) => ({ key, at: 10 })
