@@ -110,7 +110,9 @@ export const resumes = Effect.fnUntraced(function*(url: string, count: number) {
     first?.outcomes.forEach((outcome, index) => {
       const done = countOf(`${name}/${index}`)
       if (outcome._tag === "Unknown") unknown++
-      const isRight = outcome._tag === "Succeeded" ? done === 1 : done <= (outcome._tag === "Unknown" ? 1 : 0)
+      // one that ran may be stopped in the middle, where its lease could not be renewed in time
+      const mayBeDone = outcome._tag === "Unknown" || (outcome._tag === "Cancelled" && outcome.started)
+      const isRight = outcome._tag === "Succeeded" ? done === 1 : done <= (mayBeDone ? 1 : 0)
       // a read may be done again by whoever resumes it
       const isRead = outcome.tool === "read" && (outcome._tag !== "Succeeded" || done > 0)
       if (!isRead && !isRight) {
