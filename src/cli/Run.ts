@@ -25,6 +25,7 @@ import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as FetchTools from "../tools/FetchTools.ts"
+import * as Workspace from "../tools/Workspace.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import * as WireFormat from "../WireFormat.ts"
 import * as Approver from "./Approver.ts"
@@ -127,8 +128,12 @@ export const command = Command.make(
     const approvals = approve === "deny" || (approve === "ask" && !(yield* Keyboard.isThere))
       ? Layer.empty
       : Approvals.layer()
+    // calls are those of a folder: what was done in one was not done in another
+    const turn = Option.isSome(journal)
+      ? (yield* Effect.mapError(Workspace.make(root), (error) => wrong(describe(error)))).root
+      : undefined
     const record = Option.isSome(journal) ? yield* JournalAt.layerBeside(journal.value, root) : Layer.empty
-    yield* execute(wave, yield* writerOf(events), approve, resume).pipe(
+    yield* execute(wave, yield* writerOf(events), approve, { resume, turn }).pipe(
       Effect.provide(
         layerOf(root, settings, policy, Option.toArray(config).map((it) => resolve(it))).pipe(
           Layer.provide((yield* Checkpoints.layerOf(checkpoints, root)) ?? Layer.empty),
@@ -192,10 +197,10 @@ const execute = Effect.fnUntraced(
     { calls, format }: WireFormat.Wave,
     write: EventLines.Writer,
     approve: "ask" | "deny" | "auto",
-    resume: boolean
+    { resume, turn }: { readonly resume: boolean; readonly turn: string | undefined }
   ) {
     const executor = yield* ToolExecutor
-    const process = yield* executor.process({ batch: resume ? yield* batchOf(calls) : undefined })
+    const process = yield* executor.process({ batch: resume ? yield* batchOf(calls, turn) : undefined, id: turn })
     const interruption = yield* Interruption
     yield* Effect.forkScoped(Effect.flatMap(interruption, process.cancel), { startImmediately: true })
     const screen = yield* Semaphore.make(1)
@@ -232,15 +237,15 @@ const execute = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** The batch in which one of the calls was handed over last; a new one if there is none. */
-const batchOf = Effect.fnUntraced(function*(calls: WireFormat.Wave["calls"]) {
+/** The batch in which one of the calls was handed over last in its turn; a new one if there is none. */
+const batchOf = Effect.fnUntraced(function*(calls: WireFormat.Wave["calls"], turn: string | undefined) {
   const journal = yield* Effect.serviceOption(Journal.Journal)
   if (Option.isNone(journal)) return undefined
   const found = yield* Stream.runFold(
     journal.value.read({}),
     (): string | undefined => undefined,
     (batch, { entry }) =>
-      entry._tag === "Arrived" && entry.agentPath.length === 0 &&
+      entry._tag === "Arrived" && entry.agentPath.length === 0 && entry.process === turn &&
         calls.some((it) => it.id === entry.callId && it.name === entry.tool)
         ? entry.batch
         : batch

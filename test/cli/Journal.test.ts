@@ -213,6 +213,19 @@ describe("tool-executor run --resume", () => {
     30_000
   )
 
+  it.live("takes nothing for done that was done in another folder", () =>
+    Effect.gen(function*() {
+      const { flags, root, runs } = yield* setUp()
+      const message = native(["1", "write_file", { path: "b.txt", content: "here" }])
+      const allowed = ["--allow", "write_file"]
+      yield* runs(message, ...allowed)
+      const other = yield* folder({})
+      const elsewhere = flags.map((it) => it === root ? other.root : it)
+      const resumed = yield* run(["run", ...elsewhere, "--resume", ...allowed], { stdin: message })
+      assert.include(resumed.stderr, "None of these calls is on record")
+      assert.strictEqual(readFileSync(other.file("b.txt"), "utf8"), "here")
+    }))
+
   it.live("needs a journal", () =>
     Effect.gen(function*() {
       const { code, stderr } = yield* run(["run", "--resume"], { stdin: "[]" })
