@@ -172,6 +172,8 @@ const keyOf = async (path: string): Promise<Buffer> => {
   }
   // before the key is looked for: whoever makes both makes the key first
   const isThere = await Parts.isThere(path)
+  const found = await NodeFsPromises.stat(path).catch(() => undefined)
+  if (found?.isDirectory()) throw new Error(`${path} is a folder, and no file`)
   try {
     return await read()
   } catch (cause) {
