@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { ConfigurationError } from "./ConfigurationError.ts"
+import type { Approvals } from "./policy/Approvals.ts"
 import type * as Policy from "./policy/Policy.ts"
 import type * as TurnBudget from "./policy/TurnBudget.ts"
 import type { TurnState } from "./policy/TurnState.ts"
@@ -37,6 +38,18 @@ export interface ProcessOptions {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** What an earlier process remembered (`ToolProcess.state`): this one goes on from there. */
   readonly state?: TurnState | undefined
+  /**
+   * The tools that its calls may name: the others are none of its own, whatever the
+   * executor has. Default: all.
+   */
+  readonly tools?: ReadonlyArray<string> | undefined
+  /**
+   * Who is asked about its calls, and about those of its sub-agents, in the place of the
+   * executor's people. `"nobody"`: what would be asked is refused at once.
+   */
+  readonly approvals?: Approvals["Service"] | "nobody" | undefined
+  /** When they are asked. Default: the executor's setting. */
+  readonly approval?: "perCall" | "upfront" | undefined
 }
 
 /**
@@ -66,6 +79,16 @@ export interface ForkOptions {
 }
 
 /**
+ * Options without those that may be wrong.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type Checked<Options extends ProcessOptions> =
+  & Options
+  & { readonly [K in "turn" | "state" | "tools" | "approval"]?: undefined }
+
+/**
  * One user request with all its processes. Call limits live here.
  *
  * @category models
@@ -74,11 +97,11 @@ export interface ForkOptions {
 export interface Batch {
   readonly id: string
   /**
-   * Begins one pass of an agent; the turn's clock starts. Fails where the `turn`
-   * or the `state` that it is given is wrong.
+   * Begins one pass of an agent; the turn's clock starts. Fails where an option that
+   * it is given is wrong.
    */
   readonly process: {
-    (options?: ProcessOptions & { readonly turn?: undefined; readonly state?: undefined }): Effect.Effect<ToolProcess>
+    (options?: Checked<ProcessOptions>): Effect.Effect<ToolProcess>
     (options: ProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError>
   }
 }
@@ -135,13 +158,11 @@ export interface Service {
   /**
    * Begins one pass of an agent, in a batch of its own or in the one of that id;
    * the turn's clock starts. The batch is open as long as the scope is. For
-   * several processes in one batch there is `batch`. Fails where the `turn` or the
-   * `state` that it is given is wrong.
+   * several processes in one batch there is `batch`. Fails where an option that it is
+   * given is wrong.
    */
   readonly process: {
-    (
-      options?: NewProcessOptions & { readonly turn?: undefined; readonly state?: undefined }
-    ): Effect.Effect<ToolProcess, never, Scope.Scope>
+    (options?: Checked<NewProcessOptions>): Effect.Effect<ToolProcess, never, Scope.Scope>
     (options: NewProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError, Scope.Scope>
   }
   /**

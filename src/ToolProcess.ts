@@ -232,7 +232,7 @@ export interface ToolProcess {
   readonly step: Effect.Effect<Step, ConfigurationError>
   /** The text that a model is shown of a value from elsewhere, such as an earlier conversation: as it is, or cut. */
   readonly shown: (value: unknown) => string
-  /** The tools that the executor shows: see `ToolExecutor.tools`. */
+  /** The tools that the executor shows, and the process has: see `ToolExecutor.tools`. */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
   /**
    * What the process remembers between its waves, as plain data: another one can be

@@ -20,7 +20,7 @@ import type { Call } from "./Call.ts"
 import { denied, type End, invalid, refused, unreadable } from "./End.ts"
 import * as Hosts from "./Hosts.ts"
 import { lookUp, patience } from "./LookUp.ts"
-import { turnEnd } from "./State.ts"
+import { hasTool, turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -68,7 +68,7 @@ const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number)
   call.decided ??= turnEnd(wave.process, call.counted, now)
   if (call.decided !== undefined) return Effect.void
   if (problem !== undefined) return decide(call, invalid([problem]))
-  const tool = registry.get(name)
+  const tool = hasTool(wave.process, name) ? registry.get(name) : undefined
   if (tool === undefined) return decide(call, refused({ _tag: "ToolNotFound", available: seen(wave, registry) }))
   // an empty text counts as `{}`: the schema decides
   if (malformed !== undefined && malformed.text.trim() !== "") {
@@ -92,7 +92,7 @@ const decide = (call: Call, end: End): Effect.Effect<void> => {
 /** The names of the tools that the agent sees, found once: a wave may have thousands of calls of what is not there. */
 const seen = (wave: WaveState, registry: Registry): ReadonlyArray<string> =>
   wave.toolNames ??= Array.from(registry.values())
-    .filter((it) => Permissions.sees(wave.agent.permissions, it))
+    .filter((it) => hasTool(wave.process, it.name) && Permissions.sees(wave.agent.permissions, it))
     .map((it) => it.name)
 
 /** Gates 4 and 5. */

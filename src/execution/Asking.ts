@@ -37,8 +37,8 @@ export interface Question extends Permissions.Asks {
  */
 export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Approvals.Resolution> =>
   Effect.suspend(() => {
-    const { approvals } = wave.engine
-    if (approvals === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    const { people } = wave.process
+    if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { call: { id: callId }, index } = call
     const { targets = call.gateCall!.targets } = question
@@ -66,7 +66,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     }
     const at = () => ({ callId, tool, index, at: wave.now() })
     const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
-    const asked = Effect.flatMap(approvals.request(about), (request) => {
+    const asked = Effect.flatMap(people.request(about), (request) => {
       if (request === undefined) return Effect.succeed(nobody(question))
       const { id: requestId } = request
       wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
@@ -79,7 +79,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       }
       // it may have been answered although its call is over by the time that it could go on
       return Effect.ensuring(
-        approvals.ask(request, told),
+        people.ask(request, told),
         Effect.sync(() => {
           const answer = said === undefined ? "withdrawn" : answerOf(said)
           wave.events.publish({ _tag: "ToolApprovalResolved", ...at(), requestId, answer })

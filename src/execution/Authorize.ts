@@ -63,7 +63,7 @@ export const authorize = Effect.fnUntracedEager(function*(
 ): Effect.fn.Return<Authorized> {
   const waitsFor = yield* reentry(wave, call)
   if (waitsFor !== undefined) return ends(refused({ _tag: "ReentryRefused", waitsFor }))
-  if (call.tool!.preview === undefined || wave.engine.approvals === undefined) {
+  if (call.tool!.preview === undefined || wave.process.people === undefined) {
     return resolved(call, yield* Asking.ask(wave, call, question))
   }
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {

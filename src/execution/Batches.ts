@@ -17,6 +17,7 @@ import { StateStoreError } from "../store/StateStore.ts"
 import { tooLate } from "./End.ts"
 import type { Above, Caller, Engine } from "./Engine.ts"
 import { EventHub } from "./EventHub.ts"
+import type { People } from "./Ports.ts"
 import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "./State.ts"
 
 /**
@@ -97,9 +98,13 @@ export class Batches implements BatchTree {
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
   begins(
     open: OpenBatch,
-    { id, meta, state: before, turn }: Pick<ProcessOptions, "id" | "meta" | "state"> & {
-      readonly turn?: TurnBudget.Limits | undefined
-    },
+    { approval, id, meta, people, state: before, tools, turn }:
+      & Pick<ProcessOptions, "id" | "meta" | "state" | "approval" | "tools">
+      & {
+        readonly turn?: TurnBudget.Limits | undefined
+        /** Who is asked; `"nobody"`: nobody, whoever there is. */
+        readonly people?: People | "nobody" | undefined
+      },
     { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
   ): Effect.Effect<ProcessState> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
@@ -111,6 +116,11 @@ export class Batches implements BatchTree {
         budget: this.engine.turns.begin(turn ?? this.turn, now, this.engine.parent?.clock),
         hub: new EventHub(this.engine.eventBuffer, undefined, above?.hub),
         meta: { ...above?.meta, ...meta },
+        people: people === "nobody"
+          ? undefined
+          : people ?? (above === undefined ? this.engine.approvals : above.people),
+        approval: approval ?? this.engine.approval,
+        tools: tools === undefined ? undefined : new Set(tools),
         history: new RuleHistory(open.state.succeeded, before?.rules),
         fires,
         blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),

@@ -61,7 +61,7 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
       awaited: isAwaited(wave, call),
       wanted: call.sharing === true,
       joinable,
-      differs: (targets) => Targets.differ(wave.engine, call, targets),
+      differs: (targets) => Targets.differ(call, targets),
       isRead: call.rules!.conditionals.length > 0
     })
   } catch (defect) {

@@ -117,6 +117,8 @@ export interface Above {
   /** Who is told of its calls, too. */
   readonly hub: EventHub
   readonly meta: ProcessState["meta"]
+  /** Who is asked; when, each process says for itself. */
+  readonly people: ProcessState["people"]
 }
 
 /**

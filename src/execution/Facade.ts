@@ -6,6 +6,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
+import { readOptions } from "../ConfigurationError.ts"
 import type { Batch, ForkOptions, NewProcessOptions, ProcessOptions, Service } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
@@ -15,6 +16,7 @@ import * as Agents from "./Agents.ts"
 import * as Batches from "./Batches.ts"
 import { Caller, type Engine } from "./Engine.ts"
 import { orFail } from "./PatientStore.ts"
+import * as Ports from "./Ports.ts"
 import * as Process from "./Process.ts"
 import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
@@ -39,15 +41,17 @@ export const fromEngine = (
     Effect.map(
       Effect.flatMap(caller, (caller) => batches.enter(id, Agents.batchFor(engine, caller), handle)),
       (open): Batch => {
-        // without a turn and a state there is nothing to be wrong
+        // without an option that has to be looked at there is nothing to be wrong
         const process = ((options: ProcessOptions = {}) =>
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
+            if (options.tools !== undefined || options.approval !== undefined) yield* checked(engine, options)
+            const { approval, approvals, id, meta, tools } = options
+            const people = typeof approvals === "object" ? Ports.people(approvals, engine.context) : approvals
             const above = Agents.aboveOf(engine, yield* caller)
-            const state = yield* batches.begins(open, { id: options.id, meta: options.meta, state: before, turn }, {
-              above
-            })
+            const begun = { approval, id, meta, people, state: before, tools, turn }
+            const state = yield* batches.begins(open, begun, { above })
             return Process.make(engine, state, handle)
           })) as Batch["process"]
         return { id: open.state.id, process }
@@ -133,5 +137,18 @@ export const fromEngine = (
 }
 
 // Utilities
+
+const checked = ({ handlers }: Engine, { approval, tools }: ProcessOptions) =>
+  readOptions("ToolExecutor.process", (read) => {
+    read.oneOf("approval", approval ?? "perCall", ["perCall", "upfront"])
+    for (const [index, name] of (tools ?? []).entries()) {
+      if (handlers.current().has(name)) continue
+      read.problems.push({
+        path: `tools[${index}]`,
+        problem: `the executor has no tool ${JSON.stringify(name)}`,
+        expected: "names of tools that it has"
+      })
+    }
+  })
 
 const rootOf = (engine: Engine): Engine => engine.parent === undefined ? engine : rootOf(engine.parent.engine)

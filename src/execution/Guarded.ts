@@ -20,7 +20,7 @@ import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import type { Engine } from "./Engine.ts"
 import * as Received from "./Received.ts"
-import type { ProcessState } from "./State.ts"
+import { hasTool, type ProcessState } from "./State.ts"
 import * as Steps from "./Steps.ts"
 
 /**
@@ -38,10 +38,12 @@ export const make = <Tools extends Record<string, Tool.Any>>(
 ): Effect.Effect<GuardedToolkit<Tools>, ConfigurationError> =>
   Effect.suspend(() => {
     const registry = engine.handlers.current()
-    const problems = Object.keys(kit.tools).filter((name) => !registry.has(name)).map((name) => ({
+    const problems = Object.keys(kit.tools).filter((name) => !registry.has(name) || !hasTool(state, name)).map((
+      name
+    ) => ({
       path: `tools.${name}`,
-      problem: "the executor does not have this tool",
-      expected: "a toolkit of ToolHandlers.layer"
+      problem: "the process does not have this tool",
+      expected: "a toolkit of ToolHandlers.layer, and of the `tools` of the process where it has any"
     }))
     if (problems.length > 0) return new ConfigurationError({ subject: "GuardedToolkit", problems })
     const results = new Map(Object.values(kit.tools).map((tool) => [tool.name, resultOf(engine, state, tool)]))
@@ -51,7 +53,7 @@ export const make = <Tools extends Record<string, Tool.Any>>(
     // evaluated once per request: that is where its runs begin anew
     const request = Effect.map(Effect.orDie(Steps.begin(engine, state, run)), (arrive) =>
       handling(tools, results, arrive, newId))
-    return Effect.as(Steps.checked(engine), Object.assign(request, { tools }) as GuardedToolkit<Tools>)
+    return Effect.as(Steps.checked(state), Object.assign(request, { tools }) as GuardedToolkit<Tools>)
   })
 
 /**

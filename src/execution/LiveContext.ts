@@ -62,7 +62,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get above(): Above {
-    return { hub: this.wave.events.hub, meta: this.meta }
+    return { hub: this.wave.events.hub, meta: this.meta, people: this.wave.process.people }
   }
 
   /** Everything that the handler finds. */

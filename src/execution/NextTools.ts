@@ -11,7 +11,7 @@ import * as Permissions from "../policy/Permissions.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
 import type { Engine } from "./Engine.ts"
-import { over, type ProcessState } from "./State.ts"
+import { hasTool, over, type ProcessState } from "./State.ts"
 
 /**
  * Gives the tools that may be called next.
@@ -27,7 +27,7 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
     const ordered: Array<string> = []
     const limited = new Map<string, ReadonlyArray<Claim>>()
     for (const [name, tool] of engine.handlers.current()) {
-      if (!Permissions.sees(engine.permissions, tool) || process.blocked.has(name)) continue
+      if (!hasTool(process, name) || !Permissions.sees(engine.permissions, tool) || process.blocked.has(name)) continue
       if (rules.check(process.history, name) !== undefined) continue
       ordered.push(name)
       const claims = rules.claims(name, scope)
@@ -65,7 +65,8 @@ export const choice = (engine: Engine, process: ProcessState): Effect.Effect<Lan
     const forced = RuleSet.forcedNext(engine.rules.current(), process.history).filter((name) => names.includes(name))
     if (forced.length > 0) return { mode: "required", oneOf: forced }
     if (names.length === 0) return "none"
-    const seen = Array.from(engine.handlers.current().values()).filter((it) => Permissions.sees(engine.permissions, it))
+    const seen = Array.from(engine.handlers.current().values())
+      .filter((it) => hasTool(process, it.name) && Permissions.sees(engine.permissions, it))
     return names.length === seen.length ? "auto" : { oneOf: names }
   })
 

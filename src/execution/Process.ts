@@ -33,7 +33,7 @@ import * as HostCalls from "./HostCalls.ts"
 import * as NextTools from "./NextTools.ts"
 import * as Received from "./Received.ts"
 import * as ShownTools from "./ShownTools.ts"
-import { type ProcessState, record } from "./State.ts"
+import { hasTool, type ProcessState, record } from "./State.ts"
 import * as Steps from "./Steps.ts"
 import { Wave } from "./Wave.ts"
 import type { Resumption, WaveOptions } from "./WaveOptions.ts"
@@ -140,7 +140,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       ),
     step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
     shown: (value) => Steps.shown(engine, state, value),
-    tools: ShownTools.all(engine),
+    tools: Effect.map(ShownTools.all(engine), (all) => all.filter((it) => hasTool(state, it.name))),
     startConstraints: hostRun("startConstraints", (args) => startTools(engine.rules.current(), state.history, args)),
     exitRequirements: hostRun("exitRequirements", () => RuleSet.exitPending(engine.rules.current(), state.history)),
     state: Effect.sync(() => record(state)),

@@ -199,7 +199,7 @@ const conclude = (
 /** A call that joined this one gets the same outcome, or goes its own way. */
 const follow = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): void => {
   if (!isShared(wave, call, outcome, follower)) return follower.driver.redispatch(follower)
-  const reason = Targets.changedBy(wave.engine, follower, call, wave.now())
+  const reason = Targets.changedBy(follower, call, wave.now())
   follower.driver.settle(follower, denied(reason) ?? SharedOutcome.join(outcome, follower.heartbeat))
 }
 

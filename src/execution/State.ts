@@ -9,6 +9,7 @@ import type { Budget } from "../policy/TurnBudget.ts"
 import type { TurnState } from "../policy/TurnState.ts"
 import { cancelled, denied, type End } from "./End.ts"
 import type { EventHub } from "./EventHub.ts"
+import type { People } from "./Ports.ts"
 
 /**
  * The state of a batch that its processes share.
@@ -107,6 +108,12 @@ export interface ProcessState {
   readonly budget: Budget
   readonly hub: EventHub
   readonly meta: Readonly<Record<string, unknown>>
+  /** Who is asked about its calls; absent: nobody is there. */
+  readonly people: People | undefined
+  /** When they are asked. */
+  readonly approval: "perCall" | "upfront"
+  /** The tools that there are for it; absent: all. */
+  readonly tools: ReadonlySet<string> | undefined
   /** What rules remember of it. */
   readonly history: RuleHistory
   /** The tool that the process is there for, if it is a periodic one. */
@@ -149,6 +156,14 @@ export const over = (process: ProcessState): string | undefined => process.cance
  */
 export const batchOver = ({ base, over }: OpenBatch): string | undefined =>
   over ?? (base === undefined ? undefined : batchOver(base))
+
+/**
+ * Whether there is a tool for a process.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const hasTool = ({ tools }: ProcessState, name: string): boolean => tools === undefined || tools.has(name)
 
 /**
  * Notes a process with its batches as long as it has to be told of their end.

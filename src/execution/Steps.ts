@@ -64,7 +64,7 @@ export const begin = (
   run: Run
 ): Effect.Effect<() => Turn, ConfigurationError> =>
   Effect.as(
-    checked(engine),
+    checked(state),
     (() => {
       const gate = makeRunGate()
       const stop = new StopPlace(engine.onExecutionError)
@@ -90,7 +90,7 @@ export const begin = (
  * @category checking
  * @internal
  */
-export const checked = ({ approval }: Engine): Effect.Effect<void, ConfigurationError> =>
+export const checked = ({ approval }: ProcessState): Effect.Effect<void, ConfigurationError> =>
   approval === "perCall" ? Effect.void : new ConfigurationError({
     subject: "ToolProcess",
     problems: [{

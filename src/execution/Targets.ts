@@ -10,7 +10,6 @@ import * as Permissions from "../policy/Permissions.ts"
 import * as Grant from "../store/Grant.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Call } from "./Call.ts"
-import type { Engine } from "./Engine.ts"
 import { lookUp, readKeys, readTargets } from "./LookUp.ts"
 import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -49,7 +48,7 @@ export const chars = (targets: Targets): number =>
  */
 export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effect<Targets> => {
   const tool = call.tool!
-  return matter(wave.engine, call) ? lookUp(wave, tool, () => tool.targets(params), readTargets) : nothing
+  return matter(call) ? lookUp(wave, tool, () => tool.targets(params), readTargets) : nothing
 }
 
 /**
@@ -62,7 +61,7 @@ export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effec
  */
 export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const tool = call.tool!
-  if (!tool.declaresTargets || !matter(wave.engine, call)) return Effect.void
+  if (!tool.declaresTargets || !matter(call)) return Effect.void
   const { params } = call.gateCall!
   const note = (found: Targets): Effect.Effect<void> => {
     const targets = chars(found) > maxChars ? undefined : found
@@ -107,14 +106,13 @@ export const changed = (call: Call, now: number): ToolRefusal | undefined => {
  * @since 0.1.0
  */
 export const changedBy = (
-  engine: Engine,
   call: Call,
   leader: Call,
   now: number
 ): ToolRefusal | undefined => {
   const { targets: from } = call.gateCall!
-  const targets = matter(engine, leader) ? leader.gateCall!.targets : undefined
-  if (!differ(engine, call, targets)) return undefined
+  const targets = matter(leader) ? leader.gateCall!.targets : undefined
+  if (!differ(call, targets)) return undefined
   call.gateCall = { ...call.gateCall!, targets }
   call.moved = { from, hasOtherKeys: false }
   return Permissions.check(call.agent.permissions, call.gateCall) ?? changed(call, now)
@@ -126,8 +124,8 @@ export const changedBy = (
  * @category predicates
  * @since 0.1.0
  */
-export const differ = (engine: Engine, call: Call, targets: Targets): boolean =>
-  call.tool!.declaresTargets && matter(engine, call) && !isSame(call.gateCall!.targets, targets)
+export const differ = (call: Call, targets: Targets): boolean =>
+  call.tool!.declaresTargets && matter(call) && !isSame(call.gateCall!.targets, targets)
 
 /**
  * What is found of a call where it does not matter what it is about.
@@ -139,11 +137,10 @@ export const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
 // Utilities
 
-const matter = (engine: Engine, { agent, rules, tool }: Call): boolean =>
+const matter = ({ agent, rules, tool }: Call): boolean =>
   Permissions.needsTargets(agent.permissions, tool!) ||
   // a rule asks, or a person who is asked has to see what earlier calls have left
-  (tool!.declaresTargets &&
-    (rules!.consent !== undefined || (tool!.preview !== undefined && engine.approvals !== undefined)))
+  (tool!.declaresTargets && (rules!.consent !== undefined || tool!.preview !== undefined))
 
 const isSame = (one: Targets, other: Targets): boolean =>
   one === other || (one !== undefined && other !== undefined && one.length === other.length &&

@@ -156,7 +156,7 @@ export class Wave implements Watcher, UnderWay {
     if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
     yield* arrive(wave)
     if (wave.engine.journal !== undefined) yield* Records.begin(wave, wave.engine.journal)
-    if (wave.engine.approval === "upfront") yield* Upfront.ask(wave, this.cut())
+    if (wave.process.approval === "upfront") yield* Upfront.ask(wave, this.cut())
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
     for (const run of this.cut()) yield* this.execute(run)

@@ -28,6 +28,37 @@ export interface Options {
   readonly minimumSlice?: Duration.Input | undefined
   /** How many calls the turn may start. Default: no limit. */
   readonly maxCalls?: number | undefined
+  /** What its calls count in as well, with those of other turns. */
+  readonly shared?: CallCounter | undefined
+}
+
+/**
+ * Calls of several turns that are counted together, such as those of an agent and
+ * its sub-agents. One that counts within another one has room only where both have.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class CallCounter {
+  readonly max: number
+  readonly within: CallCounter | undefined
+  /** Calls that are counted now. */
+  taken = 0
+
+  constructor(max: number, within?: CallCounter) {
+    this.max = max
+    this.within = within
+  }
+
+  /** The counter that has no room for one more, this one or one that it counts within. */
+  get full(): CallCounter | undefined {
+    return this.taken >= this.max ? this : this.within?.full
+  }
+
+  take(calls: number): void {
+    this.taken += calls
+    this.within?.take(calls)
+  }
 }
 
 /**
@@ -40,6 +71,7 @@ export interface Limits {
   readonly limitMillis: number
   readonly minimumSliceMillis: number
   readonly maxCalls: number
+  readonly shared?: CallCounter | undefined
 }
 
 /**
@@ -181,7 +213,8 @@ const given = (options: Options, subject: string): Effect.Effect<Partial<Limits>
     ...options.minimumSlice === undefined
       ? {}
       : { minimumSliceMillis: read.millis("turn.minimumSlice", options.minimumSlice, true) },
-    ...options.maxCalls === undefined ? {} : { maxCalls: read.atLeast("turn.maxCalls", options.maxCalls, 1) }
+    ...options.maxCalls === undefined ? {} : { maxCalls: read.atLeast("turn.maxCalls", options.maxCalls, 1) },
+    ...options.shared === undefined ? {} : { shared: options.shared }
   }))
 
 class Turn implements Budget {
@@ -190,6 +223,7 @@ class Turn implements Budget {
   readonly limitMillis: number
   private readonly minimumSliceMillis: number
   private readonly maxCalls: number
+  private readonly shared: CallCounter | undefined
   onGoOn: (() => void) | undefined
   private readonly parent: ParentClock | undefined
   calls = 0
@@ -198,19 +232,25 @@ class Turn implements Budget {
   /** Since when people are asked and nothing executes. */
   private pausedAt: number | undefined
 
-  constructor({ limitMillis, maxCalls, minimumSliceMillis }: Limits, now: number, parent: ParentClock | undefined) {
+  constructor(
+    { limitMillis, maxCalls, minimumSliceMillis, shared }: Limits,
+    now: number,
+    parent: ParentClock | undefined
+  ) {
     this.parent = parent
     // what whoever asks is told: the time that there was, whosever limit it is
     this.limitMillis = parent === undefined ? limitMillis : Math.min(limitMillis, Math.max(0, parent.deadline - now))
     this.deadline = now + limitMillis
     this.minimumSliceMillis = minimumSliceMillis
     this.maxCalls = maxCalls
+    this.shared = shared
   }
 
   check(now: number, counted: boolean): Verdict {
     if (this.left(now) <= 0) return { _tag: "DeadlineExceeded", limitMillis: this.limitMillis }
-    if (!counted && this.calls >= this.maxCalls) return { _tag: "CallBudgetExhausted", max: this.maxCalls }
-    return undefined
+    if (counted) return undefined
+    const max = this.calls >= this.maxCalls ? this.maxCalls : this.shared?.full?.max
+    return max === undefined ? undefined : { _tag: "CallBudgetExhausted", max }
   }
 
   left(now: number): number {
@@ -246,10 +286,12 @@ class Turn implements Budget {
 
   take(calls = 1): void {
     this.calls += calls
+    this.shared?.take(calls)
   }
 
   giveBack(): void {
     this.calls--
+    this.shared?.take(-1)
   }
 
   limit(toolMillis: number, now: number): { readonly millis: number; readonly which: "tool" | "turn" } {
