@@ -40,6 +40,20 @@ export * as Contract from "./Contract.ts"
 export * as JournalContract from "./JournalContract.ts"
 
 /**
+ * What a scripted model was asked, compared with what its turn expects.
+ *
+ * @since 0.1.0
+ */
+export * as ModelRequest from "./ModelRequest.ts"
+
+/**
+ * One answer of a scripted model as plain data.
+ *
+ * @since 0.1.0
+ */
+export * as ModelTurn from "./ModelTurn.ts"
+
+/**
  * Scripted tools, waves of calls and what is expected of them, as plain data.
  *
  * @since 0.1.0
@@ -52,6 +66,13 @@ export * as Scenario from "./Scenario.ts"
  * @since 0.1.0
  */
 export * as ScenarioRunner from "./ScenarioRunner.ts"
+
+/**
+ * A language model that answers what a script says.
+ *
+ * @since 0.1.0
+ */
+export * as ScriptedModel from "./ScriptedModel.ts"
 
 /**
  * Tools that do what a scenario says.
