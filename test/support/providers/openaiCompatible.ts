@@ -1,0 +1,72 @@
+/**
+ * A server that calls itself compatible with OpenAI chat completions: it shows its
+ * reasoning and wants it back, and its streams are odd in the ways a turn names.
+ *
+ * The ways are those that clients had to learn: no index https://github.com/ollama/ollama/issues/7881,
+ * no ids https://github.com/continuedev/continue/issues/13225, an empty or a repeated id
+ * where OpenAI leaves it out, calls in one delta, no usage, no finish reason.
+ */
+import { type Body, callDeltas, type Message, openaiChat } from "./openaiChat.ts"
+import { isRecord, parsed, type Said } from "./script.ts"
+import { refuse } from "./server.ts"
+
+export const openaiCompatible = () => {
+  /** The reasoning that came with a call, by the call's id. */
+  const reasonings = new Map<string, string>()
+  return openaiChat({
+    reasons: (said) => {
+      if (said.reasoning === undefined || said.quirks.noIds === true) return
+      for (const call of said.calls) reasonings.set(call.id, said.reasoning)
+    },
+    callDeltas: oddDeltas,
+    check: ({ messages }) => messages.forEach((message, index) => check(message, index, messages, reasonings))
+  })
+}
+
+// Utilities
+
+const oddDeltas = (said: Said): ReadonlyArray<unknown> => {
+  const { ids, noIds, noIndex, whole } = said.quirks
+  if (whole === true || noIndex === true) {
+    return said.calls.map((call, index) => ({
+      ...noIndex === true ? {} : { index },
+      id: noIds === true ? "" : call.id,
+      type: "function",
+      function: { name: call.name, arguments: call.raw }
+    }))
+  }
+  return callDeltas(said).map((delta) => {
+    const { id: own, ...rest } = delta as { readonly index: number; readonly id?: string }
+    const first = own !== undefined
+    if (noIds === true) return { ...rest, id: "" }
+    if (first) return delta
+    if (ids === "empty") return { ...rest, id: "" }
+    return ids === "repeated" ? { ...rest, id: said.calls[rest.index]?.id } : delta
+  })
+}
+
+const check = (
+  { content, reasoning_content: reasoning, role, tool_calls: calls = [] }: Message,
+  index: number,
+  messages: Body["messages"],
+  reasonings: ReadonlyMap<string, string>
+) => {
+  if (role !== "assistant") return
+  // Moonshot's words: https://github.com/labring/FastGPT/issues/3575
+  if ((content ?? "").length === 0 && calls.length === 0) {
+    refuse(`Invalid request: the message at position ${index} with role 'assistant' must not be empty`)
+  }
+  for (const { function: { arguments: args }, id } of calls) {
+    // vLLM reads the arguments to render its template: https://github.com/vllm-project/vllm/issues/43995
+    if (!isRecord(parsed(args))) refuse(`Invalid tool call arguments: ${args}`)
+    const issued = reasonings.get(id)
+    // while the loop is open: https://api-docs.deepseek.com/guides/thinking_mode#tool-calls
+    const open = messages.slice(index + 1).every((later) => later.role !== "user")
+    if (open && issued !== undefined && reasoning !== issued) {
+      // https://github.com/earendil-works/pi/issues/3636
+      refuse("The `reasoning_content` in the thinking mode must be passed back to the API.", 400, {
+        code: "invalid_request_error"
+      })
+    }
+  }
+}
