@@ -1,7 +1,8 @@
 /**
- * The AI SDK (`ai`), both ways: its tools in our executor (`fromTools`), and our
- * executor behind the tools of its loops (`toTools`). This module needs the
- * package `ai`; nothing else does.
+ * The AI SDK (`ai`): its tools in our executor (`fromTools`), our executor behind
+ * the tools of its loops (`toTools`), and the models of all its provider packages
+ * as the `LanguageModel` of `effect/ai` (`layerLanguageModel`). This module needs
+ * the package `ai`; nothing else does.
  *
  * **Example** (Keeping the loop of the AI SDK)
  *
@@ -38,6 +39,9 @@ import { Runner } from "./AiSdkRunner.ts"
 import * as AiSdkSchema from "./AiSdkSchema.ts"
 import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
+
+export { layerLanguageModel, type LayerOptions, type ProviderModel } from "./AiSdkModel.ts"
+export { ModelOptions } from "./AiSdkModelCall.ts"
 
 /**
  * What a host says about a tool of the AI SDK, which says nothing of it itself.

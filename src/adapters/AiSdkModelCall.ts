@@ -1,0 +1,163 @@
+/**
+ * The options of one call of an AI SDK model: what the host wants, and what a
+ * request of `effect/ai` asks for.
+ *
+ * @since 0.1.0
+ */
+import type {
+  LanguageModelV4CallOptions,
+  LanguageModelV4FunctionTool,
+  LanguageModelV4ProviderTool,
+  LanguageModelV4ToolChoice
+} from "@ai-sdk/provider"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
+import * as Predicate from "effect/Predicate"
+import type * as Schema from "effect/Schema"
+import type { Origin } from "./AiSdkModelCarrier.ts"
+import * as ModelPrompt from "./AiSdkModelPrompt.ts"
+
+/**
+ * What may be said of a request to a model. What is not said is the provider's
+ * own default.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ModelOptions {
+  /** Tokens that an answer may have. */
+  readonly maxOutputTokens?: number | undefined
+  readonly temperature?: number | undefined
+  readonly topP?: number | undefined
+  readonly topK?: number | undefined
+  readonly presencePenalty?: number | undefined
+  readonly frequencyPenalty?: number | undefined
+  readonly stopSequences?: ReadonlyArray<string> | undefined
+  /** Makes answers repeatable, where the provider can. */
+  readonly seed?: number | undefined
+  /**
+   * How much the model thinks, in the one word that specification v4 has for all
+   * providers; older packages have options of their own (`providerOptions`).
+   */
+  readonly reasoning?:
+    | "provider-default"
+    | "none"
+    | "minimal"
+    | "low"
+    | "medium"
+    | "high"
+    | "xhigh"
+    | "max"
+    | undefined
+  /** HTTP headers beside those of the provider package. */
+  readonly headers?: Readonly<Record<string, string | undefined>> | undefined
+  /** Options that a provider has alone, by the name of the provider: `{ openai: { store: false } }`. */
+  readonly providerOptions?: Readonly<Record<string, Readonly<Record<string, Schema.Json>>>> | undefined
+}
+
+/**
+ * Options of the requests of an effect: they go before those of the layer, each
+ * for itself, `headers` and `providerOptions` name by name.
+ *
+ * **Example** (One careful answer)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { LanguageModel } from "effect/ai"
+ * import * as AiSdk from "effect-tool-executor/ai-sdk"
+ *
+ * export const careful = LanguageModel.generateText({ prompt: "Name the capital of Peru." }).pipe(
+ *   Effect.provideService(AiSdk.ModelOptions, { temperature: 0, maxOutputTokens: 50 })
+ * )
+ * ```
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export const ModelOptions = Context.Reference<ModelOptions>(
+  "effect-tool-executor/adapters/AiSdkModelCall/ModelOptions",
+  {
+    defaultValue: () => ({})
+  }
+)
+
+/**
+ * Options of which the second go before the first.
+ *
+ * @category combinators
+ * @internal
+ */
+export const merge = (first: ModelOptions, second: ModelOptions): ModelOptions => {
+  const names = new Set([...Object.keys(first.providerOptions ?? {}), ...Object.keys(second.providerOptions ?? {})])
+  return {
+    ...first,
+    ...Object.fromEntries(Object.entries(second).filter(([, value]) => value !== undefined)),
+    headers: { ...first.headers, ...second.headers },
+    providerOptions: Object.fromEntries(
+      Array.from(names, (name) => [name, { ...first.providerOptions?.[name], ...second.providerOptions?.[name] }])
+    )
+  }
+}
+
+/**
+ * Writes the options of a call, without its signal.
+ *
+ * @category conversions
+ * @internal
+ */
+export const write = (
+  origin: Origin,
+  said: ModelOptions,
+  request: LanguageModel.ProviderOptions,
+  responseSchema: LanguageModelV4CallOptions["responseFormat"]
+): LanguageModelV4CallOptions => {
+  const providerTools = new Set(request.tools.filter(Tool.isProviderDefined).map((tool) => tool.name))
+  const { headers, providerOptions, stopSequences, ...rest } = said
+  return {
+    ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
+    prompt: ModelPrompt.write(request.prompt, { ...origin, providerTools }),
+    ...stopSequences === undefined ? {} : { stopSequences: [...stopSequences] },
+    ...isEmpty(headers) ? {} : { headers: { ...headers } },
+    ...isEmpty(providerOptions) ? {} : { providerOptions: providerOptions as never },
+    ...responseSchema === undefined ? {} : { responseFormat: responseSchema },
+    // providers refuse a choice among no tools
+    ...request.tools.length === 0 ? {} : {
+      tools: request.tools.map(toolOf),
+      toolChoice: toolChoice(request.toolChoice)
+    }
+  }
+}
+
+// Utilities
+
+const isEmpty = (record: object | undefined): boolean => record === undefined || Object.keys(record).length === 0
+
+/** The names of provider tools are the host's: packages of the AI SDK know the provider's. */
+const toolOf = (tool: Tool.Any): LanguageModelV4FunctionTool | LanguageModelV4ProviderTool => {
+  if (Tool.isProviderDefined(tool)) {
+    const args: unknown = tool.args
+    return { type: "provider", id: tool.id, name: tool.name, args: Predicate.isObject(args) ? { ...args } : {} }
+  }
+  const description = Tool.getDescription(tool)
+  const strict = Tool.getStrictMode(tool)
+  return {
+    type: "function",
+    name: tool.name,
+    inputSchema: inputSchema(tool),
+    ...description === undefined ? {} : { description },
+    ...strict === undefined ? {} : { strict }
+  }
+}
+
+/** OpenAI refuses an object schema that does not say its properties, be there none. */
+const inputSchema = (tool: Tool.Any): LanguageModelV4FunctionTool["inputSchema"] => {
+  const schema = Tool.getJsonSchema(tool)
+  return (schema.type === "object" && schema.properties === undefined ? { ...schema, properties: {} } : schema) as never
+}
+
+/** The tools of `oneOf` are the only ones that are sent: `LanguageModel` has left the others out. */
+const toolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]): LanguageModelV4ToolChoice => {
+  if (typeof choice === "string") return { type: choice }
+  return "tool" in choice ? { type: "tool", toolName: choice.tool } : { type: choice.mode ?? "auto" }
+}

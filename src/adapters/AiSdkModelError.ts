@@ -1,0 +1,257 @@
+/**
+ * What a model of the AI SDK throws or streams as an error, as the `AiError` of
+ * `effect/ai`.
+ *
+ * Errors are read by what they have, not by their class: each provider package
+ * may bring classes of its own version.
+ *
+ * @since 0.1.0
+ */
+import * as AiError from "effect/ai/AiError"
+import * as Duration from "effect/Duration"
+import * as PlainJson from "../wire/PlainJson.ts"
+import * as Shape from "../wire/Shape.ts"
+
+/**
+ * Finds the reason of an error; `now` is what a date of `retry-after` counts from.
+ *
+ * @category conversions
+ * @internal
+ */
+export const reasonOf = (error: unknown, now: number): AiError.AiErrorReason => {
+  const found = read(error)
+  return brokenConnection(found) ?? byName(found) ?? byStatus(found, now)
+}
+
+/**
+ * The reason of a stream that ended before the answer did.
+ *
+ * @category constructors
+ * @internal
+ */
+export const brokenOff = (description: string): AiError.AiErrorReason =>
+  new AiError.NetworkError({ reason: "TransportError", method: "POST", url: "", description })
+
+// Utilities
+
+/** What there is to know of an error. */
+interface Found {
+  readonly error: unknown
+  /** Its own name and those of its causes. */
+  readonly names: ReadonlyArray<string>
+  readonly codes: ReadonlyArray<string>
+  readonly message: string
+  readonly status: number | undefined
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | undefined
+  readonly data: unknown
+  readonly isRetryable: boolean | undefined
+}
+
+/** An error, what it was made of, and what the provider itself said: the outermost word counts. */
+const read = (error: unknown): Found => {
+  const chain = causes(error)
+  const first = (key: string): unknown => chain.map((it) => field(it, key)).find((it) => it !== undefined)
+  const all = (key: string): ReadonlyArray<string> =>
+    chain.flatMap((it) => {
+      const value = field(it, key)
+      return typeof value === "string" ? [value] : []
+    })
+  const status = Number(first("statusCode") ?? first("status"))
+  const [message, url, body] = [first("message"), first("url"), first("responseBody")]
+  const headers = first("responseHeaders")
+  const isRetryable = first("isRetryable")
+  return {
+    error,
+    names: all("name"),
+    codes: [...all("code"), ...all("type")],
+    message: typeof message === "string" ? message : typeof error === "string" ? error : JSON.stringify(shown(error)),
+    status: Number.isInteger(status) && status >= 100 ? status : undefined,
+    url: typeof url === "string" ? withoutQuery(url) : "",
+    headers: Shape.isObject(headers) ? strings(headers) : {},
+    body: typeof body === "string" && body !== "" ? Shape.wellFormed(body.slice(0, longestBody)) : undefined,
+    data: first("data"),
+    isRetryable: typeof isRetryable === "boolean" ? isRetryable : undefined
+  }
+}
+
+/** The error itself first, then what the provider sent, then its causes. */
+const causes = (error: unknown): ReadonlyArray<object> => {
+  const found: Array<object> = []
+  const add = (it: unknown): void => {
+    if (typeof it !== "object" || it === null || found.includes(it) || found.length >= deepest) return
+    found.push(it)
+    const data = field(it, "data")
+    add(data)
+    add(field(data, "error"))
+    add(field(it, "error"))
+    add(field(it, "lastError"))
+    add(field(it, "cause"))
+  }
+  add(error)
+  return found
+}
+
+const field = (value: unknown, key: string): unknown =>
+  typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined
+
+const shown = (error: unknown) => PlainJson.shown(error)
+
+/** A key may stand in the query of an address. */
+const withoutQuery = (url: string): string => url.replace(/[?#].*$/, "")
+
+/** Cookies of a provider are nobody's to log. */
+const strings = (headers: Shape.JsonObject): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      typeof value === "string" && name.toLowerCase() !== "set-cookie" ? [[name.toLowerCase(), value]] : []
+    )
+  )
+
+const deepest = 10
+
+const longestBody = 10_000
+
+const transport = new Set([
+  "ECONNABORTED",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EPIPE",
+  "ETIMEDOUT",
+  "ConnectionClosed",
+  "ConnectionRefused",
+  "FailedToOpenSocket"
+])
+
+/** An answer that was begun with 200 and broke off is one, too. */
+const brokenConnection = (found: Found): AiError.AiErrorReason | undefined => {
+  const hasBegun = found.status === undefined || found.status < 300
+  const isBroken = found.codes.some((it) => transport.has(it) || it.startsWith("UND_ERR_")) ||
+    found.names.some((it) => it === "AbortError" || it === "TimeoutError") ||
+    // what fetch says where it has no code
+    /^(?:fetch failed|failed to fetch|terminated|network error)$/i.test(found.message) ||
+    (found.names.includes("AI_APICallError") && found.status === undefined)
+  return hasBegun && isBroken
+    ? new AiError.NetworkError({
+      reason: "TransportError",
+      method: "POST",
+      url: found.url,
+      description: found.message
+    })
+    : undefined
+}
+
+/** Errors of the provider package itself: no request was made, or its answer could not be read. */
+const byName = (found: Found): AiError.AiErrorReason | undefined => {
+  const description = found.message
+  for (const name of found.names) {
+    switch (name) {
+      case "AI_LoadAPIKeyError":
+        return new AiError.AuthenticationError({ kind: "MissingKey", description })
+      case "AI_LoadSettingError":
+      case "AI_InvalidArgumentError":
+      case "AI_InvalidPromptError":
+      case "AI_NoSuchModelError":
+      case "AI_NoSuchProviderReferenceError":
+      case "AI_UnsupportedFunctionalityError":
+        return new AiError.InvalidRequestError({ description })
+      case "AI_EmptyResponseBodyError":
+      case "AI_InvalidResponseDataError":
+      case "AI_JSONParseError":
+      case "AI_NoContentGeneratedError":
+      case "AI_TypeValidationError":
+        // a body that is no JSON says nothing where the status already does
+        return found.status === undefined || found.status < 300
+          ? new AiError.InvalidResponseError({ description, ...details(found) })
+          : undefined
+    }
+  }
+  return undefined
+}
+
+/** By what the provider calls it, then by the status. */
+const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
+  const { codes, message, status } = found
+  const common = details(found)
+  const has = (...words: ReadonlyArray<string>): boolean => codes.some((it) => words.includes(it.toLowerCase()))
+  // https://platform.openai.com/docs/guides/error-codes: a 429, too, but waiting does not help
+  if (status === 402 || has("insufficient_quota", "billing_error")) return new AiError.QuotaExhaustedError(common)
+  if (status === 429 || has("rate_limit_error", "rate_limit_exceeded", "resource_exhausted")) {
+    const retryAfter = retryAfterOf(found.headers, now)
+    return new AiError.RateLimitError({ ...common, ...retryAfter === undefined ? {} : { retryAfter } })
+  }
+  if (isTooLong(found, has)) {
+    return new AiError.InvalidRequestError({
+      parameter: "prompt",
+      constraint: tooLong,
+      description: message,
+      ...common
+    })
+  }
+  if (status === 401 || has("authentication_error", "invalid_api_key", "unauthenticated")) {
+    return new AiError.AuthenticationError({ kind: "InvalidKey", description: message, ...common })
+  }
+  if (status === 403 || has("permission_error", "permission_denied")) {
+    return new AiError.AuthenticationError({ kind: "InsufficientPermissions", description: message, ...common })
+  }
+  if (has("content_filter", "content_policy_violation")) {
+    return new AiError.ContentPolicyError({ description: message, ...common })
+  }
+  // 408 and 409: the AI SDK, too, holds that these may go well the next time
+  if (status === undefined ? isTheirs(found, has) : status >= 500 || status === 408 || status === 409) {
+    return new AiError.InternalProviderError({ description: message, ...common })
+  }
+  if (status === undefined ? has("invalid_request_error", "not_found_error", "invalid_argument") : status >= 400) {
+    return new AiError.InvalidRequestError({ description: message, ...common })
+  }
+  return new AiError.UnknownError({ description: message, ...common })
+}
+
+type Has = (...words: ReadonlyArray<string>) => boolean
+
+/** Errors in a stream have no status: https://docs.claude.com/en/api/errors. */
+const isTheirs = ({ isRetryable }: Found, has: Has): boolean =>
+  isRetryable === true ||
+  has("overloaded_error", "api_error", "server_error", "internal_server_error", "timeout_error", "unavailable")
+
+const tooLong = "is longer than the model's context window"
+
+/** OpenAI has a code for it; Anthropic, Google and local servers have a sentence. */
+const isTooLong = ({ message, status }: Found, has: Has): boolean =>
+  has("context_length_exceeded") ||
+  ((status === undefined || status === 400 || status === 413) &&
+    /prompt is too long|context (?:length|window|size)|input token count.{0,40}exceeds/i.test(message))
+
+/** `retry-after-ms` is OpenAI's; `retry-after` is in seconds or a date (RFC 9110, 10.2.3). */
+const retryAfterOf = (headers: Readonly<Record<string, string>>, now: number): Duration.Duration | undefined => {
+  const [millis, after] = [headers["retry-after-ms"], headers["retry-after"]]
+  for (
+    const wait of [
+      amount(millis),
+      amount(after) * 1000,
+      after === undefined ? NaN : Date.parse(after) - now
+    ]
+  ) {
+    if (!Number.isNaN(wait)) return Duration.millis(Math.max(0, wait))
+  }
+  return undefined
+}
+
+const amount = (text: string | undefined): number =>
+  text !== undefined && /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : NaN
+
+/** What the provider sent, for those who look closer. */
+const details = ({ body, data, headers, status }: Found) => ({
+  ...status === undefined ? {} : {
+    http: { response: { status, headers }, ...body === undefined ? {} : { body } }
+  },
+  ...Shape.isObject(data) ? { metadata: { error: mutable(data) } } : {}
+})
+
+/** The schema of `effect/ai` wants JSON that may be written to. */
+const mutable = (data: Shape.JsonObject): AiError.ProviderMetadata[string] => PlainJson.shown(data) as never

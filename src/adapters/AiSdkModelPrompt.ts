@@ -1,0 +1,242 @@
+/**
+ * Prompts of `effect/ai` as prompts of the AI SDK's specification v4; what older
+ * specifications have otherwise is in `AiSdkModelVersions`.
+ *
+ * @since 0.1.0
+ */
+import type {
+  LanguageModelV4FilePart,
+  LanguageModelV4Message,
+  LanguageModelV4Prompt,
+  LanguageModelV4TextPart,
+  LanguageModelV4ToolApprovalResponsePart,
+  LanguageModelV4ToolCallPart,
+  LanguageModelV4ToolResultOutput,
+  LanguageModelV4ToolResultPart,
+  SharedV4ProviderOptions
+} from "@ai-sdk/provider"
+import type * as Prompt from "effect/ai/Prompt"
+import type * as Schema from "effect/Schema"
+import * as PlainJson from "../wire/PlainJson.ts"
+import * as Shape from "../wire/Shape.ts"
+import * as Carrier from "./AiSdkModelCarrier.ts"
+
+/**
+ * What a prompt is written for.
+ *
+ * @category models
+ * @internal
+ */
+export interface Reader extends Carrier.Origin {
+  /** Tools whose arguments are the provider's own to define, and may be no object. */
+  readonly providerTools: ReadonlySet<string>
+}
+
+/**
+ * Writes a prompt.
+ *
+ * **Details**
+ *
+ * - What a provider said of a part (`options`) goes back as it came.
+ * - Messages and texts without content are left out: providers refuse them.
+ * - Results stand in one `tool` message behind the message with the calls, which
+ *   is the order that every protocol wants; those of tools that the provider ran
+ *   stay with their calls.
+ *
+ * @category conversions
+ * @internal
+ */
+export const write = (prompt: Prompt.Prompt, reader: Reader): LanguageModelV4Prompt => {
+  const messages: LanguageModelV4Prompt = []
+  for (const message of prompt.content) {
+    for (const written of messagesOf(message, reader)) {
+      const last = messages.at(-1)
+      if (written.role === "tool" && last?.role === "tool") {
+        messages[messages.length - 1] = { ...last, ...written, content: [...last.content, ...written.content] }
+      } else {
+        messages.push(written)
+      }
+    }
+  }
+  return messages
+}
+
+// Utilities
+
+type AssistantContent = Extract<LanguageModelV4Message, { role: "assistant" }>["content"]
+
+type ToolContent = Array<LanguageModelV4ToolResultPart | LanguageModelV4ToolApprovalResponsePart>
+
+const messagesOf = (message: Prompt.Message, reader: Reader): ReadonlyArray<LanguageModelV4Message> => {
+  const said = providerOptions(message.options)
+  switch (message.role) {
+    case "system":
+      return [{ role: "system", content: message.content, ...said }]
+    case "user": {
+      const content = message.content.filter((part) => part.type !== "text" || part.text !== "")
+      return content.length === 0 ? [] : [{
+        role: "user",
+        content: content.map((part) => part.type === "text" ? textPart(part) : filePart(part)),
+        ...said
+      }]
+    }
+    case "tool": {
+      const content = message.content.map(answer)
+      return content.length === 0 ? [] : [{ role: "tool", content, ...said }]
+    }
+    case "assistant": {
+      const content: AssistantContent = []
+      const results: ToolContent = []
+      for (const part of message.content) {
+        if (part.type === "tool-result" && !part.providerExecuted) results.push(toolResult(part))
+        else content.push(...assistantPart(part, reader))
+      }
+      return [
+        ...content.length === 0 ? [] : [{ role: "assistant" as const, content, ...said }],
+        ...results.length === 0 ? [] : [{ role: "tool" as const, content: results }]
+      ]
+    }
+  }
+}
+
+const assistantPart = (part: Prompt.AssistantMessagePart, reader: Reader): AssistantContent => {
+  switch (part.type) {
+    case "text": {
+      const carried = Carrier.unpack(part.options)
+      if (carried !== undefined) return Carrier.isFrom(carried, reader) ? carriedPart(carried.part) : []
+      // an empty one may be there for what the provider said of it
+      return part.text === "" && Object.keys(part.options).length === 0 ? [] : [textPart(part)]
+    }
+    case "reasoning":
+      return [{ type: "reasoning", text: part.text, ...providerOptions(part.options) }]
+    case "file":
+      return [filePart(part)]
+    case "tool-call":
+      return [toolCall(part, reader)]
+    case "tool-result":
+      return [toolResult(part)]
+    // a question of the host's own: no provider asked it
+    case "tool-approval-request":
+      return []
+  }
+}
+
+const textPart = (part: Prompt.TextPart): LanguageModelV4TextPart => ({
+  type: "text",
+  text: part.text,
+  ...providerOptions(part.options)
+})
+
+const filePart = (part: Prompt.FilePart): LanguageModelV4FilePart => {
+  const { data, mediaType } = fileData(part)
+  return {
+    type: "file",
+    mediaType,
+    data,
+    ...part.fileName === undefined ? {} : { filename: part.fileName },
+    ...providerOptions(part.options)
+  }
+}
+
+/** A text is base64, a data URL, or an address. */
+const fileData = ({ data, mediaType }: Prompt.FilePart): Pick<LanguageModelV4FilePart, "mediaType" | "data"> => {
+  if (data instanceof Uint8Array) return { mediaType, data: { type: "data", data } }
+  const text = typeof data === "string" ? data : data.href
+  const inline = /^data:([^;,]*)(?:;[^;,]*)*;base64,/.exec(text)
+  if (inline !== null) {
+    return { mediaType: mediaType || inline[1] || "", data: { type: "data", data: text.slice(inline[0].length) } }
+  }
+  if (data instanceof URL) return { mediaType, data: { type: "url", url: data } }
+  return /^[a-z][a-z0-9+.-]*:\/\//i.test(text) && URL.canParse(text)
+    ? { mediaType, data: { type: "url", url: new URL(text) } }
+    : { mediaType, data: { type: "data", data: text } }
+}
+
+/** Every provider wants an object for arguments, and refuses the conversation that has something else. */
+const toolCall = (part: Prompt.ToolCallPart, reader: Reader): LanguageModelV4ToolCallPart => ({
+  type: "tool-call",
+  toolCallId: part.id,
+  toolName: part.name,
+  input: part.providerExecuted || reader.providerTools.has(part.name) || Shape.isObject(part.params)
+    ? part.params
+    : {},
+  ...part.providerExecuted ? { providerExecuted: true } : {},
+  ...providerOptions(part.options)
+})
+
+const answer = (part: Prompt.ToolMessagePart): ToolContent[number] =>
+  part.type === "tool-result" ? toolResult(part) : {
+    type: "tool-approval-response",
+    approvalId: part.approvalId,
+    approved: part.approved,
+    ...part.reason === undefined ? {} : { reason: part.reason },
+    ...providerOptions(part.options)
+  }
+
+const toolResult = (part: Prompt.ToolResultPart): LanguageModelV4ToolResultPart => ({
+  type: "tool-result",
+  toolCallId: part.id,
+  toolName: part.name,
+  output: output(part),
+  ...providerOptions(part.options)
+})
+
+const output = (
+  { isFailure, modelOutput, providerExecuted, result }: Prompt.ToolResultPart
+): LanguageModelV4ToolResultOutput => {
+  if (modelOutput !== undefined) {
+    const texts = modelOutput.flatMap((it) => it.type === "text" ? [it.text] : [])
+    // there is no content that is an error: files go before the mark
+    return texts.length === modelOutput.length
+      ? { type: isFailure ? "error-text" : "text", value: texts.join("\n") }
+      : { type: "content", value: modelOutput.map((it) => it.type === "text" ? textPart(it) : filePart(it)) }
+  }
+  if (isFailure && Shape.isObject(result) && result.type === "execution-denied") {
+    return { type: "execution-denied", ...typeof result.reason === "string" ? { reason: result.reason } : {} }
+  }
+  // what the provider itself gave has its shape, errors included
+  if (typeof result === "string" && !(isFailure && providerExecuted)) {
+    return { type: isFailure ? "error-text" : "text", value: result }
+  }
+  return { type: isFailure ? "error-json" : "json", value: json(result) }
+}
+
+/** What `effect/ai` has no part for, as it came. */
+const carriedPart = (part: Shape.JsonObject): AssistantContent => {
+  const said = providerOptions(part.providerMetadata)
+  const [toolCallId, toolName] = [String(part.toolCallId), String(part.toolName)]
+  switch (part.type) {
+    case "tool-call":
+      return [{ type: "tool-call", toolCallId, toolName, input: part.input, providerExecuted: true, ...said }]
+    case "tool-result":
+      return [{
+        type: "tool-result",
+        toolCallId,
+        toolName,
+        output: part.isError === true
+          ? { type: "error-json", value: json(part.result) }
+          : typeof part.result === "string"
+          ? { type: "text", value: part.result }
+          : { type: "json", value: json(part.result) },
+        ...said
+      }]
+    case "custom":
+      return [{ type: "custom", kind: String(part.kind) as `${string}.${string}`, ...said }]
+    case "reasoning-file":
+      return [{ type: "reasoning-file", mediaType: String(part.mediaType), data: carriedData(part), ...said }]
+    default:
+      return []
+  }
+}
+
+const carriedData = ({ data, url }: Shape.JsonObject) =>
+  typeof url === "string" ? { type: "url" as const, url: new URL(url) } : { type: "data" as const, data: String(data) }
+
+const json = (value: unknown) => PlainJson.from(value) as Schema.Json as never
+
+/** Byte for byte: signatures are lost otherwise. Only objects are options of a provider. */
+const providerOptions = (options: unknown): { readonly providerOptions?: SharedV4ProviderOptions } => {
+  if (!Shape.isObject(options)) return {}
+  const kept = Object.entries(options).filter(([, value]) => Shape.isObject(value))
+  return kept.length === 0 ? {} : { providerOptions: Object.fromEntries(kept) as SharedV4ProviderOptions }
+}

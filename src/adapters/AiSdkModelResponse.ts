@@ -1,0 +1,359 @@
+/**
+ * What models of the AI SDK say, as parts of `effect/ai`: content and stream
+ * parts of the specifications v2 to v4.
+ *
+ * Nothing here fails. What the schemas of `effect/ai` would reject is put right,
+ * carried as it is (`AiSdkModelCarrier`) or, where it says nothing that anybody
+ * needs, left out: a request that has been paid for is not lost for it.
+ *
+ * @since 0.1.0
+ */
+import type {
+  LanguageModelV2Content,
+  LanguageModelV2StreamPart,
+  LanguageModelV3Content,
+  LanguageModelV3StreamPart,
+  LanguageModelV4Content,
+  LanguageModelV4StreamPart
+} from "@ai-sdk/provider"
+import type * as Response from "effect/ai/Response"
+import * as Tool from "effect/ai/Tool"
+import * as Base64 from "effect/encoding/Base64"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as PlainJson from "../wire/PlainJson.ts"
+import * as Shape from "../wire/Shape.ts"
+import * as Carrier from "./AiSdkModelCarrier.ts"
+
+/**
+ * A part of a stream, of any specification.
+ *
+ * @category models
+ * @internal
+ */
+export type StreamPart = LanguageModelV2StreamPart | LanguageModelV3StreamPart | LanguageModelV4StreamPart
+
+/**
+ * A part of an answer, of any specification.
+ *
+ * @category models
+ * @internal
+ */
+export type Content = LanguageModelV2Content | LanguageModelV3Content | LanguageModelV4Content
+
+/**
+ * How an answer ended, of any specification.
+ *
+ * @category models
+ * @internal
+ */
+export interface Finish {
+  readonly finishReason: unknown
+  readonly usage: unknown
+  readonly providerMetadata?: unknown
+}
+
+/**
+ * When an answer was made, by what, and its id.
+ *
+ * @category models
+ * @internal
+ */
+export interface Metadata {
+  readonly id?: string | undefined
+  readonly timestamp?: Date | undefined
+  readonly modelId?: string | undefined
+}
+
+/**
+ * Reads the parts of one answer.
+ *
+ * @category models
+ * @internal
+ */
+export class ResponseReader {
+  private readonly origin: Carrier.Origin
+  private readonly tools: ReadonlyMap<string, Tool.Any>
+  private carried = 0
+
+  constructor(origin: Carrier.Origin, tools: ReadonlyArray<Tool.Any>) {
+    this.origin = origin
+    this.tools = new Map(tools.map((tool) => [tool.name, tool]))
+  }
+
+  /** Part by part, nothing held back. */
+  stream(part: StreamPart): ReadonlyArray<Response.StreamPartEncoded> {
+    switch (part.type) {
+      case "text-start":
+      case "text-end":
+      case "reasoning-start":
+      case "reasoning-end":
+        return [{ type: part.type, id: part.id, ...metadata(part) }]
+      case "text-delta":
+      case "reasoning-delta":
+        return [{ type: part.type, id: part.id, delta: part.delta, ...metadata(part) }]
+      case "tool-input-start":
+        return [{
+          type: "tool-params-start",
+          id: part.id,
+          name: part.toolName,
+          providerExecuted: part.providerExecuted === true,
+          ...metadata(part)
+        }]
+      case "tool-input-delta":
+        return [{ type: "tool-params-delta", id: part.id, delta: part.delta, ...metadata(part) }]
+      case "tool-input-end":
+        return [{ type: "tool-params-end", id: part.id, ...metadata(part) }]
+      case "response-metadata":
+        return responseMetadata(part)
+      case "finish":
+        return [finish(part)]
+      case "stream-start":
+      case "raw":
+      case "error":
+      case "ping":
+        return []
+      default:
+        return this.shared(part, (carried) => {
+          const id = `carried-${this.carried++}`
+          return [{ type: "text-start", id, metadata: carried }, { type: "text-end", id }]
+        })
+    }
+  }
+
+  /** A whole answer. */
+  content(part: Content): ReadonlyArray<Response.PartEncoded> {
+    switch (part.type) {
+      case "text":
+      case "reasoning":
+        return [{ type: part.type, text: part.text, ...metadata(part) }]
+      default:
+        return this.shared(part, (carried) => [{ type: "text", text: "", metadata: carried }])
+    }
+  }
+
+  /** What answers and streams have in common. */
+  private shared<A>(
+    part: Exclude<Content, { readonly type: "text" | "reasoning" }>,
+    carry: (metadata: Response.ProviderMetadata) => ReadonlyArray<A>
+  ): ReadonlyArray<A | Shared> {
+    const carried = (it: Shape.JsonObject) => carry(Carrier.pack(this.origin, it))
+    switch (part.type) {
+      case "tool-call": {
+        const call = toolCall(part)
+        return call.providerExecuted === true && !this.takes(call)
+          ? carried({ ...part, input: call.params })
+          : [call]
+      }
+      case "tool-result": {
+        const result = toolResult(part)
+        if (this.takesResult(result)) return [result]
+        return result.preliminary === true ? [] : carried({ ...part })
+      }
+      case "tool-approval-request":
+        return [{
+          type: "tool-approval-request",
+          approvalId: part.approvalId,
+          toolCallId: part.toolCallId,
+          ...metadata(part)
+        }]
+      case "source":
+        return source(part)
+      case "file":
+        return file(part)
+      case "reasoning-file":
+        return carried({ ...part, data: undefined, ...dataOf(part.data) })
+      case "custom":
+        return carried({ ...part })
+      // of a version to come
+      default:
+        return []
+    }
+  }
+
+  /** `effect/ai` fails the request for a call that the provider ran with arguments that the tool does not have. */
+  private takes(call: Response.ToolCallPartEncoded): boolean {
+    const tool = this.tools.get(call.name)
+    return tool !== undefined && Schema.is(Schema.toEncoded(tool.parametersSchema))(call.params)
+  }
+
+  private takesResult(result: Response.ToolResultPartEncoded): boolean {
+    const tool = this.tools.get(result.name)
+    return tool !== undefined &&
+      Schema.is(Schema.toEncoded(result.isFailure ? Tool.failureResultSchema(tool) : tool.successSchema))(result.result)
+  }
+}
+
+/**
+ * How an answer ended, and what it cost.
+ *
+ * @category conversions
+ * @internal
+ */
+export const finish = (part: Finish): Response.FinishPartEncoded => ({
+  type: "finish",
+  reason: finishReason(part.finishReason),
+  usage: usage(part.usage),
+  ...metadata(part)
+})
+
+/**
+ * Tells whether the provider says that the stream ended before the answer did.
+ *
+ * @category predicates
+ * @internal
+ */
+export const isBrokenOff = (part: Finish): boolean => Shape.own(part.finishReason, "unified") === "interrupted"
+
+/**
+ * The id of an answer, and what made it when.
+ *
+ * @category conversions
+ * @internal
+ */
+export const responseMetadata = (
+  { id, modelId, timestamp }: Metadata
+): ReadonlyArray<Response.ResponseMetadataPartEncoded> => [{
+  type: "response-metadata",
+  ...typeof id === "string" ? { id } : {},
+  ...typeof modelId === "string" ? { modelId } : {},
+  ...timestamp instanceof Date && !Number.isNaN(timestamp.getTime()) ? { timestamp: timestamp.toISOString() } : {}
+}]
+
+// Utilities
+
+type Shared =
+  | Response.ToolCallPartEncoded
+  | Response.ToolResultPartEncoded
+  | Response.ToolApprovalRequestPartEncoded
+  | Response.FilePartEncoded
+  | Response.UrlSourcePartEncoded
+  | Response.DocumentSourcePartEncoded
+
+type Part<Type extends Content["type"]> = Extract<Content, { readonly type: Type }>
+
+const toolCall = (part: Part<"tool-call">): Response.ToolCallPartEncoded => ({
+  type: "tool-call",
+  id: part.toolCallId,
+  name: part.toolName,
+  params: params(part.input),
+  providerExecuted: part.providerExecuted === true,
+  ...metadata(part)
+})
+
+/** Text that is no JSON is the gates' to refuse, so that the model is told. */
+const params = (input: unknown): unknown => {
+  if (typeof input !== "string") return input ?? {}
+  if (input.trim() === "") return {}
+  try {
+    return JSON.parse(input) as unknown
+  } catch {
+    return input
+  }
+}
+
+/** Only providers give results in their answers. */
+const toolResult = (part: Part<"tool-result">): Response.ToolResultPartEncoded => ({
+  type: "tool-result",
+  id: part.toolCallId,
+  name: part.toolName,
+  result: PlainJson.from(part.result),
+  isFailure: part.isError === true,
+  providerExecuted: true,
+  preliminary: "preliminary" in part && part.preliminary === true,
+  ...metadata(part)
+})
+
+const source = (
+  part: Part<"source">
+): ReadonlyArray<Response.UrlSourcePartEncoded | Response.DocumentSourcePartEncoded> => {
+  const { id, title } = part
+  if (part.sourceType === "url") {
+    return URL.canParse(part.url)
+      ? [{ type: "source", sourceType: "url", id, url: part.url, title: title ?? part.url, ...metadata(part) }]
+      : []
+  }
+  const { filename, mediaType } = part
+  return part.sourceType === "document" ?
+    [{
+      type: "source",
+      sourceType: "document",
+      id,
+      mediaType,
+      title: title ?? filename ?? mediaType,
+      ...typeof filename === "string" ? { fileName: filename } : {},
+      ...metadata(part)
+    }] :
+    []
+}
+
+const file = (part: Part<"file">): ReadonlyArray<Response.FilePartEncoded | Response.UrlSourcePartEncoded> => {
+  const mediaType = part.mediaType ?? "application/octet-stream"
+  const { data, url } = dataOf(part.data)
+  // `effect/ai` has no file that is elsewhere: it is at least told where
+  if (url !== undefined) {
+    return [{ type: "source", sourceType: "url", id: url, url, title: mediaType, ...metadata(part) }]
+  }
+  return data !== undefined && Result.isSuccess(Base64.decode(data))
+    ? [{ type: "file", mediaType, data, ...metadata(part) }]
+    : []
+}
+
+/** Before v4, data is the base64 or the bytes themselves. */
+const dataOf = (data: unknown): { readonly data?: string; readonly url?: string } => {
+  if (typeof data === "string") return { data }
+  if (data instanceof Uint8Array) return { data: Base64.encode(data) }
+  const url = Shape.own(data, "url")
+  if (url instanceof URL) return { url: url.href }
+  if (typeof url === "string" && URL.canParse(url)) return { url }
+  const inner = Shape.own(data, "data")
+  return inner === undefined ? {} : dataOf(inner)
+}
+
+/** v2 has one word; v3 and v4 have the provider's beside it. */
+const finishReason = (reason: unknown): Response.FinishReason => {
+  const raw = Shape.own(reason, "raw")
+  const unified = typeof reason === "string" ? reason : Shape.own(reason, "unified")
+  switch (unified) {
+    case "stop":
+      // https://docs.claude.com/en/api/handling-stop-reasons: the turn goes on when it is sent back
+      return raw === "pause_turn" ? "pause" : "stop"
+    case "length":
+    case "content-filter":
+    case "tool-calls":
+    case "error":
+      return unified
+    case "other":
+      // no reason was sent at all
+      return typeof reason === "object" && raw === undefined ? "unknown" : "other"
+    default:
+      return "unknown"
+  }
+}
+
+/** v2 is flat, and says of cached tokens only how many were read. */
+const usage = (given: unknown): Response.FinishPartEncoded["usage"] => {
+  const [input, output] = [Shape.own(given, "inputTokens"), Shape.own(given, "outputTokens")]
+  return {
+    inputTokens: {
+      total: count(Shape.isObject(input) ? input.total : input),
+      uncached: count(Shape.own(input, "noCache")),
+      cacheRead: count(Shape.own(input, "cacheRead") ?? Shape.own(given, "cachedInputTokens")),
+      cacheWrite: count(Shape.own(input, "cacheWrite"))
+    },
+    outputTokens: {
+      total: count(Shape.isObject(output) ? output.total : output),
+      text: count(Shape.own(output, "text")),
+      reasoning: count(Shape.own(output, "reasoning") ?? Shape.own(given, "reasoningTokens"))
+    }
+  }
+}
+
+const count = (value: unknown): number | undefined =>
+  typeof value === "number" && Number.isSafeInteger(value) ? value : undefined
+
+/** What the provider says of a part, for the next turn; JSON has no `undefined`. */
+const metadata = (part: object): { readonly metadata?: Response.ProviderMetadata } => {
+  const said = "providerMetadata" in part ? part.providerMetadata : undefined
+  return Shape.isObject(said) ? { metadata: PlainJson.from(said) as Response.ProviderMetadata } : {}
+}
