@@ -24,6 +24,7 @@ import { ConfigurationError } from "../ConfigurationError.ts"
 import * as Shape from "../wire/Shape.ts"
 import * as ModelCall from "./AiSdkModelCall.ts"
 import * as ModelError from "./AiSdkModelError.ts"
+import type { ResultFiles } from "./AiSdkModelPrompt.ts"
 import * as ModelResponse from "./AiSdkModelResponse.ts"
 import * as Versions from "./AiSdkModelVersions.ts"
 
@@ -57,6 +58,15 @@ export interface LayerOptions extends ModelCall.ModelOptions {
    * default the schema goes as it is.
    */
   readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
+  /**
+   * Where the files go that tools give: into the result (`"result"`), into a
+   * message of the user behind the results (`"message"`), or nowhere, with a word
+   * that they were there (`"omit"`). By default into the result, and nowhere where
+   * the provider's name ends in `.chat`: chat completions have no files in results,
+   * and their packages write the base64 as text. For a model there that sees
+   * pictures say `"message"`.
+   */
+  readonly resultFiles?: ResultFiles | undefined
 }
 
 /**
@@ -137,9 +147,10 @@ interface Generated extends ModelResponse.Finish {
   readonly warnings?: ReadonlyArray<unknown>
 }
 
-const make = (model: ProviderModel, { codecTransformer, ...layerOptions }: LayerOptions) => {
+const make = (model: ProviderModel, { codecTransformer, resultFiles, ...layerOptions }: LayerOptions) => {
   const callable = model as unknown as Callable
   const { modelId, provider } = model
+  const target = { provider, modelId, resultFiles: resultFiles ?? (provider.endsWith(".chat") ? "omit" : "result") }
   const told = new Set<string>()
 
   const warn = (warnings: unknown): Effect.Effect<void> =>
@@ -190,7 +201,7 @@ const make = (model: ProviderModel, { codecTransformer, ...layerOptions }: Layer
       const responseFormat = yield* responseFormatOf(method, request)
       return Versions.write(
         model.specificationVersion,
-        ModelCall.write({ provider, modelId }, said, request, responseFormat)
+        ModelCall.write(target, said, request, responseFormat)
       )
     })
 
@@ -222,7 +233,7 @@ const make = (model: ProviderModel, { codecTransformer, ...layerOptions }: Layer
       (abortSignal) => callable.doGenerate({ ...call, abortSignal })
     )
     yield* warn(generated.warnings)
-    const reader = new ModelResponse.ResponseReader({ provider, modelId }, request.tools)
+    const reader = new ModelResponse.ResponseReader(target, request.tools)
     const parts = [
       ...generated.content.flatMap((part) => reader.content(part)),
       ...generated.response === undefined ? [] : ModelResponse.responseMetadata(generated.response),
@@ -246,13 +257,18 @@ const make = (model: ProviderModel, { codecTransformer, ...layerOptions }: Layer
   > {
     const call = yield* callOf("streamText", request)
     const abortSignal = yield* Effect.abortSignal
-    const { stream } = yield* attempt("streamText", () => callable.doStream({ ...call, abortSignal }))
+    const { stream } = yield* attempt("streamText", () =>
+      callable.doStream({ ...call, abortSignal }).then((opened) => {
+        // it came too late, for a model that is deaf to signals
+        if (abortSignal.aborted) void opened.stream.cancel().catch(() => undefined)
+        return opened
+      }))
     const source = yield* Effect.acquireRelease(
       Effect.sync(() => stream.getReader()),
       // not waited for: a stream that hangs would hold the interruption up
       (source) => Effect.sync(() => void source.cancel().catch(() => undefined))
     )
-    const reader = new ModelResponse.ResponseReader({ provider, modelId }, request.tools)
+    const reader = new ModelResponse.ResponseReader(target, request.tools)
 
     const take = (part: ModelResponse.StreamPart): typeof pull => {
       if (part.type === "error") return fail("streamText")(part.error)

@@ -107,7 +107,7 @@ export const merge = (first: ModelOptions, second: ModelOptions): ModelOptions =
  * @internal
  */
 export const write = (
-  origin: Origin,
+  model: Origin & { readonly resultFiles: ModelPrompt.ResultFiles },
   said: ModelOptions,
   request: LanguageModel.ProviderOptions,
   responseSchema: LanguageModelV4CallOptions["responseFormat"]
@@ -116,7 +116,7 @@ export const write = (
   const { headers, providerOptions, stopSequences, ...rest } = said
   return {
     ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
-    prompt: ModelPrompt.write(request.prompt, { ...origin, providerTools }),
+    prompt: ModelPrompt.write(request.prompt, { ...model, providerTools }),
     ...stopSequences === undefined ? {} : { stopSequences: [...stopSequences] },
     ...isEmpty(headers) ? {} : { headers: { ...headers } },
     ...isEmpty(providerOptions) ? {} : { providerOptions: providerOptions as never },

@@ -69,4 +69,5 @@ export const isFrom = (carried: Carried, { modelId, provider }: Origin): boolean
 
 // Utilities
 
-const key = "effect-tool-executor"
+/** Not the name under which agents note who made a part. */
+const key = "effect-tool-executor/ai-sdk"

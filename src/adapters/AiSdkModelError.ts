@@ -177,12 +177,12 @@ const byName = (found: Found): AiError.AiErrorReason | undefined => {
 /** By what the provider calls it, then by the status. */
 const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
   const { codes, message, status } = found
-  const common = details(found)
+  const retryAfter = retryAfterOf(found.headers, now)
+  const common = details(found, retryAfter)
   const has = (...words: ReadonlyArray<string>): boolean => codes.some((it) => words.includes(it.toLowerCase()))
   // https://platform.openai.com/docs/guides/error-codes: a 429, too, but waiting does not help
   if (status === 402 || has("insufficient_quota", "billing_error")) return new AiError.QuotaExhaustedError(common)
   if (status === 429 || has("rate_limit_error", "rate_limit_exceeded", "resource_exhausted")) {
-    const retryAfter = retryAfterOf(found.headers, now)
     return new AiError.RateLimitError({ ...common, ...retryAfter === undefined ? {} : { retryAfter } })
   }
   if (isTooLong(found, has)) {
@@ -246,11 +246,14 @@ const amount = (text: string | undefined): number =>
   text !== undefined && /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : NaN
 
 /** What the provider sent, for those who look closer. */
-const details = ({ body, data, headers, status }: Found) => ({
+const details = ({ body, data, headers, status }: Found, retryAfter?: Duration.Duration) => ({
   ...status === undefined ? {} : {
     http: { response: { status, headers }, ...body === undefined ? {} : { body } }
   },
-  ...Shape.isObject(data) ? { metadata: { error: mutable(data) } } : {}
+  metadata: {
+    ...Shape.isObject(data) ? { error: mutable(data) } : {},
+    ...retryAfter === undefined ? {} : { retryAfterMillis: Duration.toMillis(retryAfter) }
+  }
 })
 
 /** The schema of `effect/ai` wants JSON that may be written to. */

@@ -22,6 +22,15 @@ import * as Shape from "../wire/Shape.ts"
 import * as Carrier from "./AiSdkModelCarrier.ts"
 
 /**
+ * Where the files go that a tool gave: into its result, into a message of the user
+ * behind the results, or nowhere, with a word that they were there.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type ResultFiles = "result" | "message" | "omit"
+
+/**
  * What a prompt is written for.
  *
  * @category models
@@ -30,6 +39,7 @@ import * as Carrier from "./AiSdkModelCarrier.ts"
 export interface Reader extends Carrier.Origin {
   /** Tools whose arguments are the provider's own to define, and may be no object. */
   readonly providerTools: ReadonlySet<string>
+  readonly resultFiles: ResultFiles
 }
 
 /**
@@ -48,17 +58,15 @@ export interface Reader extends Carrier.Origin {
  */
 export const write = (prompt: Prompt.Prompt, reader: Reader): LanguageModelV4Prompt => {
   const messages: LanguageModelV4Prompt = []
-  for (const message of prompt.content) {
-    for (const written of messagesOf(message, reader)) {
-      const last = messages.at(-1)
-      if (written.role === "tool" && last?.role === "tool") {
-        messages[messages.length - 1] = { ...last, ...written, content: [...last.content, ...written.content] }
-      } else {
-        messages.push(written)
-      }
+  for (const written of prompt.content.flatMap((message) => messagesOf(message, reader))) {
+    const last = messages.at(-1)
+    if (written.role === "tool" && last?.role === "tool") {
+      messages[messages.length - 1] = { ...last, ...written, content: [...last.content, ...written.content] }
+    } else {
+      messages.push(written)
     }
   }
-  return messages
+  return reader.resultFiles === "result" ? messages : messages.flatMap((it) => withoutFiles(it, reader.resultFiles))
 }
 
 // Utilities
@@ -73,7 +81,7 @@ const messagesOf = (message: Prompt.Message, reader: Reader): ReadonlyArray<Lang
     case "system":
       return [{ role: "system", content: message.content, ...said }]
     case "user": {
-      const content = message.content.filter((part) => part.type !== "text" || part.text !== "")
+      const content = message.content.filter((part) => part.type !== "text" || part.text.trim() !== "")
       return content.length === 0 ? [] : [{
         role: "user",
         content: content.map((part) => part.type === "text" ? textPart(part) : filePart(part)),
@@ -105,7 +113,7 @@ const assistantPart = (part: Prompt.AssistantMessagePart, reader: Reader): Assis
       const carried = Carrier.unpack(part.options)
       if (carried !== undefined) return Carrier.isFrom(carried, reader) ? carriedPart(carried.part) : []
       // an empty one may be there for what the provider said of it
-      return part.text === "" && Object.keys(part.options).length === 0 ? [] : [textPart(part)]
+      return part.text.trim() === "" && Object.keys(part.options).length === 0 ? [] : [textPart(part)]
     }
     case "reasoning":
       return [{ type: "reasoning", text: part.text, ...providerOptions(part.options) }]
@@ -199,6 +207,27 @@ const output = (
     return { type: isFailure ? "error-text" : "text", value: result }
   }
   return { type: isFailure ? "error-json" : "json", value: json(result) }
+}
+
+/** A message of results for a protocol that has no files in them. */
+const withoutFiles = (
+  message: LanguageModelV4Message,
+  resultFiles: ResultFiles
+): ReadonlyArray<LanguageModelV4Message> => {
+  if (message.role !== "tool") return [message]
+  const files: Array<LanguageModelV4TextPart | LanguageModelV4FilePart> = []
+  const content = message.content.map((part) => {
+    if (part.type !== "tool-result" || part.output.type !== "content") return part
+    const texts = part.output.value.map((it) => {
+      if (it.type !== "file") return it.type === "text" ? it.text : ""
+      const name = `${it.mediaType}${it.filename === undefined ? "" : ` ${it.filename}`}`
+      if (resultFiles === "omit") return `[${name} omitted]`
+      files.push({ type: "text", text: `[${name} of ${part.toolName}, call ${part.toolCallId}]` }, it)
+      return `[${name}: in the next message]`
+    })
+    return { ...part, output: { type: "text" as const, value: texts.join("\n") } }
+  })
+  return [{ ...message, content }, ...files.length === 0 ? [] : [{ role: "user" as const, content: files }]]
 }
 
 /** What `effect/ai` has no part for, as it came. */
