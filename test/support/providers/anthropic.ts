@@ -3,8 +3,8 @@
  * what is refused is in `anthropicChecks.ts`.
  */
 import { type Block, type Body, check, contentOf, type Issued } from "./anthropicChecks.ts"
+import { type Frame, ids, type Protocol, Refused } from "./protocol.ts"
 import { type Finish, isRecord, messagesOf, parsed, type Part, type Said, type SaidCall, type Usage } from "./script.ts"
-import { type Frame, ids, type Protocol, Refused } from "./server.ts"
 
 export const anthropic = (): Protocol<Body> => {
   const id = ids()

@@ -1,7 +1,7 @@
 /** What Anthropic messages refuses, each rule with where it is told. */
 import type { IncomingHttpHeaders } from "node:http"
+import { refuse } from "./protocol.ts"
 import { isRecord } from "./script.ts"
-import { refuse } from "./server.ts"
 
 export interface Block {
   readonly type: string

@@ -3,8 +3,8 @@
  * https://ai.google.dev/api/generate-content; what is refused is in `googleChecks.ts`.
  */
 import { type Body, check, type Content, type ContentPart, type Issued } from "./googleChecks.ts"
+import { ids, type Protocol, Refused } from "./protocol.ts"
 import { type Finish, isRecord, messagesOf, parsed, type Part, type Said, type Usage } from "./script.ts"
-import { ids, type Protocol, Refused } from "./server.ts"
 
 export const google = (): Protocol<Body> => {
   const id = ids()

@@ -1,7 +1,7 @@
 /** What Google Gemini refuses, each rule with where it is told. */
 import type { IncomingHttpHeaders } from "node:http"
+import { refuse } from "./protocol.ts"
 import { isRecord } from "./script.ts"
-import { refuse } from "./server.ts"
 
 export interface ContentPart {
   readonly text?: string

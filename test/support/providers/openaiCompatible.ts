@@ -6,9 +6,10 @@
  * no ids https://github.com/continuedev/continue/issues/13225, an empty or a repeated id
  * where OpenAI leaves it out, calls in one delta, no usage, no finish reason.
  */
-import { type Body, callDeltas, type Message, openaiChat } from "./openaiChat.ts"
+import { callDeltas, openaiChat } from "./openaiChat.ts"
+import type { Body, Message } from "./openaiChatChecks.ts"
+import { refuse } from "./protocol.ts"
 import { isRecord, parsed, type Said } from "./script.ts"
-import { refuse } from "./server.ts"
 
 export const openaiCompatible = () => {
   /** The reasoning that came with a call, by the call's id. */

@@ -4,8 +4,8 @@
  */
 import { errorOf, limitsOf } from "./openaiChat.ts"
 import { type Body, check, type Issued, type Item, type Output } from "./openaiResponsesChecks.ts"
+import { type Frame, ids, type Protocol } from "./protocol.ts"
 import { messagesOf, parsed, type Part, type Said, type SaidCall, type Usage } from "./script.ts"
-import { type Frame, ids, type Protocol } from "./server.ts"
 
 export const openaiResponses = (): Protocol<Body> => {
   const id = ids()

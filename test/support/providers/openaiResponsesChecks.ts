@@ -1,6 +1,6 @@
 /** What OpenAI responses refuses, each rule with where it is told. */
 import type { IncomingHttpHeaders } from "node:http"
-import { refuse } from "./server.ts"
+import { refuse } from "./protocol.ts"
 
 export interface Item {
   /** A message may leave it out. */
