@@ -69,6 +69,44 @@ export const generated = (content: ReadonlyArray<LanguageModelV4Content>): Assis
   )
 })
 
+/** Streams, or does not. */
+export type Way = "streamed" | "whole"
+
+/** What the model says next. */
+export const say = async (
+  model: LanguageModelV4,
+  prompt: LanguageModelV4Prompt,
+  { tools = toolsOf("add", "take"), way = "streamed" }: {
+    readonly tools?: NonNullable<LanguageModelV4CallOptions["tools"]>
+    readonly way?: Way
+  } = {}
+): Promise<Assistant> =>
+  way === "streamed"
+    ? streamed(await stream(model, { prompt, tools }))
+    : generated((await model.doGenerate({ prompt, tools })).content)
+
+/** Says a text, answers every call until there are none, then says the next: the history of it all. */
+export const converse = (model: LanguageModelV4, ...texts: ReadonlyArray<string>) => conversation(model, texts)
+
+/** As `converse`, from a history on, and not only streaming. */
+export const conversation = async (
+  model: LanguageModelV4,
+  texts: ReadonlyArray<string>,
+  { from = [], ...options }: Parameters<typeof say>[2] & { readonly from?: LanguageModelV4Prompt } = {}
+): Promise<LanguageModelV4Prompt> => {
+  const history = [...from]
+  for (const text of texts) {
+    history.push(user(text))
+    for (let open = true; open;) {
+      const said = await say(model, history, options)
+      history.push(said)
+      open = callsOf(said).length > 0
+      if (open) history.push(results(said))
+    }
+  }
+  return history
+}
+
 // Utilities
 
 const kindOf = ({ type }: { readonly type: string }) => type.startsWith("text") ? "text" : "reasoning"
