@@ -48,6 +48,7 @@ export const anthropic = (): Protocol<Body> => {
       const head = { id: id("msg_01"), type: "message", role: "assistant", model: body.model }
       const stop = { stop_reason: finishes[said.finish], stop_sequence: null }
       const usage = usageOf(said.usage)
+      const firstCall = blocks.findIndex(({ block }) => block.type === "tool_use")
       return {
         frames: [
           frame("message_start", {
@@ -68,14 +69,14 @@ export const anthropic = (): Protocol<Body> => {
             ...index === 0 ? [frame("ping", {})] : [],
             ...deltas.map((delta) => ({
               ...frame("content_block_delta", { index, delta }),
-              argument: block.type === "tool_use"
+              part: partOf(block, index === firstCall)
             })),
             {
               ...frame("content_block_stop", { index }),
               ...block.type !== "tool_use" && issued !== undefined ? { issued } : {}
             }
           ]),
-          frame("message_delta", { delta: stop, usage: { output_tokens: usage.output_tokens } }),
+          { ...frame("message_delta", { delta: stop, usage: { output_tokens: usage.output_tokens } }), part: "end" },
           frame("message_stop", {})
         ],
         whole: { ...head, content: blocks.map(({ block }) => block), ...stop, usage }
@@ -103,6 +104,12 @@ interface Streamed {
   readonly opened?: Block
   readonly deltas: ReadonlyArray<object>
   readonly issued?: () => void
+}
+
+const partOf = ({ type }: Block, first: boolean): Frame["part"] => {
+  if (type === "thinking") return "reasoning"
+  if (type === "text") return "text"
+  return type === "tool_use" && first ? "arguments" : undefined
 }
 
 const frame = (type: string, rest: object): Frame => ({ event: type, data: { type, ...rest } })

@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/generate-content; what is refused is in `googleChecks.ts`.
  */
 import { type Body, check, type Content, type ContentPart, type Issued } from "./googleChecks.ts"
-import { ids, type Protocol, Refused } from "./protocol.ts"
+import { type Frame, ids, type Protocol, Refused } from "./protocol.ts"
 import { type Finish, isRecord, messagesOf, parsed, type Part, type Said, type Usage } from "./script.ts"
 
 export const google = (): Protocol<Body> => {
@@ -53,6 +53,7 @@ export const google = (): Protocol<Body> => {
           finishReason: "MALFORMED_FUNCTION_CALL",
           finishMessage: `Malformed function call: call:default_api:${malformed.name}${malformed.raw}`
         }
+      const firstCall = parts.find(({ functionCall }) => functionCall !== undefined)
       const responseId = id("resp")
       const response = (content: ReadonlyArray<ContentPart>, end: object) => ({
         candidates: [{ content: { parts: content, role: "model" }, index: 0, ...end }],
@@ -64,10 +65,10 @@ export const google = (): Protocol<Body> => {
         frames: [
           ...parts.map((part) => ({
             data: response([part], {}),
-            argument: part.functionCall !== undefined,
+            part: placeOf(part, part === firstCall),
             issued: () => issue(part, issued)
           })),
-          { data: response([], finish) }
+          { data: response([], finish), part: "end" }
         ],
         whole: response(merged(parts), finish)
       }
@@ -114,6 +115,11 @@ const usageOf = ({ cached, input, output, reasoning }: Usage) => ({
   thoughtsTokenCount: reasoning,
   cachedContentTokenCount: cached
 })
+
+const placeOf = ({ functionCall, thought }: ContentPart, first: boolean): Frame["part"] => {
+  if (functionCall !== undefined) return first ? "arguments" : undefined
+  return thought === true ? "reasoning" : "text"
+}
 
 const issue = ({ functionCall, thoughtSignature }: ContentPart, issued: Issued) => {
   if (thoughtSignature !== undefined) issued.signatures.add(thoughtSignature)

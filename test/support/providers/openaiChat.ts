@@ -3,7 +3,7 @@
  *
  * The stream is that of https://platform.openai.com/docs/api-reference/chat-streaming.
  */
-import { type Body, check, type Message, type ToolCall } from "./openaiChatChecks.ts"
+import { type Body, check, type Message } from "./openaiChatChecks.ts"
 import { type Frame, ids, type Protocol, refuse, Refused } from "./protocol.ts"
 import { type Finish, messagesOf, parsed, type Part, type Said, type Usage } from "./script.ts"
 
@@ -12,7 +12,7 @@ export interface Variant {
   /** Checks beside those of OpenAI. */
   readonly check?: (body: Body) => void
   /** The deltas of calls. */
-  readonly callDeltas?: (said: Said) => ReadonlyArray<Frame["data"]>
+  readonly callDeltas?: (said: Said) => ReadonlyArray<CallDelta>
   /** Whether it shows its reasoning. */
   readonly reasons?: (said: Said) => void
 }
@@ -37,13 +37,13 @@ export const openaiChat = (variant: Variant = {}): Protocol<Body> => {
     callId: () => id("call_"),
     reply: (said, body) => {
       const head = { id: id("chatcmpl-"), created: 1_700_000_000, model: body.model }
-      const chunk = (delta: object, finish: string | null = null, argument = false): Frame => ({
+      const chunk = (delta: object, part?: Frame["part"], finish: string | null = null): Frame => ({
         data: {
           ...head,
           object: "chat.completion.chunk",
           choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }]
         },
-        argument
+        part
       })
       const { noFinish, noUsage } = said.quirks
       const reasoning = variant.reasons === undefined ? undefined : said.reasoning
@@ -51,12 +51,12 @@ export const openaiChat = (variant: Variant = {}): Protocol<Body> => {
       return {
         frames: [
           { ...chunk({ role: "assistant", content: "" }), issued: () => variant.reasons?.(said) },
-          ...said.cut(reasoning ?? "").map((text) => chunk({ reasoning_content: text })),
-          ...said.cut(said.text ?? "").map((content) => chunk({ content })),
+          ...said.cut(reasoning ?? "").map((text) => chunk({ reasoning_content: text }, "reasoning")),
+          ...said.cut(said.text ?? "").map((content) => chunk({ content }, "text")),
           ...(variant.callDeltas ?? callDeltas)(said).map((delta) =>
-            chunk({ tool_calls: [delta] }, null, isArgument(delta))
+            chunk({ tool_calls: [delta] }, isArgument(delta, said) ? "arguments" : undefined)
           ),
-          ...noFinish === true ? [] : [chunk({}, finishes[said.finish])],
+          ...noFinish === true ? [] : [chunk({}, "end", finishes[said.finish])],
           ...body.stream_options?.include_usage === true && noUsage !== true
             ? [{ data: { ...head, object: "chat.completion.chunk", choices: [], ...usage } }]
             : [],
@@ -95,8 +95,16 @@ export const openaiChat = (variant: Variant = {}): Protocol<Body> => {
   }
 }
 
+/** What is written of a call at once. */
+export interface CallDelta {
+  readonly index?: number
+  readonly id?: string
+  readonly type?: string
+  readonly function: { readonly name?: string; readonly arguments: string }
+}
+
 /** The deltas of calls as OpenAI writes them: first the name, then the arguments in pieces. */
-export const callDeltas = (said: Said): ReadonlyArray<Frame["data"]> =>
+export const callDeltas = (said: Said): ReadonlyArray<CallDelta> =>
   said.calls.flatMap((call, index) => [
     { index, id: call.id, type: "function", function: { name: call.name, arguments: "" } },
     ...said.cut(call.raw).map((text) => ({ index, function: { arguments: text } }))
@@ -130,7 +138,9 @@ const finishes: Record<Finish, string> = {
   filter: "content_filter"
 }
 
-const isArgument = (delta: unknown) => (delta as Partial<ToolCall>).function?.arguments !== ""
+/** Whether a delta has arguments of the first call. */
+const isArgument = (delta: CallDelta, { calls }: Said) =>
+  delta.function.arguments !== "" && (delta.index === undefined ? delta.id === calls[0]?.id : delta.index === 0)
 
 const isSystem = ({ role }: Message) => role === "system" || role === "developer"
 

@@ -6,7 +6,7 @@
  * no ids https://github.com/continuedev/continue/issues/13225, an empty or a repeated id
  * where OpenAI leaves it out, calls in one delta, no usage, no finish reason.
  */
-import { callDeltas, openaiChat } from "./openaiChat.ts"
+import { type CallDelta, callDeltas, openaiChat } from "./openaiChat.ts"
 import type { Body, Message } from "./openaiChatChecks.ts"
 import { refuse } from "./protocol.ts"
 import { isRecord, parsed, type Said } from "./script.ts"
@@ -26,7 +26,7 @@ export const openaiCompatible = () => {
 
 // Utilities
 
-const oddDeltas = (said: Said): ReadonlyArray<unknown> => {
+const oddDeltas = (said: Said): ReadonlyArray<CallDelta> => {
   const { ids, noIds, noIndex, whole } = said.quirks
   if (whole === true || noIndex === true) {
     return said.calls.map((call, index) => ({
@@ -37,12 +37,9 @@ const oddDeltas = (said: Said): ReadonlyArray<unknown> => {
     }))
   }
   return callDeltas(said).map((delta) => {
-    const { id: own, ...rest } = delta as { readonly index: number; readonly id?: string }
-    const first = own !== undefined
-    if (noIds === true) return { ...rest, id: "" }
-    if (first) return delta
-    if (ids === "empty") return { ...rest, id: "" }
-    return ids === "repeated" ? { ...rest, id: said.calls[rest.index]?.id } : delta
+    if (noIds === true) return { ...delta, id: "" }
+    if (delta.id !== undefined || ids === undefined) return delta
+    return { ...delta, id: ids === "empty" ? "" : said.calls[delta.index ?? 0]?.id ?? "" }
   })
 }
 

@@ -73,7 +73,11 @@ export const openaiResponses = (): Protocol<Body> => {
         ]),
         { type: short ? "response.incomplete" : "response.completed", response: end, issued: store }
       ]
-      return { frames: events.map(frame), whole: end }
+      const firstCall = outputs.findIndex(({ item }) => item.type === "function_call")
+      return {
+        frames: events.map((event, sequence) => ({ ...frame(event, sequence), part: partOf(event, firstCall) })),
+        whole: end
+      }
     },
     error: errorOf,
     limits: limitsOf,
@@ -100,9 +104,15 @@ interface Streamed {
 const frame = ({ issued, type, ...rest }: Event, sequence: number): Frame => ({
   event: type,
   data: { type, ...rest, sequence_number: sequence },
-  argument: type === "response.function_call_arguments.delta",
   ...issued === undefined ? {} : { issued }
 })
+
+const partOf = ({ output_index: index, type }: Event, firstCall: number): Frame["part"] => {
+  if (type === "response.reasoning_summary_text.delta") return "reasoning"
+  if (type === "response.output_text.delta") return "text"
+  if (type === "response.function_call_arguments.delta") return index === firstCall ? "arguments" : undefined
+  return type === "response.completed" || type === "response.incomplete" ? "end" : undefined
+}
 
 const usageOf = ({ cached, input, output, reasoning }: Usage) => ({
   input_tokens: input,

@@ -1,6 +1,6 @@
 /** What a protocol's server has of its own: what it reads, what it refuses, and how it says a turn. */
 import type { IncomingHttpHeaders } from "node:http"
-import type { Asked, Said } from "./script.ts"
+import type { Asked, Place, Said } from "./script.ts"
 
 /** One protocol; `Body` is what its requests look like. */
 export interface Protocol<Body> {
@@ -35,8 +35,8 @@ export interface Frame {
   readonly event?: string
   /** Written as JSON, or as it is if it is a text. */
   readonly data: unknown
-  /** Whether it is a part of a call's arguments. */
-  readonly argument?: boolean
+  /** What it is a part of, for faults that come in the middle of it; the arguments are those of the first call. */
+  readonly part?: Exclude<Place, number> | undefined
   /** What the server remembers from then on. */
   readonly issued?: () => void
 }

@@ -63,8 +63,11 @@ export interface Quirks {
   readonly noFinish?: boolean
 }
 
-/** After that many events of the stream, or in the middle of the first call's arguments. */
-export type Place = number | "arguments"
+/**
+ * After that many events of the stream, or in the middle of a part: of its reasoning, its text, the first call's
+ * arguments (half an event, where a part is one event); `end` is before it says that, and why, it ends.
+ */
+export type Place = number | "reasoning" | "text" | "arguments" | "end"
 
 /** What goes wrong. */
 export type Fault =

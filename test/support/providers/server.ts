@@ -9,7 +9,7 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import type { AddressInfo } from "node:net"
 import { type Ending, type Protocol, refuse, Refused } from "./protocol.ts"
 import { type Asked, parsed, type Quirks, said, type Script, type Turn } from "./script.ts"
-import { send, writeStream, writeWhole } from "./write.ts"
+import { send, write } from "./write.ts"
 
 export interface Received {
   readonly path: string
@@ -34,6 +34,8 @@ export interface Server {
   readonly refusals: ReadonlyArray<Refusal>
   /** What each request that was accepted asked. */
   readonly asked: ReadonlyArray<Asked>
+  /** How many events the stream of each of them has if nothing comes between: the places where it may be cut. */
+  readonly lengths: ReadonlyArray<number>
 }
 
 /** A server that speaks until the scope closes. */
@@ -62,6 +64,7 @@ const listen = async <Body>(protocol: Protocol<Body>, script: Script, quirks: Qu
   const requests: Array<Received> = []
   const refusals: Array<Refusal> = []
   const asked: Array<Asked> = []
+  const lengths: Array<number> = []
 
   const next = (question: Asked): Turn => {
     if (typeof script === "function") return script(question)
@@ -78,9 +81,8 @@ const listen = async <Body>(protocol: Protocol<Body>, script: Script, quirks: Qu
     const turn = next(question)
     asked.push(question)
     const reply = protocol.reply(said(turn, protocol.callId, quirks), body)
-    return stream
-      ? await writeStream(protocol, response, reply, turn.fault)
-      : await writeWhole(protocol, response, reply, turn.fault)
+    lengths.push(reply.frames.length)
+    return await write(protocol, response, reply, { fault: turn.fault, stream })
   }
 
   const http = createServer((request, response) => {
@@ -90,9 +92,8 @@ const listen = async <Body>(protocol: Protocol<Body>, script: Script, quirks: Qu
       const path = request.url ?? ""
       const text = Buffer.concat(chunks).toString("utf8")
       const body = parsed(text) as Body
-      const left = new Promise<Ending>((resolve) =>
-        response.once("close", () => resolve(response.writableFinished ? "answered" : "left"))
-      )
+      // what was written says how it ended, if it came that far
+      const left = new Promise<Ending>((resolve) => response.once("close", () => setImmediate(() => resolve("left"))))
       const written = answer(path, request, response, body).catch((error: unknown): Ending => {
         if (!(error instanceof Refused)) throw error
         refusals.push({ status: error.status, message: error.message, body })
@@ -113,7 +114,8 @@ const listen = async <Body>(protocol: Protocol<Body>, script: Script, quirks: Qu
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
     requests,
     refusals,
-    asked
+    asked,
+    lengths
   }
   return { http, server }
 }

@@ -39,11 +39,28 @@ export const stream = async (
   model: LanguageModelV4,
   options: LanguageModelV4CallOptions
 ): Promise<ReadonlyArray<LanguageModelV4StreamPart>> => {
-  const parts: Array<LanguageModelV4StreamPart> = []
-  const { stream } = await model.doStream(options)
-  // each as it comes, so that those before a break are there
-  for await (const part of stream) parts.push(part)
+  const { broken, parts } = await streamUntil(model, options)
+  if (broken !== undefined) throw broken
   return parts
+}
+
+/** The parts of a streamed answer up to where it broke, and what it broke with. */
+export const streamUntil = async (
+  model: LanguageModelV4,
+  options: LanguageModelV4CallOptions,
+  onPart: (part: LanguageModelV4StreamPart) => void = () => undefined
+): Promise<{ readonly parts: ReadonlyArray<LanguageModelV4StreamPart>; readonly broken: unknown }> => {
+  const parts: Array<LanguageModelV4StreamPart> = []
+  try {
+    const { stream } = await model.doStream(options)
+    for await (const part of stream) {
+      parts.push(part)
+      onPart(part)
+    }
+    return { parts, broken: undefined }
+  } catch (broken) {
+    return { parts, broken }
+  }
 }
 
 /** What a streamed answer said, as a message. */

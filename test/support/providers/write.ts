@@ -9,88 +9,83 @@ export const send = (response: ServerResponse, status: number, body: unknown, he
   response.end(JSON.stringify(body))
 }
 
-export const writeWhole = async <Body>(
+/** Writes a turn, as a stream or whole, up to its fault. */
+export const write = async <Body>(
   protocol: Protocol<Body>,
   response: ServerResponse,
   reply: Reply,
-  fault: Fault | undefined
+  { fault, stream }: { readonly fault: Fault | undefined; readonly stream: boolean }
 ): Promise<Ending> => {
   if (fault !== undefined && "status" in fault) return writeStatus(protocol, response, fault)
-  if (fault !== undefined && "error" in fault) return writeStatus(protocol, response, { status: 500 })
-  if (fault !== undefined && "hang" in fault) return await gone(response)
-  if (fault !== undefined && "cut" in fault) {
-    const text = JSON.stringify(reply.whole)
-    if (fault.cut !== 0) {
-      response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) })
-      await write(response, text.slice(0, text.length / 2))
-    }
-    return await breakOff(response)
-  }
-  for (const { issued } of reply.frames) issued?.()
-  send(response, 200, reply.whole)
-  return "answered"
+  const end = endOf(fault)
+  if (end?.how === "cut" && end.place === 0) return await breakOff(response)
+  return stream
+    ? await writeStream(protocol, response, reply.frames, end)
+    : await writeWhole(protocol, response, reply, end)
 }
 
-export const writeStream = async <Body>(
+// Utilities
+
+/** Where a stream ends too early, and how. */
+interface End {
+  readonly how: "cut" | "error" | "hang"
+  readonly place: Place
+}
+
+const endOf = (fault: Fault | undefined): End | undefined => {
+  if (fault === undefined) return undefined
+  if ("cut" in fault) return { how: "cut", place: fault.cut }
+  if ("error" in fault) return { how: "error", place: fault.error }
+  return "hang" in fault ? { how: "hang", place: fault.hang } : undefined
+}
+
+const writeStream = async <Body>(
   protocol: Protocol<Body>,
   response: ServerResponse,
-  { frames }: Reply,
-  fault: Fault | undefined
+  frames: ReadonlyArray<Frame>,
+  end: End | undefined
 ): Promise<Ending> => {
-  if (fault !== undefined && "status" in fault) return writeStatus(protocol, response, fault)
-  const place = fault === undefined || "half" in fault
-    ? undefined
-    : "cut" in fault
-    ? fault.cut
-    : "error" in fault
-    ? fault.error
-    : fault.hang
-  const { half, whole } = place === undefined ? { whole: frames.length, half: false } : reach(frames, place)
   const newline = protocol.newline ?? "\n"
-  if (fault !== undefined && "cut" in fault && fault.cut === 0) return await breakOff(response)
+  const { half, whole } = end === undefined ? { whole: frames.length, half: undefined } : reach(frames, end.place)
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" })
   response.flushHeaders()
   for (const frame of frames.slice(0, whole)) {
     if (response.destroyed) return "left"
     frame.issued?.()
-    await write(response, bytesOf(frame, newline))
+    await writeChunk(response, bytesOf(frame, newline))
   }
-  const next = frames[whole]
   // an error is an event of its own: it does not come into the middle of another
-  if (half && next !== undefined && fault !== undefined && !("error" in fault)) {
-    const bytes = bytesOf(next, newline)
-    await write(response, bytes.slice(0, bytes.length / 2))
+  if (half !== undefined && end?.how !== "error") {
+    const bytes = bytesOf(half, newline)
+    await writeChunk(response, bytes.slice(0, bytes.length / 2))
   }
-  if (fault !== undefined && "cut" in fault) return await breakOff(response)
-  if (fault !== undefined && "hang" in fault) return await gone(response)
-  if (fault !== undefined && "error" in fault) {
-    await write(response, bytesOf(protocol.failed("Overloaded"), newline))
-    response.end()
-    return "failed"
-  }
+  if (end?.how === "cut") return await breakOff(response)
+  if (end?.how === "hang") return await gone(response)
+  if (end?.how === "error") await writeChunk(response, bytesOf(protocol.failed("Overloaded"), newline))
   response.end()
+  return end === undefined ? "answered" : "failed"
+}
+
+const writeWhole = async <Body>(
+  protocol: Protocol<Body>,
+  response: ServerResponse,
+  { frames, whole }: Reply,
+  end: End | undefined
+): Promise<Ending> => {
+  if (end?.how === "error") return writeStatus(protocol, response, { status: 500 })
+  if (end?.how === "hang") return await gone(response)
+  if (end?.how === "cut") {
+    const text = JSON.stringify(whole)
+    response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) })
+    await writeChunk(response, text.slice(0, text.length / 2))
+    return await breakOff(response)
+  }
+  for (const { issued } of frames) issued?.()
+  send(response, 200, whole)
   return "answered"
 }
 
-// Utilities
-
-const bytesOf = ({ data, event }: Frame, newline: string) =>
-  `${event === undefined ? "" : `event: ${event}${newline}`}data: ${
-    typeof data === "string" ? data : JSON.stringify(data)
-  }${newline}${newline}`
-
-/** How many events are written whole before a place, and whether half of the next is. */
-
-const reach = (frames: ReadonlyArray<Frame>, place: Place): { readonly whole: number; readonly half: boolean } => {
-  if (place !== "arguments") return { whole: Math.min(place, frames.length), half: false }
-  const first = frames.findIndex((frame) => frame.argument === true)
-  if (first === -1) return { whole: Math.floor(frames.length / 2), half: false }
-  const length = frames.slice(first).findIndex((frame) => frame.argument !== true)
-  return length === 1 ? { whole: first, half: true } : { whole: first + Math.floor(length / 2), half: false }
-}
-
 /** A status instead of an answer. */
-
 const writeStatus = <Body>(
   protocol: Protocol<Body>,
   response: ServerResponse,
@@ -107,16 +102,29 @@ const writeStatus = <Body>(
   return "failed"
 }
 
-/** Each write is a chunk of its own, with time for the client to read it, or to go away. */
+const bytesOf = ({ data, event }: Frame, newline: string) =>
+  `${event === undefined ? "" : `event: ${event}${newline}`}data: ${
+    typeof data === "string" ? data : JSON.stringify(data)
+  }${newline}${newline}`
 
-const write = async (response: ServerResponse, text: string) => {
+/** How many events are written whole before a place, and which one is half after them. */
+const reach = (frames: ReadonlyArray<Frame>, place: Place) => {
+  if (typeof place === "number") return { whole: Math.min(place, frames.length), half: undefined }
+  const first = frames.findIndex(({ part }) => part === place)
+  if (first === -1) return { whole: Math.floor(frames.length / 2), half: undefined }
+  const count = frames.filter(({ part }) => part === place).length
+  if (place === "end" || count > 1) return { whole: first + Math.floor(count / 2), half: undefined }
+  return { whole: first, half: frames[first] }
+}
+
+/** Each write is a chunk of its own, with time for the client to read it, or to go away. */
+const writeChunk = async (response: ServerResponse, text: string) => {
   if (response.destroyed) return
   await new Promise((resolve) => response.write(text, resolve))
   await new Promise((resolve) => setImmediate(resolve))
 }
 
 /** What was written is read first: a client forgets what it holds and has not read when a connection breaks. */
-
 const breakOff = async (response: ServerResponse): Promise<Ending> => {
   await pause(5)
   response.destroy()
