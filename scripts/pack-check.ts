@@ -108,7 +108,8 @@ const needsAiSdk = (specifier: string): boolean => specifier.startsWith(`${name}
 const needsMcpClient = (specifier: string): boolean => specifier.startsWith(`${name}/mcp`)
 
 /** Folders with an entry of their own in `exports`. */
-const isFolder = (specifier: string): boolean => [`${name}/sql`, `${name}/testing`, `${name}/tools`].includes(specifier)
+const isFolder = (specifier: string): boolean =>
+  [`${name}/agent`, `${name}/sql`, `${name}/testing`, `${name}/tools`].includes(specifier)
 
 const consumer = (specifiers: ReadonlyArray<string>): string =>
   [
@@ -166,7 +167,7 @@ const check = (work: string): void => {
     `${name}/functions`,
     `${name}/sqlite`
   ]
-  for (const expected of [name, `${name}/sql`, `${name}/testing`, `${name}/tools`]) {
+  for (const expected of [name, `${name}/agent`, `${name}/sql`, `${name}/testing`, `${name}/tools`]) {
     expect(specifiers.includes(expected), `${expected} is missing from the archive`)
   }
   writeFileSync(join(project, "consumer.ts"), consumer(specifiers))

@@ -1,0 +1,409 @@
+/**
+ * Everything that happens in an operation of an agent, as one union: what its model
+ * says, what becomes of its calls, what people are asked, and the end.
+ *
+ * Events of sub-agents come among those of the call that they work for, with their
+ * `agentPath`, but for their end. These are the host's own; what leaves the process is
+ * `toWire`.
+ *
+ * @since 0.1.0
+ */
+import type * as AiError from "effect/ai/AiError"
+import type * as Prompt from "effect/ai/Prompt"
+import type * as Response from "effect/ai/Response"
+import type { ApprovalRequest } from "../policy/Approvals.ts"
+import { sseName, type ToolEvent, toWire as toolToWire } from "../ToolEvent.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+import type { ModelId } from "./Conversation.ts"
+
+/**
+ * What every event of an agent has.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Common {
+  /** Names of the sub-agents from the root down to the one that it is about; empty: the root. */
+  readonly agentPath: ReadonlyArray<string>
+  readonly operation: string
+  /** Which turn of its model it is, from 1; 0 before the first. */
+  readonly turn: number
+  /** Epoch milliseconds. */
+  readonly at: number
+}
+
+/**
+ * A part of what the model says, as it says it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AssistantMessagePart extends Common {
+  readonly _tag: "AssistantMessagePart"
+  readonly part: Response.StreamPart<Record<string, never>, "deferred">
+}
+
+/**
+ * The model has said all of it. Of a turn that was cut off this has what was kept.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AssistantMessageFinal extends Common, ModelId {
+  readonly _tag: "AssistantMessageFinal"
+  readonly message: Prompt.AssistantMessage
+  readonly finish: Response.FinishReason | "cut"
+  readonly usage: Usage
+}
+
+/**
+ * People are asked: one event for all calls of the turn that need an answer. Answers
+ * are given by the ids of the requests, in any order.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RequestToolApprovals extends Common {
+  readonly _tag: "RequestToolApprovals"
+  readonly requests: ReadonlyArray<ApprovalRequest>
+}
+
+/**
+ * The handler of a call starts.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ExecutingTool extends Common {
+  readonly _tag: "ExecutingTool"
+  readonly callId: string
+  readonly tool: string
+}
+
+/**
+ * A call has its outcome, and this is what the model will be told.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolResultReceived extends Common {
+  readonly _tag: "ToolResultReceived"
+  readonly callId: string
+  readonly tool: string
+  readonly isError: boolean
+  readonly text: string
+  readonly outcome: ToolOutcome
+}
+
+/**
+ * Somebody said something while the agent worked: the model hears it before its next turn.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface MessageQueued extends Common {
+  readonly _tag: "MessageQueued"
+  readonly id: string
+  readonly text: string
+}
+
+/**
+ * What was said is in the history now.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface MessageTaken extends Common {
+  readonly _tag: "MessageTaken"
+  readonly id: string
+  readonly text: string
+}
+
+/**
+ * The model is told that it has to call a tool at the start, or before the end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Reminded extends Common {
+  readonly _tag: "Reminded"
+  readonly about: "start" | "exit"
+  readonly tools: ReadonlyArray<string>
+  readonly text: string
+}
+
+/**
+ * A request to the model failed in a way that is worth another try, after so long.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ModelRetry extends Common {
+  readonly _tag: "ModelRetry"
+  readonly error: AiError.AiError
+  readonly afterMillis: number
+}
+
+/**
+ * The operation is over. Always the last event.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface OperationEnd extends Common {
+  readonly _tag: "OperationEnd"
+  readonly reason: EndReason
+  /** What the model said last. */
+  readonly text: string
+  /** The conversation with all of it: what the next operation goes on from. */
+  readonly history: Prompt.Prompt
+  readonly usage: Usage
+  readonly turns: number
+  /** Calls that were started, those of sub-agents included. */
+  readonly calls: number
+}
+
+/**
+ * Why an operation is over.
+ *
+ * - `Finished`: the model has nothing more to do.
+ * - `Exited`: a tool that ends the loop succeeded.
+ * - `CutOff`: the model's last answer was cut off, and it made no call.
+ * - `LimitReached`: one of the bounds of the operation, or of one that it works for.
+ * - `Cancelled`: somebody said so.
+ * - `ModelFailed`: the model could not be asked, or its answer broke off.
+ * - `RequirementUnmet`: the rules demand tools that could not be called to success.
+ * - `Suspended`: the host stops while calls wait for people; `history` has these calls
+ *   without an answer, and the next operation from it resumes them.
+ * - `NotResumed`: the calls that the history has open are somebody else's, or cannot be
+ *   found out about.
+ * - `NotKept`: the history could not be kept; nothing has run since.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type EndReason =
+  | { readonly _tag: "Finished" }
+  | { readonly _tag: "Exited" }
+  | { readonly _tag: "CutOff"; readonly finish: Response.FinishReason }
+  | { readonly _tag: "LimitReached"; readonly limit: Limit; readonly max: number }
+  | { readonly _tag: "Cancelled"; readonly reason: string }
+  | { readonly _tag: "ModelFailed"; readonly error: AiError.AiError | undefined; readonly message: string }
+  | { readonly _tag: "RequirementUnmet"; readonly when: "start" | "exit"; readonly tools: ReadonlyArray<string> }
+  | { readonly _tag: "Suspended"; readonly calls: ReadonlyArray<string> }
+  | { readonly _tag: "NotResumed"; readonly message: string; readonly calls: ReadonlyArray<string> }
+  | { readonly _tag: "NotKept"; readonly message: string }
+
+/**
+ * A bound of an operation. Time is in milliseconds.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Limit = "turns" | "calls" | "tokens" | "time" | "cost"
+
+/**
+ * Tokens that models used, sub-agents' included.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Usage {
+  readonly inputTokens: number
+  readonly outputTokens: number
+  /** Of the input tokens those that were read from a cache. */
+  readonly cachedInputTokens: number
+}
+
+/**
+ * Something that happened in an operation.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type AgentEvent =
+  | AssistantMessagePart
+  | AssistantMessageFinal
+  | RequestToolApprovals
+  | ExecutingTool
+  | ToolResultReceived
+  | MessageQueued
+  | MessageTaken
+  | Reminded
+  | ModelRetry
+  | ToolEvent
+  | OperationEnd
+
+/**
+ * An event of the agent itself, and not of one of its calls.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type OwnEvent = Exclude<AgentEvent, ToolEvent>
+
+/**
+ * Says in a sentence why an operation is over.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const describe = (reason: EndReason): string => {
+  switch (reason._tag) {
+    case "Finished":
+      return "The model has finished."
+    case "Exited":
+      return "A tool that ends the loop succeeded."
+    case "CutOff":
+      return `The model's answer was cut off (${reason.finish}).`
+    case "LimitReached":
+      return reason.limit === "time"
+        ? `The limit of ${reason.max / 1000} s was reached.`
+        : `The limit of ${reason.max} ${reason.limit} was reached.`
+    case "Cancelled":
+      return `It was cancelled: ${reason.reason}.`
+    case "ModelFailed":
+      return `The model could not be asked: ${reason.message}`
+    case "RequirementUnmet":
+      return `The rules demand these tools ${
+        reason.when === "start" ? "first" : "before the end"
+      }, and they were not called to success: ${reason.tools.join(", ")}.`
+    case "Suspended":
+      return `The host stops; ${reason.calls.length} calls wait to be resumed.`
+    case "NotResumed":
+    case "NotKept":
+      return reason.message
+  }
+}
+
+/**
+ * Gives the event as clients see it: plain JSON, its name in `event`, fields in
+ * snake case. Events of calls are as `ToolEvent.toWire` has them, under the names
+ * that they have there. Of the history and of what a provider bound to its messages there
+ * is nothing.
+ *
+ * @category wire
+ * @since 0.1.0
+ */
+export const toWire = (event: AgentEvent): Wire => {
+  if (!isOwn(event)) return { event: sseName(event), ...toolToWire(event) }
+  const { agentPath, at, operation, turn } = event
+  const common = { event: names[event._tag], agent_path: agentPath, operation, turn, at }
+  return PlainJson.shown({ ...common, ...fieldsOf(event) }) as Wire
+}
+
+/**
+ * An event as clients see it.
+ *
+ * @category wire
+ * @since 0.1.0
+ */
+export type Wire = { readonly [key: string]: unknown }
+
+/**
+ * Tells an agent's own events from those of its calls.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(names, event._tag)
+
+/**
+ * Tells whether nothing comes after an event: the end of an operation. The end of a
+ * wave is none.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isLast = (event: AgentEvent): event is OperationEnd => event._tag === "OperationEnd"
+
+// Utilities
+
+const names: { readonly [T in OwnEvent["_tag"]]: string } = {
+  AssistantMessagePart: "assistant_message_part",
+  AssistantMessageFinal: "assistant_message_final",
+  RequestToolApprovals: "request_tool_approvals",
+  ExecutingTool: "executing_tool",
+  ToolResultReceived: "tool_result_received",
+  MessageQueued: "message_queued",
+  MessageTaken: "message_taken",
+  Reminded: "reminded",
+  ModelRetry: "model_retry",
+  OperationEnd: "operation_end"
+}
+
+const fieldsOf = (event: OwnEvent): { readonly [key: string]: unknown } => {
+  switch (event._tag) {
+    case "AssistantMessagePart": {
+      // what a provider bound to it is between the two of them
+      const { metadata: _, ...part } = event.part as Response.AnyPart
+      return { part }
+    }
+    case "AssistantMessageFinal":
+      return {
+        text: textOf(event.message),
+        tool_calls: event.message.content.flatMap((it) =>
+          it.type === "tool-call" ? [{ id: it.id, name: it.name, params: it.params }] : []
+        ),
+        finish: event.finish,
+        usage: usageOf(event.usage),
+        provider: event.provider,
+        model: event.model
+      }
+    case "RequestToolApprovals":
+      return { requests: event.requests.map(requestOf) }
+    case "ExecutingTool":
+      return { call_id: event.callId, tool: event.tool }
+    case "ToolResultReceived":
+      return { call_id: event.callId, tool: event.tool, is_error: event.isError, text: event.text }
+    case "MessageQueued":
+    case "MessageTaken":
+      return { id: event.id, text: event.text }
+    case "Reminded":
+      return { about: event.about, tools: event.tools, text: event.text }
+    case "ModelRetry":
+      return { message: event.error.message, after_millis: event.afterMillis }
+    case "OperationEnd":
+      return {
+        reason: reasonOf(event.reason),
+        message: describe(event.reason),
+        text: event.text,
+        usage: usageOf(event.usage),
+        turns: event.turns,
+        calls: event.calls
+      }
+  }
+}
+
+const textOf = ({ content }: Prompt.AssistantMessage): string =>
+  content.map((it) => it.type === "text" ? it.text : "").join("")
+
+const usageOf = (usage: Usage) => ({
+  input_tokens: usage.inputTokens,
+  output_tokens: usage.outputTokens,
+  cached_input_tokens: usage.cachedInputTokens
+})
+
+const requestOf = (it: ApprovalRequest) => ({
+  id: it.id,
+  agent_path: it.agentPath,
+  call_id: it.callId,
+  tool: it.tool,
+  class: it.class,
+  args: it.args,
+  targets: it.targets.map(({ text }) => text),
+  why: it.why,
+  ...it.preview === undefined
+    ? {}
+    : it.preview._tag === "Diff"
+    ? { diff: it.preview.diff }
+    : { no_diff_because: it.preview.because },
+  is_running: it.isRunning,
+  remember: it.remember,
+  asked_at: it.askedAt,
+  expires_at: it.expiresAt
+})
+
+/** Of a failed model no more than what is said of it: its error may hold the request. */
+const reasonOf = (reason: EndReason) => reason._tag === "ModelFailed" ? { _tag: reason._tag } : reason

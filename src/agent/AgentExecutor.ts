@@ -1,0 +1,94 @@
+/**
+ * The loop: asks a model, runs the calls that it makes as waves of an executor, tells it
+ * what became of them, until it is done.
+ *
+ * No call runs before the model has said all of its turn. However an operation ends,
+ * every call in its history has an answer, so that the conversation can go on, with this
+ * model or another one.
+ *
+ * **Example** (An agent)
+ *
+ * ```ts
+ * import { Effect, Stream } from "effect"
+ * import { AgentExecutor } from "effect-tool-executor/agent"
+ *
+ * export const ask = (prompt: string) =>
+ *   Effect.gen(function*() {
+ *     const agents = yield* AgentExecutor.AgentExecutor
+ *     yield* Stream.runForEach(agents.runOperation({ prompt }), (event) =>
+ *       event._tag === "OperationEnd" ? Effect.log(event.text) : Effect.void)
+ *   })
+ * ```
+ *
+ * @since 0.1.0
+ */
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import type { ToolExecutor } from "../ToolExecutor.ts"
+import type { Agent, Options } from "./Agent.ts"
+import type { AgentEvent, OperationEnd } from "./AgentEvent.ts"
+import * as Begin from "./Begin.ts"
+
+export type { Agent, Mode, Options } from "./Agent.ts"
+
+/**
+ * Runs operations of agents over an executor.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class AgentExecutor extends Context.Service<AgentExecutor, {
+  /**
+   * Runs an operation as a stream of what happens; `OperationEnd` is last. The stream
+   * owns the operation: ending it early cancels it. Fails where an option is wrong, before
+   * anything has run.
+   */
+  readonly runOperation: <E = never, R = never>(
+    options: Options<E, R>
+  ) => Stream.Stream<AgentEvent, ConfigurationError | E, R>
+  /** Runs an operation to its end. */
+  readonly run: <E = never, R = never>(
+    options: Options<E, R>
+  ) => Effect.Effect<OperationEnd, ConfigurationError | E, R>
+  /** Begins an operation that can be steered; closing the scope ends it. */
+  readonly start: <E = never, R = never>(
+    options: Options<E, R>
+  ) => Effect.Effect<Agent, ConfigurationError | E, Scope.Scope | R>
+}>()("effect-tool-executor/agent/AgentExecutor") {}
+
+/**
+ * Creates the service from the executor and the model in the context, with `Approvals`
+ * (else people are asked by the operation itself), and `Transcripts` for sessions, if
+ * there are any.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make: Effect.Effect<
+  AgentExecutor["Service"],
+  never,
+  ToolExecutor | LanguageModel.LanguageModel
+> = Effect.map(Begin.around, (around) => {
+  const start: AgentExecutor["Service"]["start"] = (options) => Begin.start(around, options)
+  return {
+    start,
+    run: (options) => Effect.scoped(Begin.run(around, options)),
+    runOperation: (options) => Stream.unwrap(Effect.map(start(options), (agent) => agent.events))
+  }
+})
+
+/**
+ * Layer of the service.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<AgentExecutor, never, ToolExecutor | LanguageModel.LanguageModel> = Layer.effect(
+  AgentExecutor,
+  make
+)

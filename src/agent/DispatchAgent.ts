@@ -1,0 +1,58 @@
+/**
+ * A sub-agent that looks around and reports: whatever it is asked, nothing but reads that
+ * stay inside run, and nobody is asked about them.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import * as SubAgent from "./SubAgent.ts"
+
+/**
+ * Options of the agent.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options
+  extends Partial<Pick<SubAgent.Options<typeof Parameters>, "description" | "limits" | "model" | "system" | "toolkit">>
+{
+  /** The name of the tool. Default `"dispatch_agent"`. */
+  readonly name?: string | undefined
+}
+
+/**
+ * Schema of what it takes.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Parameters = Schema.Struct({
+  prompt: Schema.NonEmptyString.annotate({
+    description: "What to find out, with everything that has to be known for it"
+  })
+})
+
+/**
+ * Makes the tool.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = ({ description, name = "dispatch_agent", ...options }: Options = {}): SubAgent.SubAgent<
+  string,
+  typeof Parameters
+> =>
+  SubAgent.make(name, {
+    ...options,
+    description: description ?? defaultDescription,
+    parameters: Parameters,
+    prompt: ({ prompt }) => prompt,
+    readOnly: true,
+    mode: "Automatic"
+  })
+
+// Utilities
+
+const defaultDescription =
+  "Starts another agent that can read and search, but changes nothing, and gives back what it reports. " +
+  "It knows nothing of this conversation. Start several at once for questions that do not depend on each other."

@@ -1,0 +1,51 @@
+/**
+ * What an operation has in common with those of its sub-agents: one stream of events,
+ * one purse, one way to ask.
+ *
+ * @since 0.1.0
+ */
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Context from "effect/Context"
+import type { ApprovalRequest } from "../policy/Approvals.ts"
+import type { AgentEvent } from "./AgentEvent.ts"
+import type { Ledger } from "./AgentLimits.ts"
+import type { ModelId } from "./Conversation.ts"
+
+/**
+ * A model and its name in histories.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Model extends ModelId {
+  readonly service: LanguageModel.LanguageModel
+}
+
+/**
+ * The operation that a call belongs to, as its sub-agents know it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Link {
+  /** Tells whoever reads the events of the root. */
+  readonly tell: (event: AgentEvent) => void
+  readonly ledger: Ledger
+  readonly model: Model
+  /** When people are asked about the calls of a turn. */
+  readonly approval: "perCall" | "upfront" | undefined
+  /** Processes of all of them: each tells of its own calls, and of nobody else's. */
+  readonly processes: Set<string>
+  /** What people are being asked, by the id of the request. */
+  readonly requests: ReadonlyMap<string, ApprovalRequest>
+}
+
+/**
+ * The operation whose call runs this; `undefined` outside of one.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Current = Context.Reference<Link | undefined>("effect-tool-executor/agent/Current", {
+  defaultValue: () => undefined
+})

@@ -1,0 +1,248 @@
+/**
+ * The loop of an operation: model, wave, results, until it is done.
+ *
+ * What the model asked for runs once it has said all of its turn, and is in the
+ * history before it runs. Bounds are looked at before each request: what was asked
+ * for by then still runs, so that every call in the history has its answer.
+ *
+ * @since 0.1.0
+ */
+import * as Prompt from "effect/ai/Prompt"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
+import type { ResumeError } from "../ResumeError.ts"
+import * as ToolCall from "../ToolCall.ts"
+import * as ToolContent from "../ToolContent.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import type { AssistantMessageFinal, EndReason, OperationEnd } from "./AgentEvent.ts"
+import * as Conversation from "./Conversation.ts"
+import { Current } from "./Link.ts"
+import * as ModelTurn from "./ModelTurn.ts"
+import type { Operation } from "./Operation.ts"
+import * as Requirements from "./Requirements.ts"
+import type { TranscriptError } from "./Transcripts.ts"
+import * as Watch from "./Watch.ts"
+
+/**
+ * Runs an operation to its end, which is its last event. `prompt` is what it begins with,
+ * behind its history.
+ *
+ * @category running
+ * @internal
+ */
+export const run = (
+  operation: Operation,
+  prompt: ReadonlyArray<Prompt.Message>
+): Effect.Effect<OperationEnd> =>
+  Effect.gen(function*() {
+    operation.begins()
+    const reason = yield* Effect.catchTag(turns(operation, prompt), "TranscriptError", (error) =>
+      Effect.sync((): EndReason => {
+        // what could not be kept was not run
+        const { calls } = Conversation.open(operation.messages)
+        if (calls.length > 0) {
+          operation.messages.push(Conversation.answerAll(calls, notRun))
+        }
+        return { _tag: "NotKept", message: error.message }
+      }))
+    // what was said too late is there for whoever goes on
+    if (reason._tag !== "NotKept") {
+      yield* Effect.ignore(operation.hear())
+    }
+    const { given: { agentPath, id, link: { ledger } }, messages, text, turn } = operation
+    const end: OperationEnd = {
+      _tag: "OperationEnd",
+      agentPath,
+      operation: id,
+      turn,
+      at: operation.now(),
+      reason,
+      text,
+      history: Prompt.fromMessages(messages),
+      usage: ledger.usage,
+      turns: ledger.turns,
+      calls: ledger.calls.taken
+    }
+    operation.ends()
+    return end
+  }).pipe(
+    Effect.ensuring(Effect.sync(() =>
+      operation.ends()
+    )),
+    Effect.provideService(Current, operation.given.link),
+    Effect.scoped
+  )
+
+// Utilities
+
+const turns = Effect.fnUntraced(function*(
+  operation: Operation,
+  prompt: ReadonlyArray<Prompt.Message>
+): Effect.fn.Return<EndReason, TranscriptError, Scope.Scope> {
+  const { given, given: { link: { ledger, model } } } = operation
+  const notResumed = yield* resume(operation)
+  if (notResumed !== undefined) return notResumed
+  yield* operation.append(...prompt)
+  if (ledger.unpriced(model)) {
+    const message = `it has no price in limits.cost.prices: ${model.provider}:${model.model}`
+    return { _tag: "ModelFailed", error: undefined, message }
+  }
+  const requirements = new Requirements.Requirements(operation)
+  const { next } = yield* sequence(operation)
+  let watched = yield* next
+  while (true) {
+    if (operation.stopped !== undefined) return operation.stopped
+    const limit = ledger.reached()
+    if (limit !== undefined) return limit
+    yield* operation.hear()
+    operation.turn = ++ledger.turns
+    const { because, finish, message, usage } = yield* ModelTurn.ask(operation, watched.process)
+    ledger.spend(usage, model)
+    const { batch } = given
+    const kept = message === undefined ? undefined : Conversation.mark(
+      Conversation.withOwnIds(message, operation.callIds, operation.newCallId),
+      { provider: model.provider, model: model.model, batch, process: watched.process.id }
+    )
+    if (kept !== undefined) {
+      operation.text = textOf(kept)
+      yield* operation.append(kept)
+    }
+    operation.tell<AssistantMessageFinal>({
+      _tag: "AssistantMessageFinal",
+      message: kept ?? Prompt.assistantMessage({ content: [] }),
+      finish,
+      usage,
+      provider: model.provider,
+      model: model.model
+    })
+    if (because !== undefined || finish === "cut") return because ?? operation.stopped ?? stoppedUnknown
+    const calls = kept === undefined ? [] : Conversation.callsOf(kept).map(toCall)
+    const isCut = finish === "length" || finish === "content-filter"
+    if (calls.length === 0) {
+      if (finish === "pause" || operation.queue.length > 0) continue
+      if (isCut) return { _tag: "CutOff", finish }
+      const end = yield* requirements.atEnd(watched)
+      if (end === "goesOn") continue
+      return end ?? { _tag: "Finished" }
+    }
+    const wave = yield* isCut ? refuse(operation, calls, finish) : watched.wave(watched.process.executeWave(calls))
+    if (wave.suspended !== undefined) return { _tag: "Suspended", calls: wave.suspended }
+    yield* operation.append(answerOf(wave))
+    if (operation.stopped !== undefined) return operation.stopped
+    if (isCut) continue
+    if (wave.shouldExit) return { _tag: "Exited" }
+    const exhausted = wave.outcomes.find((it) => it._tag === "Denied" && it.reason._tag === "CallBudgetExhausted")
+    if (exhausted?._tag === "Denied" && exhausted.reason._tag === "CallBudgetExhausted") {
+      return { _tag: "LimitReached", limit: "calls", max: exhausted.reason.max }
+    }
+    const missing = yield* requirements.afterWave(watched)
+    if (missing !== undefined) return missing
+    if (!wave.needsContinuation && operation.queue.length === 0) {
+      const end = yield* requirements.atEnd(watched)
+      if (end !== "goesOn") return end ?? { _tag: "Finished" }
+    }
+    if (given.perHeartbeat) watched = yield* next
+  }
+})
+
+const notRun = "It was not run: the conversation could not be kept."
+
+/** The fiber of the model was interrupted, and nobody says why. */
+const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was interrupted" }
+
+/** Begins a process, as long as the scope is open. */
+const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversation.Origin) {
+  const { approvals, executor, id, link, meta, tools } = operation.given
+  // tools may have gone since
+  const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
+  // whatever may be wrong with these was looked at when the operation began
+  const process = yield* Effect.orDie(executor.process({
+    batch: name?.batch ?? operation.given.batch,
+    id: name?.process ?? `${id}-${++operation.processes}`,
+    meta,
+    tools: tools?.filter((it) => shown!.has(it)),
+    approvals,
+    approval: link.approval,
+    turn: { shared: link.ledger.calls }
+  }))
+  return yield* Watch.make(operation, process)
+})
+
+/** The processes of an operation, one after the other: the one before ends when the next begins. */
+const sequence = Effect.fnUntraced(function*(operation: Operation) {
+  const around = yield* Effect.scope
+  let last: Scope.Closeable | undefined
+  const next = Effect.gen(function*() {
+    const scope = yield* Scope.fork(around)
+    const watched = yield* Scope.provide(begin(operation), scope)
+    operation.process = watched.process
+    if (last !== undefined) yield* Scope.close(last, Exit.void)
+    last = scope
+    return watched
+  })
+  return { next }
+})
+
+/**
+ * Finds out about the calls that the history has open: what is on record, what runs
+ * now. Without a journal nobody knows, and the model is told so.
+ */
+const resume = Effect.fnUntraced(function*(
+  operation: Operation
+): Effect.fn.Return<EndReason | undefined, TranscriptError, Scope.Scope> {
+  const { calls, origin } = Conversation.open(operation.messages)
+  if (calls.length === 0) return undefined
+  const unanswered = Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
+  if (origin === undefined) return yield* unanswered
+  const { process, wave } = yield* begin(operation, origin)
+  operation.process = process
+  const ended = yield* wave(process.resume(calls.map(toCall))).pipe(
+    Effect.catchTags({
+      // there is no journal
+      ConfigurationError: () => Effect.undefined,
+      ResumeError: (error) => Effect.succeed(error)
+    })
+  )
+  if (ended === undefined) return yield* unanswered
+  if ("_tag" in ended) return notResumed(ended)
+  if (ended.suspended !== undefined) return { _tag: "Suspended", calls: ended.suspended }
+  yield* operation.append(answerOf(ended))
+  return undefined
+}, Effect.scoped)
+
+const notResumed = ({ calls, message }: ResumeError): EndReason => ({ _tag: "NotResumed", message, calls })
+
+/** The calls of an answer that was cut off: nobody knows what would have come. They arrive, and none runs. */
+const refuse = Effect.fnUntraced(function*(
+  operation: Operation,
+  calls: ReadonlyArray<ToolCall.ToolCall>,
+  finish: string
+): Effect.fn.Return<ToolOutcome.WaveResult, never, Scope.Scope> {
+  const { process, wave } = yield* begin(operation)
+  yield* process.cancel(
+    `the response was cut off (${finish}), so none of its calls was run; ask again, with less at once`
+  )
+  return yield* wave(process.executeWave(calls))
+}, Effect.scoped)
+
+const toCall = ({ id, name, params }: Prompt.ToolCallPart): ToolCall.ToolCall => ToolCall.make(id, name, params)
+
+const answerOf = ({ outcomes }: ToolOutcome.WaveResult): Prompt.ToolMessage =>
+  Prompt.toolMessage({
+    content: outcomes.map((outcome) => {
+      const { callId, isError, text, tool } = ToolOutcome.toMessage(outcome)
+      const content = outcome._tag === "Succeeded" ? outcome.output.content : undefined
+      return Prompt.toolResultPart({
+        id: callId,
+        name: tool,
+        isFailure: isError,
+        result: text,
+        providerExecuted: false,
+        ...content === undefined ? {} : { modelOutput: ToolContent.toModelOutput(content) }
+      })
+    })
+  })
+
+const textOf = ({ content }: Prompt.AssistantMessage): string =>
+  content.map((it) => it.type === "text" ? it.text : "").join("")

@@ -1,0 +1,165 @@
+/**
+ * One turn of a model: asks it, tells what it says as it says it, and gives what it
+ * said once it has said all.
+ *
+ * @since 0.1.0
+ */
+import * as AiError from "effect/ai/AiError"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import * as Prompt from "effect/ai/Prompt"
+import type * as Response from "effect/ai/Response"
+import * as Tool from "effect/ai/Tool"
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { causeText } from "../internal/causeText.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
+import type { AssistantMessagePart, EndReason, ModelRetry, Usage } from "./AgentEvent.ts"
+import { usageOf } from "./AgentLimits.ts"
+import * as Conversation from "./Conversation.ts"
+import type { Operation } from "./Operation.ts"
+
+/**
+ * What a model said in a turn. `finish` is `"cut"` where it did not get to its end: then
+ * `message` is what is worth keeping, and `because` why, unless somebody stopped it.
+ *
+ * @category models
+ * @internal
+ */
+export interface Answer {
+  readonly message: Prompt.AssistantMessage | undefined
+  readonly finish: Response.FinishReason | "cut"
+  readonly usage: Usage
+  readonly because: EndReason | undefined
+}
+
+/**
+ * Asks the model of an operation.
+ *
+ * @category running
+ * @internal
+ */
+export const ask = Effect.fnUntraced(function*(
+  operation: Operation,
+  process: ToolProcess
+): Effect.fn.Return<Answer> {
+  const { given } = operation
+  const { model } = given.link
+  const toolkit = toolkitOf(operation, yield* process.tools)
+  const hasTools = Object.keys(toolkit.tools).length > 0
+  const request = {
+    prompt: withSystem(Conversation.forModel(operation.messages, model), given.system),
+    ...hasTools
+      ? { toolkit, toolChoice: given.toolChoice === "rules" ? yield* process.toolChoice : "auto" as const }
+      : {},
+    disableToolCallResolution: true,
+    toolCallValidation: "deferred"
+  } as const
+  for (let retries = 0;; retries++) {
+    const parts: Array<Part> = []
+    const said = Stream.runForEachArray(
+      model.service.streamText(request as never) as unknown as Stream.Stream<Part, AiError.AiError>,
+      (more) =>
+        Effect.sync(() => {
+          // one that is deaf to interruption may go on
+          if (operation.stopped !== undefined) return
+          for (const part of more) {
+            parts.push(part)
+            operation.tell<AssistantMessagePart>({ _tag: "AssistantMessagePart", part })
+          }
+        })
+    )
+    const exit = yield* operation.unlessStopped(said)
+    if (exit === undefined) return cut(parts, undefined)
+    const failure = exit._tag === "Failure" ? exit.cause : failureIn(parts)
+    if (failure === undefined) return answerOf(parts)
+    const error = Option.getOrUndefined(Cause.findErrorOption(failure))
+    const known = AiError.isAiError(error) ? error : undefined
+    const wait = known === undefined || parts.length > 0 || retries >= given.retries
+      ? undefined
+      : waitOf(known, retries)
+    if (known === undefined || wait === undefined) {
+      const message = known?.message ?? causeText(failure)
+      return cut(parts, { _tag: "ModelFailed", error: known, message })
+    }
+    operation.tell<ModelRetry>({ _tag: "ModelRetry", error: known, afterMillis: wait })
+    if ((yield* operation.unlessStopped(Effect.sleep(wait))) === undefined) return cut(parts, undefined)
+  }
+})
+
+// Utilities
+
+type Part = AssistantMessagePart["part"]
+
+/** Longer than this nobody waits for a model that is busy. */
+const longestWait = 60_000
+
+/** How long to wait before another try; `undefined`: there is none. */
+const waitOf = (error: AiError.AiError, retries: number): number | undefined => {
+  if (!error.isRetryable) return undefined
+  const millis = error.retryAfter === undefined ? 1_000 * 2 ** retries : Duration.toMillis(error.retryAfter)
+  return millis <= longestWait ? millis : undefined
+}
+
+/** A failure that came as a part of the answer. */
+const failureIn = (parts: ReadonlyArray<Part>): Cause.Cause<unknown> | undefined => {
+  const failed = parts.find((it) => it.type === "error")
+  return failed === undefined ? undefined : Cause.fail(failed.error)
+}
+
+const answerOf = (parts: ReadonlyArray<Part>): Answer => {
+  const finish = parts.findLast((it) => it.type === "finish")
+  // without an end nobody knows whether more would have come
+  if (finish === undefined) {
+    return cut(parts, { _tag: "ModelFailed", error: undefined, message: "its answer broke off before its end" })
+  }
+  const usage = usageOf(finish.usage)
+  if (finish.reason === "error") {
+    return { ...cut(parts, { _tag: "ModelFailed", error: undefined, message: "it ended with an error" }), usage }
+  }
+  return { message: messageOf(parts), finish: finish.reason, usage, because: undefined }
+}
+
+const cut = (parts: ReadonlyArray<Part>, because: EndReason | undefined): Answer => ({
+  message: Conversation.said(messageOf(parts)),
+  finish: "cut",
+  usage: usageOf(parts.findLast((it) => it.type === "finish")?.usage),
+  because
+})
+
+const messageOf = (parts: ReadonlyArray<Part>): Prompt.AssistantMessage | undefined =>
+  Prompt.fromResponseParts(parts as ReadonlyArray<Response.AnyPart>).content.find((it) => it.role === "assistant")
+
+const withSystem = (prompt: Prompt.Prompt, system: string | undefined): Prompt.Prompt =>
+  system === undefined ? prompt : Prompt.prependSystem(prompt, system)
+
+type Shown = LanguageModel.ToolkitOption<Record<string, Tool.Any>>
+
+/** The tools as `effect/ai` takes them: without handlers, for nobody runs them here. */
+const toolkitOf = (operation: Operation, tools: ReadonlyArray<RegisteredTool>) => {
+  const all = Object.fromEntries([
+    ...tools.map((it) => [it.name, toolOf(it)] as const),
+    ...operation.given.provided.map((it) => [it.name, it] as const)
+  ])
+  return { tools: all, handle: () => Effect.die(new Error("an executor runs the calls")) } as unknown as
+    & Shown
+    & { readonly tools: Record<string, Tool.Any> }
+}
+
+const made = new WeakMap<RegisteredTool, Tool.Any>()
+
+/** The same tool each time, so that what is made of it once is not made anew each turn. */
+const toolOf = (tool: RegisteredTool): Tool.Any => {
+  const found = made.get(tool)
+  if (found !== undefined) return found
+  const { annotations, description, jsonSchema, name } = tool
+  const shown: Tool.Any = Tool.dynamic(name, {
+    ...description === undefined ? {} : { description },
+    parameters: jsonSchema
+  }).annotateMerge(annotations)
+  made.set(tool, shown)
+  return shown
+}

@@ -1,0 +1,91 @@
+/**
+ * What the rules demand at the start and before the end: the model is reminded, reminded
+ * again, and then the host calls the tools itself, once.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type { WaveResult } from "../ToolOutcome.ts"
+import type { HostArguments, HostRun } from "../ToolProcess.ts"
+import type { EndReason, Reminded } from "./AgentEvent.ts"
+import type { Operation } from "./Operation.ts"
+import type { TranscriptError } from "./Transcripts.ts"
+import type { Watched } from "./Watch.ts"
+
+type When = "start" | "exit"
+
+/** How often a model is reminded before the host does it. */
+const reminders = 2
+
+/**
+ * The requirements of one operation.
+ *
+ * @category models
+ * @internal
+ */
+export class Requirements {
+  private readonly operation: Operation
+  private readonly missed: { [W in When]: number } = { start: 0, exit: 0 }
+  /** Start tools that had still to succeed when it was last looked. */
+  private pending = Infinity
+
+  constructor(operation: Operation) {
+    this.operation = operation
+  }
+
+  /**
+   * After a wave: calls that came too early were refused, and so the model has been
+   * told. Gives why it is over, if it is.
+   */
+  afterWave(watched: Watched): Effect.Effect<EndReason | undefined, TranscriptError> {
+    return Effect.flatMap(watched.process.startPending, (tools) => {
+      const isCloser = tools.length < this.pending
+      this.pending = tools.length
+      if (tools.length === 0 || isCloser || ++this.missed.start <= reminders) return Effect.undefined
+      return Effect.map(this.call("start", watched), (end) => end === "goesOn" ? undefined : end)
+    })
+  }
+
+  /** When the model is done: it goes on where something is still demanded, and is over if that cannot be had. */
+  atEnd(watched: Watched): Effect.Effect<EndReason | "goesOn" | undefined, TranscriptError> {
+    const { process } = watched
+    return Effect.gen({ self: this }, function*() {
+      for (const when of ["start", "exit"] as const) {
+        const tools = yield* when === "start" ? process.startPending : process.exitPending
+        if (tools.length === 0) continue
+        if (++this.missed[when] > reminders) return yield* this.call(when, watched)
+        const text = reminder(when, tools)
+        this.operation.tell<Reminded>({ _tag: "Reminded", about: when, tools, text })
+        yield* this.operation.append(this.operation.user(text))
+        return "goesOn"
+      }
+      return undefined
+    })
+  }
+
+  /** The host calls what is demanded; the model reads what became of it. */
+  private call(when: When, { process, wave }: Watched): Effect.Effect<EndReason | "goesOn", TranscriptError> {
+    const { given } = this.operation
+    const run: HostRun = when === "start" ? process.startConstraints : process.exitRequirements
+    const args: HostArguments = given[when]
+    return Effect.gen({ self: this }, function*() {
+      const called = yield* wave(run(args))
+      yield* this.operation.append(this.operation.user(told(called)))
+      const left = yield* when === "start" ? process.startPending : process.exitPending
+      if (left.length > 0) return { _tag: "RequirementUnmet", when, tools: left } as const
+      return "goesOn" as const
+    })
+  }
+}
+
+// Utilities
+
+const reminder = (when: When, tools: ReadonlyArray<string>): string => {
+  const names = tools.map((it) => JSON.stringify(it)).join(", ")
+  return when === "start"
+    ? `Before anything else these tools have to be called: ${names}.`
+    : `You are not done: before the end these tools have to be called: ${names}.`
+}
+
+const told = ({ toolMessages }: WaveResult): string =>
+  toolMessages.map(({ text, tool }) => `The host has called ${JSON.stringify(tool)} itself: ${text}`).join("\n\n")

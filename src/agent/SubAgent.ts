@@ -1,0 +1,204 @@
+/**
+ * An agent as a tool of another one: its model is asked in a fork of the executor that
+ * runs the call, and what it says last is the result.
+ *
+ * A sub-agent may do what its caller's policy allows and no more, spends of its caller's
+ * budget, asks the same people, tells what happens among the events of its caller, and
+ * ends with the call.
+ *
+ * **Example** (A researcher)
+ *
+ * ```ts
+ * import { Schema } from "effect"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { SubAgent } from "effect-tool-executor/agent"
+ *
+ * const Search = Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
+ *   .annotate(Tool.Readonly, true)
+ *
+ * export const research = SubAgent.make("research", {
+ *   description: "Finds out about a topic and reports",
+ *   parameters: Schema.Struct({ topic: Schema.String }),
+ *   prompt: ({ topic }) => `Find out about ${topic}.`,
+ *   toolkit: Toolkit.make(Search),
+ *   limits: { turns: 10 }
+ * })
+ *
+ * // the toolkit of the agent that may call it, and its handlers
+ * export const toolkit = Toolkit.merge(Toolkit.make(Search), research.toolkit)
+ * export const handlers = research.layer
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Prompt from "effect/ai/Prompt"
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type { Policy } from "../policy/Policy.ts"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
+import { ToolContext } from "../ToolContext.ts"
+import * as ToolExecutor from "../ToolExecutor.ts"
+import { describe, type EndReason, type OperationEnd } from "./AgentEvent.ts"
+import type { AgentLimits } from "./AgentLimits.ts"
+import * as Begin from "./Begin.ts"
+import { Current, type Model } from "./Link.ts"
+
+/**
+ * Options of a sub-agent.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options<Parameters extends Schema.Top> {
+  /** What it is for, for the model that may call it. */
+  readonly description: string
+  readonly parameters: Parameters
+  /** What the sub-agent is asked for a call. */
+  readonly prompt: (params: Parameters["Type"]) => Prompt.RawInput
+  /** What its model is told of its part. */
+  readonly system?: string | undefined
+  /** The tools that it has, as far as its caller's policy shows them. Default: all of those. */
+  readonly toolkit?: { readonly tools: Record<string, Tool.Any> } | undefined
+  /** What it may do at most: only what its caller may do, too. */
+  readonly policy?: Policy | undefined
+  /** Only tools that are ReadOnly and stay inside run; it is such a tool itself then. Default false. */
+  readonly readOnly?: boolean | undefined
+  /** Nobody is asked about its calls, whoever there is. Default: as its caller's. */
+  readonly mode?: "Automatic" | undefined
+  /** Default: the model of its caller. */
+  readonly model?: Layer.Layer<LanguageModel.LanguageModel, unknown> | undefined
+  /** What it spends counts for its caller as well. Time: 10 minutes if nothing is said of it. */
+  readonly limits?: AgentLimits | undefined
+}
+
+/**
+ * Schema of why a sub-agent has no result: how it ended (the tag of its `EndReason`), that
+ * in a sentence, and what it said last.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Failure = Schema.Struct({ ended: Schema.String, message: Schema.String, text: Schema.String })
+
+/**
+ * Why a sub-agent has no result.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Failure = typeof Failure.Type
+
+/**
+ * The tool of a sub-agent.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type AgentTool<Name extends string, Parameters extends Schema.Top> = Tool.Tool<Name, {
+  readonly parameters: Parameters
+  readonly success: typeof Schema.String
+  readonly failure: typeof Failure
+  readonly failureMode: "error"
+}>
+
+/**
+ * A sub-agent: its tool, the toolkit of it alone, and its handler.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface SubAgent<Name extends string, Parameters extends Schema.Top> {
+  readonly tool: AgentTool<Name, Parameters>
+  readonly toolkit: Toolkit.Toolkit<{ readonly [N in Name]: AgentTool<Name, Parameters> }>
+  readonly layer: Layer.Layer<Tool.HandlersFor<{ readonly [N in Name]: AgentTool<Name, Parameters> }>>
+}
+
+/**
+ * Makes a tool of an agent. In `agentPath` it has the name of the tool.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = <const Name extends string, Parameters extends Schema.Top>(
+  name: Name,
+  options: Options<Parameters>
+): SubAgent<Name, Parameters> => {
+  const { description, limits, parameters, readOnly = false } = options
+  const time = limits?.time ?? "10 minutes"
+  // its own limit is to tell before that of its call does
+  const timeout = Duration.sum(Duration.fromInputUnsafe(time), Duration.seconds(10))
+  const base = Tool.make(name, { description, parameters, success: Schema.String, failure: Failure })
+    .annotate(ToolAnnotations.Recursive, true)
+    .annotate(ToolAnnotations.Timeout, timeout)
+    .annotate(ToolAnnotations.FailureText, (failure) => failureText(failure as Failure))
+  const tool =
+    (readOnly ? base.annotate(Tool.Readonly, true).annotate(Tool.OpenWorld, false) : base) as unknown as AgentTool<
+      Name,
+      Parameters
+    >
+  const toolkit = Toolkit.make(tool) as unknown as SubAgent<Name, Parameters>["toolkit"]
+  const handler = (params: Parameters["Type"]) => run(name, { ...options, limits: { ...limits, time } }, params)
+  return {
+    tool,
+    toolkit,
+    layer: toolkit.toLayer({ [name]: handler } as never) as unknown as SubAgent<Name, Parameters>["layer"]
+  }
+}
+
+// Utilities
+
+const run = <Parameters extends Schema.Top>(
+  name: string,
+  { limits, mode, model: own, policy, prompt, readOnly, system, toolkit }: Options<Parameters>,
+  params: Parameters["Type"]
+): Effect.Effect<string, Failure> =>
+  Effect.gen(function*() {
+    const { agentPath } = yield* ToolContext
+    const link = yield* Current
+    const executor = yield* readOnly === true ? ToolExecutor.readOnly({ name }) : ToolExecutor.fork({ name, policy })
+    const model = link?.model ?? (yield* around)
+    if (own === undefined && model === undefined) return yield* Effect.fail(noModel)
+    return yield* Begin.runBelow(
+      { executor, model },
+      {
+        prompt: prompt(params),
+        system,
+        toolkit,
+        limits,
+        model: own as Layer.Layer<LanguageModel.LanguageModel> | undefined
+      },
+      { agentPath: [...agentPath, name], link, isAutomatic: mode === "Automatic" }
+    )
+  }).pipe(
+    Effect.scoped,
+    Effect.mapError((error): Failure => isFailure(error) ? error : failed("NotBegun", String(error), "")),
+    Effect.flatMap(resultOf)
+  )
+
+const isFailure = Schema.is(Failure)
+
+/** The model that the handler has in its context, outside of an operation. */
+const around: Effect.Effect<Model | undefined> = Effect.contextWith((context: Context.Context<never>) => {
+  const found = context as Context.Context<LanguageModel.LanguageModel>
+  return Effect.sync(() =>
+    Context.getOption(found, LanguageModel.LanguageModel)._tag === "None" ? undefined : Begin.modelIn(found)
+  )
+})
+
+const failed = (ended: Failure["ended"], message: string, text: string): Failure => ({ ended, message, text })
+
+const noModel = failed("NotBegun", "There is no model: not its own, none of its caller, none in the context.", "")
+
+const resultOf = ({ reason, text }: OperationEnd): Effect.Effect<string, Failure> =>
+  isDone(reason) ? Effect.succeed(text) : Effect.fail(failed(reason._tag, describe(reason), text))
+
+const isDone = ({ _tag }: EndReason): boolean => _tag === "Finished" || _tag === "Exited"
+
+const failureText = ({ message, text }: Failure): string =>
+  text === "" ? `The agent did not finish. ${message}` : `The agent did not finish. ${message} It said last: ${text}`

@@ -1,0 +1,53 @@
+/**
+ * Where conversations are kept, so that they can be gone on with: a session is a list of
+ * messages that only grows.
+ *
+ * A message of a model with calls is kept before the first of them starts: after a crash
+ * the session says what was asked for, and the journal what became of it.
+ *
+ * @since 0.1.0
+ */
+import type * as Prompt from "effect/ai/Prompt"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+
+/**
+ * Error of a session that could not be read or written.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class TranscriptError extends Schema.TaggedError<TranscriptError>("effect-tool-executor/TranscriptError")(
+  "TranscriptError",
+  { session: Schema.String, operation: Schema.String, cause: Schema.Defect() }
+) {
+  override get message(): string {
+    return `Transcripts.${this.operation} failed for session ${JSON.stringify(this.session)}`
+  }
+}
+
+/**
+ * A session.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Transcript {
+  /** What was kept before. */
+  readonly messages: ReadonlyArray<Prompt.Message>
+  /** Keeps more, behind all others: all of them, or it fails. */
+  readonly append: (messages: ReadonlyArray<Prompt.Message>) => Effect.Effect<void, TranscriptError>
+}
+
+/**
+ * The sessions.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Transcripts extends Context.Service<Transcripts, {
+  /** Opens a session, a new one if nothing was kept under that name, as long as the scope is open. */
+  readonly open: (session: string) => Effect.Effect<Transcript, TranscriptError, Scope.Scope>
+}>()("effect-tool-executor/agent/Transcripts") {}
