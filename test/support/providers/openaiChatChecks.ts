@@ -11,6 +11,8 @@ export interface Message {
 
 export interface ToolCall {
   readonly id: string
+  /** What Gemini behind a compatible address signs its calls with. */
+  readonly extra_content?: object
   readonly type: string
   readonly function: { readonly name: string; readonly arguments: string }
 }

@@ -54,7 +54,9 @@ const check = (
   if ((content ?? "").length === 0 && calls.length === 0) {
     refuse(`Invalid request: the message at position ${index} with role 'assistant' must not be empty`)
   }
-  for (const { function: { arguments: args }, id } of calls) {
+  for (const { extra_content: extra, function: { arguments: args }, id } of calls) {
+    // a signature, which this server gives nobody: https://ai.google.dev/gemini-api/docs/thought-signatures#openai-compatibility
+    if (extra !== undefined) refuse("Corrupted thought signature.")
     // vLLM reads the arguments to render its template: https://github.com/vllm-project/vllm/issues/43995
     if (!isRecord(parsed(args))) refuse(`Invalid tool call arguments: ${args}`)
     const issued = reasonings.get(id)
