@@ -24,7 +24,8 @@ export class TranscriptError extends Schema.TaggedError<TranscriptError>("effect
   { session: Schema.String, operation: Schema.String, cause: Schema.Defect() }
 ) {
   override get message(): string {
-    return `Transcripts.${this.operation} failed for session ${JSON.stringify(this.session)}`
+    const why = this.cause instanceof Error ? `: ${this.cause.message}` : ""
+    return `Transcripts.${this.operation} failed for session ${JSON.stringify(this.session)}${why}`
   }
 }
 
@@ -42,6 +43,20 @@ export interface Transcript {
 }
 
 /**
+ * A session among others.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Session {
+  readonly name: string
+  /** When it was written to last, in epoch milliseconds. */
+  readonly at: number
+  /** What was said first in it. */
+  readonly words: string
+}
+
+/**
  * The sessions.
  *
  * @category services
@@ -50,4 +65,6 @@ export interface Transcript {
 export class Transcripts extends Context.Service<Transcripts, {
   /** Opens a session, a new one if nothing was kept under that name, as long as the scope is open. */
   readonly open: (session: string) => Effect.Effect<Transcript, TranscriptError, Scope.Scope>
+  /** The sessions that are kept; what was written to last comes first. */
+  readonly list: Effect.Effect<ReadonlyArray<Session>, TranscriptError>
 }>()("effect-tool-executor/agent/Transcripts") {}

@@ -47,6 +47,13 @@ export * as DispatchAgent from "./DispatchAgent.ts"
 export * as SubAgent from "./SubAgent.ts"
 
 /**
+ * Sessions in a key-value store.
+ *
+ * @since 0.1.0
+ */
+export * as TranscriptStore from "./TranscriptStore.ts"
+
+/**
  * Where conversations are kept, so that they can be gone on with.
  *
  * @since 0.1.0

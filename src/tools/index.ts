@@ -131,6 +131,14 @@ export * as RunCommand from "./RunCommand.ts"
 export * as SearchText from "./SearchText.ts"
 
 /**
+ * Sessions in a folder, for processes one after the other: one that is killed leaves a
+ * session that opens.
+ *
+ * @since 0.1.0
+ */
+export * as TranscriptFolder from "./TranscriptFolder.ts"
+
+/**
  * Brings files of a workspace back to what they were at a checkpoint.
  *
  * @since 0.1.0
