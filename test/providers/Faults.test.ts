@@ -13,6 +13,7 @@ const turn = (fault: NonNullable<Turn["fault"]>): ReadonlyArray<Turn> => [
   {
     text: "I shall add these two numbers for you",
     calls: [{ name: "add", args: { a: "one two three four" } }, { name: "add", args: { a: "five six seven eight" } }],
+    deltas: 13,
     fault
   },
   { text: "Sound again" }

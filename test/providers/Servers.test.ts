@@ -105,6 +105,21 @@ describe.each(names)("%s", (name) => {
       })
   )
 
+  it.effect.each<Way>(["streamed", "whole"])(
+    "says something after its calls, and takes it back (%s)",
+    (way) =>
+      Effect.gen(function*() {
+        const turn = { reasoning: "Hm", text: "First ", calls: [{ name: "add" }, { name: "take" }], after: "then this" }
+        const { model, server } = yield* provider(name, [turn, { text: "Done" }, { text: "Bye" }])
+        yield* Effect.promise(() => conversation(model, ["Go", "Thanks"], { way }))
+        expect(server.refusals).toEqual([])
+        expect(server.asked.at(-1)!.messages[1]).toMatchObject({
+          text: "First then this",
+          calls: [{ name: "add" }, { name: "take" }]
+        })
+      })
+  )
+
   it.effect("says arguments that are broken as they are", () =>
     Effect.gen(function*() {
       const { model } = yield* provider(name, [{ calls: [{ name: "add", rawArgs: "{\"a\": 1" }] }])

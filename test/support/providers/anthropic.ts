@@ -29,7 +29,8 @@ export const anthropic = (): Protocol<Body> => {
       ...said.calls.map((call) => ({
         ...callOf(call, said),
         issued: () => issued.withCall.set(call.id, keys)
-      }))
+      })),
+      ...said.after === undefined ? [] : [textOf(said.after, said)]
     ]
   }
 

@@ -24,7 +24,9 @@ export const google = (): Protocol<Body> => {
     return [
       ...said.cut(said.reasoning ?? "").map((text) => ({ text, thought: true })),
       ...said.cut(said.text ?? "").map((text) => ({ text })),
-      ...calls.length === 0 && signature !== undefined ? [{ text: "", ...signed }] : calls
+      ...calls,
+      ...said.cut(said.after ?? "").map((text) => ({ text })),
+      ...calls.length === 0 && signature !== undefined ? [{ text: "", ...signed }] : []
     ]
   }
 

@@ -56,6 +56,7 @@ export const openaiChat = (variant: Variant = {}): Protocol<Body> => {
           ...(variant.callDeltas ?? callDeltas)(said).map((delta) =>
             chunk({ tool_calls: [delta] }, isArgument(delta, said) ? "arguments" : undefined)
           ),
+          ...said.cut(said.after ?? "").map((content) => chunk({ content }, "text")),
           ...noFinish === true ? [] : [chunk({}, "end", finishes[said.finish])],
           ...body.stream_options?.include_usage === true && noUsage !== true
             ? [{ data: { ...head, object: "chat.completion.chunk", choices: [], ...usage } }]
@@ -69,7 +70,9 @@ export const openaiChat = (variant: Variant = {}): Protocol<Body> => {
             index: 0,
             message: {
               role: "assistant",
-              content: said.text ?? null,
+              content: said.text === undefined && said.after === undefined
+                ? null
+                : `${said.text ?? ""}${said.after ?? ""}`,
               refusal: null,
               ...reasoning === undefined ? {} : { reasoning_content: reasoning },
               ...said.calls.length === 0 ? {} : {

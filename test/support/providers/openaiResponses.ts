@@ -16,7 +16,8 @@ export const openaiResponses = (): Protocol<Body> => {
     ...said.reasoning === undefined ? [] : [reasoningOf(said.reasoning, said, id)],
     ...said.search === undefined ? [] : [searchOf(said.search, id)],
     ...said.text === undefined ? [] : [messageOf(said.text, said, id("msg_"))],
-    ...said.calls.map((call) => callOf(call, said, id("fc_")))
+    ...said.calls.map((call) => callOf(call, said, id("fc_"))),
+    ...said.after === undefined ? [] : [messageOf(said.after, said, id("msg_"))]
   ]
 
   return {

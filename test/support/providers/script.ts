@@ -6,7 +6,7 @@
 /** The turns in their order, or what is said to what was asked. */
 export type Script = ReadonlyArray<Turn> | ((asked: Asked) => Turn)
 
-/** What the model says at once: reasoning, a search of the provider's own, text, calls, in this order. */
+/** What the model says at once: reasoning, a search of the provider's own, text, calls, text again, in this order. */
 export interface Turn {
   /** Reasoning, where the protocol shows it. */
   readonly reasoning?: string
@@ -16,6 +16,8 @@ export interface Turn {
   readonly search?: string
   readonly text?: string
   readonly calls?: ReadonlyArray<Call>
+  /** What it says after the calls, as some models do: https://github.com/leookun/cursor-byok/issues/307 */
+  readonly after?: string
   /** Why it ended; by default `calls` if there are any, `stop` if not. */
   readonly finish?: Finish
   /** Tokens; by default those of `usage`. */
@@ -155,6 +157,7 @@ export interface Said {
   readonly search: string | undefined
   readonly text: string | undefined
   readonly calls: ReadonlyArray<SaidCall>
+  readonly after: string | undefined
   readonly finish: Finish
   readonly usage: Usage
   readonly quirks: Quirks
@@ -178,6 +181,7 @@ export const said = (turn: Turn, callId: () => string, quirks: Quirks): Said => 
     redacted: turn.redacted,
     search: turn.search,
     text: turn.text,
+    after: turn.after,
     calls: calls.map(({ args, id, name, rawArgs }, index) => {
       const raw = rawArgs ?? JSON.stringify(args ?? {})
       const broken = half !== undefined && index === calls.length - 1
