@@ -66,7 +66,7 @@ const read = (error: unknown): Found => {
     error,
     names: all("name"),
     codes: [...all("code"), ...all("type")],
-    message: typeof message === "string" ? message : typeof error === "string" ? error : JSON.stringify(shown(error)),
+    message: typeof message === "string" ? message : textOf(error),
     status: Number.isInteger(status) && status >= 100 ? status : undefined,
     url: typeof url === "string" ? withoutQuery(url) : "",
     headers: Shape.isObject(headers) ? strings(headers) : {},
@@ -96,7 +96,10 @@ const causes = (error: unknown): ReadonlyArray<object> => {
 const field = (value: unknown, key: string): unknown =>
   typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined
 
-const shown = (error: unknown) => PlainJson.shown(error)
+const textOf = (error: unknown): string => {
+  if (typeof error === "string") return error
+  return error === undefined || error === null ? "No reason was given." : JSON.stringify(PlainJson.shown(error))
+}
 
 /** A key may stand in the query of an address. */
 const withoutQuery = (url: string): string => url.replace(/[?#].*$/, "")

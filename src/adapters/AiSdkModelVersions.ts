@@ -32,7 +32,7 @@ export const write = (version: Version, options: LanguageModelV4CallOptions): ob
   const { reasoning: _, ...older } = options
   return {
     ...older,
-    prompt: options.prompt.map((message) => olderMessage(version, message)),
+    prompt: options.prompt.map((message) => olderMessage(version, message)).filter(({ content }) => content.length > 0),
     ...options.tools === undefined || version === "v3" ? {} : {
       tools: options.tools.map((tool) => tool.type === "provider" ? { ...tool, type: "provider-defined" } : tool)
     }
@@ -43,7 +43,7 @@ export const write = (version: Version, options: LanguageModelV4CallOptions): ob
 
 type Older = Exclude<Version, "v4">
 
-const olderMessage = (version: Older, message: LanguageModelV4Message): object =>
+const olderMessage = (version: Older, message: LanguageModelV4Message): { readonly content: ArrayLike<unknown> } =>
   message.role === "system" ? message : {
     ...message,
     content: message.content.flatMap((part): ReadonlyArray<object> => {

@@ -1,0 +1,250 @@
+/** What models say beside text and calls, and what nobody should say. */
+import { assert, describe, it } from "@effect/vitest"
+import * as AiSdk from "effect-tool-executor/ai-sdk"
+import * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
+import * as Tool from "effect/ai/Tool"
+import * as Toolkit from "effect/ai/Toolkit"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { specModel } from "../support/specModel.ts"
+
+type Parts = ReadonlyArray<Response.AnyPart>
+
+const toolkit = Toolkit.make(
+  Tool.providerDefined({
+    id: "plain.web",
+    customName: "web",
+    providerName: "web_search",
+    parameters: Schema.Struct({ query: Schema.String }),
+    success: Schema.Array(Schema.Struct({ url: Schema.String }))
+  })(undefined as never)
+)
+
+const request = { prompt: "Hi", toolkit, disableToolCallResolution: true, toolCallValidation: "deferred" } as const
+
+/** The same content, streamed and whole, as what comes of it both ways. */
+const both = Effect.fnUntraced(function*(
+  content: ReadonlyArray<object>,
+  version: AiSdk.ProviderModel["specificationVersion"] = "v4"
+) {
+  const { model } = specModel(version, {
+    stream: content,
+    answer: { content, finishReason: "stop", usage: {}, warnings: [] }
+  })
+  const [streamed, whole] = yield* Effect.all([
+    Stream.runCollect(LanguageModel.streamText(request)),
+    Effect.map(LanguageModel.generateText(request), ({ content }) => content)
+  ]).pipe(Effect.provide(AiSdk.layerLanguageModel(model)))
+  const seen = plain(streamed as Parts)
+  assert.deepStrictEqual(plain(whole as Parts).filter(({ type }) => type !== "finish"), seen)
+  return seen
+})
+
+/** Without the mark of a part, what is empty, and what stands for parts that `effect/ai` does not have. */
+const plain = (parts: Parts): ReadonlyArray<Readonly<Record<string, unknown>>> =>
+  parts.flatMap((part): ReadonlyArray<Readonly<Record<string, unknown>>> => {
+    const { encodedResult: _, metadata, ...rest } = Object.fromEntries(
+      Object.entries(part).filter(([key, value]) => !key.startsWith("~") && value !== undefined)
+    )
+    if ("effect-tool-executor/ai-sdk" in part.metadata) return [carried]
+    return part.type === "text-end" ? [] : [Object.keys(part.metadata).length === 0 ? rest : { ...rest, metadata }]
+  })
+
+const carried = { type: "carried" }
+
+const finishes = (version: AiSdk.ProviderModel["specificationVersion"], finish: object) => {
+  const { model } = specModel(version, { stream: [{ type: "finish", ...finish }] })
+  return LanguageModel.streamText({ prompt: "Hi" }).pipe(
+    Stream.runCollect,
+    Effect.provide(AiSdk.layerLanguageModel(model)),
+    Effect.map(([part]) => part as Response.FinishPart)
+  )
+}
+
+describe("what a model says", () => {
+  it.effect("beside its text: files, sources and questions", () =>
+    Effect.gen(function*() {
+      const providerMetadata = { plain: { x: 1 } }
+      assert.deepStrictEqual(
+        yield* both([
+          { type: "file", mediaType: "image/png", data: { type: "data", data: "AQID" }, providerMetadata },
+          { type: "file", mediaType: "x/odd; y=\"z\"", data: { type: "data", data: new Uint8Array([1, 2, 3]) } },
+          { type: "file", mediaType: "image/png", data: { type: "url", url: new URL("https://a.example/b.png") } },
+          { type: "source", sourceType: "url", id: "s1", url: "https://a.example/", title: "A", providerMetadata },
+          { type: "source", sourceType: "url", id: "s2", url: "https://b.example/" },
+          { type: "source", sourceType: "document", id: "s3", mediaType: "text/plain", filename: "a.txt" },
+          { type: "tool-approval-request", approvalId: "a", toolCallId: "1" }
+        ]),
+        [
+          { type: "file", mediaType: "image/png", data: new Uint8Array([1, 2, 3]), metadata: providerMetadata },
+          { type: "file", mediaType: "x/odd; y=\"z\"", data: new Uint8Array([1, 2, 3]) },
+          {
+            type: "source",
+            sourceType: "url",
+            id: "https://a.example/b.png",
+            url: new URL("https://a.example/b.png"),
+            title: "image/png"
+          },
+          {
+            type: "source",
+            sourceType: "url",
+            id: "s1",
+            url: new URL("https://a.example/"),
+            title: "A",
+            metadata: providerMetadata
+          },
+          {
+            type: "source",
+            sourceType: "url",
+            id: "s2",
+            url: new URL("https://b.example/"),
+            title: "https://b.example/"
+          },
+          {
+            type: "source",
+            sourceType: "document",
+            id: "s3",
+            mediaType: "text/plain",
+            title: "a.txt",
+            fileName: "a.txt"
+          },
+          { type: "tool-approval-request", approvalId: "a", toolCallId: "1" }
+        ]
+      )
+    }))
+
+  it.effect("before v4, where data is the content itself", () =>
+    Effect.gen(function*() {
+      const expected = [{ type: "file", mediaType: "image/png", data: new Uint8Array([1, 2, 3]) }]
+      for (const version of ["v2", "v3"] as const) {
+        assert.deepStrictEqual(yield* both([{ type: "file", mediaType: "image/png", data: "AQID" }], version), expected)
+        assert.deepStrictEqual(
+          yield* both([{ type: "file", mediaType: "image/png", data: new Uint8Array([1, 2, 3]) }], version),
+          expected
+        )
+      }
+    }))
+
+  it.effect("that effect/ai would reject does not fail the request", () =>
+    Effect.gen(function*() {
+      const circular: Record<string, unknown> = { when: new Date(0), n: NaN, big: 1n, none: undefined }
+      circular.self = circular
+      assert.deepStrictEqual(
+        yield* both([
+          { type: "file", data: { type: "data", data: "AQID" } },
+          { type: "file", mediaType: "image/png", data: { type: "data", data: "no base64!" } },
+          { type: "file", mediaType: "image/png" },
+          { type: "source", sourceType: "url", id: "s1", url: "no address" },
+          { type: "source", sourceType: "of-a-version-to-come", id: "s2" },
+          { type: "of-a-version-to-come" },
+          { type: "tool-call", toolCallId: "1", toolName: "x", input: { a: 1 } },
+          { type: "tool-call", toolCallId: "2", toolName: "x", input: "{}", providerMetadata: { plain: circular } },
+          { type: "tool-call", toolCallId: "3", toolName: "x", input: "{}", providerMetadata: "odd" }
+        ]),
+        [
+          { type: "file", mediaType: "application/octet-stream", data: new Uint8Array([1, 2, 3]) },
+          { type: "tool-call", id: "1", name: "x", params: { a: 1 }, providerExecuted: false },
+          {
+            type: "tool-call",
+            id: "2",
+            name: "x",
+            params: {},
+            providerExecuted: false,
+            metadata: { plain: { when: "1970-01-01T00:00:00.000Z", n: null, big: "1", self: "[circular]" } }
+          },
+          { type: "tool-call", id: "3", name: "x", params: {}, providerExecuted: false }
+        ]
+      )
+    }))
+
+  it.effect("of tools that the provider ran: parts where the toolkit takes them, else carried", () =>
+    Effect.gen(function*() {
+      const ran = (toolName: string, input: string) =>
+        ({ type: "tool-call", toolCallId: "1", toolName, input, providerExecuted: true }) as const
+      const found = (toolName: string, result: unknown, more: object = {}) =>
+        ({ type: "tool-result", toolCallId: "1", toolName, result, ...more }) as const
+      assert.deepStrictEqual(
+        yield* both([ran("web", "{\"query\":\"a\"}"), found("web", [{ url: "u" }])]),
+        [
+          { type: "tool-call", id: "1", name: "web", params: { query: "a" }, providerExecuted: true },
+          {
+            type: "tool-result",
+            id: "1",
+            name: "web",
+            result: [{ url: "u" }],
+            isFailure: false,
+            providerExecuted: true,
+            preliminary: false
+          }
+        ]
+      )
+      assert.deepStrictEqual(
+        yield* both([
+          ran("web", "{\"q\":1}"),
+          found("web", "odd"),
+          found("web", { code: "unavailable" }, { isError: true }),
+          ran("other", "{}"),
+          found("other", 1),
+          found("other", 1, { preliminary: true })
+        ]),
+        [carried, carried, carried, carried, carried]
+      )
+    }))
+
+  it.effect("of why it ended, in every version", () =>
+    Effect.gen(function*() {
+      const reasonOf = (version: AiSdk.ProviderModel["specificationVersion"], finishReason: unknown) =>
+        Effect.map(finishes(version, { finishReason, usage: {} }), ({ reason }) => reason)
+      for (const reason of ["stop", "length", "content-filter", "tool-calls", "error", "other", "unknown"] as const) {
+        assert.strictEqual(yield* reasonOf("v2", reason), reason)
+      }
+      for (const reason of ["stop", "length", "content-filter", "tool-calls", "error", "other"] as const) {
+        assert.strictEqual(yield* reasonOf("v3", { unified: reason, raw: "x" }), reason)
+      }
+      assert.strictEqual(yield* reasonOf("v4", { unified: "other", raw: undefined }), "unknown")
+      assert.strictEqual(yield* reasonOf("v4", { unified: "of-a-version-to-come", raw: "x" }), "unknown")
+      assert.strictEqual(yield* reasonOf("v4", { unified: "stop", raw: "pause_turn" }), "pause")
+      assert.strictEqual(yield* reasonOf("v4", undefined), "unknown")
+    }))
+
+  it.effect("of what it cost, whatever stands there", () =>
+    Effect.gen(function*() {
+      const usageOf = (usage: unknown) =>
+        Effect.map(finishes("v4", { finishReason: "stop", usage }), ({ usage }) =>
+          JSON.parse(JSON.stringify({ ...usage })) as unknown)
+      const none = { inputTokens: {}, outputTokens: {} }
+      for (const odd of [undefined, null, 7, {}, { inputTokens: NaN, outputTokens: 1.5 }, { inputTokens: null }]) {
+        assert.deepStrictEqual(yield* usageOf(odd), none)
+      }
+      assert.deepStrictEqual(
+        yield* usageOf({ inputTokens: { total: 3, noCache: 1, cacheRead: 1, cacheWrite: 1 }, outputTokens: {} }),
+        { inputTokens: { total: 3, uncached: 1, cacheRead: 1, cacheWrite: 1 }, outputTokens: {} }
+      )
+    }))
+
+  it.effect("broken off by its provider is a failure, and no end", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(finishes("v4", { finishReason: { unified: "interrupted" }, usage: {} }))
+      assert.strictEqual(error.reason._tag, "NetworkError")
+      assert.isTrue(error.isRetryable)
+    }))
+
+  it.effect("of itself: its id, its name, the time", () =>
+    Effect.gen(function*() {
+      const { model } = specModel("v4", {
+        stream: [
+          { type: "response-metadata", id: "r1", timestamp: new Date(NaN) },
+          { type: "response-metadata", modelId: "m" }
+        ]
+      })
+      const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "Hi" })).pipe(
+        Effect.provide(AiSdk.layerLanguageModel(model))
+      )
+      assert.deepStrictEqual(plain(parts), [
+        { type: "response-metadata", id: "r1" },
+        { type: "response-metadata", modelId: "m" }
+      ])
+    }))
+})
