@@ -5,6 +5,7 @@ import { JournalFile } from "effect-tool-executor/tools"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
+import * as AiSdkModel from "../src/adapters/AiSdkModel.ts"
 import {
   ArtifactStore,
   Checkpoints,
@@ -59,6 +60,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("Checkpoints.layerMemory ", Checkpoints.defaults),
   ...dotted("JournalFile.layer ", JournalFile.defaults),
   ...dotted("SqlJournal.layer ", SqlJournal.defaults),
+  ...dotted("AiSdk.layerLanguageModel ", AiSdkModel.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls

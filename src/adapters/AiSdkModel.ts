@@ -70,6 +70,14 @@ export interface LayerOptions extends ModelCall.ModelOptions {
 }
 
 /**
+ * What the layer assumes; `resultFiles` is `"omit"` for the chat completions of a provider.
+ *
+ * @category options
+ * @internal
+ */
+export const defaults = { resultFiles: "result" } satisfies LayerOptions
+
+/**
  * Makes a layer of the `LanguageModel` of `effect/ai` out of a model of any
  * provider package of the AI SDK, with `ProviderName` and `ModelName` of
  * `effect/ai/Model` beside it.
@@ -150,7 +158,11 @@ interface Generated extends ModelResponse.Finish {
 const make = (model: ProviderModel, { codecTransformer, resultFiles, ...layerOptions }: LayerOptions) => {
   const callable = model as unknown as Callable
   const { modelId, provider } = model
-  const target = { provider, modelId, resultFiles: resultFiles ?? (provider.endsWith(".chat") ? "omit" : "result") }
+  const target = {
+    provider,
+    modelId,
+    resultFiles: resultFiles ?? (provider.endsWith(".chat") ? "omit" : defaults.resultFiles)
+  }
   const told = new Set<string>()
 
   const warn = (warnings: unknown): Effect.Effect<void> =>

@@ -31,7 +31,7 @@ const result = (id: string, more: object) =>
 const output = (version: Version, more: object, options?: AiSdk.LayerOptions) =>
   Effect.map(
     sent(version, [{ role: "tool", content: [result("1", more)] }], options),
-    ([message]) => (message?.content as ReadonlyArray<{ readonly output: unknown }>)[0]?.output
+    (messages) => messages.flatMap(({ content }) => content as ReadonlyArray<{ readonly output: unknown }>)[0]?.output
   )
 
 const bytes = new Uint8Array([1, 2, 3])
@@ -183,12 +183,14 @@ describe("a prompt", () => {
       it.effect("has an object for the arguments of a call, whatever the model wrote", () =>
         Effect.gen(function*() {
           const params = ["{\"broken", "", null, [1], 7, undefined, { a: 1 }]
-          const [message] = yield* sent(version, [{
+          const messages = yield* sent(version, [{
             role: "assistant",
             content: [...params.map((it, n) => call(String(n), it)), call("own", "raw", { providerExecuted: true })]
           }])
           assert.deepStrictEqual(
-            (message?.content as ReadonlyArray<{ readonly input: unknown }>).map(({ input }) => input),
+            messages.flatMap(({ content }) =>
+              (content as ReadonlyArray<{ readonly input: unknown }>).map((it) => it.input)
+            ),
             [{}, {}, {}, {}, {}, {}, { a: 1 }, "raw"]
           )
         }))
