@@ -349,6 +349,10 @@ describe("anthropic", () => {
     "an error that says nothing": [
       (body) => Object.assign(blocks(body, 2)[0]!, { is_error: true, content: "" }),
       "content cannot be empty if `is_error` is true"
+    ],
+    "an error that shows something": [
+      (body) => Object.assign(blocks(body, 2)[0]!, { is_error: true, content: [{ type: "image" }] }),
+      "all content must be type \"text\" if `is_error` is true"
     ]
   })
 
@@ -458,7 +462,7 @@ describe("google", () => {
     "a role that there is none of": [({ contents }) => contents[0]!.role = "assistant", "Please use a valid role"],
     "a conversation that the model ends": [
       ({ contents }) => contents.push({ role: "model", parts: [{ text: "Well" }] }),
-      "end with a user role or a function response"
+      "Requests ending with a model turn are not supported."
     ],
     "a tool whose name is none": [
       (body) => body.tools![0]!.functionDeclarations![0]!.name = "1 2",

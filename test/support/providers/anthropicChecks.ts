@@ -103,6 +103,7 @@ const checkBlock = (block: Block, path: string, issued: Issued) => {
       }
       return
     case "redacted_thinking":
+      // https://github.com/anthropics/claude-code/issues/56708
       if (!issued.thoughts.has(block.data ?? "")) refuse(`${path}: Invalid \`data\` in \`redacted_thinking\` block`)
       return
     case "tool_use":
@@ -117,16 +118,22 @@ const checkBlock = (block: Block, path: string, issued: Issued) => {
       if (!isRecord(block.input)) refuse(`${path}.tool_use.input: Input should be a valid dictionary`)
       return
     case "tool_result":
+      // https://github.com/jlevy/markform/issues/153
       if (block.is_error === true && (block.content === undefined || block.content.length === 0)) {
         refuse(`${path}.tool_result: content cannot be empty if \`is_error\` is true`)
       }
       if (Array.isArray(block.content)) {
+        // https://github.com/vellum-ai/vellum-assistant/pull/18387
+        if (block.is_error === true && contentOf(block.content).some(({ type }) => type !== "text")) {
+          refuse(`${path}.tool_result: all content must be type "text" if \`is_error\` is true`)
+        }
         contentOf(block.content).forEach((part, n) => {
           if (part.type === "text") checkBlock(part, `${path}.tool_result.content.${n}`, issued)
         })
       }
       return
     case "web_search_tool_result":
+      // it must go back as it came; the words are this server's own
       for (const result of Array.isArray(block.content) ? block.content : []) {
         if (!issued.searches.has(String(result.encrypted_content))) {
           refuse(`${path}: Invalid \`encrypted_content\` in \`search_result\` block`)
@@ -187,7 +194,7 @@ const checkAnswers = ({ content }: Message, index: number, before: Message | und
   })
 }
 
-/** A result of the server's own tools comes after its use, in the same message: https://github.com/anthropics/claude-code/issues/64383 */
+/** A result of the server's own tools comes after its use, in the same message: https://github.com/anthropics/claude-code/issues/64383; that a use has its result is in this server's own words. */
 const checkSearches = (messages: ReadonlyArray<Message>) =>
   messages.forEach(({ content }, index) => {
     const blocks = contentOf(content)
@@ -210,7 +217,7 @@ const checkSearches = (messages: ReadonlyArray<Message>) =>
 /**
  * While a loop of calls is open, the thinking of each of its turns stands before its calls, whole and in order:
  * https://platform.claude.com/docs/en/build-with-claude/extended-thinking#preserving-thinking-blocks and
- * https://github.com/RooCodeInc/Roo-Code/pull/10351. Calls of somebody else have none to keep.
+ * https://github.com/RooCodeInc/Roo-Code/pull/10351, https://github.com/anthropics/claude-code/issues/63155. Calls of somebody else have none to keep.
  */
 const checkThinking = (messages: ReadonlyArray<Message>, issued: Issued) => {
   const start = messages.findLastIndex(({ content, role }) =>

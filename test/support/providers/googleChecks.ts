@@ -48,10 +48,8 @@ export const check = ({ contents, tools }: Body, headers: IncomingHttpHeaders, i
     if (parts.some(({ functionCall }) => functionCall !== undefined)) checkCalls(index, contents, issued)
     if (parts.some(({ functionResponse }) => functionResponse !== undefined)) checkResponses(index, contents)
   })
-  // https://github.com/crewAIInc/crewAI/pull/6973
-  if (contents.at(-1)?.role === "model") {
-    refuse("Please ensure that multiturn requests end with a user role or a function response.")
-  }
+  // of the newer models: https://github.com/pipecat-ai/pipecat/pull/5821
+  if (contents.at(-1)?.role === "model") refuse("Requests ending with a model turn are not supported.")
 }
 
 // Utilities
@@ -123,7 +121,8 @@ const checkCalls = (index: number, contents: ReadonlyArray<Content>, issued: Iss
     const id = functionCall?.id ?? ""
     if (!issued.calls.has(id)) return
     const expected = issued.calls.get(id)
-    // the sentinel is for calls of somebody else: on a call of its own it hides that the signature was lost
+    // Stricter than the real one, which looks at the open turn alone and takes the sentinel on any call:
+    // it is meant for calls of somebody else, and on one of its own it hides that the signature was lost.
     if (expected !== undefined && (signature === undefined || sentinels.includes(signature))) {
       // https://github.com/askimo-ai/askimo/issues/543
       refuse(

@@ -36,7 +36,7 @@ export interface Call {
   readonly args?: unknown
   /** The arguments as they are written, broken if need be, instead of `args`. */
   readonly rawArgs?: string
-  /** The id; by default one of the server's own. */
+  /** The id; by default one of the server's own. Where models change, one id on two servers is taken for their own by both. */
   readonly id?: string
 }
 
