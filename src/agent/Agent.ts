@@ -81,7 +81,11 @@ export interface Options<ModelError = never, ModelServices = never> {
  */
 export interface Agent {
   readonly id: string
-  /** What happens, from the beginning on, for one reader; ends after `OperationEnd`. */
+  /**
+   * What happens, from the beginning on, for one reader; ends after `OperationEnd`. A reader
+   * that goes away before has said no to whatever is asked, now and later, unless the host
+   * has `Approvals` of its own.
+   */
   readonly events: Stream.Stream<AgentEvent>
   /** How it ended; waits for it. */
   readonly result: Effect.Effect<OperationEnd>

@@ -13,11 +13,12 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Random from "effect/Random"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "../ConfigurationError.ts"
 import type { Service as Executor } from "../Executor.ts"
@@ -85,8 +86,11 @@ export const start = Effect.fnUntraced(function*<E, R>(
   options: Options<E, R>
 ): Effect.fn.Return<Agent, ConfigurationError | E, Scope.Scope | R> {
   const queue = yield* Queue.unbounded<AgentEvent, Cause.Done>()
-  const begun = yield* prepare(around, options, (event) => void Queue.offerUnsafe(queue, event))
-  const { approvals, operation, prompt } = begun
+  // whoever reads can answer as long as they do
+  const reader = yield* Scope.fork(yield* Effect.scope)
+  const approvals = around.approvals ?? (yield* Scope.provide(Approvals.make(), reader))
+  const tell = (event: AgentEvent) => void Queue.offerUnsafe(queue, event)
+  const { operation, prompt } = yield* prepare({ ...around, approvals }, options, tell)
   const result = yield* Deferred.make<OperationEnd>()
   yield* Loop.run(operation, prompt).pipe(
     Effect.tap((end) => Queue.offer(queue, end)),
@@ -95,12 +99,12 @@ export const start = Effect.fnUntraced(function*<E, R>(
   )
   return {
     id: operation.given.id,
-    events: Stream.fromQueue(queue),
+    events: Stream.ensuring(Stream.fromQueue(queue), Scope.close(reader, Exit.void)),
     result: Deferred.await(result),
     say: Effect.fnUntraced(function*(text, { settle = false } = {}) {
       const isSaid = operation.say(text)
       if (isSaid && settle) {
-        for (const id of Array.from(operation.questions.keys())) {
+        for (const id of Array.from(operation.given.link.requests.keys())) {
           yield* Effect.ignore(approvals.answer(id, { _tag: "Deny", reason: "they said something else instead" }))
         }
       }
@@ -108,7 +112,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
     }),
     cancel: (reason) => Effect.sync(() => operation.stop({ _tag: "Cancelled", reason })),
     answer: approvals.answer,
-    questions: Effect.sync(() => Array.from(operation.questions.values())),
+    questions: Effect.sync(() => Array.from(operation.given.link.requests.values())),
     history: Effect.sync(() => Prompt.fromMessages(operation.messages))
   }
 })
@@ -183,14 +187,12 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   const checked = yield* check(around.executor, options)
   const isInteractive = options.mode === "Interactive"
   const requests = new Map<string, Approvals.ApprovalRequest>()
-  const people = isInteractive ? around.approvals ?? (yield* Approvals.make()) : yield* nobody
-  const approvals = noting(people, requests)
   const transcript = options.session === undefined ? undefined : yield* openSession(around, options.session)
   const operation = yield* create({
     ...checked,
     executor: around.executor,
     agentPath: [],
-    approvals: isInteractive ? approvals : "nobody",
+    approvals: isInteractive && around.approvals !== undefined ? noting(around.approvals, requests) : "nobody",
     link: {
       tell,
       ledger: new AgentLimits.Ledger(checked.limits),
@@ -201,11 +203,8 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     },
     transcript
   })
-  return { approvals, operation, prompt: Prompt.make(options.prompt).content }
+  return { operation, prompt: Prompt.make(options.prompt).content }
 })
-
-/** Whoever is asked by nobody can answer nothing. */
-const nobody = Approvals.make()
 
 /** Notes what people are asked as long as they are. */
 const noting = (
@@ -216,7 +215,12 @@ const noting = (
   ask: (request, told) =>
     Effect.suspend(() => {
       requests.set(request.id, request)
-      return Effect.ensuring(people.ask(request, told), Effect.sync(() => requests.delete(request.id)))
+      const over = () => requests.delete(request.id)
+      const asked = people.ask(request, (resolution) => {
+        over()
+        told?.(resolution)
+      })
+      return Effect.ensuring(asked, Effect.sync(over))
     })
 })
 

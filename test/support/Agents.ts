@@ -2,6 +2,7 @@
  * An agent over tools written in place and a scripted model, in virtual time.
  */
 import type * as Prompt from "effect/ai/Prompt"
+import type * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -85,3 +86,39 @@ export const words = (prompt: Prompt.Prompt): ReadonlyArray<string> =>
       }
     })
   )
+
+/**
+ * What is wrong with the calls of a history: one without an answer right behind it, one
+ * with two, an answer to nothing.
+ */
+export const problemsOf = (history: Prompt.Prompt): ReadonlyArray<string> => {
+  const problems: Array<string> = []
+  let open = new Set<string>()
+  const missing = () => Array.from(open, (id) => `${id} has no answer`)
+  for (const { content, role } of history.content) {
+    if (role === "tool") {
+      for (const part of content) {
+        if (part.type === "tool-result" && !open.delete(part.id)) problems.push(`${part.id} answers nothing`)
+      }
+      continue
+    }
+    problems.push(...missing())
+    open = new Set()
+    if (role !== "assistant") continue
+    for (const part of content) {
+      if (part.type !== "tool-call" || part.providerExecuted) continue
+      if (open.has(part.id)) problems.push(`${part.id} is there twice`)
+      open.add(part.id)
+    }
+  }
+  return [...problems, ...missing()]
+}
+
+/** A sub-agent as a tool written in place. */
+export const agentTool = (
+  { layer, tool }: { readonly tool: Tool.Any; readonly layer: Layer.Layer<never> }
+): Harness.ToolSpec => {
+  const handlers = Effect.runSync(Effect.scoped(Layer.build(layer))) as Context.Context<never>
+  const { handler } = handlers.mapUnsafe.get((tool as { readonly id: string } & Tool.Any).id) as Harness.ToolSpec
+  return { tool, handler }
+}
