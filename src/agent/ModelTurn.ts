@@ -61,7 +61,9 @@ export const ask = Effect.fnUntraced(function*(
   for (let retries = 0;; retries++) {
     const parts: Array<Part> = []
     const said = Stream.runForEachArray(
-      model.service.streamText(request as never) as unknown as Stream.Stream<Part, AiError.AiError>,
+      Stream.suspend(() =>
+        model.service.streamText(request as never) as unknown as Stream.Stream<Part, AiError.AiError>
+      ),
       (more) =>
         Effect.sync(() => {
           // one that is deaf to interruption may go on

@@ -1,0 +1,193 @@
+/** The bounds of an operation: each ends it for a reason of its own, with a sound history. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { type AgentLimits, SubAgent } from "../../src/agent/index.ts"
+import type { ConfigurationError } from "../../src/ConfigurationError.ts"
+import type { Approvals } from "../../src/index.ts"
+import type * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import { agentTool, type Env, events, problemsOf, run, words } from "../support/Agents.ts"
+
+const call = (id: string, name: string, params: unknown = {}) => ({ id, name, params })
+
+/** Goes on for ever, with so many calls a turn. */
+const endless =
+  (calls = 1, usage?: { readonly input: number; readonly output: number }): ScriptedModel.Answer => ({ turn }) => ({
+    text: `turn ${turn}`,
+    calls: Array.from({ length: calls }, (_, n) => call("", "read", { turn, n })),
+    ...usage === undefined ? {} : { usage }
+  })
+
+const read = () => Effect.as(Effect.sleep("1 second"), "text")
+
+const limited = (limits: AgentLimits.AgentLimits) => (env: Env) =>
+  Effect.gen(function*() {
+    const { end } = yield* events(env, { prompt: "Go", limits })
+    assert.deepStrictEqual(problemsOf(end.history), [])
+    return { ...end, asked: (yield* env.model.requests).length }
+  })
+
+describe("an operation with a bound", () => {
+  it.effect("of turns asks the model so often, and the calls of the last turn still run", () =>
+    run({ read }, endless(), limited({ turns: 3 })).pipe(Effect.map((end) => {
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "turns", max: 3 })
+      assert.deepStrictEqual([end.asked, end.turns, end.calls], [3, 3, 3])
+      assert.strictEqual(words(end.history).filter((it) => it.startsWith("result")).length, 3)
+    })))
+
+  it.effect("asks the model a hundred times if nothing is said of it", () =>
+    run({ read }, endless(), limited({})).pipe(Effect.map((end) => {
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "turns", max: 100 })
+      assert.strictEqual(end.asked, 100)
+    })))
+
+  it.effect("of calls starts so many, refuses the rest of the turn, and ends", () =>
+    run({ read }, endless(3), limited({ calls: 4 })).pipe(Effect.map((end) => {
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "calls", max: 4 })
+      assert.deepStrictEqual([end.asked, end.calls], [2, 4])
+      assert.strictEqual(words(end.history).filter((it) => it.startsWith("result")).length, 4)
+      assert.strictEqual(words(end.history).filter((it) => it.startsWith("error")).length, 2)
+    })))
+
+  it.effect("of tokens counts what goes in and what comes out", () =>
+    run({ read }, endless(1, { input: 90, output: 10 }), limited({ tokens: 300 })).pipe(Effect.map((end) => {
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "tokens", max: 300 })
+      assert.deepStrictEqual([end.asked, end.usage.inputTokens, end.usage.outputTokens], [3, 270, 30])
+    })))
+
+  it.effect("of cost counts by the prices of its model, what was cached at its own", () =>
+    run(
+      { read },
+      ({ turn }) => ({
+        calls: [call("", "read", { turn })],
+        usage: { input: 1_000_000, cacheRead: 500_000, output: 100_000 }
+      }),
+      // half a million at 2, half a million at 1, a tenth of one at 10: 2.5 a turn
+      limited({ cost: { max: 7.5, prices: { "scripted:scripted": { input: 2, cachedInput: 1, output: 10 } } } })
+    ).pipe(Effect.map((end) => {
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "cost", max: 7.5 })
+      assert.deepStrictEqual([end.asked, end.usage.cachedInputTokens], [3, 1_500_000])
+    })))
+
+  it.effect("of cost does not ask a model whose price nobody knows", () =>
+    run({}, endless(), limited({ cost: { max: 1, prices: { other: { input: 1, output: 1 } } } })).pipe(
+      Effect.map((end) => {
+        assert.strictEqual(end.reason._tag, "ModelFailed")
+        assert.strictEqual(end.asked, 0)
+      })
+    ))
+
+  it.effect("of time ends whatever is under way, a model that says nothing as well", () =>
+    Effect.gen(function*() {
+      const mute = yield* run({ read }, [{ never: true }], limited({ time: "90 seconds" }))
+      assert.deepStrictEqual(mute.reason, { _tag: "LimitReached", limit: "time", max: 90_000 })
+      assert.strictEqual(mute.at, 90_000)
+      const slow = yield* run(
+        { read: () => Effect.never },
+        [{ calls: [call("1", "read")] }],
+        limited({ time: "30 seconds" })
+      )
+      assert.deepStrictEqual([slow.reason._tag, slow.at], ["LimitReached", 30_000])
+      const busy = yield* run({ read }, () => ({ fails: "busy" }), limited({ time: "1500 millis" }))
+      assert.deepStrictEqual([busy.reason._tag, busy.at], ["LimitReached", 1_500])
+    }))
+
+  it.effect("of time has time that stands still while people are asked", () =>
+    run(
+      { read },
+      [{ calls: [call("1", "read")], takes: "3 seconds" }, { never: true }],
+      ({ agents }) =>
+        Effect.gen(function*() {
+          const agent = yield* agents.start({ prompt: "Go", mode: "Interactive", limits: { time: "10 seconds" } })
+          yield* Effect.sleep("103 seconds")
+          const [{ id }] = yield* agent.questions as Effect.Effect<[Approvals.ApprovalRequest]>
+          yield* Effect.orDie(agent.answer(id, { _tag: "ApproveOnce" }))
+          const end = yield* agent.result
+          assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "time", max: 10_000 })
+          assert.strictEqual(end.at, 110_000)
+        }),
+      { policy: { default: "ask" } }
+    ))
+
+  it.effect("names every bound that is none", () =>
+    run({}, [], ({ agents }) =>
+      Effect.gen(function*() {
+        const limits = {
+          turns: 0,
+          calls: -1,
+          tokens: Number.NaN,
+          time: "soon" as never,
+          cost: { max: 0, prices: { one: { input: -1, output: Infinity } } }
+        }
+        const error = (yield* Effect.flip(agents.run({ prompt: "Go", limits }))) as ConfigurationError
+        assert.deepStrictEqual(
+          new Set(error.problems.map((it) => it.path)),
+          new Set([
+            "limits.turns",
+            "limits.calls",
+            "limits.tokens",
+            "limits.time",
+            "limits.cost.max",
+            "limits.cost.prices[\"one\"].input",
+            "limits.cost.prices[\"one\"].output"
+          ])
+        )
+      })))
+})
+
+describe("bounds and sub-agents", () => {
+  /** A child that goes on for ever under a parent that calls it twice at once, and what became of all of it. */
+  const tree = (
+    limits: AgentLimits.AgentLimits,
+    own?: AgentLimits.AgentLimits
+  ) => {
+    const child = agentTool(SubAgent.make("child", {
+      description: "Works",
+      parameters: Schema.Struct({ n: Schema.Finite }),
+      prompt: ({ n }) => `child ${n}`,
+      limits: own
+    }))
+    const script: ScriptedModel.Script = (request) => {
+      const [first] = words(request.prompt)
+      if (first === "user: Go") {
+        return words(request.prompt).length > 1
+          ? { text: "Done.", usage: { input: 1, output: 1 } }
+          : { calls: [call("a", "child", { n: 1 }), call("b", "child", { n: 2 })], usage: { input: 1, output: 1 } }
+      }
+      const calls = [call("", "read", { first, turn: request.turn })]
+      return { calls, usage: { input: 9, output: 1 }, takes: "1 second" }
+    }
+    return run({ read, child }, script, limited(limits))
+  }
+
+  it.effect("tokens that sub-agents use are their caller's", () =>
+    Effect.gen(function*() {
+      const end = yield* tree({ tokens: 50 })
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "tokens", max: 50 })
+      // both ask for the last time at 42
+      assert.strictEqual(end.usage.inputTokens + end.usage.outputTokens, 62)
+      assert.strictEqual(words(end.history).filter((it) => /error [ab]: .*tokens/.test(it)).length, 2)
+    }))
+
+  it.effect("calls that sub-agents start are their caller's", () =>
+    Effect.gen(function*() {
+      const end = yield* tree({ calls: 7 })
+      assert.strictEqual(end.calls, 7)
+      assert.strictEqual(words(end.history).filter((it) => /error [ab]: /.test(it)).length, 2)
+    }))
+
+  it.effect("a sub-agent's own bound ends it, and its caller goes on", () =>
+    Effect.gen(function*() {
+      const end = yield* tree({}, { turns: 2 })
+      assert.deepStrictEqual([end.reason._tag, end.text], ["Finished", "Done."])
+      assert.deepStrictEqual([end.turns, end.calls, end.asked], [2, 6, 6])
+      assert.strictEqual(words(end.history).filter((it) => /error [ab]: .*turns/.test(it)).length, 2)
+    }))
+
+  it.effect("time of the caller ends its sub-agents", () =>
+    Effect.gen(function*() {
+      const end = yield* tree({ time: "4500 millis" })
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "time", max: 4_500 })
+      assert.strictEqual(end.at, 4_500)
+    }))
+})
