@@ -33,11 +33,53 @@ export * as Comparison from "./Comparison.ts"
 export * as Contract from "./Contract.ts"
 
 /**
+ * Chance from a seed.
+ *
+ * @since 0.1.0
+ */
+export * as Dice from "./Dice.ts"
+
+/**
  * What every driver of `Journal` keeps, as checks for its own tests.
  *
  * @since 0.1.0
  */
 export * as JournalContract from "./JournalContract.ts"
+
+/**
+ * What happened in a run that laws were tried on.
+ *
+ * @since 0.1.0
+ */
+export * as LawHistory from "./LawHistory.ts"
+
+/**
+ * Plays a run that laws are tried on.
+ *
+ * @since 0.1.0
+ */
+export * as LawPlay from "./LawPlay.ts"
+
+/**
+ * A random run that laws are tried on, as plain data.
+ *
+ * @since 0.1.0
+ */
+export * as LawRun from "./LawRun.ts"
+
+/**
+ * The promises of an executor as properties that hold in random runs.
+ *
+ * @since 0.1.0
+ */
+export * as Laws from "./Laws.ts"
+
+/**
+ * What a law run gives to an executor.
+ *
+ * @since 0.1.0
+ */
+export * as LawWorld from "./LawWorld.ts"
 
 /**
  * What a scripted model was asked, compared with what its turn expects.

@@ -1,0 +1,90 @@
+/** The promises as properties that anyone can run on their own composition. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Schema } from "effect"
+import { LocalExecutor, Permissions, StateStore, ToolExecutor } from "effect-tool-executor"
+import { Laws } from "effect-tool-executor/testing"
+import { Tool, Toolkit } from "effect/ai"
+import { bugs } from "./planted/bugs.ts"
+import { processes } from "./planted/plant.ts"
+
+const Search = Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
+  .annotate(Tool.Readonly, true)
+const Send = Tool.make("send", { parameters: Schema.Struct({ to: Schema.Literals(["ada", "bob"]) }) })
+const toolkit = Toolkit.make(Search, Send)
+const handlers = toolkit.toLayer({
+  search: ({ query }) => Effect.delay(Effect.succeed(query), query.length),
+  send: ({ to }) => Effect.sleep(to === "ada" ? 5 : 20)
+})
+const own = LocalExecutor.layer(toolkit, { policy: { default: "allow" } }).pipe(Layer.provide(handlers))
+
+describe("the laws", () => {
+  it.effect("hold for the executor as it is", () =>
+    Effect.gen(function*() {
+      const report = yield* Laws.laws(ToolExecutor.layer, { runs: 100 })
+      assert.deepStrictEqual(report.violations, [], Laws.describe(report))
+      assert.deepStrictEqual([report.runs, report.unjudged], [100, []])
+    }), 60_000)
+
+  for (const { laws, layer, name } of bugs) {
+    it.effect(`find out that ${name}`, () =>
+      Effect.gen(function*() {
+        const report = yield* Laws.laws(layer, { runs: 100, shorten: 20 })
+        assert.isTrue(report.violations.some((it) => laws.includes(it.law)), Laws.describe(report))
+      }), 60_000)
+  }
+
+  it.effect("each find one of these bugs", () =>
+    Effect.gen(function*() {
+      const { judged } = yield* Laws.laws(ToolExecutor.layer, { runs: 1 })
+      assert.deepStrictEqual(judged.filter((law) => !bugs.some((it) => it.laws.includes(law))), [])
+    }))
+
+  it.effect("hold for an executor with tools of its own, whose calls are made from their parameters", () =>
+    Effect.gen(function*() {
+      const report = yield* Laws.laws(own, {
+        runs: 30,
+        params: { search: ({ int }) => ({ query: "?".repeat(int(9)) }) }
+      })
+      assert.deepStrictEqual(report.violations, [], Laws.describe(report))
+      assert.include(report.judged, "a call that may change things runs beside no call of another run")
+      assert.include(report.unjudged, "a tool never starts more often than MaxCalls allows")
+    }))
+
+  it.effect("find out about those, too", () =>
+    Effect.gen(function*() {
+      const parallel = LocalExecutor.layer(toolkit, { policy: { default: "allow" }, mode: "parallel" })
+        .pipe(Layer.provide(handlers))
+      const { violations } = yield* Laws.laws(parallel)
+      assert.deepStrictEqual(violations.map((it) => it.law), [
+        "a call that may change things runs beside no call of another run"
+      ])
+      const { violations: none } = yield* Laws.laws(parallel, { runs: 10, without: violations.map((it) => it.law) })
+      assert.deepStrictEqual(none, [])
+    }))
+
+  it.effect("leave out what an executor brings itself", () =>
+    Effect.gen(function*() {
+      const allowing = ToolExecutor.layer.pipe(Layer.provide(Permissions.layerAllowAll))
+      const { unjudged, violations } = yield* Laws.laws(allowing, { runs: 40 })
+      assert.deepStrictEqual(violations, [])
+      assert.include(unjudged, "what a policy denies never starts")
+      const store = ToolExecutor.layer.pipe(Layer.provide(StateStore.layerMemory()))
+      assert.deepStrictEqual((yield* Laws.laws(store, { runs: 10 })).violations, [])
+    }), 60_000)
+
+  it.effect("tell the shortest run that breaks one, and where it comes from", () =>
+    Effect.gen(function*() {
+      const losing = processes((process) => ({
+        executeWave: (calls: Parameters<typeof process.executeWave>[0]) =>
+          Effect.map(process.executeWave(calls), (it) => ({ ...it, outcomes: it.outcomes.slice(0, 2) }))
+      }))
+      const report = yield* Laws.laws(losing, { seed: 40 })
+      const [first] = report.violations
+      assert.strictEqual(first!.law, "every call has one outcome, with its id, in input order")
+      const waves = first!.run.steps.flatMap((it) => it._tag === "wave" ? [it.calls.length] : [])
+      assert.deepStrictEqual(waves, [3])
+      assert.include(Laws.describe(report), `in a run of seed ${first!.seed}, made shorter`)
+      const again = yield* Laws.laws(losing, { seed: first!.seed, runs: 1 })
+      assert.deepStrictEqual(again.violations, report.violations)
+    }))
+})
