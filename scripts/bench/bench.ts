@@ -6,6 +6,7 @@
 //     npm run bench -- --cpu                       time of the processor: for a machine that others keep busy
 import { Effect, type Scope } from "effect"
 import { parseArgs } from "node:util"
+import { agents } from "./agents.ts"
 import { approvals } from "./approvals.ts"
 import { guard } from "./guard.ts"
 import { allocated, long, wide } from "./memory.ts"
@@ -37,6 +38,7 @@ const measurements: Readonly<Record<string, Measurement>> = {
   recorded,
   durable,
   guard,
+  agents,
   others,
   start
 }

@@ -1,0 +1,69 @@
+// What a turn of an agent costs, beside a loop over `LanguageModel.generateText` with the same model and toolkit.
+import { Context, Effect, Layer, Stream } from "effect"
+import { ToolExecutor } from "effect-tool-executor"
+import { AgentExecutor } from "effect-tool-executor/agent"
+import { LanguageModel, Prompt, type Response, type Tool } from "effect/ai"
+import { compare, type Side } from "./measure.ts"
+import * as Subject from "./subject.ts"
+import type { Line } from "./table.ts"
+
+const turns = 20
+
+/** A model that makes as many calls in each of its turns, and says that it is done after the last. */
+const model = (calls: number) => {
+  const partsOf = (prompt: Prompt.Prompt): ReadonlyArray<Response.PartEncoded> => {
+    const made = prompt.content.filter((it) => it.role === "assistant").length
+    const parts = Array.from({ length: made < turns ? calls : 0 }, (): Response.PartEncoded => {
+      const { id, name, params } = Subject.call("read")
+      return { type: "tool-call", id, name, params }
+    })
+    const reason = parts.length > 0 ? "tool-calls" : "stop"
+    const usage = {
+      inputTokens: { uncached: 1, total: 1, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: 1, text: 1, reasoning: 0 }
+    }
+    return [...parts, { type: "finish", reason, usage, response: undefined } as never]
+  }
+  return LanguageModel.make({
+    generateText: ({ prompt }) => Effect.sync(() => [...partsOf(prompt)]),
+    streamText: ({ prompt }) => Stream.suspend(() => Stream.fromArray(partsOf(prompt) as never))
+  })
+}
+
+/** The loop that everybody writes. */
+const loop = Effect.gen(function*() {
+  let prompt = Prompt.make("go")
+  while (true) {
+    const response = yield* LanguageModel.generateText({ prompt, toolkit: Subject.kit })
+    prompt = Prompt.concat(prompt, Prompt.fromResponseParts(response.content))
+    if (response.toolCalls.length === 0) return prompt
+  }
+})
+
+const turn = (calls: number) =>
+  Effect.gen(function*() {
+    const service = yield* model(calls)
+    const handlers = yield* Layer.build(Subject.kit.toLayer(Subject.handlers))
+    const context = Context.add(handlers, LanguageModel.LanguageModel, service) as Context.Context<
+      LanguageModel.LanguageModel | Tool.HandlersFor<typeof Subject.kit.tools>
+    >
+    const executor = yield* Subject.executor(Subject.plenty)
+    const agents = yield* AgentExecutor.make.pipe(
+      Effect.provideService(ToolExecutor.ToolExecutor, executor),
+      Effect.provideService(LanguageModel.LanguageModel, service)
+    )
+    const side = (
+      run: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel | Tool.HandlersFor<typeof Subject.kit.tools>>
+    ): Side => ({
+      calls: turns,
+      prepare: () => () => Effect.runPromiseWith(context)(run)
+    })
+    const read = Stream.runDrain(agents.runOperation({ prompt: "go" }))
+    const [beside, value] = yield* Effect.promise(() => compare([side(loop), side(read)]))
+    const what = `a turn of an agent, ${calls} ${
+      calls === 1 ? "call" : "calls"
+    }, beside a loop over generateText of effect/ai`
+    return { what, value, beside, unit: "µs/turn" } satisfies Line
+  })
+
+export const agents = Effect.all([turn(1), turn(10)])
