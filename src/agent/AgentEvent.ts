@@ -280,8 +280,8 @@ export const describe = (reason: EndReason): string => {
 /**
  * Gives the event as clients see it: plain JSON, its name in `event`, fields in
  * snake case. Events of calls are as `ToolEvent.toWire` has them, under the names
- * that they have there. Of the history and of what a provider bound to its messages there
- * is nothing.
+ * that they have there. Of the history, of what a provider bound to its messages and of
+ * the arguments in them there is nothing.
  *
  * @category wire
  * @since 0.1.0
@@ -336,15 +336,13 @@ const names: { readonly [T in OwnEvent["_tag"]]: string } = {
 const fieldsOf = (event: OwnEvent): { readonly [key: string]: unknown } => {
   switch (event._tag) {
     case "AssistantMessagePart": {
-      // what a provider bound to it is between the two of them
-      const { metadata: _, ...part } = event.part as Response.AnyPart
-      return { part }
+      return { part: partOf(event.part as Response.AnyPart) }
     }
     case "AssistantMessageFinal":
       return {
         text: textOf(event.message),
         tool_calls: event.message.content.flatMap((it) =>
-          it.type === "tool-call" ? [{ id: it.id, name: it.name, params: it.params }] : []
+          it.type === "tool-call" ? [{ id: it.id, name: it.name }] : []
         ),
         finish: event.finish,
         usage: usageOf(event.usage),
@@ -374,6 +372,16 @@ const fieldsOf = (event: OwnEvent): { readonly [key: string]: unknown } => {
         calls: event.calls
       }
   }
+}
+
+/**
+ * What a provider bound to a part is between the two of them. Arguments may hold what a
+ * tool declares as secret: clients have them from `tool_call_queued`, which knows.
+ */
+const partOf = (part: Response.AnyPart): unknown => {
+  const { metadata: _, ...shown } = part
+  if (shown.type === "tool-call") return { ...shown, params: undefined }
+  return shown.type === "tool-params-delta" ? { ...shown, delta: undefined } : shown
 }
 
 const textOf = ({ content }: Prompt.AssistantMessage): string =>

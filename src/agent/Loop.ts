@@ -71,10 +71,21 @@ export const run = (
       operation.ends()
     )),
     Effect.provideService(Current, operation.given.link),
-    Effect.scoped
+    Effect.scoped,
+    Effect.withSpan(spanName(operation), { attributes: spanAttributes(operation) }, { captureStackTrace: false })
   )
 
 // Utilities
+
+/** As the conventions for generative AI have it. */
+const spanName = ({ given: { agentPath } }: Operation): string => ["invoke_agent", ...agentPath.slice(-1)].join(" ")
+
+const spanAttributes = ({ given: { agentPath, link: { model } } }: Operation) => ({
+  "gen_ai.operation.name": "invoke_agent",
+  "gen_ai.provider.name": model.provider,
+  "gen_ai.request.model": model.model,
+  ...agentPath.length === 0 ? {} : { "gen_ai.agent.name": agentPath.at(-1)! }
+})
 
 const turns = Effect.fnUntraced(function*(
   operation: Operation,
