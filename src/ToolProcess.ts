@@ -10,6 +10,7 @@ import type * as Tool from "effect/ai/Tool"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { ConfigurationError } from "./ConfigurationError.ts"
 import type { GuardedToolkit, ResultPart } from "./GuardedToolkit.ts"
@@ -254,6 +255,13 @@ export interface ToolProcess {
   readonly toolChoice: Effect.Effect<LanguageModel.ToolChoice<string>>
   /** What happens from now on, for observers; ends with the batch. Observing changes nothing. */
   readonly events: Stream.Stream<ToolEvent>
+  /**
+   * Has a function told of everything from now on, for the rest of the scope, in the very
+   * step in which it happens: nothing is waited for, and nothing is missed at the end. It
+   * must not take long; it gives whether it took the event, and one that throws has not.
+   * Those of tools that are not taken are counted (`ToolCallComplete.dropped`).
+   */
+  readonly listen: (tell: (event: ToolEvent) => boolean) => Effect.Effect<void, never, Scope.Scope>
   /** Ends every call that has no outcome yet; later calls of this process are `Cancelled`, too. */
   readonly cancel: (reason: string) => Effect.Effect<void>
   /** Ends the calls of an id in the waves under way; their siblings go on. */

@@ -310,6 +310,14 @@ export type Wire = { readonly [key: string]: unknown }
 export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(names, event._tag)
 
 /**
+ * Tells whether a tool emitted an event: those are not kept for a reader who is too slow.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isReport = ({ _tag }: AgentEvent): boolean => reports.has(_tag)
+
+/**
  * Tells whether nothing comes after an event: the end of an operation. The end of a
  * wave is none.
  *
@@ -319,6 +327,10 @@ export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(nam
 export const isLast = (event: AgentEvent): event is OperationEnd => event._tag === "OperationEnd"
 
 // Utilities
+
+const reports: ReadonlySet<AgentEvent["_tag"]> = new Set(
+  ["ToolProgress", "ToolStatus", "ToolLog", "ToolOptions", "ToolPartialResult", "ToolCustom"]
+)
 
 const names: { readonly [T in OwnEvent["_tag"]]: string } = {
   AssistantMessagePart: "assistant_message_part",

@@ -26,7 +26,7 @@ import { OptionReader } from "../internal/OptionReader.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import type { Agent, Options } from "./Agent.ts"
-import type { AgentEvent, OperationEnd } from "./AgentEvent.ts"
+import { type AgentEvent, isReport, type OperationEnd } from "./AgentEvent.ts"
 import * as AgentLimits from "./AgentLimits.ts"
 import type * as Link from "./Link.ts"
 import * as Loop from "./Loop.ts"
@@ -88,9 +88,17 @@ export const start = Effect.fnUntraced(function*<E, R>(
   const queue = yield* Queue.unbounded<AgentEvent, Cause.Done>()
   // whoever reads can answer as long as they do
   const reader = yield* Scope.fork(yield* Effect.scope)
-  const approvals = around.approvals ?? (yield* Scope.provide(Approvals.make(), reader))
-  const tell = (event: AgentEvent) => void Queue.offerUnsafe(queue, event)
-  const { operation, prompt } = yield* prepare({ ...around, approvals }, options, tell)
+  const approvals = options.mode === "Interactive"
+    ? around.approvals ?? (yield* Scope.provide(Approvals.make(), reader))
+    : undefined
+  const { operation, prompt } = yield* prepare({ ...around, approvals }, options, (event) => {
+    // whoever reads too slowly misses what tools report, and nothing else
+    const isTaken = !isReport(event) || Queue.sizeUnsafe(queue) < unread
+    if (isTaken) Queue.offerUnsafe(queue, event)
+    return isTaken
+  })
+  const answer: Agent["answer"] = approvals?.answer ??
+    ((id) => new Approvals.ApprovalError({ id, reason: "NotPending" }))
   const result = yield* Deferred.make<OperationEnd>()
   yield* Loop.run(operation, prompt).pipe(
     Effect.tap((end) => Queue.offer(queue, end)),
@@ -105,13 +113,13 @@ export const start = Effect.fnUntraced(function*<E, R>(
       const isSaid = operation.say(text)
       if (isSaid && settle) {
         for (const id of Array.from(operation.given.link.requests.keys())) {
-          yield* Effect.ignore(approvals.answer(id, { _tag: "Deny", reason: "they said something else instead" }))
+          yield* Effect.ignore(answer(id, { _tag: "Deny", reason: "they said something else instead" }))
         }
       }
       return isSaid
     }),
     cancel: (reason) => Effect.sync(() => operation.stop({ _tag: "Cancelled", reason })),
-    answer: approvals.answer,
+    answer,
     questions: Effect.sync(() => Array.from(operation.given.link.requests.values())),
     history: Effect.sync(() => Prompt.fromMessages(operation.messages))
   }
@@ -127,7 +135,7 @@ export const run = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>
 ): Effect.fn.Return<OperationEnd, ConfigurationError | E, Scope.Scope | R> {
-  const { operation, prompt } = yield* prepare(around, options, () => {})
+  const { operation, prompt } = yield* prepare(around, options, () => true)
   return yield* Loop.run(operation, prompt)
 })
 
@@ -157,7 +165,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
 ): Effect.fn.Return<OperationEnd, ConfigurationError | E, Scope.Scope | R> {
   const { agentPath, isAutomatic, link } = above
   const checked = yield* check(around.executor, options)
-  const tell = link?.tell ?? (() => {})
+  const tell = link?.tell ?? (() => true)
   const operation = yield* create({
     ...checked,
     executor: around.executor,
@@ -173,16 +181,20 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
     },
     transcript: undefined
   })
+  yield* checkPrice(operation)
   return yield* Loop.run(operation, Prompt.make(options.prompt).content)
 })
 
 // Utilities
 
+/** Events that a reader may be behind before it misses what tools report. */
+const unread = 10_000
+
 /** Everything that an operation needs to be run. */
 const prepare = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>,
-  tell: (event: AgentEvent) => void
+  tell: Link.Link["tell"]
 ) {
   const checked = yield* check(around.executor, options)
   const isInteractive = options.mode === "Interactive"
@@ -203,6 +215,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     },
     transcript
   })
+  yield* checkPrice(operation)
   return { operation, prompt: Prompt.make(options.prompt).content }
 })
 
@@ -212,9 +225,10 @@ const noting = (
   requests: Map<string, Approvals.ApprovalRequest>
 ): Approvals.Approvals["Service"] => ({
   ...people,
+  // before anybody is told that it is asked
+  request: (question) => Effect.tap(people.request(question), (it) => Effect.sync(() => requests.set(it.id, it))),
   ask: (request, told) =>
     Effect.suspend(() => {
-      requests.set(request.id, request)
       const over = () => requests.delete(request.id)
       const asked = people.ask(request, (resolution) => {
         over()
@@ -232,6 +246,14 @@ const create = Effect.fnUntraced(function*({ limits: _, ...given }: Given & { re
   const context = yield* Effect.context<never>()
   return new Operation(given, given.transcript?.messages ?? [], context, yield* Clock.Clock)
 })
+
+/** Where the cost has a bound every model needs a price. */
+const checkPrice = ({ given: { link: { ledger, model } } }: Operation) =>
+  ledger.unpriced(model)
+    ? Effect.fail(
+      wrong("limits.cost.prices", `there is none for ${model.provider}:${model.model}`, "the price of its tokens")
+    )
+    : Effect.void
 
 const openSession = (
   { transcripts }: Around,

@@ -28,8 +28,8 @@ export interface Model extends ModelId {
  * @since 0.1.0
  */
 export interface Link {
-  /** Tells whoever reads the events of the root. */
-  readonly tell: (event: AgentEvent) => void
+  /** Tells whoever reads the events of the root, and gives whether there was room for it. */
+  readonly tell: (event: AgentEvent) => boolean
   readonly ledger: Ledger
   readonly model: Model
   /** When people are asked about the calls of a turn. */

@@ -95,25 +95,21 @@ const turns = Effect.fnUntraced(function*(
   const notResumed = yield* resume(operation)
   if (notResumed !== undefined) return notResumed
   yield* operation.append(...prompt)
-  if (ledger.unpriced(model)) {
-    const message = `it has no price in limits.cost.prices: ${model.provider}:${model.model}`
-    return { _tag: "ModelFailed", error: undefined, message }
-  }
   const requirements = new Requirements.Requirements(operation)
   const { next } = yield* sequence(operation)
-  let watched = yield* next
+  let process = yield* next
   while (true) {
     if (operation.stopped !== undefined) return operation.stopped
     const limit = ledger.reached()
     if (limit !== undefined) return limit
     yield* operation.hear()
     operation.turn = ++ledger.turns
-    const { because, finish, message, usage } = yield* ModelTurn.ask(operation, watched.process)
+    const { because, finish, message, usage } = yield* ModelTurn.ask(operation, process)
     ledger.spend(usage, model)
     const { batch } = given
     const kept = message === undefined ? undefined : Conversation.mark(
       Conversation.withOwnIds(message, operation.callIds, operation.newCallId),
-      { provider: model.provider, model: model.model, batch, process: watched.process.id }
+      { provider: model.provider, model: model.model, batch, process: process.id }
     )
     if (kept !== undefined) {
       operation.text = textOf(kept)
@@ -133,11 +129,11 @@ const turns = Effect.fnUntraced(function*(
     if (calls.length === 0) {
       if (finish === "pause" || operation.queue.length > 0) continue
       if (isCut) return { _tag: "CutOff", finish }
-      const end = yield* requirements.atEnd(watched)
+      const end = yield* requirements.atEnd(process)
       if (end === "goesOn") continue
       return end ?? { _tag: "Finished" }
     }
-    const wave = yield* isCut ? refuse(operation, calls, finish) : watched.wave(watched.process.executeWave(calls))
+    const wave = yield* isCut ? refuse(operation, calls, finish) : process.executeWave(calls)
     if (wave.suspended !== undefined) return { _tag: "Suspended", calls: wave.suspended }
     yield* operation.append(answerOf(wave))
     if (operation.stopped !== undefined) return operation.stopped
@@ -147,13 +143,13 @@ const turns = Effect.fnUntraced(function*(
     if (exhausted?._tag === "Denied" && exhausted.reason._tag === "CallBudgetExhausted") {
       return { _tag: "LimitReached", limit: "calls", max: exhausted.reason.max }
     }
-    const missing = yield* requirements.afterWave(watched)
+    const missing = yield* requirements.afterWave(process)
     if (missing !== undefined) return missing
     if (!wave.needsContinuation && operation.queue.length === 0) {
-      const end = yield* requirements.atEnd(watched)
+      const end = yield* requirements.atEnd(process)
       if (end !== "goesOn") return end ?? { _tag: "Finished" }
     }
-    if (given.perHeartbeat) watched = yield* next
+    if (given.perHeartbeat) process = yield* next
   }
 })
 
@@ -177,7 +173,8 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversat
     approval: link.approval,
     turn: { shared: link.ledger.calls }
   }))
-  return yield* Watch.make(operation, process)
+  yield* Watch.watch(operation, process)
+  return process
 })
 
 /** The processes of an operation, one after the other: the one before ends when the next begins. */
@@ -186,11 +183,11 @@ const sequence = Effect.fnUntraced(function*(operation: Operation) {
   let last: Scope.Closeable | undefined
   const next = Effect.gen(function*() {
     const scope = yield* Scope.fork(around)
-    const watched = yield* Scope.provide(begin(operation), scope)
-    operation.process = watched.process
+    const process = yield* Scope.provide(begin(operation), scope)
+    operation.process = process
     if (last !== undefined) yield* Scope.close(last, Exit.void)
     last = scope
-    return watched
+    return process
   })
   return { next }
 })
@@ -206,9 +203,9 @@ const resume = Effect.fnUntraced(function*(
   if (calls.length === 0) return undefined
   const unanswered = Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
   if (origin === undefined) return yield* unanswered
-  const { process, wave } = yield* begin(operation, origin)
+  const process = yield* begin(operation, origin)
   operation.process = process
-  const ended = yield* wave(process.resume(calls.map(toCall))).pipe(
+  const ended = yield* process.resume(calls.map(toCall)).pipe(
     Effect.catchTags({
       // there is no journal
       ConfigurationError: () => Effect.undefined,
@@ -230,11 +227,11 @@ const refuse = Effect.fnUntraced(function*(
   calls: ReadonlyArray<ToolCall.ToolCall>,
   finish: string
 ): Effect.fn.Return<ToolOutcome.WaveResult, never, Scope.Scope> {
-  const { process, wave } = yield* begin(operation)
+  const process = yield* begin(operation)
   yield* process.cancel(
     `the response was cut off (${finish}), so none of its calls was run; ask again, with less at once`
   )
-  return yield* wave(process.executeWave(calls))
+  return yield* process.executeWave(calls)
 }, Effect.scoped)
 
 const toCall = ({ id, name, params }: Prompt.ToolCallPart): ToolCall.ToolCall => ToolCall.make(id, name, params)

@@ -6,11 +6,10 @@
  */
 import * as Effect from "effect/Effect"
 import type { WaveResult } from "../ToolOutcome.ts"
-import type { HostArguments, HostRun } from "../ToolProcess.ts"
+import type { HostArguments, HostRun, ToolProcess } from "../ToolProcess.ts"
 import type { EndReason, Reminded } from "./AgentEvent.ts"
 import type { Operation } from "./Operation.ts"
 import type { TranscriptError } from "./Transcripts.ts"
-import type { Watched } from "./Watch.ts"
 
 type When = "start" | "exit"
 
@@ -37,23 +36,22 @@ export class Requirements {
    * After a wave: calls that came too early were refused, and so the model has been
    * told. Gives why it is over, if it is.
    */
-  afterWave(watched: Watched): Effect.Effect<EndReason | undefined, TranscriptError> {
-    return Effect.flatMap(watched.process.startPending, (tools) => {
+  afterWave(process: ToolProcess): Effect.Effect<EndReason | undefined, TranscriptError> {
+    return Effect.flatMap(process.startPending, (tools) => {
       const isCloser = tools.length < this.pending
       this.pending = tools.length
       if (tools.length === 0 || isCloser || ++this.missed.start <= reminders) return Effect.undefined
-      return Effect.map(this.call("start", watched), (end) => end === "goesOn" ? undefined : end)
+      return Effect.map(this.call("start", process), (end) => end === "goesOn" ? undefined : end)
     })
   }
 
   /** When the model is done: it goes on where something is still demanded, and is over if that cannot be had. */
-  atEnd(watched: Watched): Effect.Effect<EndReason | "goesOn" | undefined, TranscriptError> {
-    const { process } = watched
+  atEnd(process: ToolProcess): Effect.Effect<EndReason | "goesOn" | undefined, TranscriptError> {
     return Effect.gen({ self: this }, function*() {
       for (const when of ["start", "exit"] as const) {
         const tools = yield* when === "start" ? process.startPending : process.exitPending
         if (tools.length === 0) continue
-        if (++this.missed[when] > reminders) return yield* this.call(when, watched)
+        if (++this.missed[when] > reminders) return yield* this.call(when, process)
         const text = reminder(when, tools)
         this.operation.tell<Reminded>({ _tag: "Reminded", about: when, tools, text })
         yield* this.operation.append(this.operation.user(text))
@@ -64,12 +62,12 @@ export class Requirements {
   }
 
   /** The host calls what is demanded; the model reads what became of it. */
-  private call(when: When, { process, wave }: Watched): Effect.Effect<EndReason | "goesOn", TranscriptError> {
+  private call(when: When, process: ToolProcess): Effect.Effect<EndReason | "goesOn", TranscriptError> {
     const { given } = this.operation
     const run: HostRun = when === "start" ? process.startConstraints : process.exitRequirements
     const args: HostArguments = given[when]
     return Effect.gen({ self: this }, function*() {
-      const called = yield* wave(run(args))
+      const called = yield* run(args)
       yield* this.operation.append(this.operation.user(told(called)))
       const left = yield* when === "start" ? process.startPending : process.exitPending
       if (left.length > 0) return { _tag: "RequirementUnmet", when, tools: left } as const

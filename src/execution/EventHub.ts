@@ -13,6 +13,15 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 
+/**
+ * Somebody who is told at once, in the step in which it happens. It gives whether it
+ * took the event, and does not wait.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Listener = (event: ToolEvent) => boolean
+
 interface Reader {
   readonly queue: Queue.Queue<ToolEvent, Cause.Done>
 }
@@ -30,6 +39,7 @@ export class EventHub {
   /** Of a process that a handler begins: who is told of the handler's call. They see the ends of their own waves alone. */
   private readonly above: EventHub | undefined
   private readonly readers = new Set<Reader>()
+  private readonly listeners = new Set<Listener>()
   private ended = false
   /** Called when the first reader has come or the last one has gone. */
   declare onReaders?: () => void
@@ -46,7 +56,8 @@ export class EventHub {
   }
 
   get isObserved(): boolean {
-    return this.readers.size > 0 || this.parent?.isObserved === true || this.above?.isObserved === true
+    return this.readers.size > 0 || this.listeners.size > 0 || this.parent?.isObserved === true ||
+      this.above?.isObserved === true
   }
 
   /** Whether anybody wants what tools report. */
@@ -56,6 +67,7 @@ export class EventHub {
 
   /** Passes a life-cycle event to every reader. */
   publish(event: ToolEvent): void {
+    for (const tell of this.listeners) tell(event)
     for (const { queue } of this.readers) Queue.offerUnsafe(queue, event)
     this.parent?.publish(event)
     if (!isEnd(event)) this.above?.publish(event)
@@ -64,11 +76,28 @@ export class EventHub {
   /** Passes an event of a tool to the readers that keep up; gives how many did not. */
   report(event: ToolEvent): number {
     let dropped = (this.parent?.report(event) ?? 0) + (this.above?.report(event) ?? 0)
+    for (const tell of this.listeners) if (!tell(event)) dropped++
     for (const { queue } of this.readers) {
       if (Queue.sizeUnsafe(queue) >= this.capacity) dropped++
       else Queue.offerUnsafe(queue, event)
     }
     return dropped
+  }
+
+  /** Has somebody told of everything from now on, for the rest of the scope. */
+  listen(tell: Listener): Effect.Effect<void, never, Scope.Scope> {
+    // what a listener does wrong is no concern of the calls
+    const safely: Listener = (event) => {
+      try {
+        return tell(event)
+      } catch {
+        return false
+      }
+    }
+    return Effect.asVoid(Effect.acquireRelease(
+      Effect.sync(() => this.listeners.add(safely)),
+      () => Effect.sync(() => this.listeners.delete(safely))
+    ))
   }
 
   /** Becomes a reader for the rest of the scope; gives the events from now on. */

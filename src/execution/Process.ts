@@ -152,6 +152,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     forcedNext: NextTools.forced(engine, state),
     toolChoice: NextTools.choice(engine, state),
     events: state.hub.stream,
+    listen: (tell) => state.hub.listen(tell),
     cancel: (reason) =>
       Effect.sync(() => {
         if (handle?.isOver) return

@@ -70,11 +70,12 @@ describe("an operation with a bound", () => {
     })))
 
   it.effect("of cost does not ask a model whose price nobody knows", () =>
-    run({}, endless(), limited({ cost: { max: 1, prices: { other: { input: 1, output: 1 } } } })).pipe(
-      Effect.map((end) => {
-        assert.strictEqual(end.reason._tag, "ModelFailed")
-        assert.strictEqual(end.asked, 0)
-      })
+    Effect.map(
+      Effect.flip(run({}, endless(), limited({ cost: { max: 1, prices: { other: { input: 1, output: 1 } } } }))),
+      (error) => {
+        assert.propertyVal(error, "_tag", "ConfigurationError")
+        assert.include(String(error), "limits.cost.prices: there is none for scripted:scripted")
+      }
     ))
 
   it.effect("of time ends whatever is under way, a model that says nothing as well", () =>

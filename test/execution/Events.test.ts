@@ -137,6 +137,30 @@ describe("events", () => {
         checkLaws(seen.slice(first + 1), 1)
       })))
 
+  it.effect("reach a listener in the step in which they happen, and its caller's interruption too", () =>
+    run({ s: { handler: () => Effect.never, class: "SerialMut" } }, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const told: Array<ToolEvent.ToolEvent> = []
+        yield* process.listen((event) => told.push(event) > 0)
+        const fiber = yield* Effect.forkChild(process.executeWave(calls("s", "s")), { startImmediately: true })
+        assert.deepStrictEqual(told.map((it) => it._tag), ["ToolCallQueued", "ToolCallQueued", "ToolCallStart"])
+        yield* Fiber.interrupt(fiber)
+        checkLaws(told, 2)
+      })))
+
+  it.effect("that a listener does not take, or dies of, are counted and do no harm", () =>
+    run(emitter, {}, ({ process }) =>
+      Effect.gen(function*() {
+        const dropped: Array<number> = []
+        yield* process.listen((event) => {
+          if (event._tag === "ToolCallComplete") dropped.push(event.dropped)
+          if (event._tag === "ToolCallQueued") throw new Error("boom")
+          return false
+        })
+        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { times: 3 }]))), ["Succeeded"])
+        assert.deepStrictEqual(dropped, [3])
+      })))
+
   it.effect("go on for one observer when another stops", () =>
     run(emitter, {}, ({ process }) =>
       Effect.gen(function*() {
