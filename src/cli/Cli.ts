@@ -17,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import { escape, escapeLines } from "../internal/escape.ts"
+import * as AgentCommand from "./AgentCommand.ts"
 import * as Files from "./Files.ts"
 import * as JournalCommand from "./JournalCommand.ts"
 import * as McpCommand from "./McpCommand.ts"
@@ -37,6 +38,7 @@ export const command = Command.make("tool-executor").pipe(
   Command.withSubcommands([
     Run.command,
     UndoCommand.command,
+    AgentCommand.command,
     JournalCommand.command,
     McpCommand.command,
     Simulate.command,

@@ -54,3 +54,12 @@ export const describe = ({ problems, subject }: Pick<ConfigurationError, "proble
     `${escape(subject)}: ${problems.length} ${problems.length === 1 ? "problem" : "problems"}`,
     ...problems.map((it) => escape(`  ${it.path}: ${it.problem}; expected ${it.expected}`))
   ].join("\n")
+
+/**
+ * Shows the words of somebody else, such as a server: in lines of their own, of which
+ * none can pass for one of ours.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const inLines = (text: string): string => text.split("\n").map(escape).join("\n  | ")

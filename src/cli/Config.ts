@@ -90,14 +90,15 @@ export const Config = Schema.Struct({
 export type Config = typeof Config.Type
 
 /**
- * Reads a config file; fails with exit code 2 and every mistake.
+ * Reads a config file; fails with exit code 2 and every mistake. `names` are those of
+ * the tools that rules and policy may be about.
  *
  * @category reading
  * @since 0.1.0
  */
-export const read = Effect.fnUntraced(function*(path: string) {
+export const read = Effect.fnUntraced(function*(path: string, names: ReadonlyArray<string> = toolNames) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
-  return yield* decode(input, path)
+  return yield* decode(input, path, names)
 })
 
 /**
@@ -106,20 +107,39 @@ export const read = Effect.fnUntraced(function*(path: string) {
  * @category reading
  * @since 0.1.0
  */
-export const decode = (input: unknown, path: string): Effect.Effect<Config, CliFailure> =>
-  Effect.mapError(PolicyFile.decode(Config, path, () => tools)(input), (error) => wrong(describe(error)))
+export const decode = (
+  input: unknown,
+  path: string,
+  names: ReadonlyArray<string> = toolNames
+): Effect.Effect<Config, CliFailure> => {
+  const known = new Map(names.map((name) => [name, tools.get(name) ?? {}]))
+  return Effect.mapError(PolicyFile.decode(Config, path, () => known)(input), (error) => wrong(describe(error)))
+}
 
 /**
- * Checks what the command line adds to the policy, which has to be about tools of `run`.
+ * Checks what the command line adds to the policy, which has to be about tools that are
+ * there: by default those of `run`.
  *
  * @category reading
  * @since 0.1.0
  */
-export const checkFlags = (policy: Policy.Policy): Effect.Effect<void, CliFailure> =>
-  Result.match(Policy.parse(policy, toolNames), {
-    onFailure: (problems) => Effect.fail(wrong(describe({ subject: "usage", problems: problems.map(toFlag) }))),
-    onSuccess: () => Effect.void
-  })
+export const checkFlags = (
+  policy: Policy.Policy,
+  names: ReadonlyArray<string> = toolNames
+): Effect.Effect<void, CliFailure> =>
+  reportFlags(Result.match(Policy.parse(policy, names), { onFailure: (problems) => problems, onSuccess: () => [] }))
+
+/**
+ * Fails with exit code 2 where there is something wrong with what the command line adds
+ * to the policy.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const reportFlags = (problems: ReadonlyArray<Problem>): Effect.Effect<void, CliFailure> =>
+  problems.length === 0
+    ? Effect.void
+    : Effect.fail(wrong(describe({ subject: "usage", problems: problems.map(toFlag) })))
 
 /**
  * Gives the options of the executor for a config and what the command line adds.
@@ -145,4 +165,7 @@ export const toOptions = (config: Config, more: Policy.Policy): LocalExecutor.Op
 
 // Utilities
 
-const toFlag = (problem: Problem): Problem => ({ ...problem, path: `--${problem.path.replace(/\[.*$/, "")}` })
+const toFlag = (problem: Problem): Problem => ({
+  ...problem,
+  path: `--${problem.path.replace(/^policy\.|\[.*$/g, "")}`
+})

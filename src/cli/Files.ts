@@ -29,16 +29,14 @@ export const read = Effect.fnUntraced(function*(path: string) {
 
 /**
  * Reads standard input to its end; fails with exit code 2, at once if nobody
- * but a person at the keyboard could write to it.
+ * but a person at the keyboard could write to it: then it says what is missing.
  *
  * @category reading
  * @since 0.1.0
  */
-export const readStdin = Effect.gen(function*() {
+export const readStdin = Effect.fnUntraced(function*(missing: string) {
   const stdio = yield* Stdio.Stdio
-  if (yield* stdio.stdinIsTerminal) {
-    return yield* wrong("No FILE is given and standard input is a terminal. Name a file, or pipe the message in.")
-  }
+  if (yield* stdio.stdinIsTerminal) return yield* wrong(missing)
   const text = yield* Effect.mapError(
     Stream.mkString(Stream.decodeText(stdio.stdin)),
     (error) => wrong(`standard input: it cannot be read (${reasonOf(error)})`)
@@ -65,10 +63,18 @@ export const parseJson = (text: string, name: string): Effect.Effect<unknown, Cl
  * @category writing
  * @since 0.1.0
  */
-export const print = Effect.fnUntraced(function*(text: string) {
+export const print = (text: string) => write(`${text}\n`)
+
+/**
+ * Writes a text to standard output as it is; fails as `print` does.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const write = Effect.fnUntraced(function*(text: string) {
   const stdio = yield* Stdio.Stdio
   yield* Effect.mapError(
-    Stream.run(Stream.make(`${text}\n`), stdio.stdout()),
+    Stream.run(Stream.make(text), stdio.stdout()),
     (error) =>
       new CliFailure({
         code: 1,

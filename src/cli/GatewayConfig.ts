@@ -49,12 +49,13 @@ export type GatewayConfig = typeof GatewayConfig.Type
 /**
  * Reads a config file, with environment variables put in; fails with exit code 2
  * and every mistake. Servers that are disabled are left out. Whether a server has the
- * very tool that rules and policy are about is seen once it has answered.
+ * very tool that rules and policy are about is seen once it has answered; `own` are the
+ * tools of the host, by default the gateway's.
  *
  * @category reading
  * @since 0.1.0
  */
-export const read = Effect.fnUntraced(function*(path: string) {
+export const read = Effect.fnUntraced(function*(path: string, own?: ReadonlyArray<string>) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
   if (!hasServers(input)) return yield* Effect.mapError(decode(path)(input), (error) => wrong(describe(error)))
   const { problems: unset, value, written } = yield* Variables.expand(enabled(input.mcpServers), "mcpServers")
@@ -68,7 +69,7 @@ export const read = Effect.fnUntraced(function*(path: string) {
       return text === undefined ? [it] : [{ ...it, problem: `it is the value of ${JSON.stringify(text)}` }]
     }),
     ...Result.isSuccess(decoded)
-      ? GatewayProblems.ofNames(decoded.success)
+      ? GatewayProblems.ofNames(decoded.success, own)
       // of a server there is more to say than that it fits no member of the union
       : decoded.failure.problems.filter((it) => !it.path.startsWith("mcpServers."))
   ]

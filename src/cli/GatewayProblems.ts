@@ -17,7 +17,8 @@ import * as ArtifactTools from "../tools/ArtifactTools.ts"
 
 /**
  * Gives the names of tools in rules, policy and settings that no server of the
- * config can have. A pattern that begins with `*` or `?` may be about any tool.
+ * config can have, and that are none of the host's `own`, by default the gateway's. A
+ * pattern that begins with `*` or `?` may be about any tool.
  *
  * @category checking
  * @since 0.1.0
@@ -27,9 +28,8 @@ export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
   readonly policy?: Policy.Policy
   readonly rules?: ReadonlyArray<ToolRule>
   readonly tools?: Readonly<Record<string, unknown>>
-}): ReadonlyArray<Problem> => {
+}, own: ReadonlyArray<string> = Object.keys(ArtifactTools.toolkit.tools)): ReadonlyArray<Problem> => {
   const prefixes = Object.entries(mcpServers).map(([name, server]) => McpServers.prefixOf(name, server))
-  const own = Object.keys(ArtifactTools.toolkit.tools)
   const known = [...prefixes.map((it) => `${it}*`), ...own]
   const expects = (name: string) => prefixes.some((it) => name.startsWith(it))
   const unknown = (path: string, names: ReadonlyArray<string>) =>
@@ -56,9 +56,9 @@ export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
  */
 export const meaningless = (
   { policy = {}, rules = [], tools = {} }: {
-    readonly policy?: Policy.Policy
-    readonly rules?: ReadonlyArray<ToolRule>
-    readonly tools?: Readonly<Record<string, unknown>>
+    readonly policy?: Policy.Policy | undefined
+    readonly rules?: ReadonlyArray<ToolRule> | undefined
+    readonly tools?: Readonly<Record<string, unknown>> | undefined
   },
   there: Registry
 ): ReadonlyArray<Pick<Problem, "path" | "problem">> => {

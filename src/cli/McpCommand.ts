@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { escape } from "../internal/escape.ts"
-import { describe, wrong } from "./CliFailure.ts"
+import { describe, inLines, wrong } from "./CliFailure.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import * as JournalAt from "./JournalAt.ts"
@@ -91,9 +91,6 @@ export const command = Command.make(
 )
 
 // Utilities
-
-/** The words of a server stand in lines of their own, and none can pass for one of ours. */
-const inLines = (text: string): string => text.split("\n").map(escape).join("\n  | ")
 
 /** The gateway with its client, which other commands do without. */
 const load = Effect.tryPromise({

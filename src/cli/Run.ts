@@ -13,7 +13,6 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Result from "effect/Result"
-import * as Schedule from "effect/Schedule"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import { escape } from "../internal/escape.ts"
@@ -24,9 +23,7 @@ import * as Journal from "../store/Journal.ts"
 import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
-import * as FetchTools from "../tools/FetchTools.ts"
 import * as Workspace from "../tools/Workspace.ts"
-import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import * as WireFormat from "../WireFormat.ts"
 import * as Approver from "./Approver.ts"
 import * as Checkpoints from "./Checkpoints.ts"
@@ -35,6 +32,7 @@ import { clip } from "./clip.ts"
 import * as Config from "./Config.ts"
 import * as EventLines from "./EventLines.ts"
 import * as Files from "./Files.ts"
+import * as FolderTools from "./FolderTools.ts"
 import { Interruption } from "./Interruption.ts"
 import * as JournalAt from "./JournalAt.ts"
 import * as Keyboard from "./Keyboard.ts"
@@ -44,33 +42,10 @@ const input = {
     Argument.withDescription("File with the assistant message as JSON; - or nothing is standard input"),
     Argument.withDefault("-")
   ),
-  root: Flag.String("root").pipe(
-    Flag.withMetavar("DIR"),
-    Flag.withDescription("Folder that the tools work in; default the current one. run_command is not confined to it"),
-    Flag.withDefault(".")
-  ),
+  ...FolderTools.flags,
   format: Flag.Literals("format", ["auto", ...WireFormat.Format.literals]).pipe(
     Flag.withDescription("Shape of the message and of the results; auto, the default, goes by the message"),
     Flag.withDefault("auto")
-  ),
-  allow: Flag.String("allow").pipe(
-    Flag.withMetavar("PATTERN"),
-    Flag.withDescription(
-      "Calls that may run: a tool, or tool(target) such as \"write_file(src/*)\" or \"run_command(npm test)\"; may be repeated"
-    ),
-    Flag.atLeast(0)
-  ),
-  deny: Flag.String("deny").pipe(
-    Flag.withMetavar("PATTERN"),
-    Flag.withDescription("Calls that may not run, whatever else allows them; may be repeated"),
-    Flag.atLeast(0)
-  ),
-  mode: Flag.Literals("mode", ["ask", "acceptEdits", "readOnly", "offline", "plan", "denyAll"]).pipe(
-    Flag.withDescription(
-      "What holds on top: acceptEdits lets edits run, readOnly and plan nothing that changes things, offline nothing " +
-        "that reaches outside, denyAll nothing"
-    ),
-    Flag.optional
   ),
   approve: Flag.Literals("approve", ["ask", "deny", "auto"]).pipe(
     Flag.withDescription(
@@ -89,13 +64,6 @@ const input = {
   events: Flag.Literals("events", ["pretty", "ndjson", "sse", "none"]).pipe(
     Flag.withDescription("How standard error shows what happens; default pretty"),
     Flag.withDefault("pretty")
-  ),
-  config: Flag.String("config").pipe(
-    Flag.withMetavar("FILE"),
-    Flag.withDescription(
-      "JSON file with rules, policy and limits; `tool-executor schema config` prints its JSON Schema"
-    ),
-    Flag.optional
   )
 }
 
@@ -118,7 +86,7 @@ export const command = Command.make(
     }
     const { resolve } = yield* Path.Path
     const settings = Option.isSome(config) ? yield* Config.read(config.value) : {}
-    const text = file === "-" ? yield* Files.readStdin : yield* Files.read(file)
+    const text = file === "-" ? yield* Files.readStdin(noMessage) : yield* Files.read(file)
     const wave = yield* Result.match(WireFormat.readText(text, format), {
       onSuccess: Effect.succeed,
       onFailure: (error) => Effect.fail(wrong(escape(`${file === "-" ? "standard input" : file}: ${error.message}`)))
@@ -179,17 +147,8 @@ const layerOf = (
   policy: Policy.Policy,
   protect: ReadonlyArray<string>
 ) => {
-  const tools = WorkspaceTools.make({
-    root,
-    allowEnvironment: config.environment,
-    // what says what is allowed is not a call's to change
-    protect
-  })
-  // durations were checked when the file was decoded
-  const fetch = FetchTools.make(config.fetch as FetchTools.Options | undefined)
-  return LocalExecutor.layer([tools.toolkit, fetch.toolkit], Config.toOptions(config, policy)).pipe(
-    Layer.provide(Layer.merge(tools.layer, fetch.layer))
-  )
+  const { layer, toolkits } = FolderTools.make(root, config, protect)
+  return LocalExecutor.layer(toolkits, Config.toOptions(config, policy)).pipe(Layer.provide(layer))
 }
 
 const execute = Effect.fnUntraced(
@@ -229,9 +188,9 @@ const execute = Effect.fnUntraced(
       )
       yield* Fiber.join(told)
     } else yield* Stream.runForEach(process.stream(calls), tell)
-    if (outcomes.some(hadNobody)) yield* Files.tell(howToAllow)
+    if (outcomes.some(FolderTools.hadNobody)) yield* Files.tell(howToAllow)
     yield* Files.printJson(WireFormat.write(format, outcomes))
-    yield* cleanUp(executor)
+    yield* FolderTools.cleanUp(executor)
     if (outcomes.some(ToolOutcome.isError)) return yield* incomplete
   },
   Effect.scoped
@@ -266,17 +225,7 @@ const tellOfEqualIds = ({ calls }: WireFormat.Wave) => {
   )
 }
 
-const hadNobody = (outcome: ToolOutcome.ToolOutcome): boolean =>
-  outcome._tag === "Denied" && "by" in outcome.reason && outcome.reason.by === "noApprover"
+const noMessage = "No FILE is given and standard input is a terminal. Name a file, or pipe the message in."
 
-const howToAllow =
-  "Nobody was there to ask. Allow calls with --allow PATTERN, such as --allow \"write_file(src/*)\", " +
+const howToAllow = `Nobody was there to ask. ${FolderTools.howToAllow}, ` +
   "run it on a terminal to be asked, or let --approve auto allow what would be asked.\n"
-
-/** Lets what was stopped end in its own way, such as a command that removes its files; whatever takes longer is killed. */
-const cleanUp = (executor: ToolExecutor["Service"]): Effect.Effect<void> =>
-  executor.orphans.pipe(
-    Effect.repeat({ until: ({ running }) => running.length === 0, schedule: Schedule.spaced("20 millis") }),
-    Effect.timeoutOption("5 seconds"),
-    Effect.asVoid
-  )

@@ -3,57 +3,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { spawn } from "node:child_process"
 import { readFileSync } from "node:fs"
-import { fileURLToPath } from "node:url"
 import { folder, openai } from "./harness.ts"
-
-const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
-
-interface Options {
-  readonly stdin?: string
-  /** Flags of Node's own. */
-  readonly node?: ReadonlyArray<string>
-  /** Called with all of each output whenever there is more of it. */
-  readonly onOutput?: (so: { readonly stdout: string; readonly stderr: string }, child: Child) => void
-}
-
-interface Child {
-  readonly signal: (name: "SIGINT" | "SIGTERM") => void
-  readonly closeStdout: () => void
-}
-
-const run = (args: ReadonlyArray<string>, options: Options = {}) =>
-  Effect.callback<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>((resume) => {
-    const child = spawn(process.execPath, [...options.node ?? [], bin, ...args], {
-      stdio: "pipe",
-      env: { ...process.env, NO_COLOR: undefined }
-    })
-    const written = { stdout: "", stderr: "" }
-    const handle: Child = { signal: (name) => child.kill(name), closeStdout: () => child.stdout.destroy() }
-    for (const name of ["stdout", "stderr"] as const) {
-      child[name].setEncoding("utf8").on("data", (text: string) => {
-        written[name] += text
-        options.onOutput?.(written, handle)
-      })
-    }
-    child.on("close", (code) => resume(Effect.succeed({ code, ...written })))
-    child.stdin.on("error", () => undefined).end(options.stdin ?? "")
-    return Effect.sync(() => child.kill("SIGKILL"))
-  })
-
-/** Does something once, the first time it is true. */
-const once = (
-  when: (so: { readonly stdout: string; readonly stderr: string }) => boolean,
-  act: (child: Child) => void
-) => {
-  let done = false
-  return (so: { readonly stdout: string; readonly stderr: string }, child: Child) => {
-    if (done || !when(so)) return
-    done = true
-    act(child)
-  }
-}
+import { once, run, without } from "./process.ts"
 
 const command = (text: string) => JSON.stringify([{ id: "1", name: "run_command", params: { command: text } }])
 
@@ -173,12 +125,8 @@ describe("the executable", () => {
   for (const name of ["@effect/platform-node", "effect"]) {
     it.live(`says what to install where there is no ${name}`, () =>
       Effect.gen(function*() {
-        // as if it had been asked for from where there is none
-        const hook = `import { registerHooks } from "node:module"
-          registerHooks({ resolve: (specifier, context, next) =>
-            specifier.startsWith("${name}/") ? next(specifier, { ...context, parentURL: "file:///nowhere/x.js" }) : next(specifier, context) })`
         const { code, stderr, stdout } = yield* run(["--version"], {
-          node: ["--import", `data:text/javascript,${encodeURIComponent(hook)}`]
+          node: without(name)
         })
         assert.strictEqual(code, 2)
         assert.strictEqual(stderr, `tool-executor needs ${name}: npm install ${name}\n`)

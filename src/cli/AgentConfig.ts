@@ -1,0 +1,91 @@
+/**
+ * What `tool-executor agent` is told about its tools: by `--config`, which is that of
+ * `run`, by `--mcp`, which is that of `mcp`, and by flags.
+ *
+ * What both files say is joined: rules and the lists of the policy hold together. Of
+ * what can be said once only one of them may speak.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import type { Problem } from "../ConfigurationError.ts"
+import type * as LocalExecutor from "../LocalExecutor.ts"
+import type * as McpServers from "../mcp/McpServers.ts"
+import type * as Policy from "../policy/Policy.ts"
+import { describe, wrong } from "./CliFailure.ts"
+import * as Config from "./Config.ts"
+import * as GatewayConfig from "./GatewayConfig.ts"
+import * as GatewayProblems from "./GatewayProblems.ts"
+
+/**
+ * Where it is said.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Given {
+  readonly config: Option.Option<string>
+  readonly mcp: Option.Option<string>
+  /** What flags add to the policy. */
+  readonly policy: Policy.Policy
+}
+
+/**
+ * What the agent is told about its tools.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AgentConfig {
+  /** For the tools that work in the folder. */
+  readonly folder: Config.Config
+  readonly servers: McpServers.McpServers | undefined
+  readonly options: LocalExecutor.Options
+}
+
+/**
+ * Reads it; fails with exit code 2 and every mistake of a file. `own` are the names of
+ * the tools that are there without servers.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, own: ReadonlyArray<string>) {
+  const folder = Option.isSome(config) ? yield* Config.read(config.value, own) : {}
+  const { $schema: _, ...ofFolder } = folder
+  if (Option.isNone(mcp)) {
+    yield* Config.checkFlags(policy, own)
+    const told: AgentConfig = { folder, servers: undefined, options: Config.toOptions(ofFolder, policy) }
+    return told
+  }
+  const gateway = yield* GatewayConfig.read(mcp.value, own)
+  const { $schema: __, approvalTimeout: ___, mcpServers: servers, ...ofServers } = gateway
+  yield* Config.reportFlags(GatewayProblems.ofNames({ mcpServers: servers, policy }, own))
+  const problems: Array<Problem> = []
+  const both = join(ofFolder, ofServers, "", problems) as Config.Config
+  if (problems.length > 0) return yield* wrong(describe({ subject: "--config and --mcp", problems }))
+  const told: AgentConfig = { folder, servers, options: Config.toOptions(both, policy) }
+  return told
+})
+
+// Utilities
+
+const join = (one: unknown, other: unknown, path: string, problems: Array<Problem>): unknown => {
+  if (one === undefined || other === undefined) return one ?? other
+  if (Array.isArray(one) && Array.isArray(other)) return [...one, ...other]
+  if (isRecord(one) && isRecord(other)) {
+    const keys = new Set([...Object.keys(one), ...Object.keys(other)])
+    return Object.fromEntries(
+      Array.from(keys, (key) => [key, join(one[key], other[key], path === "" ? key : `${path}.${key}`, problems)])
+    )
+  }
+  if (one !== other) {
+    problems.push({ path, problem: "each of them says something else", expected: "one of them to say it" })
+  }
+  return one
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  Predicate.isObject(value) && !Array.isArray(value)

@@ -1,0 +1,143 @@
+/**
+ * An operation of `tool-executor agent`, from its flags to its exit code: loaded only
+ * when it is used, since other commands do without models.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Path from "effect/Path"
+import * as Stdio from "effect/Stdio"
+import * as Stream from "effect/Stream"
+import type { EndReason } from "../agent/AgentEvent.ts"
+import * as AgentEvent from "../agent/AgentEvent.ts"
+import * as AgentExecutor from "../agent/AgentExecutor.ts"
+import type { AgentLimits } from "../agent/AgentLimits.ts"
+import { Transcripts } from "../agent/Transcripts.ts"
+import { escapeLines } from "../internal/escape.ts"
+import { ToolExecutor } from "../ToolExecutor.ts"
+import * as AgentConfig from "./AgentConfig.ts"
+import * as AgentLines from "./AgentLines.ts"
+import * as AgentModel from "./AgentModel.ts"
+import * as AgentTools from "./AgentTools.ts"
+import * as Checkpoints from "./Checkpoints.ts"
+import { CliFailure, describe, inLines, wrong } from "./CliFailure.ts"
+import * as EventLines from "./EventLines.ts"
+import * as Files from "./Files.ts"
+import * as FolderTools from "./FolderTools.ts"
+import { Interruption } from "./Interruption.ts"
+import * as JournalAt from "./JournalAt.ts"
+import * as Sessions from "./Sessions.ts"
+
+/**
+ * What the command line says.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Input extends AgentConfig.Given {
+  /** The task; `-`: it is on standard input. */
+  readonly print: string
+  readonly json: boolean
+  readonly model: AgentModel.Options
+  /** File with what the model is told of its part. */
+  readonly system: Option.Option<string>
+  readonly root: string
+  readonly checkpoints: Option.Option<string>
+  readonly journal: Option.Option<string>
+  readonly session: Sessions.Wanted
+  readonly limits: AgentLimits
+  /** Whether it may send other agents to look around. */
+  readonly subAgents: boolean
+}
+
+/**
+ * Runs the operation; fails with the exit code that it has unless it finished.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const run = Effect.fnUntraced(function*(input: Input) {
+  const { root } = input
+  const { resolve } = yield* Path.Path
+  const told = yield* AgentConfig.read(input, AgentTools.toolNames)
+  const model = yield* AgentModel.make(input.model)
+  const system = Option.isSome(input.system) ? yield* Files.read(input.system.value) : part(resolve(root))
+  const prompt = input.print === "-" ? yield* Files.readStdin(noTask) : input.print
+  if (prompt.trim() === "") return yield* wrong("The task is empty.")
+  const session = yield* Sessions.find(input.session, root)
+  const protect = [...Option.toArray(input.config), ...Option.toArray(input.mcp)].map((it) => resolve(it))
+  const checkpoints = yield* Checkpoints.layerOf(input.checkpoints, root)
+  const record = Option.isSome(input.journal) ? yield* JournalAt.layerBeside(input.journal.value, root) : Layer.empty
+  const agents = AgentExecutor.layer.pipe(
+    Layer.provideMerge(AgentTools.layer({ root, told, protect, subAgents: input.subAgents })),
+    Layer.provide(model.layer),
+    Layer.provide(session === undefined ? Layer.empty : Layer.succeed(Transcripts, session.transcripts)),
+    Layer.provide(checkpoints ?? Layer.empty),
+    Layer.provide(record)
+  )
+  const options = { prompt, system, limits: input.limits, session: session?.name }
+  yield* operate(options, yield* writerOf(input.json), model.withoutKey).pipe(Effect.provide(agents))
+}, (effect) =>
+  Effect.catchTags(effect, {
+    ConfigurationError: (error) => Effect.fail(wrong(describe(error))),
+    McpServerError: (error) => Effect.fail(wrong(inLines(error.message)))
+  }))
+
+// Utilities
+
+const noTask = "Standard input is a terminal: pipe the task in, or give it as --print TASK."
+
+/** What a model is told of its part unless a file says it. */
+const part = (root: string): string =>
+  `You are an agent that was started at a command line. Your tools work in the folder ${root}. Nobody can answer ` +
+  "questions while you work: do as much of the task as you may, then say what you did and what is left. " +
+  "A call that is refused stays refused; find another way, or say what would have to be allowed."
+
+const writerOf = Effect.fnUntraced(function*(json: boolean) {
+  if (json) return AgentLines.json
+  const stdio = yield* Stdio.Stdio
+  return AgentLines.text({ color: yield* EventLines.wantsColor, isShown: yield* stdio.stdoutIsTerminal })
+})
+
+const operate = Effect.fnUntraced(
+  function*(options: AgentExecutor.Options, write: AgentLines.Writer, withoutKey: (text: string) => string) {
+    const agents = yield* AgentExecutor.AgentExecutor
+    const agent = yield* agents.start(options)
+    const interruption = yield* Interruption
+    let wasTold = false
+    const stopping = Effect.flatMap(interruption, (reason) => {
+      wasTold = true
+      return agent.cancel(reason)
+    })
+    yield* Effect.forkScoped(stopping, { startImmediately: true })
+    let failure: CliFailure | undefined
+    let hadNobody = false
+    yield* Stream.runForEach(agent.events, (event) => {
+      if (event._tag === "ToolCallComplete") hadNobody ||= FolderTools.hadNobody(event.outcome)
+      const { stderr = "", stdout = "" } = write(event)
+      const saying = Files.tell(withoutKey(stderr))
+      if (stdout === "" || failure !== undefined) return saying
+      return Effect.andThen(
+        saying,
+        Effect.catch(Files.write(withoutKey(stdout)), (error) => {
+          failure = error
+          return agent.cancel("nobody reads what it says any more")
+        })
+      )
+    })
+    const { reason } = yield* agent.result
+    if (hadNobody) yield* Files.tell(`Nobody was there to ask. ${FolderTools.howToAllow}.\n`)
+    yield* FolderTools.cleanUp(yield* ToolExecutor)
+    if (failure !== undefined) return yield* failure
+    if (isDone(reason)) return
+    const explanation = escapeLines(withoutKey(AgentEvent.describe(reason)))
+    if (!wasTold) return yield* new CliFailure({ code: 1, explanation })
+    yield* Files.tell(`${explanation}\n`)
+    return yield* Effect.interrupt
+  },
+  Effect.scoped
+)
+
+const isDone = ({ _tag }: EndReason): boolean => _tag === "Finished" || _tag === "Exited"

@@ -1,0 +1,100 @@
+/**
+ * What commands that work in a folder have in common: their tools, and the flags that
+ * say which folder and what may run in it.
+ *
+ * @since 0.1.0
+ */
+import * as Flag from "effect/cli/Flag"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import type { ToolExecutor } from "../ToolExecutor.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import * as FetchTools from "../tools/FetchTools.ts"
+import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
+import type * as Config from "./Config.ts"
+
+/**
+ * The flags.
+ *
+ * @category flags
+ * @since 0.1.0
+ */
+export const flags = {
+  root: Flag.String("root").pipe(
+    Flag.withMetavar("DIR"),
+    Flag.withDescription("Folder that the tools work in; default the current one. run_command is not confined to it"),
+    Flag.withDefault(".")
+  ),
+  allow: Flag.String("allow").pipe(
+    Flag.withMetavar("PATTERN"),
+    Flag.withDescription(
+      "Calls that may run: a tool, or tool(target) such as \"write_file(src/*)\" or \"run_command(npm test)\"; may be repeated"
+    ),
+    Flag.atLeast(0)
+  ),
+  deny: Flag.String("deny").pipe(
+    Flag.withMetavar("PATTERN"),
+    Flag.withDescription("Calls that may not run, whatever else allows them; may be repeated"),
+    Flag.atLeast(0)
+  ),
+  mode: Flag.Literals("mode", ["ask", "acceptEdits", "readOnly", "offline", "plan", "denyAll"]).pipe(
+    Flag.withDescription(
+      "What holds on top: acceptEdits lets edits run, readOnly and plan nothing that changes things, offline nothing " +
+        "that reaches outside, denyAll nothing"
+    ),
+    Flag.optional
+  ),
+  config: Flag.String("config").pipe(
+    Flag.withMetavar("FILE"),
+    Flag.withDescription(
+      "JSON file with rules, policy and limits; `tool-executor schema config` prints its JSON Schema"
+    ),
+    Flag.optional
+  )
+}
+
+/**
+ * Makes the tools: those of the workspace, and `fetch_url`. Files that say what is
+ * allowed are not a call's to change (`protect`).
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (root: string, config: Config.Config, protect: ReadonlyArray<string>) => {
+  const tools = WorkspaceTools.make({ root, allowEnvironment: config.environment, protect })
+  // durations were checked when the file was decoded
+  const fetch = FetchTools.make(config.fetch as FetchTools.Options | undefined)
+  return { toolkits: [tools.toolkit, fetch.toolkit], layer: Layer.merge(tools.layer, fetch.layer) }
+}
+
+/**
+ * Tells whether a call was refused because nobody was there to be asked.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const hadNobody = (outcome: ToolOutcome): boolean =>
+  outcome._tag === "Denied" && "by" in outcome.reason && outcome.reason.by === "noApprover"
+
+/**
+ * Says how calls are allowed that nobody was there to be asked about.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const howToAllow = "Allow calls with --allow PATTERN, such as --allow \"write_file(src/*)\""
+
+/**
+ * Lets what was stopped end in its own way, such as a command that removes its files;
+ * whatever takes longer is killed.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const cleanUp = (executor: ToolExecutor["Service"]): Effect.Effect<void> =>
+  executor.orphans.pipe(
+    Effect.repeat({ until: ({ running }) => running.length === 0, schedule: Schedule.spaced("20 millis") }),
+    Effect.timeoutOption("5 seconds"),
+    Effect.asVoid
+  )

@@ -1,0 +1,81 @@
+/**
+ * The sessions of `tool-executor agent`: one folder for each root, in the user's state
+ * folder.
+ *
+ * @since 0.1.0
+ */
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { Session, Transcripts } from "../agent/Transcripts.ts"
+import { escape } from "../internal/escape.ts"
+import * as TranscriptFolder from "../tools/TranscriptFolder.ts"
+import { wrong } from "./CliFailure.ts"
+import { clip } from "./clip.ts"
+import * as StateFolder from "./StateFolder.ts"
+
+/**
+ * The session that is wanted.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Wanted {
+  /** The name of a new one. */
+  readonly begin: Option.Option<string>
+  /** The name of one that is gone on with; empty: the last one. */
+  readonly resume: Option.Option<string>
+}
+
+/**
+ * Finds the session that is wanted, and what keeps it; `undefined` where none is. Fails
+ * with exit code 2 where it is there and should not be, or the other way round.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const find = Effect.fnUntraced(function*({ begin, resume }: Wanted, root: string) {
+  if (Option.isNone(begin) && Option.isNone(resume)) return undefined
+  if (Option.isSome(begin) && Option.isSome(resume)) {
+    return yield* wrong("--session begins a session, and --resume goes on with one: give one of them.")
+  }
+  const directory = yield* StateFolder.folderOf("sessions", root)
+  if (Option.isNone(directory)) {
+    return yield* wrong("There is no home folder to keep sessions in: set HOME, or XDG_STATE_HOME.")
+  }
+  const transcripts = yield* TranscriptFolder.make({ directory: directory.value, root })
+  const sessions = yield* Effect.mapError(transcripts.list, (error) => wrong(escape(error.message)))
+  const name = Option.isSome(begin)
+    ? yield* beginning(begin.value, sessions)
+    : yield* resuming(Option.getOrElse(resume, () => ""), sessions)
+  const found: { readonly name: string; readonly transcripts: Transcripts["Service"] } = { name, transcripts }
+  return found
+})
+
+// Utilities
+
+const beginning = (name: string, sessions: ReadonlyArray<Session>) => {
+  if (name === "") return wrong("--session: a name is missing")
+  return sessions.some((it) => it.name === name)
+    ? wrong(`There is a session ${shown(name)} already: --resume=NAME goes on with it.`)
+    : Effect.succeed(name)
+}
+
+const resuming = (name: string, sessions: ReadonlyArray<Session>) => {
+  const found = name === "" ? sessions[0] : sessions.find((it) => it.name === name)
+  if (found !== undefined) return Effect.succeed(found.name)
+  const which = name === "" ? "There is no session" : `There is no session ${shown(name)}`
+  const others = sessions.slice(0, listed).map((it) => `\n  ${lineOf(it)}`).join("")
+  return wrong(
+    others === ""
+      ? `${which} of this root: --session NAME begins one.`
+      : `${which} of this root. There are, the last one first:${others}`
+  )
+}
+
+const listed = 20
+
+const shown = (name: string): string => clip(JSON.stringify(name), 100)
+
+const lineOf = ({ at, name, words }: Session): string =>
+  `${clip(name, 40)}  ${DateTime.formatIso(DateTime.makeUnsafe(at)).slice(0, 16)}Z  ${clip(words, 60)}`

@@ -1,0 +1,48 @@
+import { assert, describe, it } from "@effect/vitest"
+import type * as AgentEvent from "effect-tool-executor/agent/AgentEvent"
+import * as AgentLines from "effect-tool-executor/cli/AgentLines"
+
+const common = { operation: "o", turn: 1, at: 0, agentPath: [] as ReadonlyArray<string> }
+
+const delta = (text: string, agentPath: ReadonlyArray<string> = []): AgentEvent.AgentEvent => ({
+  ...common,
+  _tag: "AssistantMessagePart",
+  agentPath,
+  part: { type: "text-delta", id: "1", delta: text } as AgentEvent.AssistantMessagePart["part"]
+})
+
+const end: AgentEvent.AgentEvent = {
+  ...common,
+  _tag: "AssistantMessagePart",
+  part: { type: "text-end", id: "1" } as AgentEvent.AssistantMessagePart["part"]
+}
+
+const written = (isShown: boolean, ...events: ReadonlyArray<AgentEvent.AgentEvent>) => {
+  const write = AgentLines.text({ color: false, isShown })
+  return events.map((event) => write(event).stdout ?? "").join("")
+}
+
+describe("what a model says", () => {
+  it("is written as it is where nobody looks, and ends its line once", () => {
+    const said = "a\u001b[2J\u202e\tb\r\n"
+    assert.strictEqual(written(false, delta(said), end), said)
+    assert.strictEqual(written(false, delta("a"), delta("b"), end, end), "ab\n")
+  })
+
+  it("does not make a terminal do anything", () => {
+    assert.strictEqual(written(true, delta("a\u001b[2J\u202e\tb\r\n⚠️ é"), end), "a\\u001b[2J\\u202e\tb\\r\n⚠️ é\n")
+  })
+
+  it("is whole where a character comes in two halves", () => {
+    const [high, low] = ["😀".slice(0, 1), "😀".slice(1)]
+    const write = AgentLines.text({ color: false, isShown: true })
+    assert.deepStrictEqual([write(delta(`a${high}`)), write(delta(`${low}b`))].map(({ stdout }) => stdout), [
+      "a",
+      "😀b"
+    ])
+  })
+
+  it("is its caller's alone where it is a sub-agent", () => {
+    assert.strictEqual(written(false, delta("secret", ["dispatch_agent"]), delta("open"), end), "open\n")
+  })
+})
