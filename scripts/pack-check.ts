@@ -101,8 +101,8 @@ const publicModules = (files: ReadonlyArray<string>): ReadonlyArray<string> =>
       specifier === name || files.includes(`dist${specifier.slice(name.length)}.js`) || isFolder(specifier)
     )
 
-/** What needs the optional peer `ai`, by the names it has in the archive. */
-const needsAiSdk = (specifier: string): boolean => specifier.startsWith(`${name}/adapters/AiSdk`)
+/** What needs the optional peer `ai`, by the names it has in the archive: models do not. */
+const needsAiSdk = (specifier: string): boolean => /\/adapters\/AiSdk(?!Model)/.test(specifier)
 
 /** What needs the optional peer `@modelcontextprotocol/client`. */
 const needsMcpClient = (specifier: string): boolean => specifier.startsWith(`${name}/mcp`)

@@ -101,7 +101,8 @@ export const merge = (first: ModelOptions, second: ModelOptions): ModelOptions =
 }
 
 /**
- * Writes the options of a call, without its signal.
+ * Writes the options of a call, without its signal; throws where a schema cannot
+ * be written.
  *
  * @category conversions
  * @internal
@@ -110,7 +111,7 @@ export const write = (
   model: Origin & { readonly resultFiles: ModelPrompt.ResultFiles },
   said: ModelOptions,
   request: LanguageModel.ProviderOptions,
-  responseSchema: LanguageModelV4CallOptions["responseFormat"]
+  codecTransformer: LanguageModel.CodecTransformer
 ): LanguageModelV4CallOptions => {
   const providerTools = new Set(request.tools.filter(Tool.isProviderDefined).map((tool) => tool.name))
   const { headers, providerOptions, stopSequences, ...rest } = said
@@ -120,7 +121,7 @@ export const write = (
     ...stopSequences === undefined ? {} : { stopSequences: [...stopSequences] },
     ...isEmpty(headers) ? {} : { headers: { ...headers } },
     ...isEmpty(providerOptions) ? {} : { providerOptions: providerOptions as never },
-    ...responseSchema === undefined ? {} : { responseFormat: responseSchema },
+    ...responseFormat(request, codecTransformer),
     // providers refuse a choice among no tools
     ...request.tools.length === 0 ? {} : {
       tools: request.tools.map(toolOf),
@@ -130,6 +131,15 @@ export const write = (
 }
 
 // Utilities
+
+const responseFormat = (
+  { responseFormat }: LanguageModel.ProviderOptions,
+  codecTransformer: LanguageModel.CodecTransformer
+): Pick<LanguageModelV4CallOptions, "responseFormat"> => {
+  if (responseFormat.type === "text") return {}
+  const { jsonSchema } = codecTransformer(responseFormat.schema as never)
+  return { responseFormat: { type: "json", name: responseFormat.objectName, schema: jsonSchema as never } }
+}
 
 const isEmpty = (record: object | undefined): boolean => record === undefined || Object.keys(record).length === 0
 

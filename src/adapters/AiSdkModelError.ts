@@ -138,6 +138,8 @@ const brokenConnection = (found: Found): AiError.AiErrorReason | undefined => {
     found.names.some((it) => it === "AbortError" || it === "TimeoutError") ||
     // what fetch says where it has no code
     /^(?:fetch failed|failed to fetch|terminated|network error)$/i.test(found.message) ||
+    // what provider packages say where a body just ends
+    /stream ended without/i.test(found.message) ||
     (found.names.includes("AI_APICallError") && found.status === undefined)
   return hasBegun && isBroken
     ? new AiError.NetworkError({

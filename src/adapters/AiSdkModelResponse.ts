@@ -24,6 +24,7 @@ import * as Schema from "effect/Schema"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 import * as Carrier from "./AiSdkModelCarrier.ts"
+import * as Metadata from "./AiSdkModelMetadata.ts"
 
 /**
  * A part of a stream, of any specification.
@@ -40,30 +41,6 @@ export type StreamPart = LanguageModelV2StreamPart | LanguageModelV3StreamPart |
  * @internal
  */
 export type Content = LanguageModelV2Content | LanguageModelV3Content | LanguageModelV4Content
-
-/**
- * How an answer ended, of any specification.
- *
- * @category models
- * @internal
- */
-export interface Finish {
-  readonly finishReason: unknown
-  readonly usage: unknown
-  readonly providerMetadata?: unknown
-}
-
-/**
- * When an answer was made, by what, and its id.
- *
- * @category models
- * @internal
- */
-export interface Metadata {
-  readonly id?: string | undefined
-  readonly timestamp?: Date | undefined
-  readonly modelId?: string | undefined
-}
 
 /**
  * Reads the parts of one answer.
@@ -88,26 +65,26 @@ export class ResponseReader {
       case "text-end":
       case "reasoning-start":
       case "reasoning-end":
-        return [{ type: part.type, id: part.id, ...metadata(part) }]
+        return [{ type: part.type, id: part.id, ...Metadata.ofPart(part) }]
       case "text-delta":
       case "reasoning-delta":
-        return [{ type: part.type, id: part.id, delta: part.delta, ...metadata(part) }]
+        return [{ type: part.type, id: part.id, delta: part.delta, ...Metadata.ofPart(part) }]
       case "tool-input-start":
         return [{
           type: "tool-params-start",
           id: part.id,
           name: part.toolName,
           providerExecuted: part.providerExecuted === true,
-          ...metadata(part)
+          ...Metadata.ofPart(part)
         }]
       case "tool-input-delta":
-        return [{ type: "tool-params-delta", id: part.id, delta: part.delta, ...metadata(part) }]
+        return [{ type: "tool-params-delta", id: part.id, delta: part.delta, ...Metadata.ofPart(part) }]
       case "tool-input-end":
-        return [{ type: "tool-params-end", id: part.id, ...metadata(part) }]
+        return [{ type: "tool-params-end", id: part.id, ...Metadata.ofPart(part) }]
       case "response-metadata":
-        return responseMetadata(part)
+        return [Metadata.response(part)]
       case "finish":
-        return [finish(part)]
+        return [Metadata.finish(part)]
       case "stream-start":
       case "raw":
       case "error":
@@ -126,7 +103,7 @@ export class ResponseReader {
     switch (part.type) {
       case "text":
       case "reasoning":
-        return [{ type: part.type, text: part.text, ...metadata(part) }]
+        return [{ type: part.type, text: part.text, ...Metadata.ofPart(part) }]
       default:
         return this.shared(part, (carried) => [{ type: "text", text: "", metadata: carried }])
     }
@@ -155,7 +132,7 @@ export class ResponseReader {
           type: "tool-approval-request",
           approvalId: part.approvalId,
           toolCallId: part.toolCallId,
-          ...metadata(part)
+          ...Metadata.ofPart(part)
         }]
       case "source":
         return source(part)
@@ -184,42 +161,6 @@ export class ResponseReader {
   }
 }
 
-/**
- * How an answer ended, and what it cost.
- *
- * @category conversions
- * @internal
- */
-export const finish = (part: Finish): Response.FinishPartEncoded => ({
-  type: "finish",
-  reason: finishReason(part.finishReason),
-  usage: usage(part.usage),
-  ...metadata(part)
-})
-
-/**
- * Tells whether the provider says that the stream ended before the answer did.
- *
- * @category predicates
- * @internal
- */
-export const isBrokenOff = (part: Finish): boolean => Shape.own(part.finishReason, "unified") === "interrupted"
-
-/**
- * The id of an answer, and what made it when.
- *
- * @category conversions
- * @internal
- */
-export const responseMetadata = (
-  { id, modelId, timestamp }: Metadata
-): ReadonlyArray<Response.ResponseMetadataPartEncoded> => [{
-  type: "response-metadata",
-  ...typeof id === "string" ? { id } : {},
-  ...typeof modelId === "string" ? { modelId } : {},
-  ...timestamp instanceof Date && !Number.isNaN(timestamp.getTime()) ? { timestamp: timestamp.toISOString() } : {}
-}]
-
 // Utilities
 
 type Shared =
@@ -238,7 +179,7 @@ const toolCall = (part: Part<"tool-call">): Response.ToolCallPartEncoded => ({
   name: part.toolName,
   params: params(part.input),
   providerExecuted: part.providerExecuted === true,
-  ...metadata(part)
+  ...Metadata.ofPart(part)
 })
 
 /** Text that is no JSON is the gates' to refuse, so that the model is told. */
@@ -261,7 +202,7 @@ const toolResult = (part: Part<"tool-result">): Response.ToolResultPartEncoded =
   isFailure: part.isError === true,
   providerExecuted: true,
   preliminary: "preliminary" in part && part.preliminary === true,
-  ...metadata(part)
+  ...Metadata.ofPart(part)
 })
 
 const source = (
@@ -270,7 +211,7 @@ const source = (
   const { id, title } = part
   if (part.sourceType === "url") {
     return URL.canParse(part.url)
-      ? [{ type: "source", sourceType: "url", id, url: part.url, title: title ?? part.url, ...metadata(part) }]
+      ? [{ type: "source", sourceType: "url", id, url: part.url, title: title ?? part.url, ...Metadata.ofPart(part) }]
       : []
   }
   const { filename, mediaType } = part
@@ -282,7 +223,7 @@ const source = (
       mediaType,
       title: title ?? filename ?? mediaType,
       ...typeof filename === "string" ? { fileName: filename } : {},
-      ...metadata(part)
+      ...Metadata.ofPart(part)
     }] :
     []
 }
@@ -292,10 +233,10 @@ const file = (part: Part<"file">): ReadonlyArray<Response.FilePartEncoded | Resp
   const { data, url } = dataOf(part.data)
   // `effect/ai` has no file that is elsewhere: it is at least told where
   if (url !== undefined) {
-    return [{ type: "source", sourceType: "url", id: url, url, title: mediaType, ...metadata(part) }]
+    return [{ type: "source", sourceType: "url", id: url, url, title: mediaType, ...Metadata.ofPart(part) }]
   }
   return data !== undefined && Result.isSuccess(Base64.decode(data))
-    ? [{ type: "file", mediaType, data, ...metadata(part) }]
+    ? [{ type: "file", mediaType, data, ...Metadata.ofPart(part) }]
     : []
 }
 
@@ -308,52 +249,4 @@ const dataOf = (data: unknown): { readonly data?: string; readonly url?: string 
   if (typeof url === "string" && URL.canParse(url)) return { url }
   const inner = Shape.own(data, "data")
   return inner === undefined ? {} : dataOf(inner)
-}
-
-/** v2 has one word; v3 and v4 have the provider's beside it. */
-const finishReason = (reason: unknown): Response.FinishReason => {
-  const raw = Shape.own(reason, "raw")
-  const unified = typeof reason === "string" ? reason : Shape.own(reason, "unified")
-  switch (unified) {
-    case "stop":
-      // https://docs.claude.com/en/api/handling-stop-reasons: the turn goes on when it is sent back
-      return raw === "pause_turn" ? "pause" : "stop"
-    case "length":
-    case "content-filter":
-    case "tool-calls":
-    case "error":
-      return unified
-    case "other":
-      // no reason was sent at all
-      return typeof reason === "object" && raw === undefined ? "unknown" : "other"
-    default:
-      return "unknown"
-  }
-}
-
-/** v2 is flat, and says of cached tokens only how many were read. */
-const usage = (given: unknown): Response.FinishPartEncoded["usage"] => {
-  const [input, output] = [Shape.own(given, "inputTokens"), Shape.own(given, "outputTokens")]
-  return {
-    inputTokens: {
-      total: count(Shape.isObject(input) ? input.total : input),
-      uncached: count(Shape.own(input, "noCache")),
-      cacheRead: count(Shape.own(input, "cacheRead") ?? Shape.own(given, "cachedInputTokens")),
-      cacheWrite: count(Shape.own(input, "cacheWrite"))
-    },
-    outputTokens: {
-      total: count(Shape.isObject(output) ? output.total : output),
-      text: count(Shape.own(output, "text")),
-      reasoning: count(Shape.own(output, "reasoning") ?? Shape.own(given, "reasoningTokens"))
-    }
-  }
-}
-
-const count = (value: unknown): number | undefined =>
-  typeof value === "number" && Number.isSafeInteger(value) ? value : undefined
-
-/** What the provider says of a part, for the next turn; JSON has no `undefined`. */
-const metadata = (part: object): { readonly metadata?: Response.ProviderMetadata } => {
-  const said = "providerMetadata" in part ? part.providerMetadata : undefined
-  return Shape.isObject(said) ? { metadata: PlainJson.from(said) as Response.ProviderMetadata } : {}
 }

@@ -16,7 +16,7 @@ import * as Base64 from "effect/encoding/Base64"
  * The specifications that models are called by.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export type Version = "v2" | "v3" | "v4"
 

@@ -290,6 +290,29 @@ describe.each(names)("%s", (name) => {
     }))
 })
 
+describe("a server that calls itself compatible", () => {
+  it.effect("that does not say that it has ended has broken off", () =>
+    Effect.gen(function*() {
+      const { model } = yield* provider("openai-compatible", [{ text: "Hi" }], { quirks: { noFinish: true } })
+      const error = yield* Effect.flip(ways.streamed(model, Prompt.make("Go")))
+      assert.strictEqual(error.reason._tag, "NetworkError")
+    }))
+
+  it.effect.each(
+    [{ whole: true }, { noIndex: true }, { ids: "empty" }, { ids: "repeated" }, { noUsage: true }] as const
+  )("may be odd: %o", (quirks) =>
+    Effect.gen(function*() {
+      const calls = [{ name: "add", args: { a: 1 } }, { name: "look", args: { at: "b" } }]
+      const it = yield* provider("openai-compatible", [{ calls }, { text: "Done" }], { quirks })
+      const said = yield* talk("streamed", it)
+      assert.deepStrictEqual(callsOf(said[0]!).map(({ name, params }) => [name, params]), [
+        ["add", { a: 1 }],
+        ["look", { at: "b" }]
+      ])
+      assert.deepStrictEqual(it.server.refusals, [])
+    }))
+})
+
 describe("searches that the provider runs itself", () => {
   const searching: ReadonlyArray<Turn> = [
     { reasoning: "I do not know", search: "weather in Lima", text: "Sunny.", calls: [{ name: "add", args: { a: 1 } }] },

@@ -14,7 +14,8 @@ import * as Latch from "effect/Latch"
 import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { type SpecCall, specModel } from "../support/specModel.ts"
+import * as Tracer from "effect/Tracer"
+import { type Said, type SpecCall, specModel } from "../support/specModel.ts"
 
 const answered = (content: ReadonlyArray<object>, more: object = {}) => ({
   content,
@@ -221,6 +222,76 @@ describe("a request", () => {
         Effect.provide([AiSdk.layerLanguageModel(model), toolkit.toLayer({ add: ({ a }) => Effect.succeed(a + 1) })])
       )
       assert.deepStrictEqual(toolResults.map(({ result }) => result), [2])
+    }))
+
+  it.effect("has a span that says what was asked, and what it cost", () =>
+    Effect.gen(function*() {
+      const spans: Array<Tracer.NativeSpan> = []
+      const tracer = Tracer.make({
+        span: (options) => {
+          const span = new Tracer.NativeSpan(options)
+          spans.push(span)
+          return span
+        }
+      })
+      const usage = { inputTokens: { total: 10 }, outputTokens: { total: 5 } }
+      const finishReason = { unified: "stop", raw: "end" }
+      const response = { id: "r1", modelId: "plain-1b" }
+      const { model } = specModel("v4", {
+        answer: { content: [], finishReason, usage, response, warnings: [] },
+        stream: [{ type: "response-metadata", ...response }, { type: "finish", finishReason, usage }]
+      })
+      yield* Effect.all([ask, stream]).pipe(
+        Effect.provide(AiSdk.layerLanguageModel(model, { temperature: 0 })),
+        Effect.provideService(Tracer.Tracer, tracer)
+      )
+      assert.strictEqual(spans.length, 2)
+      for (const { attributes } of spans) {
+        assert.deepInclude(Object.fromEntries(attributes), {
+          "gen_ai.provider.name": "plain.chat",
+          "gen_ai.operation.name": "chat",
+          "gen_ai.request.model": "plain-1",
+          "gen_ai.request.temperature": 0,
+          "gen_ai.response.id": "r1",
+          "gen_ai.response.model": "plain-1b",
+          "gen_ai.response.finish_reasons": ["stop"],
+          "gen_ai.usage.input_tokens": 10,
+          "gen_ai.usage.output_tokens": 5
+        })
+      }
+    }))
+
+  it.effect("whose schema cannot be written fails before it is sent", () =>
+    Effect.gen(function*() {
+      const { calls, model } = specModel("v4", {})
+      const error = yield* LanguageModel.generateObject({ prompt: "Hi", schema: Schema.Struct({}) }).pipe(
+        Effect.flip,
+        Effect.provide(AiSdk.layerLanguageModel(model, {
+          codecTransformer: () => {
+            throw new Error("No such thing")
+          }
+        }))
+      )
+      assert.strictEqual(error.reason._tag, "UnsupportedSchemaError")
+      assert.include(error.message, "No such thing")
+      assert.deepStrictEqual(calls, [])
+    }))
+
+  it.effect("to something that does not keep to the specification is a failure, and no defect", () =>
+    Effect.gen(function*() {
+      const odd: ReadonlyArray<Said> = [
+        { answer: {}, stream: [null] },
+        { answer: { content: [null] }, stream: () => Promise.resolve({} as ReadableStream) },
+        { answer: () => Promise.resolve(null as never), stream: () => Promise.resolve(undefined as never) }
+      ]
+      const models = odd.map((said) => specModel("v4", said).model)
+      const mute = { ...models[0]!, doStream: () => Promise.resolve(null as never) }
+      for (const model of [...models, mute]) {
+        for (const effect of [ask, stream]) {
+          const { reason } = yield* effect.pipe(Effect.flip, Effect.provide(AiSdk.layerLanguageModel(model)))
+          assert.strictEqual(reason._tag, "InvalidResponseError")
+        }
+      }
     }))
 
   it.effect("knows what it goes to", () =>

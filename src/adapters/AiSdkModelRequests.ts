@@ -1,0 +1,261 @@
+/**
+ * The requests to one model of the AI SDK: what it is sent is written in
+ * `AiSdkModelCall`, what it says is read in `AiSdkModelResponse`, and what it
+ * throws in `AiSdkModelError`.
+ *
+ * @since 0.1.0
+ */
+import * as AiError from "effect/ai/AiError"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
+import * as Telemetry from "effect/ai/Telemetry"
+import * as Arr from "effect/Array"
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Pull from "effect/Pull"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Shape from "../wire/Shape.ts"
+import * as ModelCall from "./AiSdkModelCall.ts"
+import * as ModelError from "./AiSdkModelError.ts"
+import * as Metadata from "./AiSdkModelMetadata.ts"
+import type { ResultFiles } from "./AiSdkModelPrompt.ts"
+import * as ModelResponse from "./AiSdkModelResponse.ts"
+import * as Versions from "./AiSdkModelVersions.ts"
+
+/**
+ * A model as it is called: what it takes is written for its version, what it
+ * gives is read for any.
+ *
+ * @category models
+ * @internal
+ */
+export interface Callable {
+  readonly specificationVersion: Versions.Version
+  readonly provider: string
+  readonly modelId: string
+  readonly doGenerate: (options: object) => PromiseLike<Generated>
+  readonly doStream: (options: object) => PromiseLike<{ readonly stream: ReadableStream<ModelResponse.StreamPart> }>
+}
+
+/**
+ * A whole answer.
+ *
+ * @category models
+ * @internal
+ */
+export interface Generated extends Metadata.Finish {
+  readonly content: ReadonlyArray<ModelResponse.Content>
+  readonly response?: Metadata.ResponseMetadata
+  readonly warnings?: ReadonlyArray<unknown>
+}
+
+/**
+ * What the host says for all requests.
+ *
+ * @category options
+ * @internal
+ */
+export interface Settings {
+  readonly said: ModelCall.ModelOptions
+  readonly codecTransformer: LanguageModel.CodecTransformer
+  readonly resultFiles: ResultFiles
+}
+
+/**
+ * Asks one model.
+ *
+ * @category models
+ * @internal
+ */
+export class Requests {
+  private readonly model: Callable
+  private readonly settings: Settings
+  /** Warnings that were told, which they are once. */
+  private readonly told = new Set<string>()
+
+  constructor(model: Callable, settings: Settings) {
+    this.model = model
+    this.settings = settings
+  }
+
+  /** A whole answer. */
+  generate(request: LanguageModel.ProviderOptions): Effect.Effect<Array<Response.PartEncoded>, AiError.AiError> {
+    const method = "generateText"
+    return Effect.gen({ self: this }, function*() {
+      const call = yield* this.callOf(method, request)
+      const generated = yield* attempt(method, (abortSignal) => this.model.doGenerate({ ...call, abortSignal }))
+      const reader = new ModelResponse.ResponseReader(this.model, request.tools)
+      const parts = yield* read(method, () => [
+        ...generated.content.flatMap((part) => reader.content(part)),
+        ...generated.response === undefined ? [] : [Metadata.response(generated.response)],
+        Metadata.finish(generated)
+      ])
+      yield* this.warn(generated.warnings)
+      annotate(request, parts)
+      return parts
+    })
+  }
+
+  /** Part by part, as the model says it. */
+  stream(request: LanguageModel.ProviderOptions): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> {
+    const method = "streamText"
+    return Stream.unwrap(Effect.gen({ self: this }, function*() {
+      const call = yield* this.callOf(method, request)
+      const source = yield* this.open(method, call)
+      const reader = new ModelResponse.ResponseReader(this.model, request.tools)
+      const take = (part: ModelResponse.StreamPart): Said => {
+        if (part.type === "error") return fail(method, part.error)
+        if (part.type === "stream-start") return Effect.andThen(this.warn(part.warnings), pull)
+        if (part.type === "finish" && Metadata.isBrokenOff(part)) {
+          return failFor(method, ModelError.brokenOff("The stream of the provider ended before the answer did."))
+        }
+        const parts = reader.stream(part)
+        annotate(request, parts)
+        return Arr.isReadonlyArrayNonEmpty(parts) ? Effect.succeed(parts) : pull
+      }
+      const pull: Said = Effect.flatMap(
+        attempt(method, () => source.read()),
+        ({ done, value }) => done ? Cause.done() : Effect.flatten(read(method, () => take(value)))
+      )
+      return Stream.fromPull(Effect.succeed(pull))
+    }))
+  }
+
+  /** Opens a stream, which is left when the scope closes. */
+  private open(
+    method: string,
+    call: object
+  ): Effect.Effect<ReadableStreamDefaultReader<ModelResponse.StreamPart>, AiError.AiError, Scope.Scope> {
+    return Effect.gen({ self: this }, function*() {
+      const abortSignal = yield* Effect.abortSignal
+      const opened = yield* attempt(method, () =>
+        this.model.doStream({ ...call, abortSignal }).then((opened) => {
+          // it came too late, for a model that is deaf to signals
+          if (abortSignal.aborted) leave(opened.stream)
+          return opened
+        }))
+      return yield* Effect.acquireRelease(
+        read(method, () => opened.stream.getReader()),
+        (source) => Effect.sync(() => leave(source))
+      )
+    })
+  }
+
+  /** The options of a call in the model's own version, without its signal. */
+  private callOf(method: string, request: LanguageModel.ProviderOptions): Effect.Effect<object, AiError.AiError> {
+    const { modelId, provider, specificationVersion } = this.model
+    const { codecTransformer, resultFiles } = this.settings
+    return Effect.gen({ self: this }, function*() {
+      const said = ModelCall.merge(this.settings.said, yield* ModelCall.ModelOptions)
+      if (said.reasoning !== undefined && specificationVersion !== "v4") {
+        yield* this.warn([{ type: "unsupported", feature: "reasoning", details: "use the options of the provider" }])
+      }
+      Telemetry.addGenAIAnnotations(request.span, {
+        provider: { name: provider },
+        operation: { name: "chat" },
+        request: {
+          model: modelId,
+          temperature: said.temperature,
+          topK: said.topK,
+          topP: said.topP,
+          maxTokens: said.maxOutputTokens,
+          stopSequences: said.stopSequences,
+          frequencyPenalty: said.frequencyPenalty,
+          presencePenalty: said.presencePenalty,
+          seed: said.seed
+        }
+      })
+      const options = yield* Effect.try({
+        try: () => ModelCall.write({ provider, modelId, resultFiles }, said, request, codecTransformer),
+        catch: (error) => unsupportedSchema(method, error)
+      })
+      return Versions.write(specificationVersion, options)
+    })
+  }
+
+  private warn(warnings: unknown): Effect.Effect<void> {
+    const { modelId, provider } = this.model
+    return Effect.forEach(Array.isArray(warnings) ? warnings.map(warningText) : [], (text) => {
+      if (this.told.has(text)) return Effect.void
+      this.told.add(text)
+      return Effect.logWarning(`${provider} ${modelId}: ${text}`)
+    }, { discard: true })
+  }
+}
+
+// Utilities
+
+type Said = Pull.Pull<Arr.NonEmptyReadonlyArray<Response.StreamPartEncoded>, AiError.AiError>
+
+const failFor = (method: string, reason: AiError.AiErrorReason) =>
+  Effect.fail(AiError.make({ module: "AiSdk", method, reason }))
+
+const fail = (method: string, error: unknown) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => failFor(method, ModelError.reasonOf(error, now)))
+
+/** Runs a promise; what it is rejected with becomes the failure. */
+const attempt = <A>(
+  method: string,
+  evaluate: (signal: AbortSignal) => PromiseLike<A>
+): Effect.Effect<A, AiError.AiError> =>
+  Effect.catch(
+    Effect.tryPromise({ try: evaluate, catch: (error): { readonly error: unknown } => ({ error }) }),
+    ({ error }) => fail(method, error)
+  )
+
+/** Reads what a model gave; one that is none of the specification makes it throw. */
+const read = <A>(method: string, evaluate: () => A): Effect.Effect<A, AiError.AiError> =>
+  Effect.try({
+    try: evaluate,
+    catch: (error) =>
+      AiError.make({
+        module: "AiSdk",
+        method,
+        reason: new AiError.InvalidResponseError({ description: `what the model gave cannot be read (${error})` })
+      })
+  })
+
+/** Not waited for: a stream that hangs would hold the interruption up. */
+const leave = (stream: { readonly cancel: () => Promise<void> }): void => {
+  stream.cancel().catch(() => undefined)
+}
+
+const unsupportedSchema = (method: string, error: unknown): AiError.AiError =>
+  AiError.make({
+    module: "AiSdk",
+    method,
+    reason: new AiError.UnsupportedSchemaError({ description: error instanceof Error ? error.message : String(error) })
+  })
+
+const annotate = (
+  { span }: LanguageModel.ProviderOptions,
+  parts: ReadonlyArray<Response.PartEncoded | Response.StreamPartEncoded>
+): void => {
+  for (const part of parts) {
+    if (part.type === "response-metadata") {
+      Telemetry.addGenAIAnnotations(span, { response: { id: part.id, model: part.modelId } })
+    }
+    if (part.type === "finish") {
+      Telemetry.addGenAIAnnotations(span, {
+        response: { finishReasons: [part.reason] },
+        usage: { inputTokens: part.usage.inputTokens.total, outputTokens: part.usage.outputTokens.total }
+      })
+    }
+  }
+}
+
+/** v2 names a setting or a tool, v3 and v4 a feature. */
+const warningText = (warning: unknown): string => {
+  const of = (key: string): string | undefined => {
+    const value = Shape.own(warning, key)
+    return typeof value === "string" ? value : undefined
+  }
+  const type = of("type") ?? "other"
+  const what = of("feature") ?? of("setting") ??
+    (type === "unsupported-tool" ? String(Shape.own(Shape.own(warning, "tool"), "name")) : undefined)
+  const more = of("details") ?? of("message")
+  if (what === undefined) return more ?? type
+  return `${type.replaceAll("-", " ")}: ${what}${more === undefined ? "" : ` (${more})`}`
+}
