@@ -1,6 +1,6 @@
-// Stores and journals that are in trouble for a while.
-import { Effect, Stream } from "effect"
-import { Journal, StateStore } from "effect-tool-executor"
+// Parts of the world that are in trouble for a while.
+import { Effect } from "effect"
+import type { Faults } from "effect-tool-executor/testing"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { Dice } from "../../test/support/randomCase.ts"
 
@@ -8,11 +8,11 @@ import type { Dice } from "../../test/support/randomCase.ts"
  * What a driver does while it is in trouble: it refuses, it does its work and its answer is lost, or it answers
  * when the trouble is over.
  */
-type Trouble = "fails" | "loses" | "hangs"
+type Kind = "fails" | "loses" | "hangs"
 
 /** A part of the world that may be in trouble. */
-export class Faulty {
-  trouble: Trouble | undefined
+export class Faulty implements Faults.Trouble {
+  trouble: Kind | undefined
   /** When the last trouble was over, by the clock of the process. */
   last = -Infinity
   private readonly waiting = new Set<() => void>()
@@ -24,66 +24,21 @@ export class Faulty {
     this.waiting.clear()
   }
 
-  /** What a driver gives, if it gives something now. */
-  through<A, E>(effect: () => Effect.Effect<A, E>, error: (cause: unknown) => E): Effect.Effect<A, E> {
-    switch (this.trouble) {
-      case undefined:
-        return effect()
-      case "fails":
-        return Effect.fail(error("out of order"))
-      case "loses":
-        return Effect.andThen(effect(), Effect.fail(error("the answer was lost")))
-      case "hangs":
-        return Effect.andThen(
-          Effect.callback<void>((resume) => {
-            const go = () => resume(Effect.void)
-            this.waiting.add(go)
-            return Effect.sync(() => this.waiting.delete(go))
-          }),
-          Effect.suspend(effect)
-        )
-    }
+  next(): Kind | undefined {
+    return this.trouble
   }
-}
 
-/** A state store that may be in trouble. */
-export const store = (faulty: Faulty, driver: StateStore.StateStore["Service"]): StateStore.StateStore["Service"] => {
-  const within = <Args extends ReadonlyArray<unknown>, A>(
-    operation: string,
-    method: (...args: Args) => Effect.Effect<A, StateStore.StateStoreError>
-  ) =>
-  (...args: Args) =>
-    faulty.through(() => method(...args), (cause) => new StateStore.StateStoreError({ operation, cause }))
-  return {
-    reserve: within("reserve", driver.reserve),
-    check: within("check", driver.check),
-    start: within("start", driver.start),
-    renew: within("renew", driver.renew),
-    settle: within("settle", driver.settle),
-    release: within("release", driver.release),
-    abandon: within("abandon", driver.abandon),
-    grant: within("grant", driver.grant),
-    grants: within("grants", driver.grants),
-    revoke: within("revoke", driver.revoke),
-    mutated: within("mutated", driver.mutated),
-    closeBatch: within("closeBatch", driver.closeBatch),
-    pruneExpired: within("pruneExpired", driver.pruneExpired)
-  }
-}
-
-/** A journal that may be in trouble. */
-export const journal = (faulty: Faulty, driver: Journal.Journal["Service"]): Journal.Journal["Service"] => {
-  const error = (operation: string) => (cause: unknown) => new Journal.JournalError({ operation, cause })
-  return {
-    ...driver,
-    append: (lines, options) => faulty.through(() => driver.append(lines, options), error("append")),
-    read: (query) => Stream.unwrap(faulty.through(() => Effect.succeed(driver.read(query)), error("read"))),
-    claim: (keys) => faulty.through(() => driver.claim(keys), error("claim"))
+  wait(): Effect.Effect<void> {
+    return Effect.callback<void>((resume) => {
+      const go = () => resume(Effect.void)
+      this.waiting.add(go)
+      return Effect.sync(() => this.waiting.delete(go))
+    })
   }
 }
 
 /** Trouble of one part after another, for ever. */
-export const trouble = (parts: ReadonlyArray<Faulty>, { chance, int, pick }: Dice, kinds: ReadonlyArray<Trouble>) =>
+export const trouble = (parts: ReadonlyArray<Faulty>, { chance, int, pick }: Dice, kinds: ReadonlyArray<Kind>) =>
   Effect.gen(function*() {
     const faulty = pick(parts)
     yield* Effect.sleep(1_000 + int(12_000))

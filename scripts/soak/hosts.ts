@@ -14,6 +14,7 @@ import {
 } from "effect-tool-executor"
 import { SqlCircuitBreakerStore, SqlJournal, SqlRateLimiterStore, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
+import { Faults as Parts } from "effect-tool-executor/testing"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { Dice } from "../../test/support/randomCase.ts"
 import * as Faults from "./faults.ts"
@@ -97,8 +98,8 @@ export const make = Effect.fnUntraced(function*(
   const approvals = yield* Approvals.make({ timeout: "700 millis" })
   const shared = Layer.mergeAll(
     Layer.succeedContext(found),
-    Layer.succeed(StateStore.StateStore, Faults.store(store, Context.get(found, StateStore.StateStore))),
-    Layer.succeed(Journal.Journal, Faults.journal(journal, Context.get(found, Journal.Journal))),
+    Layer.succeed(StateStore.StateStore, Parts.stateStore(store, Context.get(found, StateStore.StateStore))),
+    Layer.succeed(Journal.Journal, Parts.journal(journal, Context.get(found, Journal.Journal))),
     Layer.succeed(Approvals.Approvals, approvals),
     Layer.succeed(Pools.Pools, yield* Pools.make(Tools.pools)),
     Layer.succeedContext(yield* Layer.build(ArtifactStore.layerMemory({ maxCount: 5, timeToLive: "10 seconds" })))

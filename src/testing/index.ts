@@ -40,6 +40,13 @@ export * as Contract from "./Contract.ts"
 export * as Dice from "./Dice.ts"
 
 /**
+ * Parts of an executor that fail, hang, die, answer late or twice, by a seed.
+ *
+ * @since 0.1.0
+ */
+export * as Faults from "./Faults.ts"
+
+/**
  * What every driver of `Journal` keeps, as checks for its own tests.
  *
  * @since 0.1.0

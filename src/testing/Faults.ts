@@ -1,0 +1,377 @@
+/**
+ * Parts of an executor that are in trouble now and then: they fail, die, hang, answer
+ * late, do their work and lose the answer, or do it twice. Which call is hit, and by
+ * what, comes from a seed.
+ *
+ * A decorator takes the trouble and a part, and gives a part of the same kind. The
+ * trouble may also be one of your own: anything that decides what becomes of a call.
+ *
+ * @since 0.1.0
+ */
+import * as AiError from "effect/ai/AiError"
+import type * as LanguageModel from "effect/ai/LanguageModel"
+import type * as Response from "effect/ai/Response"
+import type * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
+import { CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
+import { type Answer, ApprovalError, type ApprovalRequest, type Approvals } from "../policy/Approvals.ts"
+import * as Journal from "../store/Journal.ts"
+import * as StateStore from "../store/StateStore.ts"
+import type { RegisteredTool, Registry, ToolHandlers } from "../ToolHandlers.ts"
+import * as Dice from "./Dice.ts"
+
+/**
+ * What may go wrong with a call.
+ *
+ * - `fails`: nothing is done, and it fails.
+ * - `dies`: nothing is done, and it throws.
+ * - `hangs`: nothing is done, and it never ends.
+ * - `late`: it is done after a while.
+ * - `loses`: it is done, and fails.
+ * - `twice`: it is done twice. Of stores nothing is: who asks them asks again.
+ * - `cut`: the answer of a model ends in the middle, without a word.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Kind = "fails" | "dies" | "hangs" | "late" | "loses" | "twice" | "cut"
+
+/**
+ * Decides what becomes of the calls of a part.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Trouble {
+  /**
+   * What is to go wrong with the next call of that name, if anything; one of the kinds
+   * that make sense there.
+   */
+  readonly next: (name: string, kinds: ReadonlyArray<Kind>) => Kind | undefined
+  /** How long what is late takes longer, and what hangs hangs. */
+  readonly wait: (kind: "late" | "hangs") => Effect.Effect<void>
+}
+
+/**
+ * Trouble from a seed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Faults extends Trouble {
+  /** Everything that went wrong, in order. */
+  readonly injected: Effect.Effect<ReadonlyArray<{ readonly name: string; readonly kind: Kind }>>
+}
+
+/**
+ * How much goes wrong, and what.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Options {
+  /** The same seed hits the same calls: the first, the fourth, … of each name, whatever others do. */
+  readonly seed: number
+  /** The share of calls that are hit, from 0 to 1. Default 0.2. */
+  readonly rate?: number | undefined
+  /** What may go wrong. Default: everything. */
+  readonly kinds?: ReadonlyArray<Kind> | undefined
+  /** How much longer it takes what is late. Default 1 second. */
+  readonly late?: Duration.Input | undefined
+}
+
+/**
+ * Creates trouble from a seed.
+ *
+ * **Example** (A store that loses answers)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { StateStore } from "effect-tool-executor"
+ * import { Faults } from "effect-tool-executor/testing"
+ *
+ * const faults = Faults.make({ seed: 7, rate: 0.1, kinds: ["loses", "late"] })
+ *
+ * export const layer = Layer.effect(
+ *   StateStore.StateStore,
+ *   Effect.map(StateStore.StateStore, (store) => Faults.stateStore(faults, store))
+ * )
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = ({ kinds: wanted = all, late = "1 second", rate = 0.2, seed }: Options): Faults => {
+  const dice = new Map<string, Dice.Dice>()
+  const injected: Array<{ readonly name: string; readonly kind: Kind }> = []
+  return {
+    next: (name, kinds) => {
+      const possible = kinds.filter((it) => wanted.includes(it))
+      let own = dice.get(name)
+      if (own === undefined) dice.set(name, own = Dice.make(seed + hash(name)))
+      const isHit = own.chance(rate)
+      const kind = own.pick(possible)
+      if (!isHit || kind === undefined) return undefined
+      injected.push({ name, kind })
+      return kind
+    },
+    wait: (kind) => kind === "late" ? Effect.sleep(late) : Effect.never,
+    injected: Effect.sync(() => [...injected])
+  }
+}
+
+/**
+ * Tools whose handlers are in trouble, each by its name.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const handlers = (
+  trouble: Trouble,
+  service: Context.Service.Shape<typeof ToolHandlers>
+): Context.Service.Shape<typeof ToolHandlers> => {
+  const faulty = (tool: RegisteredTool): RegisteredTool => ({
+    ...tool,
+    handler: (params, context) =>
+      hit(trouble, tool.name, [...answers, "twice"], tool.handler(params, context), () => Effect.fail(outOfOrder))
+  })
+  const registries = new WeakMap<Registry, Registry>()
+  const registryOf = (registry: Registry): Registry => {
+    let found = registries.get(registry)
+    if (found === undefined) {
+      registries.set(registry, found = new Map(Array.from(registry, ([name, tool]) => [name, faulty(tool)])))
+    }
+    return found
+  }
+  return {
+    ...service,
+    current: () => registryOf(service.current()),
+    changes: Stream.map(service.changes, registryOf)
+  }
+}
+
+/**
+ * A state store in trouble.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const stateStore = (
+  trouble: Trouble,
+  driver: StateStore.StateStore["Service"]
+): StateStore.StateStore["Service"] => {
+  const within = withinOf(
+    "StateStore",
+    trouble,
+    (operation) => new StateStore.StateStoreError({ operation, cause: outOfOrder })
+  )
+  return {
+    reserve: within("reserve", driver.reserve),
+    check: within("check", driver.check),
+    start: within("start", driver.start),
+    renew: within("renew", driver.renew),
+    settle: within("settle", driver.settle),
+    release: within("release", driver.release),
+    abandon: within("abandon", driver.abandon),
+    grant: within("grant", driver.grant),
+    grants: within("grants", driver.grants),
+    revoke: within("revoke", driver.revoke),
+    mutated: within("mutated", driver.mutated),
+    closeBatch: within("closeBatch", driver.closeBatch),
+    pruneExpired: within("pruneExpired", driver.pruneExpired)
+  }
+}
+
+/**
+ * A journal in trouble.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const journal = (trouble: Trouble, driver: Journal.Journal["Service"]): Journal.Journal["Service"] => {
+  const within = withinOf("Journal", trouble, (operation) => new Journal.JournalError({ operation, cause: outOfOrder }))
+  const read = within("read", (query: Journal.Query) => Effect.succeed(driver.read(query)))
+  return {
+    ...driver,
+    append: within("append", driver.append),
+    read: (query) => Stream.unwrap(read(query)),
+    claim: within("claim", driver.claim)
+  }
+}
+
+/**
+ * An artifact store in trouble.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const artifactStore = (
+  trouble: Trouble,
+  driver: ArtifactStore["Service"]
+): ArtifactStore["Service"] => {
+  const within = withinOf(
+    "ArtifactStore",
+    trouble,
+    () => new ArtifactError({ reason: "StoreFailed", id: "", cause: outOfOrder })
+  )
+  return {
+    put: within("put", driver.put),
+    read: within("read", driver.read),
+    prune: Effect.suspend(within("prune", () => driver.prune))
+  }
+}
+
+/**
+ * Checkpoints in trouble.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): Checkpoints["Service"] => {
+  const within = withinOf(
+    "Checkpoints",
+    trouble,
+    () => new CheckpointError({ reason: "Store", id: "", cause: outOfOrder })
+  )
+  return {
+    save: within("save", driver.save),
+    list: within("list", driver.list),
+    content: within("content", driver.content),
+    forget: within("forget", driver.forget),
+    prune: Effect.suspend(within("prune", () => driver.prune))
+  }
+}
+
+/**
+ * People whose answers get lost, come late or come twice.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const approvals = (trouble: Trouble, service: Approvals["Service"]): Approvals["Service"] => ({
+  ...service,
+  answer: (id, answer, of) =>
+    hit(
+      trouble,
+      "Approvals.answer",
+      [...answers, "twice"],
+      service.answer(id, answer, of),
+      () => new ApprovalError({ id, reason: "NotPending" })
+    )
+})
+
+/**
+ * Somebody who answers, as `Approvals.layerAsk` takes them: who says nothing, throws or
+ * takes a while.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const approver =
+  <R>(trouble: Trouble, put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>) =>
+  (request: ApprovalRequest): Effect.Effect<Answer, never, R> =>
+    hit(trouble, "approver", ["dies", "hangs", "late", "twice"], put(request), () => Effect.die(outOfOrder))
+
+/**
+ * A language model in trouble: overloaded, silent, slow, cut off, or with every call twice.
+ *
+ * @category decorators
+ * @since 0.1.0
+ */
+export const model = (
+  trouble: Trouble,
+  service: Context.Service.Shape<typeof LanguageModel.LanguageModel>
+): Context.Service.Shape<typeof LanguageModel.LanguageModel> => {
+  const overloaded = (method: string) =>
+    AiError.make({
+      module: "Faults",
+      method,
+      reason: new AiError.InternalProviderError({ description: outOfOrder.message })
+    })
+  const once = (method: "generateText" | "generateObject") => (options: never) => {
+    const ask = service[method] as unknown as (options: never) => Effect.Effect<unknown, AiError.AiError>
+    return hit(trouble, `model.${method}`, answers, Effect.suspend(() => ask(options)), () => overloaded(method))
+  }
+  const streamText = (options: never) =>
+    Stream.suspend((): Stream.Stream<Response.AnyPart, unknown> => {
+      const parts = (service.streamText as (options: never) => unknown)(options) as Stream.Stream<
+        Response.AnyPart,
+        unknown
+      >
+      const kind = trouble.next("model.streamText", all)
+      switch (kind) {
+        case "fails":
+          return Stream.fail(overloaded("streamText"))
+        case "loses":
+          return Stream.concat(parts, Stream.fail(overloaded("streamText")))
+        case "dies":
+          return Stream.die(outOfOrder)
+        case "hangs":
+        case "late":
+          return Stream.unwrap(Effect.as(trouble.wait(kind), parts))
+        case "twice":
+          return Stream.flatMap(parts, (it) =>
+            Stream.fromIterable<Response.AnyPart>(it.type === "tool-call" ? [it, it] : [it]))
+        case "cut":
+          return Stream.take(parts, 2)
+        default:
+          return parts
+      }
+    })
+  return {
+    ...service,
+    generateText: once("generateText") as unknown as typeof service.generateText,
+    generateObject: once("generateObject") as unknown as typeof service.generateObject,
+    streamText: streamText as unknown as typeof service.streamText
+  }
+}
+
+// Utilities
+
+const all: ReadonlyArray<Kind> = ["fails", "dies", "hangs", "late", "loses", "twice", "cut"]
+
+/** What may go wrong with whatever has an answer. */
+const answers: ReadonlyArray<Kind> = ["fails", "dies", "hangs", "late", "loses"]
+
+const outOfOrder = new Error("out of order, as a test wants it")
+
+/** What becomes of a call. */
+const hit = <A, E, R>(
+  trouble: Trouble,
+  name: string,
+  kinds: ReadonlyArray<Kind>,
+  effect: Effect.Effect<A, E, R>,
+  failed: () => Effect.Effect<never, E>
+): Effect.Effect<A, E, R> =>
+  Effect.suspend(() => {
+    const kind = trouble.next(name, kinds)
+    switch (kind) {
+      case "fails":
+        return failed()
+      case "dies":
+        return Effect.die(outOfOrder)
+      case "hangs":
+      case "late":
+        return Effect.andThen(trouble.wait(kind), effect)
+      case "loses":
+        return Effect.andThen(effect, Effect.suspend(failed))
+      case "twice":
+        return Effect.andThen(effect, effect)
+      default:
+        return effect
+    }
+  })
+
+/** Wraps the operations of a store. */
+const withinOf =
+  <E>(port: string, trouble: Trouble, error: (operation: string) => Effect.Effect<never, E>) =>
+  <Args extends ReadonlyArray<unknown>, A>(operation: string, method: (...args: Args) => Effect.Effect<A, E>) =>
+  (...args: Args): Effect.Effect<A, E> =>
+    hit(trouble, `${port}.${operation}`, answers, Effect.suspend(() => method(...args)), () => error(operation))
+
+/** Sets names apart. */
+const hash = (text: string): number =>
+  Array.from(text).reduce((sum, it) => Math.imul(sum, 31) + it.codePointAt(0)! | 0, 7)
