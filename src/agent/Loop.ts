@@ -37,7 +37,7 @@ export const run = (
 ): Effect.Effect<OperationEnd> =>
   Effect.gen(function*() {
     operation.begins()
-    const reason = yield* Effect.catchTag(turns(operation, prompt), "TranscriptError", (error) =>
+    const ended = yield* Effect.catchTag(turns(operation, prompt), "TranscriptError", (error) =>
       Effect.sync((): EndReason => {
         // what could not be kept was not run
         const { calls } = Conversation.open(operation.messages)
@@ -46,6 +46,8 @@ export const run = (
         }
         return { _tag: "NotKept", message: error.message }
       }))
+    // whoever stopped it is why, unless there is something that has to be known
+    const reason = mustBeKnown.has(ended._tag) ? ended : operation.stopped ?? ended
     // what was said too late is there for whoever goes on
     if (reason._tag !== "NotKept") {
       yield* Effect.ignore(operation.hear())
@@ -123,7 +125,7 @@ const turns = Effect.fnUntraced(function*(
       provider: model.provider,
       model: model.model
     })
-    if (because !== undefined || finish === "cut") return because ?? operation.stopped ?? stoppedUnknown
+    if (because !== undefined || finish === "cut") return because ?? stoppedUnknown
     const calls = kept === undefined ? [] : Conversation.callsOf(kept).map(toCall)
     const isCut = finish === "length" || finish === "content-filter"
     if (calls.length === 0) {
@@ -152,6 +154,8 @@ const turns = Effect.fnUntraced(function*(
     if (given.perHeartbeat) process = yield* next
   }
 })
+
+const mustBeKnown: ReadonlySet<EndReason["_tag"]> = new Set(["Suspended", "NotResumed", "NotKept"])
 
 const notRun = "It was not run: the conversation could not be kept."
 
