@@ -164,7 +164,7 @@ const sources: { readonly [P in Provider]: Source } = {
     variable: "GOOGLE_GENERATIVE_AI_API_KEY",
     load: Effect.map(
       loading("@ai-sdk/google", () => import("@ai-sdk/google")),
-      (it) => (model, settings) => it.createGoogle(withKey(settings))(model)
+      (it) => (model, settings) => it.createGoogleGenerativeAI(withKey(settings))(model)
     )
   },
   "openai-compatible": {
