@@ -43,6 +43,8 @@ export interface AgentConfig {
   readonly folder: Config.Config
   readonly servers: McpServers.McpServers | undefined
   readonly options: LocalExecutor.Options
+  /** What is about tools that may come or not, each as it was written. */
+  readonly unsure: ReadonlyArray<Parameters<typeof GatewayProblems.meaningless>[0]>
 }
 
 /**
@@ -57,7 +59,7 @@ export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, 
   const { $schema: _, ...ofFolder } = folder
   if (Option.isNone(mcp)) {
     yield* Config.checkFlags(policy, own)
-    const told: AgentConfig = { folder, servers: undefined, options: Config.toOptions(ofFolder, policy) }
+    const told: AgentConfig = { folder, servers: undefined, options: Config.toOptions(ofFolder, policy), unsure: [] }
     return told
   }
   const gateway = yield* GatewayConfig.read(mcp.value, own)
@@ -66,7 +68,12 @@ export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, 
   const problems: Array<Problem> = []
   const both = join(ofFolder, ofServers, "", problems) as Config.Config
   if (problems.length > 0) return yield* wrong(describe({ subject: "--config and --mcp", problems }))
-  const told: AgentConfig = { folder, servers, options: Config.toOptions(both, policy) }
+  const told: AgentConfig = {
+    folder,
+    servers,
+    options: Config.toOptions(both, policy),
+    unsure: [ofServers, { policy }]
+  }
   return told
 })
 

@@ -13,6 +13,7 @@ import * as LocalExecutor from "../LocalExecutor.ts"
 import type * as McpServers from "../mcp/McpServers.ts"
 import * as ToolExecutor from "../ToolExecutor.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
+import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import type { AgentConfig } from "./AgentConfig.ts"
 import { wrong } from "./CliFailure.ts"
 import * as Config from "./Config.ts"
@@ -42,7 +43,11 @@ export interface Options {
  * @category constants
  * @since 0.1.0
  */
-export const toolNames: ReadonlyArray<string> = [...Config.toolNames, dispatch.tool.name]
+export const toolNames: ReadonlyArray<string> = [
+  ...Config.toolNames,
+  ...Object.keys(ArtifactTools.toolkit.tools),
+  dispatch.tool.name
+]
 
 /**
  * Layer of the executor. Servers are connected to before it is there.
@@ -50,16 +55,17 @@ export const toolNames: ReadonlyArray<string> = [...Config.toolNames, dispatch.t
  * @category layers
  * @since 0.1.0
  */
-export const layer = ({ protect, root, subAgents, told: { folder, options, servers } }: Options) => {
+export const layer = ({ protect, root, subAgents, told: { folder, options, servers, unsure } }: Options) => {
   const tools = FolderTools.make(root, folder, protect)
+  const toolkits = [...tools.toolkits, ArtifactTools.toolkit]
   const handlers = subAgents
-    ? handlersOf([...tools.toolkits, dispatch.toolkit], options, servers).pipe(Layer.provide(dispatch.layer))
-    : handlersOf(tools.toolkits, options, servers)
+    ? handlersOf([...toolkits, dispatch.toolkit], options, servers).pipe(Layer.provide(dispatch.layer))
+    : handlersOf(toolkits, options, servers)
   return ToolExecutor.layer.pipe(
     Layer.provide(LocalExecutor.layerGates(options)),
-    Layer.provideMerge(servers === undefined ? Layer.empty : Layer.effectDiscard(warn(options))),
+    Layer.provideMerge(servers === undefined ? Layer.empty : Layer.effectDiscard(warn(unsure))),
     Layer.provide(handlers),
-    Layer.provide(tools.layer)
+    Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
   )
 }
 
@@ -75,10 +81,10 @@ const handlersOf = <T extends Toolkit.Any>(
     ? ToolHandlers.layer(toolkits, { tools })
     : Layer.unwrap(Effect.map(load, (mcp) => mcp.layer(servers, { toolkits, tools })))
 
-/** Says what of the config means nothing for the tools that have come: a misspelt `deny` denies nothing. */
-const warn = Effect.fnUntraced(function*(options: LocalExecutor.Options) {
-  const handlers = yield* ToolHandlers.ToolHandlers
-  for (const { path, problem } of GatewayProblems.meaningless(options, handlers.current())) {
+/** Says what means nothing for the tools that have come: a misspelt `deny` denies nothing. */
+const warn = Effect.fnUntraced(function*(unsure: AgentConfig["unsure"]) {
+  const there = (yield* ToolHandlers.ToolHandlers).current()
+  for (const { path, problem } of unsure.flatMap((it) => GatewayProblems.meaningless(it, there))) {
     yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
   }
 })

@@ -163,6 +163,19 @@ describe("tool-executor agent", () => {
       assert.deepStrictEqual(server.refusals, [])
     }))
 
+  it.live("may read on in what was too long to be told at once", () =>
+    Effect.gen(function*() {
+      const { here, server } = yield* world(({ messages, turn }) => {
+        const said = resultsIn({ messages }).join()
+        const [artifact] = /artifact_\w+|[\w-]{20,}/.exec(said) ?? []
+        if (turn === 0) return { calls: [command("seq 1 20000")] }
+        return turn === 1 ? { calls: [{ name: "read_artifact", args: { id: artifact } }] } : { text: "ok" }
+      })
+      const { code, stderr } = yield* here(["--print", "go", "--allow", "run_command"])
+      assert.strictEqual(code, 0)
+      assert.match(stderr, /^✓ read_artifact /m, resultsIn(server.asked[1]).join().slice(0, 3_000))
+    }))
+
   it.live("has no sub-agents where it is told so", () =>
     Effect.gen(function*() {
       const { here, server } = yield* world([{ text: "ok" }, { text: "ok" }])
@@ -419,7 +432,10 @@ describe("MCP servers of the agent", () => {
         { text: "ok" }
       ], { "a.txt": "alpha", "config.json": { policy: { deny: ["fetch_url"] } } })
       const mcp = yield* folder({
-        "mcp.json": { mcpServers: { files: files(root) }, policy: { allow: ["fs_list_*"], deny: ["write_file"] } }
+        "mcp.json": {
+          mcpServers: { files: files(root) },
+          policy: { allow: ["fs_list_*"], deny: ["write_file", "fs_nothing"] }
+        }
       })
       const { code, stderr } = yield* here([
         "--print",
@@ -436,6 +452,7 @@ describe("MCP servers of the agent", () => {
       assert.include(tools, "fs_read_text_file")
       assert.include(tools, "read_file")
       for (const denied of ["fetch_url", "write_file", "fs_write_file"]) assert.notInclude(tools, denied)
+      assert.include(stderr, "policy.deny[1]: there is no tool \\\"fs_nothing\\\", at least not now")
       assert.match(stderr, /✗ fs_read_text_file .*Denied/)
       assert.match(stderr, /✓ fs_list_allowed_directories .*Succeeded/)
     }))
