@@ -1,7 +1,9 @@
 /** Models of real provider packages, over HTTP, with servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
+import { ExecutedModel, LocalExecutor } from "effect-tool-executor"
 import * as AiSdk from "effect-tool-executor/ai-sdk"
 import type * as AiError from "effect/ai/AiError"
+import * as Chat from "effect/ai/Chat"
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
@@ -11,6 +13,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { type Name, names, type Provider, provider } from "../support/providers/providers.ts"
@@ -287,6 +291,47 @@ describe.each(names)("%s", (name) => {
         const parts = yield* ways.streamed(model, Prompt.make("Go"))
         assert.strictEqual(finishOf(parts)?.reason, half === "length" ? "length" : "content-filter")
       }
+    }))
+})
+
+describe.each(names)("%s behind the gates", (name) => {
+  it.effect("calls of no tool, with wrong arguments, or with broken ones are answered, and the talk goes on", () =>
+    Effect.gen(function*() {
+      const broken = name === "google" ? { args: { a: "one" } } : { rawArgs: "{\"a\": 1" }
+      const it = yield* provider(name, [
+        {
+          reasoning: "All at once",
+          calls: [
+            { name: "nothing", args: {} },
+            { name: "add", args: { b: 1 } },
+            { name: "add", ...broken },
+            { name: "add", args: { a: 1 } }
+          ]
+        },
+        { text: "Two" }
+      ])
+      const executor = LocalExecutor.layer(toolkit, { policy: { default: "allow" } }).pipe(
+        Layer.provide(toolkit.toLayer({ add: ({ a }) => Effect.succeed(a + 1), look: () => Effect.void }))
+      )
+      const answers = yield* Effect.gen(function*() {
+        const chat = yield* Chat.empty
+        const ask = (prompt: Prompt.RawInput) =>
+          Stream.runDrain(chat.streamText({ prompt, toolkit: ExecutedModel.toolkit(toolkit) }))
+        yield* ask("Go")
+        yield* ask([])
+        return (yield* Ref.get(chat.history)).content.flatMap((message) =>
+          message.role === "tool"
+            ? message.content.flatMap((part) => part.type === "tool-result" ? [[part.name, part.isFailure]] : [])
+            : []
+        )
+      }).pipe(
+        Effect.provide(ExecutedModel.layer.pipe(
+          Layer.provide(Layer.merge(executor, AiSdk.layerLanguageModel(it.model)))
+        ))
+      )
+      assert.deepStrictEqual(answers, [["nothing", true], ["add", true], ["add", true], ["add", false]])
+      assert.deepStrictEqual(it.server.refusals, [])
+      assert.strictEqual(it.server.asked.length, 2)
     }))
 })
 
