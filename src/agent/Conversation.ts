@@ -82,9 +82,7 @@ export const open = (messages: ReadonlyArray<Prompt.Message>): Open => {
   const at = messages.findLastIndex((it) => it.role === "assistant")
   const last = messages[at]
   if (last?.role !== "assistant") return { calls: [], origin: undefined }
-  const answered = new Set(
-    messages.slice(at + 1).flatMap((it) => it.role === "tool" ? it.content : []).map((it) => "id" in it ? it.id : "")
-  )
+  const answered = answersBehind(messages, at)
   return { calls: callsOf(last).filter((it) => !answered.has(it.id)), origin: originOf(last) }
 }
 
@@ -151,21 +149,24 @@ export const answerAll = (
  */
 export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): Prompt.Prompt => {
   const sent: Array<Prompt.Message> = []
+  const taken = new Set<string>()
   for (const [index, message] of messages.entries()) {
     if (message.role === "tool") continue
-    const fit = message.role === "assistant" ? assistant(message, model) : message
-    if (fit.role !== "system" && fit.content.length === 0) continue
-    sent.push(fit)
-    if (message.role !== "assistant") continue
-    const calls = once(callsOf(message))
-    if (calls.length === 0) continue
+    if (message.role !== "assistant") {
+      if (message.role === "system" || message.content.length > 0) sent.push(message)
+      continue
+    }
+    const called = calledFor(message, model, taken)
+    const fit = assistant(message, model, called)
+    if (fit.content.length > 0) sent.push(fit)
+    if (called.size === 0) continue
     const answers = answersBehind(messages, index)
-    const ids = idsFor(message, model)
     sent.push(Prompt.toolMessage({
-      content: calls.map((call) => {
-        const answer = answers.get(call.id)
-        return { ...answer ?? noResult(call, unanswered), id: ids(call.id), name: call.name }
-      })
+      content: Array.from(called.values(), ({ call, id, name }) => ({
+        ...answers.get(call.id) ?? noResult(call, unanswered),
+        id,
+        name
+      }))
     }))
   }
   return Prompt.fromMessages(sent)
@@ -191,69 +192,98 @@ const partOrigin = ({ options }: Part): Origin | undefined => {
     : undefined
 }
 
-/** The answers between a message of a model and the next one; the first of each call counts. */
+/** The answers in a message of a model, and from there to the next one; the first of each call counts. */
 const answersBehind = (messages: ReadonlyArray<Prompt.Message>, at: number): Map<string, Prompt.ToolResultPart> => {
   const found = new Map<string, Prompt.ToolResultPart>()
-  for (let index = at + 1; index < messages.length; index++) {
+  for (let index = at; index < messages.length; index++) {
     const message = messages[index]!
-    if (message.role === "assistant") break
-    if (message.role !== "tool") continue
+    if (message.role === "assistant" && index > at) break
+    if (message.role !== "assistant" && message.role !== "tool") continue
     for (const part of message.content) {
-      if (part.type === "tool-result" && !found.has(part.id)) found.set(part.id, part)
+      if (part.type !== "tool-result" || part.providerExecuted || found.has(part.id)) continue
+      // one that stands in the message itself may say whose message that is
+      found.set(part.id, index === at ? { ...part, options: {} } : part)
     }
   }
   return found
 }
 
-/** Of calls of one id the first: an answer could not say which of them it is to. */
-const once = (calls: ReadonlyArray<Prompt.ToolCallPart>): ReadonlyArray<Prompt.ToolCallPart> => {
-  const ids = new Set<string>()
-  return calls.filter(({ id }) => !ids.has(id) && ids.add(id))
+/** A call, and the id and the name under which a model is sent it. */
+interface Called {
+  readonly call: Prompt.ToolCallPart
+  readonly id: string
+  readonly name: string
 }
 
+/**
+ * The calls of a message as a model takes them, by their ids. Of calls of one id it is the
+ * first: an answer could not say which of them it is to. An id that an earlier message has
+ * taken is another one's, and each provider refuses it.
+ */
+const calledFor = (
+  message: Prompt.AssistantMessage,
+  model: ModelId,
+  taken: Set<string>
+): ReadonlyMap<string, Called> => {
+  const origin = originOf(message)
+  const isOwn = origin === undefined || isSame(origin, model)
+  const found = new Map<string, Called>()
+  for (const call of callsOf(message)) {
+    if (found.has(call.id)) continue
+    const fit = isOwn || plainId.test(call.id) ? call.id : madeId(call.id)
+    const id = taken.has(fit) ? madeId(`${taken.size} ${call.id}`) : fit
+    taken.add(id)
+    found.set(call.id, { call, id, name: plainNameOf(call.name, isOwn ? ownName : plainName) })
+  }
+  return found
+}
+
+/** Ids that every provider takes: some allow 40 characters, and none but letters, digits, `_` and `-`. */
+const plainId = /^[\w-]{1,40}$/
+
+const madeId = (id: string): string => `call_${FileChange.hashOf(id).slice(0, 24)}`
+
+/**
+ * A name that providers take. A model may call what is no name of a tool, and its own
+ * provider refuses the conversation that says so.
+ */
+const plainNameOf = (name: string, fits: RegExp): string =>
+  fits.test(name) ? name : `_${name.replaceAll(/[^\w-]/g, "_").slice(0, 63)}`
+
+/** Anthropic has names of 128 characters; for Google no name begins with a digit. */
+const ownName = /^[\w-]{1,128}$/
+const plainName = /^[a-zA-Z_][\w-]{0,63}$/
+
 /** A message of a model as this model takes it. */
-const assistant = (message: Prompt.AssistantMessage, model: ModelId): Prompt.AssistantMessage => {
-  const ids = idsFor(message, model)
-  const seen = new Set<string>()
+const assistant = (
+  message: Prompt.AssistantMessage,
+  model: ModelId,
+  called: ReadonlyMap<string, Called>
+): Prompt.AssistantMessage => {
   const content = message.content.flatMap((part): ReadonlyArray<Part> => {
     if (part.type === "tool-approval-request") return []
-    if (part.type === "tool-call" && !part.providerExecuted) {
-      if (seen.has(part.id)) return []
-      seen.add(part.id)
-    }
     const origin = partOrigin(part)
-    const options = Object.fromEntries(Object.entries(part.options).filter(([name]) => name !== key))
-    const isBound = Object.keys(options).length > 0
-    // providers refuse empty texts, but for those that stand for something of their own
-    if (part.type === "text" && part.text.trim() === "" && !isBound) return []
-    if (origin === undefined || isSame(origin, model)) return [withOptions(part, options)]
+    const isOwn = origin === undefined || isSame(origin, model)
+    const options = Object.fromEntries(Object.entries(part.options).filter(([name]) => isOwn && name !== key))
     switch (part.type) {
       case "reasoning":
-        return []
+        return isOwn ? [withOptions(part, options)] : []
       case "text":
-        return part.text.trim() === "" ? [] : [withOptions(part, {})]
-      case "tool-call":
-        return part.providerExecuted ? [] : [{ ...part, id: ids(part.id), options: {} }]
+        // providers refuse empty texts, but for those that stand for something of their own
+        return part.text.trim() === "" && Object.keys(options).length === 0 ? [] : [withOptions(part, options)]
+      case "tool-call": {
+        if (part.providerExecuted) return isOwn ? [withOptions(part, options)] : []
+        const { call, id, name } = called.get(part.id)!
+        return call === part ? [{ ...part, id, name, options }] : []
+      }
       case "tool-result":
-        return []
+        return isOwn && part.providerExecuted ? [withOptions(part, options)] : []
       default:
-        return [withOptions(part, {})]
+        return [withOptions(part, options)]
     }
   })
-  return { ...message, content }
+  // reasoning that nothing came of: providers refuse a message that ends with it
+  return { ...message, content: content.slice(0, content.findLastIndex((it) => it.type !== "reasoning") + 1) }
 }
 
 const isSame = (one: ModelId, other: ModelId): boolean => one.provider === other.provider && one.model === other.model
-
-/**
- * The ids of calls as every provider takes them: some allow 40 characters, and none but
- * letters, digits, `_` and `-`. A model's own stay as they are.
- */
-const idsFor = (message: Prompt.AssistantMessage, model: ModelId): (id: string) => string => {
-  const origin = originOf(message)
-  return origin === undefined || isSame(origin, model)
-    ? (id) => id
-    : (id) => plainId.test(id) ? id : `call_${FileChange.hashOf(id).slice(0, 24)}`
-}
-
-const plainId = /^[\w-]{1,40}$/
