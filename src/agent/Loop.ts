@@ -94,12 +94,15 @@ const turns = Effect.fnUntraced(function*(
   prompt: ReadonlyArray<Prompt.Message>
 ): Effect.fn.Return<EndReason, TranscriptError, Scope.Scope> {
   const { given, given: { link: { ledger, model } } } = operation
+  // the conversation so far, and what is asked now
+  const asked = prompt.findLastIndex((it) => it.role === "assistant" || it.role === "tool") + 1
+  yield* operation.append(...prompt.slice(0, asked))
   const notResumed = yield* resume(operation)
   if (notResumed !== undefined) return notResumed
-  yield* operation.append(...prompt)
-  const requirements = new Requirements.Requirements(operation)
+  yield* operation.append(...prompt.slice(asked))
   const { next } = yield* sequence(operation)
   let process = yield* next
+  const requirements = yield* Requirements.make(operation, process)
   while (true) {
     if (operation.stopped !== undefined) return operation.stopped
     const limit = ledger.reached()

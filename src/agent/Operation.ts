@@ -106,7 +106,11 @@ export class Operation {
       const max = given.link.ledger.limits.timeMillis
       this.stop({ _tag: "LimitReached", limit: "time", max })
     })
-    for (const message of history) {
+    this.noteIds(history)
+  }
+
+  private noteIds(messages: ReadonlyArray<Prompt.Message>): void {
+    for (const message of messages) {
       if (message.role !== "assistant") continue
       for (const part of message.content) if (part.type === "tool-call") this.callIds.add(part.id)
     }
@@ -132,7 +136,9 @@ export class Operation {
 
   /** Adds to the conversation, and keeps it before anything follows from it. */
   append(...messages: ReadonlyArray<Prompt.Message>): Effect.Effect<void, TranscriptError> {
+    if (messages.length === 0) return Effect.void
     this.messages.push(...messages)
+    this.noteIds(messages)
     return this.given.transcript?.append(messages) ?? Effect.void
   }
 
