@@ -26,10 +26,11 @@ export class Requirements {
   private readonly operation: Operation
   private readonly missed: { [W in When]: number } = { start: 0, exit: 0 }
   /** Start tools that had still to succeed when it was last looked. */
-  private pending = Infinity
+  private pending: number
 
-  constructor(operation: Operation) {
+  constructor(operation: Operation, pending: number) {
     this.operation = operation
+    this.pending = pending
   }
 
   /**
@@ -75,6 +76,15 @@ export class Requirements {
     })
   }
 }
+
+/**
+ * The requirements of an operation that begins with this process.
+ *
+ * @category constructors
+ * @internal
+ */
+export const make = (operation: Operation, process: ToolProcess): Effect.Effect<Requirements> =>
+  Effect.map(process.startPending, ({ length }) => new Requirements(operation, length))
 
 // Utilities
 

@@ -1,0 +1,24 @@
+/**
+ * However an operation ends, it comes to the same over every protocol, and its history is gone on with, by its own
+ * model or another one; `npm run talks` goes on with all of them.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { names } from "../support/providers/providers.ts"
+import { talks } from "../support/talks/table.ts"
+import { problemsOf } from "../support/talks/talk.ts"
+
+describe.each(names)("a conversation over %s", (name) => {
+  const at = names.indexOf(name)
+  /** Its own model every other time, and else each of the others in turn. */
+  const next = (index: number) => (at + index) % 2 === 0 ? name : names[(at + 1 + index % 4) % names.length]!
+
+  const here = talks.filter(({ over = names }) => over.includes(name))
+  it.live.each(here.map((talk, index) => [talk.name, talk, next(index)] as const))(
+    "has %s",
+    ([, talk, other]) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* problemsOf(talk, name, [other]), [])
+      })
+  )
+})
