@@ -150,14 +150,12 @@ const filePart = (part: Prompt.FilePart): LanguageModelV4FilePart => {
 const fileData = ({ data, mediaType }: Prompt.FilePart): Pick<LanguageModelV4FilePart, "mediaType" | "data"> => {
   if (data instanceof Uint8Array) return { mediaType, data: { type: "data", data } }
   const text = typeof data === "string" ? data : data.href
-  const inline = /^data:([^;,]*)(?:;[^;,]*)*;base64,/.exec(text)
+  const inline = /^data:([^;,]*)[^,]*;base64,/.exec(text)
   if (inline !== null) {
     return { mediaType: mediaType || inline[1] || "", data: { type: "data", data: text.slice(inline[0].length) } }
   }
-  if (data instanceof URL) return { mediaType, data: { type: "url", url: data } }
-  return /^[a-z][a-z0-9+.-]*:\/\//i.test(text) && URL.canParse(text)
-    ? { mediaType, data: { type: "url", url: new URL(text) } }
-    : { mediaType, data: { type: "data", data: text } }
+  const url = /^[a-z][a-z0-9+.-]*:/i.test(text) && URL.canParse(text) ? new URL(text) : undefined
+  return { mediaType, data: url === undefined ? { type: "data", data: text } : { type: "url", url } }
 }
 
 /** Every provider wants an object for arguments, and refuses the conversation that has something else. */
@@ -251,15 +249,20 @@ const carriedPart = (part: Shape.JsonObject): AssistantContent => {
       }]
     case "custom":
       return [{ type: "custom", kind: String(part.kind) as `${string}.${string}`, ...said }]
-    case "reasoning-file":
-      return [{ type: "reasoning-file", mediaType: String(part.mediaType), data: carriedData(part), ...said }]
+    case "reasoning-file": {
+      const { data, url } = part
+      const mediaType = String(part.mediaType)
+      if (typeof data === "string") {
+        return [{ type: "reasoning-file", mediaType, data: { type: "data", data }, ...said }]
+      }
+      return typeof url === "string" && URL.canParse(url)
+        ? [{ type: "reasoning-file", mediaType, data: { type: "url", url: new URL(url) }, ...said }]
+        : []
+    }
     default:
       return []
   }
 }
-
-const carriedData = ({ data, url }: Shape.JsonObject) =>
-  typeof url === "string" ? { type: "url" as const, url: new URL(url) } : { type: "data" as const, data: String(data) }
 
 const json = (value: unknown) => PlainJson.from(value) as Schema.Json as never
 

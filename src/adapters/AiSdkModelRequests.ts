@@ -72,7 +72,7 @@ export interface Settings {
 export class Requests {
   private readonly model: Callable
   private readonly settings: Settings
-  /** Warnings that were told, which they are once. */
+  /** Warnings that were told lately, which they are once. */
   private readonly told = new Set<string>()
 
   constructor(model: Callable, settings: Settings) {
@@ -179,6 +179,8 @@ export class Requests {
     const { modelId, provider } = this.model
     return Effect.forEach(Array.isArray(warnings) ? warnings.map(warningText) : [], (text) => {
       if (this.told.has(text)) return Effect.void
+      // some have an id in them: they must not pile up
+      if (this.told.size === mostTold) this.told.clear()
       this.told.add(text)
       return Effect.logWarning(`${provider} ${modelId}: ${text}`)
     }, { discard: true })
@@ -186,6 +188,8 @@ export class Requests {
 }
 
 // Utilities
+
+const mostTold = 1_000
 
 type Said = Pull.Pull<Arr.NonEmptyReadonlyArray<Response.StreamPartEncoded>, AiError.AiError>
 

@@ -1,5 +1,6 @@
 /** How models are asked: with which options, for how long, and what is told of it. */
-import { assert, describe, it } from "@effect/vitest"
+import type { EmbeddingModelV4, LanguageModelV2, LanguageModelV3, LanguageModelV4 } from "@ai-sdk/provider"
+import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import { ConfigurationError } from "effect-tool-executor"
 import * as AiSdk from "effect-tool-executor/ai-sdk"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -307,6 +308,16 @@ describe("a request", () => {
 })
 
 describe("something that is no model", () => {
+  it("is none for the compiler either, and every specification is one", () => {
+    expectTypeOf<LanguageModelV2>().toExtend<AiSdk.ProviderModel>()
+    expectTypeOf<LanguageModelV3>().toExtend<AiSdk.ProviderModel>()
+    expectTypeOf<LanguageModelV4>().toExtend<AiSdk.ProviderModel>()
+    expectTypeOf<string>().not.toExtend<AiSdk.ProviderModel>()
+    expectTypeOf<EmbeddingModelV4>().not.toExtend<AiSdk.ProviderModel>()
+    expectTypeOf<Omit<LanguageModelV4, "specificationVersion"> & { readonly specificationVersion: "v5" }>().not
+      .toExtend<AiSdk.ProviderModel>()
+  })
+
   const problem = (model: unknown) => {
     try {
       AiSdk.layerLanguageModel(model as AiSdk.ProviderModel)
