@@ -110,11 +110,34 @@ const withoutShapes = (text: string, take: Take): string => {
       (key) => take(key, true)
     )
   }
-  return left.replace(
-    /\b((?:basic|bearer)\s{1,4})([\w.~+/=-]{16,})/gi,
-    (_, before: string, secret: string) => before + take(secret, true)
-  )
+  return left
+    .replace(
+      /\b((?:basic|bearer)\s{1,4})([\w.~+/=-]{16,})/gi,
+      (_, before: string, secret: string) => before + take(secret, true)
+    )
+    .replace(token, (secret) => take(secret, true))
 }
+
+/**
+ * Tokens that tell by their first letters what they are: of GitHub, GitLab, npm, OpenAI,
+ * Anthropic, Stripe, Slack, AWS, Google, Hugging Face; and JSON Web Tokens.
+ */
+const token = new RegExp(
+  [
+    "gh[pousr]_[A-Za-z0-9]{30,255}",
+    "github_pat_\\w{30,255}",
+    "glpat-[\\w-]{20,255}",
+    "npm_[A-Za-z0-9]{30,255}",
+    "sk-(?=[\\w-]{0,255}\\d)[\\w-]{20,255}",
+    "[prs]k_(?:live|test)_[A-Za-z0-9]{16,255}",
+    "xox[abeprs]-[A-Za-z0-9-]{10,255}",
+    "A(?:KIA|SIA)[0-9A-Z]{16}",
+    "AIza[\\w-]{35}",
+    "hf_[A-Za-z0-9]{30,255}",
+    "eyJ[\\w-]{8,2000}\\.eyJ[\\w-]{8,8000}\\.[\\w-]{8,2000}"
+  ].map((it) => `(?<![\\w-])${it}(?![\\w-])`).join("|"),
+  "g"
+)
 
 /** A name with what parts it from its value: `"token": `, `API_KEY=`, `--password `. */
 const field = /(?<![\w.-])(-{0,2})([A-Za-z_][\w.-]{0,99})((?:\\{0,8}["'`]\]?)?\s{0,4}(?:=>|[:=])\s{0,4}|\s{1,4})/g

@@ -52,6 +52,32 @@ describe("the usual names of secrets", () => {
 })
 
 describe("redaction of a value", () => {
+  it.each([
+    ["GitHub", `gh${"p_"}${"Ab1".repeat(12)}`],
+    ["GitHub, fine-grained", `github_${"pat_"}${"11AB_c".repeat(8)}`],
+    ["GitLab", `glpat-${"a1B-".repeat(6)}`],
+    ["npm", `npm_${"z9Y".repeat(12)}`],
+    ["OpenAI", `sk-proj-${"aB3_".repeat(10)}`],
+    ["Anthropic", `sk-ant-api03-${"Qw9-".repeat(10)}`],
+    ["Stripe", `sk_${"live"}_${"4eC3".repeat(6)}`],
+    ["Slack", `xoxb-${"1234567890-".repeat(2)}abc`],
+    ["AWS", `AKIA${"A1B2".repeat(4)}`],
+    ["Google", `AIza${"Sy-1_".repeat(7)}`],
+    ["a JSON Web Token", `eyJ${"hbGci".repeat(4)}.eyJ${"zdWIi".repeat(5)}.${"Ab-_1".repeat(6)}`]
+  ])("takes out a token of %s by its shape, wherever it stands", (_, token) => {
+    assert.strictEqual(
+      plain.scrub(`It said "${token}", twice: ${token}`, []),
+      "It said \"[redacted]\", twice: [redacted]"
+    )
+    assert.deepStrictEqual(plain.arguments({ note: token }).value, { note: "[redacted]" })
+  })
+
+  it("takes nothing for a token that only begins like one", () => {
+    const text =
+      "sk-learn-and-other-libraries-of-python ghp_short task-sk-1 AKIAabc eyJ.eyJ npm_run xoxo-hugs-and-kisses"
+    assert.strictEqual(plain.scrub(text, []), text)
+  })
+
   it("takes out what has the name of a secret, at any depth, and leaves the rest as it is", () => {
     const value = { tokens: 5, maxTokens: 9, list: [{ deep: { "X-Api-Key": secret, url: "https://a.example/b?c=d" } }] }
     assert.deepStrictEqual(hides(value), {
