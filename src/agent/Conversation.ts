@@ -10,20 +10,8 @@
  * @since 0.1.0
  */
 import * as Prompt from "effect/ai/Prompt"
+import * as Schema from "effect/Schema"
 import * as FileChange from "../FileChange.ts"
-
-/**
- * Who made a message, and in which process its calls were handed over.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Origin {
-  readonly provider: string
-  readonly model: string
-  readonly batch: string
-  readonly process: string
-}
 
 /**
  * A model, as histories name it.
@@ -31,7 +19,21 @@ export interface Origin {
  * @category models
  * @since 0.1.0
  */
-export type ModelId = Pick<Origin, "provider" | "model">
+export interface ModelId {
+  readonly provider: string
+  readonly model: string
+}
+
+/**
+ * Who made a message.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Origin extends ModelId {
+  /** Where its calls are run; absent: they are not to be run, whatever becomes of it. */
+  readonly run?: { readonly batch: string; readonly process: string } | undefined
+}
 
 /** The name under which parts carry their origin, among the options of providers. */
 const key = "effect-tool-executor"
@@ -42,10 +44,13 @@ const key = "effect-tool-executor"
  * @category conversions
  * @since 0.1.0
  */
-export const mark = (message: Prompt.AssistantMessage, origin: Origin): Prompt.AssistantMessage => ({
-  ...message,
-  content: message.content.map((part) => withOptions(part, { ...part.options, [key]: { ...origin } }))
-})
+export const mark = (
+  message: Prompt.AssistantMessage,
+  { model, provider, run }: Origin
+): Prompt.AssistantMessage => {
+  const origin = run === undefined ? { provider, model } : { provider, model, run: { ...run } }
+  return { ...message, content: message.content.map((part) => withOptions(part, { ...part.options, [key]: origin })) }
+}
 
 /**
  * Tells who made a message; `undefined` where nobody noted it.
@@ -174,6 +179,12 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
 
 // Utilities
 
+const isOrigin = Schema.is(Schema.Struct({
+  provider: Schema.String,
+  model: Schema.String,
+  run: Schema.optionalKey(Schema.Struct({ batch: Schema.String, process: Schema.String }))
+}))
+
 /** What a model is told of a call whose answer is nowhere. */
 const unanswered =
   "There is no result of this call: it was interrupted. It may or may not have happened. Look before you repeat it."
@@ -187,9 +198,8 @@ const withOptions = (part: Part, options: Prompt.ProviderOptions): Part => ({ ..
 
 const partOrigin = ({ options }: Part): Origin | undefined => {
   const found = Object.hasOwn(options, key) ? options[key] : undefined
-  return typeof found === "object" && found !== null && "provider" in found && "model" in found
-    ? found as unknown as Origin
-    : undefined
+  // it comes from wherever the history does
+  return isOrigin(found) ? found : undefined
 }
 
 /** The answers in a message of a model, and from there to the next one; the first of each call counts. */

@@ -112,9 +112,10 @@ const turns = Effect.fnUntraced(function*(
     const { because, finish, message, usage } = yield* ModelTurn.ask(operation, process)
     ledger.spend(usage, model)
     const { batch } = given
+    const isCut = finish === "length" || finish === "content-filter"
     const kept = message === undefined ? undefined : Conversation.mark(
       Conversation.withOwnIds(message, operation.callIds, operation.newCallId),
-      { provider: model.provider, model: model.model, batch, process: process.id }
+      { provider: model.provider, model: model.model, ...isCut ? {} : { run: { batch, process: process.id } } }
     )
     if (kept !== undefined) {
       operation.text = textOf(kept)
@@ -130,7 +131,6 @@ const turns = Effect.fnUntraced(function*(
     })
     if (because !== undefined || finish === "cut") return because ?? stoppedUnknown
     const calls = kept === undefined ? [] : Conversation.callsOf(kept).map(toCall)
-    const isCut = finish === "length" || finish === "content-filter"
     if (calls.length === 0) {
       if (finish === "pause" || operation.queue.length > 0) continue
       if (isCut) return { _tag: "CutOff", finish }
@@ -166,7 +166,7 @@ const notRun = "It was not run: the conversation could not be kept."
 const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was interrupted" }
 
 /** Begins a process, as long as the scope is open. */
-const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversation.Origin) {
+const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversation.Origin["run"]) {
   const { approvals, executor, id, link, meta, tools } = operation.given
   // tools may have gone since
   const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
@@ -209,8 +209,8 @@ const resume = Effect.fnUntraced(function*(
   const { calls, origin } = Conversation.open(operation.messages)
   if (calls.length === 0) return undefined
   const unanswered = Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
-  if (origin === undefined) return yield* unanswered
-  const process = yield* begin(operation, origin)
+  if (origin?.run === undefined) return yield* unanswered
+  const process = yield* begin(operation, origin.run)
   operation.process = process
   const ended = yield* process.resume(calls.map(toCall)).pipe(
     Effect.catchTags({

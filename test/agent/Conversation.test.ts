@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import { Conversation } from "../../src/agent/index.ts"
 import { type Dice, dice } from "../support/randomCase.ts"
 
-const origins = ["one", "other"].map((model) => ({ provider: "anthropic", model, batch: "b", process: "p" }))
+const origins = ["one", "other"].map((model) => ({ provider: "anthropic", model, run: { batch: "b", process: "p" } }))
 const [one, other] = origins as unknown as readonly [Conversation.Origin, Conversation.Origin]
 
 const ids = ["", "call_0", "call_1", "toolu_01", "functions.read:0", "röd 🎈", "c".repeat(64), "__proto__"]

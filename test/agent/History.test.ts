@@ -47,6 +47,20 @@ describe("a history as a prompt", () => {
     }).pipe(Effect.provide(Journal.layerMemory()))
   })
 
+  it.effect("has none of its open calls run that were cut off, journal or not", () => {
+    const { ran, tools } = counting()
+    const cutOff = [{ ...script[0]!, finish: "length" as const }, ...script.slice(1)]
+    return Effect.gen(function*() {
+      const journal = yield* Journal.Journal
+      yield* Agents.run(tools, cutOff, (env) =>
+        Effect.gen(function*() {
+          const { end } = yield* Agents.events(env, { prompt: Prompt.concat(yield* broken(env), "Go on") })
+          assert.match(Agents.words(end.history)[2]!, /^error call_0: There is no result of this call/)
+          assert.strictEqual(ran.length, 0)
+        }), { journal })
+    }).pipe(Effect.provide(Journal.layerMemory()))
+  })
+
   it.effect("has its open calls answered with that nobody knows, where there is no journal", () => {
     const { ran, tools } = counting()
     return Agents.run(tools, script, (env) =>
