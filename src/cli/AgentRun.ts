@@ -15,7 +15,6 @@ import * as AgentEvent from "../agent/AgentEvent.ts"
 import * as AgentExecutor from "../agent/AgentExecutor.ts"
 import type { AgentLimits } from "../agent/AgentLimits.ts"
 import { Transcripts } from "../agent/Transcripts.ts"
-import { escapeLines } from "../internal/escape.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import * as AgentConfig from "./AgentConfig.ts"
 import * as AgentLines from "./AgentLines.ts"
@@ -132,7 +131,8 @@ const operate = Effect.fnUntraced(
     yield* FolderTools.cleanUp(yield* ToolExecutor)
     if (failure !== undefined) return yield* failure
     if (isDone(reason)) return
-    const explanation = escapeLines(withoutKey(AgentEvent.describe(reason)))
+    // a provider may have a part in it
+    const explanation = inLines(withoutKey(AgentEvent.describe(reason)))
     if (!wasTold) return yield* new CliFailure({ code: 1, explanation })
     yield* Files.tell(`${explanation}\n`)
     return yield* Effect.interrupt

@@ -80,7 +80,11 @@ export const world = Effect.fnUntraced(function*(
     Process.run(["agent", ...given(), ...args], { ...options, env: { ...bare, ...env, ...options.env } })
   const here = (args: ReadonlyArray<string>, options: Parameters<typeof given>[0] = {}) =>
     runHere([...given(options), ...args], { env })
-  return { run, here, root, file, read, exists, aside, server }
+  const undo = Effect.provide(
+    Harness.run(["undo", "--root", root]),
+    ConfigProvider.layer(ConfigProvider.fromUnknown(env))
+  )
+  return { run, here, undo, root, file, read, exists, aside, server }
 })
 
 /** The URL of a server that lets nobody in, and says this. */
@@ -106,3 +110,17 @@ export const modesIn = Effect.fnUntraced(function*(directory: string) {
     (name) => Effect.map(files.stat(`${directory}/${name}`), ({ mode, type }) => ({ name, type, mode: mode & 0o777 }))
   )
 }, Effect.provide(NodeServices.layer))
+
+/** The events that it has printed. */
+export const events = (stdout: string) =>
+  stdout.trim().split("\n").map((line) => JSON.parse(line) as Record<string, unknown> & { readonly event: string })
+
+export const read = { name: "read_file", args: { path: "a.txt" } }
+export const write = { name: "write_file", args: { path: "new.txt", content: "made" } }
+export const command = (text: string) => ({ name: "run_command", args: { command: text } })
+
+/** What the model was told of its calls in a request. */
+export const resultsIn = (asked: { readonly messages: ReadonlyArray<{ readonly role: string }> } | undefined) =>
+  (asked?.messages ?? []).flatMap((it) =>
+    it.role === "tool" ? (it as { results?: ReadonlyArray<{ text: string }> }).results ?? [] : []
+  ).map(({ text }) => text)
