@@ -24,11 +24,7 @@ export const compare = (
 ): ReadonlyArray<Difference> => {
   const { where } = wave
   const differences: Array<Difference> = []
-  const check = (at: string, want: unknown, got: unknown) => {
-    if (want !== undefined && canonicalJson(want) !== canonicalJson(got ?? null)) {
-      differences.push({ where: `${where}.expect.${at}`, expected: want, got })
-    }
-  }
+  const check = checkInto(differences, `${where}.expect.`)
   check("elapsed", expected.elapsed, wave.elapsed)
   check("needsContinuation", expected.needsContinuation, wave.needsContinuation)
   check("shouldExit", expected.shouldExit, wave.shouldExit)
@@ -38,7 +34,10 @@ export const compare = (
     check("outcomes.length", Math.max(expected.outcomes.length, wave.outcomes.length), wave.outcomes.length)
     expected.outcomes.forEach((want, index) => {
       const got = wave.outcomes[index]
-      if (got !== undefined) compareOutcome(want, got, `outcomes[${index}]`, check, differences, where)
+      if (got === undefined) return
+      for (const it of compareOutcome(want, got)) {
+        differences.push({ ...it, where: `${where}.expect.outcomes[${index}].${it.where}` })
+      }
     })
   }
   const peaks = peaksOf(wave, classes)
@@ -54,44 +53,52 @@ export const compare = (
   return differences
 }
 
-// Utilities
-
-const compareOutcome = (
+/**
+ * Gives every difference between an outcome and what is expected of it, by field.
+ *
+ * @category comparing
+ * @since 0.1.0
+ */
+export const compareOutcome = (
   want: ExpectedOutcome,
-  { end, outcome, start }: TimedOutcome,
-  at: string,
-  check: (at: string, want: unknown, got: unknown) => void,
-  differences: Array<Difference>,
-  where: string
-): void => {
+  { end, outcome, start }: TimedOutcome
+): ReadonlyArray<Difference> => {
+  const differences: Array<Difference> = []
+  const check = checkInto(differences, "")
   const reason = outcome._tag === "Denied" ? outcome.reason : undefined
-  check(`${at}.id`, want.id, outcome.callId)
-  check(`${at}.tag`, want.tag, outcome._tag)
-  check(`${at}.reason`, want.reason, reason?._tag)
-  check(`${at}.violation`, want.violation, reason?._tag === "RuleViolation" ? reason.rule._tag : undefined)
-  check(`${at}.by`, want.by, reason?._tag === "PermissionDenied" ? reason.by : undefined)
-  check(`${at}.which`, want.which, outcome._tag === "TimedOut" ? outcome.which : undefined)
-  check(`${at}.origin`, want.origin, outcome._tag === "Failed" ? outcome.origin : undefined)
-  check(`${at}.retryable`, want.retryable, "retryable" in outcome ? outcome.retryable : undefined)
-  check(`${at}.kind`, want.kind, outcome._tag === "Succeeded" ? outcome.output._tag : undefined)
+  check("id", want.id, outcome.callId)
+  check("tag", want.tag, outcome._tag)
+  check("reason", want.reason, reason?._tag)
+  check("violation", want.violation, reason?._tag === "RuleViolation" ? reason.rule._tag : undefined)
+  check("by", want.by, reason?._tag === "PermissionDenied" ? reason.by : undefined)
+  check("which", want.which, outcome._tag === "TimedOut" ? outcome.which : undefined)
+  check("origin", want.origin, outcome._tag === "Failed" ? outcome.origin : undefined)
+  check("retryable", want.retryable, "retryable" in outcome ? outcome.retryable : undefined)
+  check("kind", want.kind, outcome._tag === "Succeeded" ? outcome.output._tag : undefined)
   check(
-    `${at}.output`,
+    "output",
     want.output,
     outcome._tag === "Succeeded" && "value" in outcome.output ? outcome.output.value : undefined
   )
-  check(
-    `${at}.continuation`,
-    want.continuation,
-    "requestsContinuation" in outcome ? outcome.requestsContinuation : false
-  )
-  check(`${at}.commits`, want.commits, outcome.commits)
-  check(`${at}.start`, want.start, start)
-  check(`${at}.end`, want.end, end)
+  check("continuation", want.continuation, "requestsContinuation" in outcome ? outcome.requestsContinuation : false)
+  check("commits", want.commits, outcome.commits)
+  check("start", want.start, start)
+  check("end", want.end, end)
   const text = ToolOutcome.text(outcome)
   if (want.textIncludes !== undefined && !text.includes(want.textIncludes)) {
-    differences.push({ where: `${where}.expect.${at}.textIncludes`, expected: want.textIncludes, got: text })
+    differences.push({ where: "textIncludes", expected: want.textIncludes, got: text })
   }
+  return differences
 }
+
+// Utilities
+
+const checkInto =
+  (differences: Array<Difference>, prefix: string) => (at: string, want: unknown, got: unknown): void => {
+    if (want !== undefined && canonicalJson(want) !== canonicalJson(got ?? null)) {
+      differences.push({ where: `${prefix}${at}`, expected: want, got })
+    }
+  }
 
 const promptsOf = (wave: WaveReport): ReadonlyArray<string> =>
   wave.events.flatMap((event) => event._tag === "ToolApprovalRequested" ? [event.tool] : [])

@@ -138,6 +138,13 @@ export * as ScriptedTools from "./ScriptedTools.ts"
 export * as StateStoreContract from "./StateStoreContract.ts"
 
 /**
+ * An executor for tests, that keeps what it tells, and functions that compare it.
+ *
+ * @since 0.1.0
+ */
+export * as TestExecutor from "./TestExecutor.ts"
+
+/**
  * Draws what happened to calls as text that a person can read.
  *
  * @since 0.1.0

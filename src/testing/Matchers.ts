@@ -1,0 +1,192 @@
+/**
+ * Compares what happened with what a test expects of it, and says what differs: plain
+ * functions that throw, for any test runner.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { isEnd, type ToolEvent } from "../ToolEvent.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import * as Comparison from "./Comparison.ts"
+import type { ExpectedOutcome } from "./Scenario.ts"
+
+/**
+ * Error of something that is not as a test expects it.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class Mismatch extends Schema.TaggedError<Mismatch>("effect-tool-executor/testing/Mismatch")("Mismatch", {
+  /** What was compared. */
+  what: Schema.String,
+  /** What differs, a line each. */
+  differences: Schema.Array(Schema.String)
+}) {
+  override get message(): string {
+    return `The ${this.what} are not as expected:\n${this.differences.map((it) => `  ${it}`).join("\n")}`
+  }
+}
+
+/**
+ * Expects outcomes, all of them and in order. A text is the tag, or the reason of a
+ * refusal: `"Succeeded"`, `"PermissionDenied"`. Fields that are left out may be anything;
+ * `start` and `end` are virtual milliseconds since the epoch.
+ *
+ * @category matchers
+ * @since 0.1.0
+ */
+export const expectOutcomes = (
+  got: ReadonlyArray<ToolOutcome>,
+  expected: ReadonlyArray<string | ExpectedOutcome>
+): void => {
+  const differences = expected.flatMap((want, index) => {
+    const outcome = got[index]
+    if (outcome === undefined) return [`outcome ${index}: expected ${shown(want)}, and there is none`]
+    if (typeof want === "string") {
+      const is = wordOf(outcome)
+      return is === want || outcome._tag === want
+        ? []
+        : [`outcome ${index} (${nameOf(outcome)}): expected ${want}, got ${is}`]
+    }
+    return Comparison.compareOutcome(want, timed(outcome)).map((it) =>
+      `outcome ${index} (${nameOf(outcome)}), ${it.where}: expected ${shown(it.expected)}, got ${shown(it.got)}`
+    )
+  })
+  const more = got.slice(expected.length).map((it, index) =>
+    `outcome ${expected.length + index} (${nameOf(it)}): got ${wordOf(it)}, and nothing is expected`
+  )
+  fail("outcomes", [...differences, ...more])
+}
+
+/**
+ * Expects events in their order. Each is the tag, and may have the tool and the id of its
+ * call: `"ToolCallStart"`, `"ToolCallStart read"`, `"ToolCallStart read 1"`. Events of
+ * kinds that no line names are left out.
+ *
+ * @category matchers
+ * @since 0.1.0
+ */
+export const expectEvents = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void => {
+  const kinds = new Set(expected.map((it) => it.split(" ")[0]))
+  const got = events.filter((it) => kinds.has(it._tag)).map((event) =>
+    isEnd(event) ? [event._tag] : [event._tag, event.tool, event.callId]
+  )
+  compareLists(
+    "events",
+    expected,
+    got.map((words) => words.join(" ")),
+    (want, is) => is === want || is.startsWith(`${want} `)
+  )
+}
+
+/**
+ * Expects the tools whose handlers ran, in the order in which they began. Each may have
+ * the id of its call: `"read"`, `"read 1"`.
+ *
+ * @category matchers
+ * @since 0.1.0
+ */
+export const ran = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void =>
+  compareLists(
+    "calls that ran",
+    expected,
+    events.flatMap((it) => it._tag === "ToolCallStart" && it.attempt === 1 ? [`${it.tool} ${it.callId}`] : []),
+    (want, is) => is === want || is.startsWith(`${want} `)
+  )
+
+/**
+ * Expects what people were asked about, in order, each with their answer if a line has
+ * one: `"publish"`, `"publish: ApproveOnce"`, `"publish: Deny"`, `"publish: timeout"`.
+ *
+ * @category matchers
+ * @since 0.1.0
+ */
+export const asked = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void => {
+  const answers = new Map(
+    // a person's no is told by who said it
+    events.flatMap((it) =>
+      it._tag === "ToolApprovalResolved" ? [[it.requestId, it.answer === "user" ? "Deny" : it.answer]] : []
+    )
+  )
+  compareLists(
+    "questions",
+    expected,
+    events.flatMap((it) =>
+      it._tag === "ToolApprovalRequested" ? [`${it.tool}: ${answers.get(it.requestId) ?? "no answer yet"}`] : []
+    ),
+    (want, is) => is === want || is.startsWith(`${want}: `)
+  )
+}
+
+/**
+ * The outcomes of all calls that events tell of, in the order in which they were queued.
+ *
+ * @category accessors
+ * @since 0.1.0
+ */
+export const outcomesOf = (events: ReadonlyArray<ToolEvent>): ReadonlyArray<ToolOutcome> => {
+  const keyOf = ({ index, process, wave }: Extract<ToolEvent, { readonly callId: string }>) =>
+    JSON.stringify([process, wave, index])
+  const complete = new Map(
+    events.flatMap((it) => it._tag === "ToolCallComplete" ? [[keyOf(it), it.outcome] as const] : [])
+  )
+  return events.flatMap((it) => it._tag === "ToolCallQueued" ? complete.get(keyOf(it)) ?? [] : [])
+}
+
+// Utilities
+
+const fail = (what: string, differences: ReadonlyArray<string>): void => {
+  if (differences.length > 0) throw new Mismatch({ what, differences })
+}
+
+const wordOf = (outcome: ToolOutcome): string => outcome._tag === "Denied" ? outcome.reason._tag : outcome._tag
+
+const nameOf = ({ callId, tool }: ToolOutcome): string => `call ${callId} of ${tool}`
+
+const timed = (outcome: ToolOutcome) => ({
+  ...outcome.startedAt === undefined ? {} : { start: outcome.startedAt },
+  end: (outcome.startedAt ?? outcome.queuedAt) + (outcome.duration ?? 0),
+  outcome
+})
+
+const shown = (value: unknown): string => {
+  try {
+    return JSON.stringify(value) ?? String(value)
+  } catch {
+    // what a tool gave may be a loop or hold a bigint
+    return String(value)
+  }
+}
+
+/** What has to go (-) and to come (+) till a list is as expected, between what is right already. */
+const compareLists = (
+  what: string,
+  expected: ReadonlyArray<string>,
+  got: ReadonlyArray<string>,
+  isAs: (want: string, is: string) => boolean
+): void => {
+  // the longest run of lines in common, from each place on
+  const common = Array.from({ length: expected.length + 1 }, () => Array.from({ length: got.length + 1 }, () => 0))
+  for (let i = expected.length - 1; i >= 0; i--) {
+    for (let j = got.length - 1; j >= 0; j--) {
+      common[i]![j] = isAs(expected[i]!, got[j]!)
+        ? common[i + 1]![j + 1]! + 1
+        : Math.max(common[i + 1]![j]!, common[i]![j + 1]!)
+    }
+  }
+  const lines: Array<string> = []
+  let differs = false
+  for (let i = 0, j = 0; i < expected.length || j < got.length;) {
+    if (i < expected.length && j < got.length && isAs(expected[i]!, got[j]!)) {
+      lines.push(`  ${got[j]}`)
+      i++
+      j++
+      continue
+    }
+    differs = true
+    if (j >= got.length || (i < expected.length && common[i + 1]![j]! >= common[i]![j + 1]!)) {
+      lines.push(`- ${expected[i++]} (expected)`)
+    } else lines.push(`+ ${got[j++]} (got)`)
+  }
+  fail(what, differs ? lines : [])
+}

@@ -1,0 +1,161 @@
+/**
+ * An executor for tests of programs that run tool calls: it is built as in production,
+ * answers questions as the test says, and keeps everything that it tells.
+ *
+ * Time is the test's: in `VirtualTime.run` limits, questions and cooldowns pass in no
+ * time. What a test expects is compared by plain functions (`expectOutcomes`,
+ * `expectEvents`, `ran`, `asked`), which throw an error that says what differs.
+ *
+ * @since 0.1.0
+ */
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import type { Batch, NewProcessOptions, ProcessOptions, Service } from "../Executor.ts"
+import * as LocalExecutor from "../LocalExecutor.ts"
+import * as Approvals from "../policy/Approvals.ts"
+import type { ToolEvent } from "../ToolEvent.ts"
+import { ToolExecutor } from "../ToolExecutor.ts"
+import type { HandlersOf } from "../ToolHandlers.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
+import { outcomesOf } from "./Matchers.ts"
+
+export * from "./Matchers.ts"
+
+/**
+ * What an executor of a test has told.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class TestExecutor extends Context.Service<TestExecutor, {
+  /** The events of all processes and their sub-agents so far, in the order in which they came. */
+  readonly events: Effect.Effect<ReadonlyArray<ToolEvent>>
+  /** The outcomes of all calls that have one, in the order in which they were queued. */
+  readonly outcomes: Effect.Effect<ReadonlyArray<ToolOutcome>>
+}>()("effect-tool-executor/testing/TestExecutor") {}
+
+/**
+ * What an executor of a test is given: what `LocalExecutor.layer` takes, and who answers.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Options extends LocalExecutor.Options {
+  /**
+   * What a person says to a question; `"nothing"` is silence. Default: whoever the
+   * context has; nobody, if it has nobody, and then calls that need a person are refused.
+   */
+  readonly answer?:
+    | ((request: Approvals.ApprovalRequest) => Said | Effect.Effect<Said>)
+    | undefined
+}
+
+/**
+ * What a person says.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Said = Approvals.Answer | "nothing"
+
+/**
+ * Layer of an executor over toolkits, and of what it tells.
+ *
+ * **Example** (A tool that hangs, and a person who says no)
+ *
+ * ```ts
+ * import { Effect, Layer, Schema } from "effect"
+ * import { ToolCall, ToolExecutor } from "effect-tool-executor"
+ * import { TestExecutor, VirtualTime } from "effect-tool-executor/testing"
+ * import { Tool, Toolkit } from "effect/ai"
+ *
+ * const Wait = Tool.make("wait").annotate(Tool.Readonly, true)
+ * const Send = Tool.make("send", { parameters: Schema.Struct({ to: Schema.String }) })
+ * const toolkit = Toolkit.make(Wait, Send)
+ *
+ * const handlers = toolkit.toLayer({ wait: () => Effect.never, send: () => Effect.void })
+ *
+ * const executor = TestExecutor.layer(toolkit, { answer: () => ({ _tag: "Deny" }), executionTimeout: "1 minute" })
+ *
+ * const program = Effect.gen(function*() {
+ *   const process = yield* (yield* ToolExecutor.ToolExecutor).process()
+ *   yield* process.executeWave([ToolCall.make("1", "wait"), ToolCall.make("2", "send", { to: "ada" })])
+ *   const { events, outcomes } = yield* TestExecutor.TestExecutor
+ *   TestExecutor.expectOutcomes(yield* outcomes, ["TimedOut", { reason: "PermissionDenied", by: "user" }])
+ *   TestExecutor.ran(yield* events, ["wait"])
+ *   TestExecutor.asked(yield* events, ["send: Deny"])
+ * }).pipe(Effect.scoped, Effect.provide(executor.pipe(Layer.provide(handlers))))
+ *
+ * await Effect.runPromise(VirtualTime.run(program))
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <T extends Toolkit.Any>(
+  toolkits: T | ReadonlyArray<T>,
+  { answer, ...options }: Options = {}
+): Layer.Layer<ToolExecutor | TestExecutor, ConfigurationError, HandlersOf<T>> => {
+  const people = answer === undefined ? Layer.empty : Approvals.layerAsk((request) => {
+    const said = answer(request)
+    return Effect.flatMap(
+      Effect.isEffect(said) ? said : Effect.succeed(said),
+      (it) => it === "nothing" ? Effect.never : Effect.succeed(it)
+    )
+  })
+  return recorded.pipe(Layer.provide(LocalExecutor.layer(toolkits, options)), Layer.provide(people))
+}
+
+/**
+ * Layer that keeps what an executor of your own tells.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const recorded: Layer.Layer<ToolExecutor | TestExecutor, never, ToolExecutor> = Layer.effectContext(
+  Effect.gen(function*() {
+    const executor = yield* ToolExecutor
+    const scope = yield* Effect.scope
+    const seen: Array<ToolEvent> = []
+    const events = Effect.gen(function*() {
+      // what was told before has a turn to come
+      for (let known = -1; known < seen.length; known = seen.length) yield* Effect.yieldNow
+      return [...seen]
+    })
+    return Context.make(ToolExecutor, observed(executor, scope, (event) => seen.push(event))).pipe(
+      Context.add(TestExecutor, { events, outcomes: Effect.map(events, outcomesOf) })
+    )
+  })
+)
+
+// Utilities
+
+/** The same executor, whose processes are observed from their beginning. */
+const observed = (executor: Service, scope: Scope.Scope, tell: (event: ToolEvent) => void): Service => {
+  const observe = (process: ToolProcess) =>
+    Stream.runForEach(process.events, (event) => Effect.sync(() => tell(event))).pipe(
+      Effect.forkIn(scope, { startImmediately: true }),
+      Effect.as(process)
+    )
+  const ofBatch = (batch: Batch): Batch => ({
+    ...batch,
+    process:
+      ((options: ProcessOptions | undefined) => Effect.flatMap(batch.process(options), observe)) as Batch["process"]
+  })
+  return {
+    ...executor,
+    process:
+      ((options: NewProcessOptions | undefined) => Effect.flatMap(executor.process(options), observe)) as Service[
+        "process"
+      ],
+    batch: (id) => Effect.map(executor.batch(id), ofBatch),
+    fork: (options) => Effect.map(executor.fork(options), (it) => observed(it, scope, tell)),
+    readOnly: (options) => Effect.map(executor.readOnly(options), (it) => observed(it, scope, tell))
+  }
+}
