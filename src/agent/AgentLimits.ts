@@ -1,17 +1,12 @@
 /**
- * The bounds of an operation, and what it has spent of them.
+ * The bounds of an operation.
  *
  * What sub-agents spend counts for those that they work for as well: tokens, cost and
  * calls of all of them have one bound. Turns and time are each one's own.
  *
  * @since 0.1.0
  */
-import type * as Response from "effect/ai/Response"
 import type * as Duration from "effect/Duration"
-import type { OptionReader } from "../internal/OptionReader.ts"
-import { CallCounter } from "../policy/TurnBudget.ts"
-import type { EndReason, Usage } from "./AgentEvent.ts"
-import type { ModelId } from "./Conversation.ts"
 
 /**
  * Bounds of an operation. They are looked at before each request to the model; time
@@ -59,151 +54,9 @@ export interface Price {
 }
 
 /**
- * Bounds as plain numbers; `Infinity` is no bound.
- *
- * @category models
- * @internal
- */
-export interface Checked {
-  readonly turns: number
-  readonly calls: number
-  readonly tokens: number
-  readonly timeMillis: number
-  readonly cost: Cost | undefined
-}
-
-/**
- * Reads bounds, and notes what is wrong with them.
- *
- * @category options
- * @internal
- */
-export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked => {
-  const { cost } = limits
-  const atLeastOne = (name: string, value: number | undefined, otherwise: number) =>
-    value === undefined ? otherwise : reader.atLeast(`limits.${name}`, value, 1)
-  if (cost !== undefined) {
-    if (!(cost.max > 0)) {
-      reader.problems.push({ path: "limits.cost.max", problem: `it is ${cost.max}`, expected: "a number above zero" })
-    }
-    for (const [model, price] of Object.entries(cost.prices)) {
-      for (const part of ["input", "output", "cachedInput"] as const) {
-        const value = price[part]
-        if (value === undefined && part === "cachedInput") continue
-        if (typeof value === "number" && value >= 0 && Number.isFinite(value)) continue
-        reader.problems.push({
-          path: `limits.cost.prices[${JSON.stringify(model)}].${part}`,
-          problem: `it is ${String(value)}`,
-          expected: "the price of a million tokens, zero or more"
-        })
-      }
-    }
-  }
-  return {
-    turns: atLeastOne("turns", limits.turns, defaultTurns),
-    calls: atLeastOne("calls", limits.calls, Infinity),
-    tokens: atLeastOne("tokens", limits.tokens, Infinity),
-    timeMillis: limits.time === undefined ? Infinity : reader.millis("limits.time", limits.time),
-    cost
-  }
-}
-
-/**
  * How often a model is asked if nothing is said of it.
  *
  * @category constants
  * @since 0.1.0
  */
 export const defaultTurns = 100
-
-/**
- * The price of a model; `undefined` if nothing is said of it.
- *
- * @category getters
- * @internal
- */
-export const priceOf = ({ prices }: Cost, { model, provider }: ModelId): Price | undefined => {
-  const name = [`${provider}:${model}`, model, "*"].find((it) => Object.hasOwn(prices, it))
-  return name === undefined ? undefined : prices[name]
-}
-
-/**
- * What an operation has spent.
- *
- * @category models
- * @internal
- */
-export class Ledger {
-  readonly limits: Checked
-  readonly calls: CallCounter
-  /** Of the operation that it works for. */
-  private readonly above: Ledger | undefined
-  turns = 0
-  private input = 0
-  private output = 0
-  private cached = 0
-  private cost = 0
-
-  constructor(limits: Checked, above?: Ledger) {
-    this.limits = limits
-    this.above = above
-    this.calls = new CallCounter(limits.calls, above?.calls)
-  }
-
-  get usage(): Usage {
-    return { inputTokens: this.input, outputTokens: this.output, cachedInputTokens: this.cached }
-  }
-
-  /** Whether it, or what it works for, bounds the cost and has no price for a model. */
-  unpriced(model: ModelId): boolean {
-    const { cost } = this.limits
-    return (cost !== undefined && priceOf(cost, model) === undefined) || this.above?.unpriced(model) === true
-  }
-
-  /** Counts what a model used for a turn. */
-  spend(usage: Usage, model: ModelId): void {
-    this.input += usage.inputTokens
-    this.output += usage.outputTokens
-    this.cached += usage.cachedInputTokens
-    const { cost } = this.limits
-    const price = cost && priceOf(cost, model)
-    if (price !== undefined) {
-      const fresh = usage.inputTokens - usage.cachedInputTokens
-      this.cost += (fresh * price.input + usage.cachedInputTokens * (price.cachedInput ?? price.input) +
-        usage.outputTokens * price.output) / 1_000_000
-    }
-    this.above?.spend(usage, model)
-  }
-
-  /** The bound that is reached: nothing more is asked. */
-  reached(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
-    const { limits } = this
-    if (this.turns >= limits.turns) return { _tag: "LimitReached", limit: "turns", max: limits.turns }
-    return this.spent()
-  }
-
-  private spent(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
-    const { limits } = this
-    if (this.input + this.output >= limits.tokens) return { _tag: "LimitReached", limit: "tokens", max: limits.tokens }
-    if (limits.cost !== undefined && this.cost >= limits.cost.max) {
-      return { _tag: "LimitReached", limit: "cost", max: limits.cost.max }
-    }
-    return this.above?.spent()
-  }
-}
-
-/**
- * What a model says that it used.
- *
- * @category getters
- * @internal
- */
-export const usageOf = (usage: Response.Usage | undefined): Usage => {
-  const { inputTokens, outputTokens } = usage ?? { inputTokens: undefined, outputTokens: undefined }
-  const cached = inputTokens?.cacheRead ?? 0
-  return {
-    inputTokens: inputTokens?.total ?? (inputTokens?.uncached ?? 0) + cached + (inputTokens?.cacheWrite ?? 0),
-    outputTokens: outputTokens?.total ?? (outputTokens?.text ?? 0) + (outputTokens?.reasoning ?? 0),
-    cachedInputTokens: cached
-  }
-}

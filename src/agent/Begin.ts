@@ -27,7 +27,7 @@ import * as Approvals from "../policy/Approvals.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import type { Agent, Options } from "./Agent.ts"
 import { type AgentEvent, isReport, type OperationEnd } from "./AgentEvent.ts"
-import * as AgentLimits from "./AgentLimits.ts"
+import * as Ledger from "./Ledger.ts"
 import type * as Link from "./Link.ts"
 import * as Loop from "./Loop.ts"
 import { type Given, Operation } from "./Operation.ts"
@@ -37,7 +37,7 @@ import { type Transcript, Transcripts } from "./Transcripts.ts"
  * What operations have around them.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export interface Around {
   readonly executor: Executor
@@ -50,7 +50,7 @@ export interface Around {
  * Finds what operations have around them.
  *
  * @category constructors
- * @internal
+ * @since 0.1.0
  */
 export const around: Effect.Effect<Around, never, ToolExecutor | LanguageModel.LanguageModel> = Effect.gen(
   function*() {
@@ -67,7 +67,7 @@ export const around: Effect.Effect<Around, never, ToolExecutor | LanguageModel.L
  * The model of a context, with its name.
  *
  * @category getters
- * @internal
+ * @since 0.1.0
  */
 export const modelIn = (context: Context.Context<LanguageModel.LanguageModel>): Link.Model => ({
   service: Context.get(context, LanguageModel.LanguageModel),
@@ -79,7 +79,7 @@ export const modelIn = (context: Context.Context<LanguageModel.LanguageModel>): 
  * Begins an operation that can be steered.
  *
  * @category constructors
- * @internal
+ * @since 0.1.0
  */
 export const start = Effect.fnUntraced(function*<E, R>(
   around: Around,
@@ -129,7 +129,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
  * Runs an operation to its end, with nobody who reads its events.
  *
  * @category running
- * @internal
+ * @since 0.1.0
  */
 export const run = Effect.fnUntraced(function*<E, R>(
   around: Around,
@@ -143,7 +143,7 @@ export const run = Effect.fnUntraced(function*<E, R>(
  * Where an operation comes from that works for the call of another one.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export interface Above {
   readonly agentPath: ReadonlyArray<string>
@@ -156,7 +156,7 @@ export interface Above {
  * Runs the operation of a sub-agent, whose events go to those who read its caller's.
  *
  * @category running
- * @internal
+ * @since 0.1.0
  */
 export const runBelow = Effect.fnUntraced(function*<E, R>(
   around: Pick<Around, "executor"> & { readonly model: Link.Model | undefined },
@@ -173,7 +173,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
     approvals: isAutomatic ? "nobody" : undefined,
     link: {
       tell,
-      ledger: new AgentLimits.Ledger(checked.limits, link?.ledger),
+      ledger: new Ledger.Ledger(checked.limits, link?.ledger),
       model: yield* modelOf(around, options),
       approval: link?.approval,
       processes: link?.processes ?? new Set(),
@@ -207,7 +207,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     approvals: isInteractive && around.approvals !== undefined ? noting(around.approvals, requests) : "nobody",
     link: {
       tell,
-      ledger: new AgentLimits.Ledger(checked.limits),
+      ledger: new Ledger.Ledger(checked.limits),
       model: yield* modelOf(around, options),
       approval: isInteractive ? "upfront" : "perCall",
       processes: new Set(),
@@ -242,7 +242,7 @@ const noting = (
 const modelOf = <E, R>({ model }: { readonly model: Link.Model | undefined }, options: Options<E, R>) =>
   options.model === undefined ? Effect.succeed(model!) : Effect.map(Layer.build(options.model), modelIn)
 
-const create = Effect.fnUntraced(function*({ limits: _, ...given }: Given & { readonly limits: AgentLimits.Checked }) {
+const create = Effect.fnUntraced(function*({ limits: _, ...given }: Given & { readonly limits: Ledger.Checked }) {
   const context = yield* Effect.context<never>()
   return new Operation(given, given.transcript?.messages ?? [], context, yield* Clock.Clock)
 })
@@ -274,7 +274,7 @@ const wrong = (path: string, problem: string, expected: string) =>
 
 const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
   const reader = new OptionReader()
-  const limits = AgentLimits.read(reader, options.limits)
+  const limits = Ledger.read(reader, options.limits)
   const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
   reader.oneOf("mode", mode, ["Automatic", "Interactive"])
   reader.count("retries", retries, 0)

@@ -8,8 +8,8 @@ import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Context from "effect/Context"
 import type { ApprovalRequest } from "../policy/Approvals.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
-import type { Ledger } from "./AgentLimits.ts"
 import type { ModelId } from "./Conversation.ts"
+import type { Ledger } from "./Ledger.ts"
 
 /**
  * A model and its name in histories.

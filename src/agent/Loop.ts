@@ -29,7 +29,7 @@ import * as Watch from "./Watch.ts"
  * behind its history.
  *
  * @category running
- * @internal
+ * @since 0.1.0
  */
 export const run = (
   operation: Operation,

@@ -18,8 +18,8 @@ import { causeText } from "../internal/causeText.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import type { AssistantMessagePart, EndReason, ModelRetry, Usage } from "./AgentEvent.ts"
-import { usageOf } from "./AgentLimits.ts"
 import * as Conversation from "./Conversation.ts"
+import { usageOf } from "./Ledger.ts"
 import type { Operation } from "./Operation.ts"
 
 /**
@@ -27,7 +27,7 @@ import type { Operation } from "./Operation.ts"
  * `message` is what is worth keeping, and `because` why, unless somebody stopped it.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export interface Answer {
   readonly message: Prompt.AssistantMessage | undefined
@@ -40,7 +40,7 @@ export interface Answer {
  * Asks the model of an operation.
  *
  * @category running
- * @internal
+ * @since 0.1.0
  */
 export const ask = Effect.fnUntraced(function*(
   operation: Operation,
@@ -80,9 +80,9 @@ export const ask = Effect.fnUntraced(function*(
     if (failure === undefined) return answerOf(parts)
     const error = Option.getOrUndefined(Cause.findErrorOption(failure))
     const known = AiError.isAiError(error) ? error : undefined
-    const wait = known === undefined || parts.length > 0 || retries >= given.retries
-      ? undefined
-      : waitOf(known, retries)
+    // what somebody has read already is not said anew
+    const isRepeatable = retries < given.retries && parts.every((it) => it.type === "response-metadata")
+    const wait = known === undefined || !isRepeatable ? undefined : waitOf(known, retries)
     if (known === undefined || wait === undefined) {
       const message = known?.message ?? causeText(failure)
       return cut(parts, { _tag: "ModelFailed", error: known, message })

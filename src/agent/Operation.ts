@@ -22,7 +22,7 @@ import type { Transcript, TranscriptError } from "./Transcripts.ts"
  * What an operation is given, checked.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export interface Given {
   readonly id: string
@@ -50,7 +50,7 @@ export interface Given {
  * Something that somebody said while the agent worked.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export interface Said {
   readonly id: string
@@ -61,7 +61,7 @@ export interface Said {
  * The state of one operation.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export class Operation {
   readonly given: Given

@@ -20,7 +20,7 @@ const reminders = 2
  * The requirements of one operation.
  *
  * @category models
- * @internal
+ * @since 0.1.0
  */
 export class Requirements {
   private readonly operation: Operation
@@ -81,7 +81,7 @@ export class Requirements {
  * The requirements of an operation that begins with this process.
  *
  * @category constructors
- * @internal
+ * @since 0.1.0
  */
 export const make = (operation: Operation, process: ToolProcess): Effect.Effect<Requirements> =>
   Effect.map(process.startPending, ({ length }) => new Requirements(operation, length))

@@ -16,7 +16,7 @@ import type { Operation } from "./Operation.ts"
  * Watches a process as long as the scope is open.
  *
  * @category constructors
- * @internal
+ * @since 0.1.0
  */
 export const watch = (operation: Operation, process: ToolProcess): Effect.Effect<void, never, Scope.Scope> =>
   Effect.gen(function*() {

@@ -192,6 +192,13 @@ describe("a request that fails", () => {
       assert.strictEqual(reason._tag === "ModelFailed" && reason.error, wrong)
     }))
 
+  it.effect("is tried again where nothing but the name of the answer has come", () =>
+    Effect.gen(function*() {
+      const head = { type: "response-metadata", id: "r1", modelId: "m" } as const
+      const { reason, requests } = yield* ended([{ parts: [head], cutAfter: 1, fails: limited() }, done])
+      assert.deepStrictEqual([reason._tag, requests.length], ["Finished", 2])
+    }))
+
   it.effect("is not tried again once some of its answer has come", () =>
     Effect.gen(function*() {
       const { reason, requests, said } = yield* ended([{ text: "I look.", cutAfter: 2, fails: limited() }, done])
