@@ -185,13 +185,21 @@ export const goOn = Effect.fnUntraced(
   Effect.scoped
 )
 
+/** Notes what is not as it has to be. */
+export const checking = () => {
+  const problems: Array<string> = []
+  return {
+    problems,
+    check: (what: string, is: unknown, expected: unknown) => {
+      const [one, other] = [JSON.stringify(is), JSON.stringify(expected)]
+      if (one !== other) problems.push(`${what}: it is ${one}, not ${other}`)
+    }
+  }
+}
+
 /** Has a conversation over a protocol, goes on from it over others, and says what is not as it has to be. */
 export const problemsOf = Effect.fnUntraced(function*(talk: Talk, name: Name, others: ReadonlyArray<Name>) {
-  const problems: Array<string> = []
-  const check = (what: string, is: unknown, expected: unknown) => {
-    const [one, other] = [JSON.stringify(is), JSON.stringify(expected)]
-    if (one !== other) problems.push(`${what}: it is ${one}, not ${other}`)
-  }
+  const { check, problems } = checking()
   const own = yield* speaker(name, talk.provider)
   const had = yield* have(talk, own)
   check("refused", own.server.refusals.map((it) => it.message), [])
