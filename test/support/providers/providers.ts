@@ -36,49 +36,31 @@ export interface Options {
 export const provider = (
   name: Name,
   script: Script,
-  { quirks, store = false }: Options = {}
-): Effect.Effect<Provider, never, Scope.Scope> => {
+  { quirks, store }: Options = {}
+): Effect.Effect<Provider, never, Scope.Scope> =>
+  Effect.map(serverOf(name, script, quirks), (server) => ({ name, server, model: modelAt(name, server.url, store) }))
+
+/** The model that speaks to a server, which may be in another process. */
+export const modelAt = (name: Name, url: string, store = false): LanguageModelV4 => {
   switch (name) {
     case "openai-chat":
-      return Effect.map(serve(openaiChat(), script), (server) => ({
-        name,
-        server,
-        model: reasoning(createOpenAI({ apiKey, baseURL: `${server.url}/v1` }).chat("gpt-5"), {
-          openai: { reasoningEffort: "low" }
-        })
-      }))
+      return reasoning(createOpenAI({ apiKey, baseURL: `${url}/v1` }).chat("gpt-5"), {
+        openai: { reasoningEffort: "low" }
+      })
     case "openai-responses":
-      return Effect.map(serve(openaiResponses(), script), (server) => ({
-        name,
-        server,
-        model: reasoning(createOpenAI({ apiKey, baseURL: `${server.url}/v1` }).responses("gpt-5"), {
-          openai: { reasoningEffort: "low", reasoningSummary: "auto", store }
-        })
-      }))
+      return reasoning(createOpenAI({ apiKey, baseURL: `${url}/v1` }).responses("gpt-5"), {
+        openai: { reasoningEffort: "low", reasoningSummary: "auto", store }
+      })
     case "anthropic":
-      return Effect.map(serve(anthropic(), script), (server) => ({
-        name,
-        server,
-        model: reasoning(createAnthropic({ apiKey, baseURL: `${server.url}/v1` })("claude-sonnet-4-5"), {
-          anthropic: { thinking: { type: "enabled", budgetTokens: 1_024 } }
-        })
-      }))
+      return reasoning(createAnthropic({ apiKey, baseURL: `${url}/v1` })("claude-sonnet-4-5"), {
+        anthropic: { thinking: { type: "enabled", budgetTokens: 1_024 } }
+      })
     case "google":
-      return Effect.map(serve(google(), script), (server) => ({
-        name,
-        server,
-        model: reasoning(createGoogle({ apiKey, baseURL: `${server.url}/v1beta` })("gemini-3-pro-preview"), {
-          google: { thinkingConfig: { includeThoughts: true } }
-        })
-      }))
+      return reasoning(createGoogle({ apiKey, baseURL: `${url}/v1beta` })("gemini-3-pro-preview"), {
+        google: { thinkingConfig: { includeThoughts: true } }
+      })
     case "openai-compatible":
-      return Effect.map(serve(openaiCompatible(), script, quirks), (server) => ({
-        name,
-        server,
-        model: createOpenAICompatible({ name: "local", apiKey, baseURL: `${server.url}/v1`, includeUsage: true })(
-          "model"
-        )
-      }))
+      return createOpenAICompatible({ name: "local", apiKey, baseURL: `${url}/v1`, includeUsage: true })("model")
   }
 }
 
@@ -90,6 +72,21 @@ export const providers = (
   Effect.forEach(names, (name) => provider(name, script, options))
 
 // Utilities
+
+const serverOf = (name: Name, script: Script, quirks: Quirks | undefined) => {
+  switch (name) {
+    case "openai-chat":
+      return serve(openaiChat(), script)
+    case "openai-responses":
+      return serve(openaiResponses(), script)
+    case "anthropic":
+      return serve(anthropic(), script)
+    case "google":
+      return serve(google(), script)
+    case "openai-compatible":
+      return serve(openaiCompatible(), script, quirks)
+  }
+}
 
 const apiKey = "key"
 
