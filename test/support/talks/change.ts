@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { Conversation } from "../../../src/agent/index.ts"
 import type { Name } from "../providers/providers.ts"
 import type { Turn } from "../providers/script.ts"
-import { agentsOf, checking, kept, modelOf, type Speaker, speaker } from "./talk.ts"
+import { agentsOf, checking, kept, modelOf, quiet, type Speaker, speaker } from "./talk.ts"
 
 export interface Change {
   readonly from: Name
@@ -27,41 +27,45 @@ export const changes = (from: Name, to: Name): ReadonlyArray<Change> =>
   )
 
 /** Makes the change, and says what is not as it has to be. */
-export const problemsOf = Effect.fnUntraced(function*({ after, asks, from, to }: Change) {
-  const { check, problems } = checking()
-  const one = yield* speaker(from)
-  const other = named(yield* speaker(to), "another")
-  const agents = yield* agentsOf(one)
+export const problemsOf = Effect.fnUntraced(
+  function*({ after, asks, from, to }: Change) {
+    const { check, problems } = checking()
+    const one = yield* speaker(from)
+    const other = named(yield* speaker(to), "another")
+    const agents = yield* agentsOf(one)
 
-  const run = Effect.fnUntraced(function*(on: Speaker, turns: ReadonlyArray<Turn>, prompt: Prompt.Prompt) {
-    on.says(turns)
-    const [already, refused] = [on.server.requests.length, on.server.refusals.length]
-    const end = yield* Effect.orDie(agents.run({ prompt, model: modelOf(on), limits: { turns: turns.length } }))
-    check(`refused by ${on.name}`, on.server.refusals.slice(refused).map((it) => it.message), [])
-    for (const { body } of on.server.requests.slice(already, already + 1)) {
-      const sent = JSON.stringify(body)
-      const has = (it: string) => sent.includes(JSON.stringify(it))
-      const messages = prompt.content.filter((it) => it.role === "assistant")
-      const own = messages.filter((it) => {
-        const origin = Conversation.originOf(it)
-        return origin?.provider === on.model.provider && origin.model === on.model.modelId
-      })
-      check("lost", own.flatMap(boundIn).filter((it) => !has(it)), [])
-      check("foreign", messages.filter((it) => !own.includes(it)).flatMap(boundIn).filter(has), [])
-    }
-    return kept(end.history)
-  })
+    const run = Effect.fnUntraced(function*(on: Speaker, turns: ReadonlyArray<Turn>, prompt: Prompt.Prompt) {
+      on.says(turns)
+      const [already, refused] = [on.server.requests.length, on.server.refusals.length]
+      const end = yield* Effect.orDie(agents.run({ prompt, model: modelOf(on), limits: { turns: turns.length } }))
+      check(`refused by ${on.name}`, on.server.refusals.slice(refused).map((it) => it.message), [])
+      for (const { body } of on.server.requests.slice(already, already + 1)) {
+        const sent = JSON.stringify(body)
+        const has = (it: string) => sent.includes(JSON.stringify(it))
+        const messages = prompt.content.filter((it) => it.role === "assistant")
+        const own = messages.filter((it) => {
+          const origin = Conversation.originOf(it)
+          return origin?.provider === on.model.provider && origin.model === on.model.modelId
+        })
+        check("lost", own.flatMap(boundIn).filter((it) => !has(it)), [])
+        check("foreign", messages.filter((it) => !own.includes(it)).flatMap(boundIn).filter(has), [])
+      }
+      return kept(end.history)
+    })
 
-  const begun = yield* run(one, turnsOf(from).slice(0, after), Prompt.make("Begin"))
-  check(
-    "bound",
-    begun.content.flatMap((it) => it.role === "assistant" ? boundIn(it) : []).length >= bounds[from] * after,
-    true
-  )
-  const changed = yield* run(other, turnsOf(`another ${to}`), asks ? Prompt.concat(begun, "Go on") : begun)
-  yield* run(one, turnsOf(`${from} again`), Prompt.concat(changed, "Back to you"))
-  return problems
-}, Effect.scoped)
+    const begun = yield* run(one, turnsOf(from).slice(0, after), Prompt.make("Begin"))
+    check(
+      "bound",
+      begun.content.flatMap((it) => it.role === "assistant" ? boundIn(it) : []).length >= bounds[from] * after,
+      true
+    )
+    const changed = yield* run(other, turnsOf(`another ${to}`), asks ? Prompt.concat(begun, "Go on") : begun)
+    yield* run(one, turnsOf(`${from} again`), Prompt.concat(changed, "Back to you"))
+    return problems
+  },
+  Effect.scoped,
+  quiet
+)
 
 // Utilities
 

@@ -8,6 +8,7 @@ import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as References from "effect/References"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -17,7 +18,7 @@ import { type AgentEvent, AgentExecutor, Conversation, DispatchAgent, SubAgent }
 import { LocalExecutor, type ToolExecutor, type ToolOutcome } from "../../../src/index.ts"
 import { declare } from "../Harness.ts"
 import { type Name, type Options as ProviderOptions, type Provider, provider } from "../providers/providers.ts"
-import type { Turn } from "../providers/script.ts"
+import type { Asked, Turn } from "../providers/script.ts"
 
 /** A conversation, and what it comes to. */
 export interface Talk {
@@ -105,18 +106,23 @@ export const executor = (options: LocalExecutor.Options = {}): Layer.Layer<ToolE
     (layer) => Layer.orDie(layer as unknown as Layer.Layer<ToolExecutor.ToolExecutor>)
   )
 
-/** A server that says what it is given, with its model, and what it was given left. */
+/** A server that says what it is given. */
 export interface Speaker extends Provider {
-  /** What it says from now on. */
-  readonly says: (turns: ReadonlyArray<Turn>) => void
+  /** What it says from now on, in this order; but for what `aside` has an answer to. */
+  readonly says: (turns: ReadonlyArray<Turn>, aside?: (asked: Asked) => Turn | undefined) => void
 }
 
 export const speaker = (name: Name, options?: ProviderOptions): Effect.Effect<Speaker, never, Scope.Scope> =>
   Effect.suspend(() => {
     const left: Array<Turn> = []
-    return Effect.map(provider(name, () => left.shift() ?? { text: "Nothing is left to say." }, options), (it) => ({
+    let others: (asked: Asked) => Turn | undefined = () => undefined
+    const script = (asked: Asked): Turn => others(asked) ?? left.shift() ?? { text: "Nothing is left to say." }
+    return Effect.map(provider(name, script, options), (it) => ({
       ...it,
-      says: (turns: ReadonlyArray<Turn>) => void left.splice(0, left.length, ...turns)
+      says: (turns, aside = () => undefined) => {
+        left.splice(0, left.length, ...turns)
+        others = aside
+      }
     }))
   })
 
@@ -172,6 +178,12 @@ export const kept = (history: Prompt.Prompt): Prompt.Prompt =>
     JSON.parse(JSON.stringify(Schema.encodeSync(Prompt.Prompt)(history))) as typeof Prompt.Prompt.Encoded
   )
 
+/** One more loop, to its end. */
+export const goingOn: ReadonlyArray<Turn> = [
+  { reasoning: "On we go", text: "Once more.", calls: [{ name: "read", args: { path: "on" } }] },
+  { text: "Gone on." }
+]
+
 /** Goes on from a history with a server: one more loop with a call, to its end. */
 export const goOn = Effect.fnUntraced(
   function*(history: Prompt.Prompt, speaker: Speaker, prompt: Prompt.RawInput = "Go on") {
@@ -184,6 +196,9 @@ export const goOn = Effect.fnUntraced(
   },
   Effect.scoped
 )
+
+/** Packages warn of what is left out for their models, and that is what is tried. */
+export const quiet = Effect.provideService(References.MinimumLogLevel, "Error")
 
 /** Notes what is not as it has to be. */
 export const checking = () => {
@@ -198,22 +213,26 @@ export const checking = () => {
 }
 
 /** Has a conversation over a protocol, goes on from it over others, and says what is not as it has to be. */
-export const problemsOf = Effect.fnUntraced(function*(talk: Talk, name: Name, others: ReadonlyArray<Name>) {
-  const { check, problems } = checking()
-  const own = yield* speaker(name, talk.provider)
-  const had = yield* have(talk, own)
-  check("refused", own.server.refusals.map((it) => it.message), [])
-  check("it comes to", comeOf(had), { ...talk.comesTo, ...talk.butFor?.[name] })
-  check("open", Conversation.open(had.end.history.content).calls, [])
-  for (const other of others) {
-    const next = other === name ? own : yield* speaker(other)
-    const before = next.server.refusals.length
-    const end = yield* goOn(had.end.history, next)
-    check(`refused by ${other}`, next.server.refusals.slice(before).map((it) => it.message), [])
-    check(`gone on over ${other}`, [end.reason._tag, end.text], ["Finished", "Gone on."])
-  }
-  return problems
-}, Effect.scoped)
+export const problemsOf = Effect.fnUntraced(
+  function*(talk: Talk, name: Name, others: ReadonlyArray<Name>) {
+    const { check, problems } = checking()
+    const own = yield* speaker(name, talk.provider)
+    const had = yield* have(talk, own)
+    check("refused", own.server.refusals.map((it) => it.message), [])
+    check("it comes to", comeOf(had), { ...talk.comesTo, ...talk.butFor?.[name] })
+    check("open", Conversation.open(had.end.history.content).calls, [])
+    for (const other of others) {
+      const next = other === name ? own : yield* speaker(other)
+      const before = next.server.refusals.length
+      const end = yield* goOn(had.end.history, next)
+      check(`refused by ${other}`, next.server.refusals.slice(before).map((it) => it.message), [])
+      check(`gone on over ${other}`, [end.reason._tag, end.text], ["Finished", "Gone on."])
+    }
+    return problems
+  },
+  Effect.scoped,
+  quiet
+)
 
 // Utilities
 

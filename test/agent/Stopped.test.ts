@@ -1,0 +1,29 @@
+/** An operation that is stopped at any event is gone on with; `npm run talks` stops at each, and goes on with every model. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { type Name, names } from "../support/providers/providers.ts"
+import { dice } from "../support/randomCase.ts"
+import { eventsOver, problemsOf, type Way } from "../support/talks/stopped.ts"
+
+/** Some events of an operation, from a seed, each with who goes on. */
+const stops = (way: Way, over: Name, count: number, seed: number) =>
+  Effect.map(eventsOver(over), (events) => {
+    const random = dice(seed)
+    return Array.from({ length: count }, () => ({ way, over, at: random.int(events), next: [random.pick(names)] }))
+  })
+
+const none = Effect.fnUntraced(function*(way: Way, over: Name, count: number) {
+  for (const stop of yield* stops(way, over, count, names.indexOf(over))) {
+    assert.deepStrictEqual(yield* problemsOf(stop), [], JSON.stringify(stop))
+  }
+})
+
+describe.each(names)("an operation over %s", (over) => {
+  it.live("starts no call once it is cancelled, at any event, and is gone on with over any protocol", () =>
+    none("cancelled", over, 5))
+
+  it.live("starts no call once nobody reads it, and does nothing twice when it is gone on with", () =>
+    none("unread", over, 5))
+
+  it.live("that was killed is gone on with by another process, and does nothing twice", () => none("killed", over, 1))
+})
