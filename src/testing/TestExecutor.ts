@@ -101,16 +101,28 @@ export type Said = Approvals.Answer | "nothing"
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   { answer, ...options }: Options = {}
-): Layer.Layer<ToolExecutor | TestExecutor, ConfigurationError, HandlersOf<T>> => {
-  const people = answer === undefined ? Layer.empty : Approvals.layerAsk((request) => {
+): Layer.Layer<ToolExecutor | TestExecutor, ConfigurationError, HandlersOf<T>> =>
+  recorded.pipe(
+    Layer.provide(LocalExecutor.layer(toolkits, options)),
+    Layer.provide(answer === undefined ? Layer.empty : people(answer))
+  )
+
+/**
+ * Layer of people who say what a function says: around an agent it is who is asked.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const people = (
+  answer: NonNullable<Options["answer"]>
+): Layer.Layer<Approvals.Approvals, ConfigurationError> =>
+  Approvals.layerAsk((request) => {
     const said = answer(request)
     return Effect.flatMap(
       Effect.isEffect(said) ? said : Effect.succeed(said),
       (it) => it === "nothing" ? Effect.never : Effect.succeed(it)
     )
   })
-  return recorded.pipe(Layer.provide(LocalExecutor.layer(toolkits, options)), Layer.provide(people))
-}
 
 /**
  * Layer that keeps what an executor of your own tells.

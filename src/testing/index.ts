@@ -81,6 +81,8 @@ export * as LawRun from "./LawRun.ts"
  */
 export * as Laws from "./Laws.ts"
 
+export { laws } from "./Laws.ts"
+
 /**
  * What a law run gives to an executor.
  *
