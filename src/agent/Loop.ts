@@ -143,6 +143,9 @@ const turns = Effect.fnUntraced(function*(
     yield* operation.append(answerOf(wave))
     if (operation.stopped !== undefined) return operation.stopped
     if (isCut) continue
+    // nobody here has cancelled it: the batch or the executor is over, and nothing runs there any more
+    const over = wave.outcomes.find((it) => it._tag === "Cancelled")
+    if (over !== undefined) return { _tag: "Cancelled", reason: over.reason }
     if (wave.shouldExit) return { _tag: "Exited" }
     const exhausted = wave.outcomes.find((it) => it._tag === "Denied" && it.reason._tag === "CallBudgetExhausted")
     if (exhausted?._tag === "Denied" && exhausted.reason._tag === "CallBudgetExhausted") {
@@ -191,7 +194,7 @@ const sequence = Effect.fnUntraced(function*(operation: Operation) {
   const next = Effect.gen(function*() {
     const scope = yield* Scope.fork(around)
     const process = yield* Scope.provide(begin(operation), scope)
-    operation.process = process
+    operation.runs(process)
     if (last !== undefined) yield* Scope.close(last, Exit.void)
     last = scope
     return process
@@ -211,7 +214,7 @@ const resume = Effect.fnUntraced(function*(
   const unanswered = Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
   if (origin?.run === undefined) return yield* unanswered
   const process = yield* begin(operation, origin.run)
-  operation.process = process
+  operation.runs(process)
   const ended = yield* process.resume(calls.map(toCall)).pipe(
     Effect.catchTags({
       // there is no journal

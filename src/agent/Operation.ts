@@ -75,7 +75,7 @@ export class Operation {
   /** What the model said last. */
   text = ""
   /** What its calls are run by now. */
-  process: ToolProcess | undefined
+  private process: ToolProcess | undefined
   /** How many there were. */
   processes = 0
   /** Why it is to end, once somebody or a limit has said so; it stays. */
@@ -168,8 +168,20 @@ export class Operation {
     if (this.stopped !== undefined || this.isOver) return
     this.stopped = reason
     this.under?.leave()
-    const text = reason._tag === "Cancelled" ? reason.reason : "a limit of the operation was reached"
-    if (this.process !== undefined) Effect.runForkWith(this.context)(this.process.cancel(text))
+    this.cancelCalls()
+  }
+
+  /** From now on its calls are run by this process. */
+  runs(process: ToolProcess): void {
+    this.process = process
+    this.cancelCalls()
+  }
+
+  private cancelCalls(): void {
+    const { process, stopped } = this
+    if (process === undefined || stopped === undefined) return
+    const text = stopped._tag === "Cancelled" ? stopped.reason : "a limit of the operation was reached"
+    Effect.runForkWith(this.context)(process.cancel(text))
   }
 
   /** Waits for an effect, or until the operation is stopped: then it is interrupted and not waited for. */

@@ -149,7 +149,7 @@ export class Batches implements BatchTree {
       const closed = open.base === undefined && !this.isResumable(open)
         ? this.engine.store.closeBatch(open.state.key)
         : undefined
-      end(open)
+      end(open, this.isOver)
       return closed === undefined
         ? Effect.void
         : Effect.flatMap(
@@ -201,9 +201,14 @@ const closedReason = "the batch is closed"
 const batchOf = ({ parent }: Engine): OpenBatch | undefined =>
   parent === undefined ? undefined : parent.batch ?? batchOf(parent.engine)
 
-const end = (open: OpenBatch): void => {
+/** With its executor nothing is left behind: what the journal is to know it is told now or never. */
+const end = (open: OpenBatch, isExecutorOver: boolean): void => {
   for (const process of Array.from(open.processes)) {
-    for (const wave of Array.from(process.waves)) wave.cancel(process.cancelled ?? open.over!)
+    const reason = process.cancelled ?? open.over!
+    for (const wave of Array.from(process.waves)) {
+      if (isExecutorOver) wave.close(reason)
+      else wave.cancel(reason)
+    }
     if (process.waves.size === 0) process.hub.end()
   }
 }

@@ -84,6 +84,8 @@ export interface BatchTree {
 export interface UnderWay {
   /** Ends every call that has no outcome yet; the wave goes on to its end. */
   readonly cancel: (reason: string) => void
+  /** Ends every call at once, also those whose turn has not come: nothing goes on. */
+  readonly close: (reason: string) => void
   /** Ends the calls of an id. */
   readonly cancelId: (id: string, reason: string) => void
   /** Whether a grant let a call through that has no outcome yet. */

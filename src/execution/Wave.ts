@@ -116,6 +116,13 @@ export class Wave implements Watcher, UnderWay {
     this.driver.cancel(this.wave.calls, reason)
   }
 
+  /** Ends every call at once, also those whose turn has not come: nothing goes on. */
+  close(reason: string): void {
+    const { driver, wave } = this
+    driver.cancel(wave.calls, reason)
+    for (const call of wave.calls) if (call.phase._tag === "Arrived") driver.settle(call, cancelled(reason))
+  }
+
   /** Ends the calls of an id. */
   cancelId(id: string, reason: string): void {
     this.driver.cancel(this.wave.calls.filter((call) => call.call.id === id), reason)
@@ -222,11 +229,10 @@ export class Wave implements Watcher, UnderWay {
   /** The caller was interrupted: nothing goes on, and clean-up has its grace. */
   private abort(): Effect.Effect<void> {
     return Effect.suspend(() => {
-      const { driver, wave } = this
+      const { wave } = this
       const reason = "the caller was interrupted"
       wave.isAborted = true
-      driver.cancel(wave.calls, reason)
-      for (const call of wave.calls) if (call.phase._tag === "Arrived") driver.settle(call, cancelled(reason))
+      this.close(reason)
       const quiet = (settledOnly: boolean) =>
         Effect.callback<void>((resume) => {
           this.quiet = () => {
