@@ -81,7 +81,7 @@ const sentencesOf = (text: string): ReadonlySet<string> =>
   new Set(
     Array.from(
       text.matchAll(/(?:\(|^ +"name": |^ +)(?:"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\$]|\\.|\$\{[^`{}]*\})*)`)/gm),
-      ([, quoted, template = ""]) => quoted ?? template.replaceAll(/\$\{[^}]*\}/g, "…")
+      ([, quoted, template = ""]) => (quoted ?? template).replaceAll(/\$\{[^}]*\}|%[a-z]|\$[a-z]+/g, "…")
     )
   )
 
