@@ -18,6 +18,7 @@ import * as ToolCall from "../ToolCall.ts"
 import type { Service as ToolContext } from "../ToolContext.ts"
 import type { ToolEvent } from "../ToolEvent.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import type { History, Start, WaveSeen } from "./LawHistory.ts"
 import type { Call, Params, Run, Wave, World } from "./LawRun.ts"
@@ -66,11 +67,16 @@ export const play = <E>(
  * @category accessors
  * @since 0.1.0
  */
-export const toolsOf = <E>(layer: ExecutorLayer<E>, world: World) =>
+export const toolsOf = <E>(
+  layer: ExecutorLayer<E>,
+  world: World
+): Effect.Effect<ReadonlyArray<RegisteredTool>, E | ConfigurationError> =>
   VirtualTime.run(Effect.scoped(Effect.gen(function*() {
     const stage = new Stage(world, new LawWorld.Witness())
     return yield* (yield* open(layer, true, stage)).tools
-  })))
+  }))).pipe(
+    Effect.catch((error) => error instanceof VirtualTime.Stuck ? Effect.die(error) : Effect.fail(error))
+  )
 
 // Utilities
 

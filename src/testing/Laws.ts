@@ -100,7 +100,7 @@ export const laws = Effect.fnUntraced(function*<E>(
   options: Options = {}
 ): Effect.fn.Return<Report, E | ConfigurationError> {
   const { params = {}, runs = 50, seed = 1, shorten = 200, without = [] } = options
-  const found = yield* Effect.orDie(LawPlay.toolsOf(layer, plainWorld))
+  const found = yield* LawPlay.toolsOf(layer, plainWorld)
   const own = found.filter((it) => !Object.hasOwn(LawWorld.tools, it.name))
   const callers = own.map((it) => ({ name: it.name, params: params[it.name] ?? (() => leastOf(it)) }))
   const trial: Trial<E> = {

@@ -6,28 +6,17 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { StateStore, ToolAnnotations, ToolCall, ToolContext, type ToolOutcome } from "../../src/index.ts"
+import * as Dice from "../../src/testing/Dice.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { type Options, run, tag, type ToolSpec } from "../support/Harness.ts"
 
 const cases = 400
 
-const random = (seed: number) => {
-  let state = seed
-  const next = () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
-  }
-  const int = (below: number) => Math.floor(next() * below)
-  return { int, chance: (p: number) => next() < p, pick: <A>(all: ReadonlyArray<A>): A => all[int(all.length)]! }
-}
-
 const classes = ["ReadOnly", "ConcurrentMut", "SerialMut"] as const
 const caps = { ReadOnly: 3, ConcurrentMut: 2, SerialMut: 1 }
 
 const play = (seed: number) => {
-  const { chance, int, pick } = random(seed)
+  const { chance, int, pick } = Dice.make(seed)
   const problems: Array<string> = []
   const running = new Map<string, number>()
   let interrupted = 0

@@ -15,26 +15,11 @@ import {
   type ToolRule,
   TurnBudget
 } from "effect-tool-executor"
-import { type Scenario, ScriptedTools } from "effect-tool-executor/testing"
+import { Dice as Dices, type Scenario, ScriptedTools } from "effect-tool-executor/testing"
 
-/** A small seeded generator (mulberry32): the same seed gives the same case. */
-export const dice = (seed: number) => {
-  let state = seed | 0
-  const next = () => {
-    state = state + 0x6d2b79f5 | 0
-    let t = Math.imul(state ^ state >>> 15, 1 | state)
-    t = t + Math.imul(t ^ t >>> 7, 61 | t) ^ t
-    return ((t ^ t >>> 14) >>> 0) / 4294967296
-  }
-  const int = (below: number) => Math.floor(next() * below)
-  return {
-    int,
-    chance: (probability: number) => next() < probability,
-    pick: <A>(items: ReadonlyArray<A>): A => items[int(items.length)]!
-  }
-}
+export const dice = Dices.make
 
-export type Dice = ReturnType<typeof dice>
+export type Dice = Dices.Dice
 
 const behaviour = ({ chance, int, pick }: Dice): Scenario.Behaviour => ({
   takes: `${pick([0, 0, 5, 10, 20, 50])} millis`,

@@ -62,6 +62,12 @@ describe("the laws", () => {
       assert.deepStrictEqual(none, [])
     }))
 
+  it.effect("fail as a layer fails that cannot be built", () =>
+    Effect.gen(function*() {
+      const wrong = LocalExecutor.layer(toolkit, { pools: { read: 0 } }).pipe(Layer.provide(handlers))
+      assert.strictEqual((yield* Effect.flip(Laws.laws(wrong)))._tag, "ConfigurationError")
+    }))
+
   it.effect("leave out what an executor brings itself", () =>
     Effect.gen(function*() {
       const allowing = ToolExecutor.layer.pipe(Layer.provide(Permissions.layerAllowAll))
