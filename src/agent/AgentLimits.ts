@@ -36,7 +36,10 @@ export interface AgentLimits {
  */
 export interface Cost {
   readonly max: number
-  /** By `provider:model`, by the model alone, or `"*"`: a model without a price is refused. */
+  /**
+   * By `provider:model`, such as `anthropic.messages:claude-sonnet-4-5`, by the name of the
+   * model alone, or `"*"` for any: a model without a price is refused.
+   */
   readonly prices: { readonly [model: string]: Price }
 }
 
