@@ -6,7 +6,7 @@
  * a process of its own. `ts no-run` is only compiled. A line that ends in
  * `// => VALUE` fails the example unless the expression it ends has that value;
  * the expression may begin on an earlier line, and may be the value of a
- * `const`.
+ * `const`. On a line of its own it is about the line before.
  *
  * Examples are named by file and line: `node scripts/doctest.ts README.md`
  * takes only the files whose path contains one of the words.
@@ -155,6 +155,12 @@ const continues = (line: string, previous: string | undefined): boolean =>
 const withChecks = (example: Example, code: string): { readonly code: string; readonly checks: Array<string> } => {
   const lines = code.split("\n")
   const checks: Array<string> = []
+  // on a line of its own it is about the one before
+  lines.forEach((line, index) => {
+    if (index === 0 || !/^\s*\/\/ => /.test(line)) return
+    lines[index - 1] += ` ${line.trim()}`
+    lines[index] = ""
+  })
   lines.forEach((line, index) => {
     const match = /^(.*?\S)\s*\/\/ => (.*)$/.exec(line)
     if (match === null) return
