@@ -48,7 +48,7 @@ const parts: Readonly<Record<string, () => Effect.Effect<ReadonlyArray<Trial>>>>
     )),
   stops: () =>
     Effect.map(
-      Effect.forEach(over, (name) => Effect.map(Stopped.eventsOver(name), (count) => stopsOver(name, count))),
+      Effect.forEach(over, (name) => Effect.map(Stopped.eventsOver(name), ({ length }) => stopsOver(name, length))),
       (all) => all.flat()
     )
 }

@@ -16,7 +16,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { layerLanguageModel, type ProviderModel } from "../../../src/adapters/AiSdk.ts"
-import { AgentExecutor, Conversation, SubAgent } from "../../../src/agent/index.ts"
+import { type AgentEvent, AgentExecutor, Conversation, SubAgent } from "../../../src/agent/index.ts"
 import { LocalExecutor, type ToolExecutor } from "../../../src/index.ts"
 import { JournalFile, TranscriptFolder } from "../../../src/tools/index.ts"
 import { declare } from "../Harness.ts"
@@ -92,13 +92,14 @@ export const agentsIn = (
 
 export const begin = { prompt: "Begin", session: "one" } as const
 
-/** How many events an operation has that nobody stops. */
-export const eventsOver = (name: Name): Effect.Effect<number> =>
+/** The events of an operation that nobody stops, by their names. */
+export const eventsOver = (name: Name): Effect.Effect<ReadonlyArray<AgentEvent.AgentEvent["_tag"]>> =>
   Effect.scoped(Effect.gen(function*() {
     const [own, folder] = [yield* speaker(name), yield* folderOf]
     own.says(turns)
     const agents = yield* agentsIn(folder, own.model)
-    return yield* Effect.orDie(Stream.runCount(agents.runOperation(begin)))
+    const events = yield* Effect.orDie(Stream.runCollect(agents.runOperation(begin)))
+    return events.map((it) => it._tag)
   })).pipe(quiet)
 
 /** Stops an operation, goes on from it, and says what is not as it has to be. */
