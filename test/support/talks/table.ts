@@ -1,10 +1,11 @@
 /** The conversations that agents are tried with: one for each way in which an operation can end, and for what comes on the way. */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type { Agent } from "../../../src/agent/AgentExecutor.ts"
-import type { AgentEvent } from "../../../src/agent/index.ts"
-import type { Approvals, LocalExecutor } from "../../../src/index.ts"
+import { type AgentEvent, Transcripts } from "../../../src/agent/index.ts"
+import { Approvals, Journal, type LocalExecutor } from "../../../src/index.ts"
 import type { Call, Turn } from "../providers/script.ts"
 import type { Talk } from "./talk.ts"
 
@@ -70,6 +71,26 @@ const openaiSearch = Tool.providerDefined({
   parameters: Schema.Unknown,
   success: Schema.Unknown
 })({})
+
+/** People who can be asked no more: the host stops. */
+const stopping: Layer.Layer<never> = Layer.effect(
+  Approvals.Approvals,
+  Effect.map(Approvals.make(), (approvals) => ({
+    ...approvals,
+    ask: () => Effect.succeed({ _tag: "Suspended", reason: "the host stops" } as const)
+  }))
+).pipe(Layer.orDie) as Layer.Layer<never>
+
+/** Sessions that take so many entries. */
+const full = (appends: number): Layer.Layer<never> =>
+  Layer.sync(Transcripts.Transcripts, () => {
+    let left = appends
+    const append = () =>
+      left-- > 0
+        ? Effect.void
+        : Effect.fail(new Transcripts.TranscriptError({ session: "one", operation: "append", cause: "it is full" }))
+    return { open: () => Effect.succeed({ messages: [], append }), list: Effect.succeed([]) }
+  }) as Layer.Layer<never>
 
 export const talks: ReadonlyArray<Talk> = [
   // it finishes
@@ -154,6 +175,26 @@ export const talks: ReadonlyArray<Talk> = [
     over: ["anthropic", "openai-responses"],
     comesTo: { end: "Finished", text: "Done.", calls: ["read Succeeded"] }
   },
+
+  // the host stops, or cannot keep it
+  {
+    name: "a question that the host leaves open as it stops",
+    turns: [{ reasoning: "May I", text: "May I?", calls: [read("a"), ask("b")] }],
+    options: { mode: "Interactive" },
+    around: Layer.merge(stopping, Journal.layerMemory().pipe(Layer.orDie)),
+    comesTo: { end: "Suspended", text: "May I?", calls: ["read Succeeded", "ask Cancelled"] }
+  },
+  ...[0, 1, 2, 3].map((appends): Talk => ({
+    name: `a session that takes no more behind ${appends} entries`,
+    turns: [{ reasoning: "Read", text: "I read.", calls: [read("a"), write("b")] }, { reasoning: "So", text: "Done." }],
+    options: { session: "one" },
+    around: full(appends),
+    comesTo: {
+      end: "NotKept",
+      text: ["", "I read.", "I read.", "Done."][appends]!,
+      calls: [[], ["read Nothing", "write Nothing"], ["read Succeeded", "write Succeeded"]][Math.min(appends, 2)]!
+    }
+  })),
 
   // its answer is cut off
   {

@@ -27,6 +27,8 @@ export interface Talk {
   readonly turns: ReadonlyArray<Turn>
   readonly options?: Omit<Options, "prompt" | "model">
   readonly executor?: LocalExecutor.Options
+  /** What there is around it: people, sessions, records. */
+  readonly around?: Layer.Layer<never>
   /** What the host does at an event. */
   readonly on?: (event: AgentEvent.AgentEvent, agent: Agent) => Effect.Effect<void>
   readonly comesTo: Come
@@ -129,9 +131,15 @@ export const speaker = (name: Name, options?: ProviderOptions): Effect.Effect<Sp
 export const modelOf = ({ model }: Pick<Provider, "model">) => layerLanguageModel(model)
 
 /** Agents over an executor, with the model of a server. */
-export const agentsOf = (speaker: Provider, options?: LocalExecutor.Options) =>
+export const agentsOf = (
+  speaker: Provider,
+  options?: LocalExecutor.Options,
+  around: Layer.Layer<never> = Layer.empty
+) =>
   Effect.map(
-    Layer.build(Layer.fresh(AgentExecutor.layer.pipe(Layer.provide([executor(options), modelOf(speaker)])))),
+    Layer.build(Layer.fresh(
+      AgentExecutor.layer.pipe(Layer.provide([executor(options), modelOf(speaker)]), Layer.provide(around))
+    )),
     (context) => Context.get(context, AgentExecutor.AgentExecutor)
   )
 
@@ -144,7 +152,7 @@ export interface Had {
 export const have = Effect.fnUntraced(
   function*(talk: Talk, speaker: Speaker): Effect.fn.Return<Had, never, Scope.Scope> {
     speaker.says(talk.turns)
-    const agents = yield* agentsOf(speaker, talk.executor)
+    const agents = yield* agentsOf(speaker, talk.executor, talk.around)
     const agent = yield* Effect.orDie(agents.start({ ...talk.options, prompt: "Begin" }))
     const events: Array<AgentEvent.AgentEvent> = []
     yield* Stream.runForEach(agent.events, (event) => {
@@ -185,17 +193,11 @@ export const goingOn: ReadonlyArray<Turn> = [
 ]
 
 /** Goes on from a history with a server: one more loop with a call, to its end. */
-export const goOn = Effect.fnUntraced(
-  function*(history: Prompt.Prompt, speaker: Speaker, prompt: Prompt.RawInput = "Go on") {
-    const agents = yield* agentsOf(speaker)
-    speaker.says([
-      { reasoning: "On we go", text: "Once more.", calls: [{ name: "read", args: { path: "on" } }] },
-      { text: "Gone on." }
-    ])
-    return yield* Effect.orDie(agents.run({ prompt: Prompt.concat(kept(history), prompt) }))
-  },
-  Effect.scoped
-)
+export const goOn = Effect.fnUntraced(function*(history: Prompt.Prompt, speaker: Speaker) {
+  const agents = yield* agentsOf(speaker)
+  speaker.says(goingOn)
+  return yield* Effect.orDie(agents.run({ prompt: Prompt.concat(kept(history), "Go on") }))
+}, Effect.scoped)
 
 /** Packages warn of what is left out for their models, and that is what is tried. */
 export const quiet = Effect.provideService(References.MinimumLogLevel, "Error")
@@ -220,7 +222,8 @@ export const problemsOf = Effect.fnUntraced(
     const had = yield* have(talk, own)
     check("refused", own.server.refusals.map((it) => it.message), [])
     check("it comes to", comeOf(had), { ...talk.comesTo, ...talk.butFor?.[name] })
-    check("open", Conversation.open(had.end.history.content).calls, [])
+    const { calls } = Conversation.open(had.end.history.content)
+    check("it has calls without an answer", calls.length > 0, had.end.reason._tag === "Suspended")
     for (const other of others) {
       const next = other === name ? own : yield* speaker(other)
       const before = next.server.refusals.length
