@@ -55,12 +55,14 @@ const parts: Readonly<Record<string, () => Effect.Effect<ReadonlyArray<Trial>>>>
 
 const stopsOver = (over: Name, count: number): ReadonlyArray<Trial> =>
   Stopped.ways.filter((way) => values.way === undefined || values.way === way).flatMap((way) =>
-    Array.from({ length: count }, (_, at) => at)
-      .filter((at) => (at + Number(values.seed)) % Number(values.every) === 0)
-      .map((at) => ({
-        name: `${way} at event ${at} over ${over}`,
-        problems: Stopped.problemsOf({ way, over, at, next: names })
-      }))
+    [
+      ...Array.from({ length: count }, (_, at) => at)
+        .filter((at) => (at + Number(values.seed)) % Number(values.every) === 0),
+      ...way === "killed" ? Stopped.executions : []
+    ].map((at) => ({
+      name: `${way} at ${at} over ${over}`,
+      problems: Stopped.problemsOf({ way, over, at, next: names })
+    }))
   )
 
 const program = Effect.gen(function*() {

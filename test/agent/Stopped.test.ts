@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type Name, names } from "../support/providers/providers.ts"
 import { dice } from "../support/randomCase.ts"
-import { eventsOver, problemsOf, type Way } from "../support/talks/stopped.ts"
+import { eventsOver, executions, problemsOf, type Way } from "../support/talks/stopped.ts"
 
 /** Some events of an operation, from a seed, each with who goes on. Few of them are deltas, which most events are. */
 const stops = (way: Way, over: Name, count: number, seed: number) =>
@@ -26,5 +26,12 @@ describe.each(names)("an operation over %s", (over) => {
   it.live("starts no call once nobody reads it, and does nothing twice when it is gone on with", () =>
     none("unread", over, 8))
 
-  it.live("that was killed is gone on with by another process, and does nothing twice", () => none("killed", over, 2))
+  it.live("that was killed is gone on with by another process, and does nothing twice", () => none("killed", over, 1))
+
+  const execution = executions[names.indexOf(over)]!
+  it.live(`that was killed in the middle of "${execution}" does not do it twice, unless it only reads`, () =>
+    Effect.gen(function*() {
+      const problems = yield* problemsOf({ way: "killed", over, at: execution, next: [over] })
+      assert.deepStrictEqual(problems, [])
+    }))
 })

@@ -33,8 +33,8 @@ export interface Stop {
   readonly way: Way
   /** The protocol that it speaks. */
   readonly over: Name
-  /** At which of its events, from 0. */
-  readonly at: number
+  /** At which of its events, from 0; killed also in the middle of an execution, as it is noted. */
+  readonly at: number | string
   /** Those that go on from it, each for itself. */
   readonly next: ReadonlyArray<Name>
 }
@@ -56,14 +56,14 @@ export const turns: ReadonlyArray<Turn> = [
   { reasoning: "That is it", text: "Done." }
 ]
 
-/** A call as its execution is noted. */
-export type OnStart = (line: string) => void
+/** Executions, as they are noted. */
+export const executions = ["read a", "slow b", "write c", "write d", "read e"] as const
 
 /** Agents whose sessions, journal and effects are in a folder. */
 export const agentsIn = (
   folder: string,
   model: ProviderModel,
-  onStart: OnStart = () => {}
+  onStart: (execution: string) => void = () => {}
 ): Effect.Effect<AgentExecutor.AgentExecutor["Service"], never, Scope.Scope> => {
   const start = (name: string, millis: number) => ({ path }: { readonly path?: unknown }) =>
     Effect.gen(function*() {
@@ -192,7 +192,7 @@ const stopping: {
   unread: ({ at }, own, folder) =>
     Effect.scoped(Effect.gen(function*() {
       const agents = yield* agentsIn(folder, own.model)
-      yield* Effect.orDie(Stream.runDrain(Stream.take(agents.runOperation(begin), at + 1)))
+      yield* Effect.orDie(Stream.runDrain(Stream.take(agents.runOperation(begin), Number(at) + 1)))
       const started = starts(folder).length
       yield* aWhile
       return starts(folder).slice(started)

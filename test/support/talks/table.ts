@@ -3,6 +3,7 @@ import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as TestClock from "effect/testing/TestClock"
 import type { Agent } from "../../../src/agent/AgentExecutor.ts"
 import { type AgentEvent, Transcripts } from "../../../src/agent/index.ts"
 import { Approvals, Journal, type LocalExecutor } from "../../../src/index.ts"
@@ -258,23 +259,27 @@ export const talks: ReadonlyArray<Talk> = [
   {
     name: "no time left while calls run",
     turns: [{ reasoning: "Slow", calls: [read("a"), call("hangs"), write("b")] }],
-    options: { limits: { time: "150 millis" } },
+    options: { limits: { time: "1 minute" } },
+    still: true,
+    on: at("ExecutingTool", () => TestClock.adjust("1 minute"), ({ tool }) => tool === "hangs"),
     comesTo: { end: "LimitReached time", text: "", calls: ["read Succeeded", "hangs Cancelled", "write Cancelled"] }
   },
   {
     name: "no time left while the model speaks",
-    turns: [{ reasoning: "Slow", text: "A slow one", fault: { hang: "end" } }],
-    options: { limits: { time: "150 millis" } },
-    comesTo: { end: "LimitReached time", text: "A slow one", calls: [] }
+    turns: [{ reasoning: "Slow", ...long, fault: { hang: "end" } }],
+    options: { limits: { time: "1 minute" } },
+    still: true,
+    on: at("AssistantMessagePart", () => TestClock.adjust("1 minute"), ({ part }) => part.type === "text-delta"),
+    comesTo: { end: "LimitReached time", text: "A text of some length", calls: [] }
+  },
+  {
+    name: "no time left before the model says anything",
+    turns: [{ text: "Never", fault: { hang: 0 } }],
+    options: { limits: { time: "50 millis" } },
+    comesTo: { end: "LimitReached time", text: "", calls: [] }
   },
 
   // somebody cancels it
-  {
-    name: "cancelled before the model says anything",
-    turns: [{ text: "Never", fault: { hang: 0 } }],
-    options: { limits: { time: "100 millis" } },
-    comesTo: { end: "LimitReached time", text: "", calls: [] }
-  },
   {
     name: "cancelled in a text",
     turns: [{ reasoning: "Talk", ...long, fault: { hang: "end" } }],
@@ -298,15 +303,20 @@ export const talks: ReadonlyArray<Talk> = [
     name: "cancelled in the arguments of a call",
     turns: [{ reasoning: "Well", text: "I write.", calls: [write("a"), write("b")], fault: { hang: "arguments" } }],
     on: cancelIn("tool-params-start"),
-    options: { limits: { time: "200 millis" } },
-    comesTo: { end: "Cancelled", text: "I write.", calls: [] },
-    butFor: { google: { end: "LimitReached time" } }
+    // calls of the other one come whole
+    over: ["openai-chat", "openai-responses", "anthropic", "openai-compatible"],
+    comesTo: { end: "Cancelled", text: "I write.", calls: [] }
   },
   {
     name: "cancelled when all is said but the end",
-    turns: [{ reasoning: "Well", text: "I write.", calls: [write("a"), write("b")], fault: { hang: "end" } }],
-    options: { limits: { time: "150 millis" } },
-    comesTo: { end: "LimitReached time", text: "I write.", calls: [] }
+    turns: [{ reasoning: "Well", ...long, calls: [write("a"), write("b")], fault: { hang: "end" } }],
+    // all that comes has come by then, or it is one more way to be cancelled
+    on: at(
+      "AssistantMessagePart",
+      (agent) => Effect.asVoid(Effect.forkDetach(Effect.delay(cancel(agent), "50 millis"))),
+      ({ part }) => part.type === "text-delta"
+    ),
+    comesTo: { end: "Cancelled", text: "A text of some length", calls: [] }
   },
   {
     name: "cancelled while calls run",
@@ -460,7 +470,7 @@ export const talks: ReadonlyArray<Talk> = [
   {
     name: "a call that takes too long",
     turns: [{ reasoning: "Slow", calls: [call("hangs"), read("b")] }, done],
-    executor: { executionTimeout: "50 millis" },
+    executor: { tools: { hangs: { timeout: "50 millis" } } },
     comesTo: { end: "Finished", text: "Done.", calls: ["hangs TimedOut", "read Succeeded"] }
   },
   {

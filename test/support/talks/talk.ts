@@ -12,6 +12,7 @@ import * as References from "effect/References"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as TestClock from "effect/testing/TestClock"
 import { layerLanguageModel } from "../../../src/adapters/AiSdk.ts"
 import type { Agent, Options } from "../../../src/agent/AgentExecutor.ts"
 import { type AgentEvent, AgentExecutor, Conversation, DispatchAgent, SubAgent } from "../../../src/agent/index.ts"
@@ -29,6 +30,8 @@ export interface Talk {
   readonly executor?: LocalExecutor.Options
   /** What there is around it: people, sessions, records. */
   readonly around?: Layer.Layer<never>
+  /** Time stands still, but for where the host moves it. */
+  readonly still?: true
   /** What the host does at an event. */
   readonly on?: (event: AgentEvent.AgentEvent, agent: Agent) => Effect.Effect<void>
   readonly comesTo: Come
@@ -160,7 +163,8 @@ export const have = Effect.fnUntraced(
       return talk.on?.(event, agent) ?? Effect.void
     })
     return { end: yield* agent.result, events }
-  }
+  },
+  (effect, { still }) => still === true ? Effect.provide(effect, TestClock.layer()) : effect
 )
 
 /** What an operation came to, to be compared. */
