@@ -3,14 +3,17 @@ import { Context, Effect, Layer, Stream } from "effect"
 import { ToolExecutor } from "effect-tool-executor"
 import { AgentExecutor } from "effect-tool-executor/agent"
 import { LanguageModel, Prompt, type Response, type Tool } from "effect/ai"
-import { compare, type Side } from "./measure.ts"
+import { compare, heap, type Side } from "./measure.ts"
 import * as Subject from "./subject.ts"
 import type { Line } from "./table.ts"
 
-const turns = 20
+const usage = {
+  inputTokens: { uncached: 1, total: 1, cacheRead: 0, cacheWrite: 0 },
+  outputTokens: { total: 1, text: 1, reasoning: 0 }
+}
 
 /** A model that makes as many calls in each of its turns, and says that it is done after the last. */
-const model = (calls: number) => {
+const model = (calls: number, turns = 20) => {
   const partsOf = (prompt: Prompt.Prompt): ReadonlyArray<Response.PartEncoded> => {
     const made = prompt.content.filter((it) => it.role === "assistant").length
     const parts = Array.from({ length: made < turns ? calls : 0 }, (): Response.PartEncoded => {
@@ -18,10 +21,6 @@ const model = (calls: number) => {
       return { type: "tool-call", id, name, params }
     })
     const reason = parts.length > 0 ? "tool-calls" : "stop"
-    const usage = {
-      inputTokens: { uncached: 1, total: 1, cacheRead: 0, cacheWrite: 0 },
-      outputTokens: { total: 1, text: 1, reasoning: 0 }
-    }
     return [...parts, { type: "finish", reason, usage, response: undefined } as never]
   }
   return LanguageModel.make({
@@ -55,7 +54,7 @@ const turn = (calls: number) =>
     const side = (
       run: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel | Tool.HandlersFor<typeof Subject.kit.tools>>
     ): Side => ({
-      calls: turns,
+      calls: 20,
       prepare: () => () => Effect.runPromiseWith(context)(run)
     })
     const read = Stream.runDrain(agents.runOperation({ prompt: "go" }))
@@ -67,3 +66,32 @@ const turn = (calls: number) =>
   })
 
 export const agents = Effect.all([turn(1), turn(10)])
+
+/** What an operation of a thousand turns holds when it is over, beside the messages of its history alone. */
+export const longAgent = Effect.gen(function*() {
+  const service = yield* model(1, 1_000)
+  const executor = yield* Subject.executor(Subject.plenty)
+  const agents = yield* AgentExecutor.make.pipe(
+    Effect.provideService(ToolExecutor.ToolExecutor, executor),
+    Effect.provideService(LanguageModel.LanguageModel, service)
+  )
+  const play = (turns: number) =>
+    Effect.gen(function*() {
+      const agent = yield* agents.start({ prompt: "go", limits: { turns } })
+      yield* Stream.runDrain(agent.events)
+      return agent
+    })
+  // what is made of code meanwhile is no history; and the executor holds on to its last wave
+  for (const turns of [1_000, 1_000, 1_000, 1]) yield* Effect.scoped(play(turns))
+  const before = heap()
+  const agent = yield* play(1_000)
+  const value = heap() - before
+  const { content } = yield* agent.history
+  const alone = heap()
+  const copy = structuredClone(content)
+  const beside = heap() - alone
+  const what = `what an agent's ${copy.length} messages hold after 1,000 turns, beside a copy of them`
+  return [{ what, value, beside, unit: "MB", bar: { of: "ratio", limit: 1.25, aim: 1.1 } }] satisfies ReadonlyArray<
+    Line
+  >
+})

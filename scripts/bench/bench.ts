@@ -6,7 +6,7 @@
 //     npm run bench -- --cpu                       time of the processor: for a machine that others keep busy
 import { Effect, type Scope } from "effect"
 import { parseArgs } from "node:util"
-import { agents } from "./agents.ts"
+import { agents, longAgent } from "./agents.ts"
 import { approvals } from "./approvals.ts"
 import { guard } from "./guard.ts"
 import { allocated, long, wide } from "./memory.ts"
@@ -39,6 +39,7 @@ const measurements: Readonly<Record<string, Measurement>> = {
   durable,
   guard,
   agents,
+  longAgent,
   others,
   start
 }
