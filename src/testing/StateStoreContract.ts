@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import * as StateStore from "../store/StateStore.ts"
 import * as Contract from "./Contract.ts"
+import * as Dice from "./Dice.ts"
 import {
   type Bounds,
   calls,
@@ -53,7 +54,7 @@ const answersOf = (
   ask: (requests: ReadonlyArray<StateStore.Request>, now: number) => ReturnType<Store["reserve"]>
 ) =>
   Effect.gen(function*() {
-    const { chance, int, pick } = dice(seed)
+    const { chance, int, pick } = Dice.make(seed)
     const owners = new Map<string, string>()
     const held = new Map<string, StateStore.Reservation>()
     const seen: Array<unknown> = []
@@ -100,23 +101,6 @@ const answersOf = (
     }
     return seen
   })
-
-/** Random choices that are the same for a seed. */
-const dice = (seed: number) => {
-  let state = seed | 0
-  const next = () => {
-    state = state + 0x6d2b79f5 | 0
-    let t = Math.imul(state ^ state >>> 15, 1 | state)
-    t = t + Math.imul(t ^ t >>> 7, 61 | t) ^ t
-    return ((t ^ t >>> 14) >>> 0) / 4294967296
-  }
-  const int = (below: number) => Math.floor(next() * below)
-  return {
-    int,
-    chance: (probability: number) => next() < probability,
-    pick: <A>(items: ReadonlyArray<A>): A => items[int(items.length)]!
-  }
-}
 
 const general: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
   check("gives each reservation an id of its own", ({ take }) =>
