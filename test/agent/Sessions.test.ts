@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { AgentExecutor, Transcripts } from "../../src/agent/index.ts"
 import { type Approvals, type ConfigurationError as Configuration, Journal } from "../../src/index.ts"
 import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
@@ -18,8 +19,9 @@ const call = (id: string, name: string, params: unknown = {}) => ({ id, name, pa
 const done: ModelTurn.Turn = { text: "Done." }
 
 /** Sessions in memory, which fail from the n-th append on, or take their time. */
-const keeping = ({ failsAt = Infinity, takes = 0, log = [] as Array<string> } = {}) => {
-  const kept: Array<Prompt.Message> = []
+const keeping = (
+  { failsAt = Infinity, kept = [] as Array<Prompt.Message>, log = [] as Array<string>, takes = 0 } = {}
+) => {
   let appends = 0
   const service = Transcripts.Transcripts.of({
     list: Effect.succeed([]),
@@ -42,7 +44,11 @@ const keeping = ({ failsAt = Infinity, takes = 0, log = [] as Array<string> } = 
 
 const noting = (log: Array<string>) => ({
   read: () => Effect.sync(() => (log.push("ran"), "text")),
-  write: { handler: () => Effect.sync(() => (log.push("wrote"), "written")), class: "SerialMut" as const }
+  write: { handler: () => Effect.sync(() => (log.push("wrote"), "written")), class: "SerialMut" as const },
+  hangs: {
+    handler: () => Effect.andThen(Effect.sync(() => log.push("hangs")), Effect.never),
+    class: "SerialMut" as const
+  }
 })
 
 describe("a session", () => {
@@ -182,10 +188,11 @@ const live = Effect.fnUntraced(function*(
   return { agents: Context.get(context, AgentExecutor.AgentExecutor), model, stop: Scope.close(scope, Exit.void) }
 })
 
-const journalOf = Effect.map(
-  Effect.orDie(Effect.scoped(Layer.build(Layer.fresh(Journal.layerMemory())))),
-  (context) => Context.get(context, Journal.Journal)
-)
+const journalOf = (options?: Journal.MemoryOptions) =>
+  Effect.map(
+    Effect.orDie(Effect.scoped(Layer.build(Layer.fresh(Journal.layerMemory(options))))),
+    (context) => Context.get(context, Journal.Journal)
+  )
 
 const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
   it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
@@ -197,7 +204,7 @@ describe("a host that stops while people are asked", () => {
     test(`has suspended the operation, and the next one goes on from ${how}`, () =>
       Effect.gen(function*() {
         const log: Array<string> = []
-        const journal = yield* journalOf
+        const journal = yield* journalOf()
         const { layer } = keeping()
         const session = how === "a session" ? "s" : undefined
         const first = yield* live(journal, log, [two], layer)
@@ -261,7 +268,7 @@ describe("a host that stops while people are asked", () => {
   test("and is cancelled before it goes on starts none of the calls", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
-      const journal = yield* journalOf
+      const journal = yield* journalOf()
       const first = yield* live(journal, log, [two])
       const agent = yield* first.agents.start({ prompt: "Go", mode: "Interactive" })
       yield* Effect.sleep("1 second")
@@ -278,6 +285,33 @@ describe("a host that stops while people are asked", () => {
       // nobody was asked either
       assert.isAtMost(end.at, 11_000)
       assert.notInclude(log, "wrote")
+      yield* second.stop
+    }))
+})
+
+describe("a host that dies in the middle of a turn", () => {
+  test("runs nothing again that is on record, and tells the model what nobody knows", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const { kept, layer } = keeping()
+      const journal = yield* journalOf()
+      const calls = [call("1", "read"), call("2", "hangs")]
+      const first = yield* live(journal, log, [{ calls }], layer)
+      yield* first.agents.start({ prompt: "Go", session: "s" })
+      yield* Effect.sleep("1 second")
+      // nobody hears of it any more
+      const entries = yield* Effect.orDie(Stream.runCollect(journal.read({})))
+      const messages = [...kept]
+      assert.deepStrictEqual(log, ["ran", "hangs"])
+
+      const again = yield* journalOf({ entries: entries.map((it) => it.entry) })
+      const after = keeping({ kept: messages })
+      const second = yield* live(again, log, [done], after.layer)
+      const { history } = yield* second.agents.run({ prompt: "And?", session: "s" })
+      assert.deepStrictEqual(log, ["ran", "hangs"])
+      const said = words(history)
+      assert.strictEqual(said[3], "result 1: text")
+      assert.match(said[4]!, /^error 2: .*may or may not/)
       yield* second.stop
     }))
 })
