@@ -188,6 +188,16 @@ describe("sub-agents", () => {
       assert.match(said[4]!, /^error 2: .*did not finish\. .*It said last: I look\./)
     }))
 
+  it.effect("have ten minutes if nothing is said of it", () =>
+    Effect.gen(function*() {
+      const { at, said } = yield* played(
+        { a: child("a") },
+        doing({ Go: [{ calls: [call("1", "a", { task: "one" })] }, done], one: [{ never: true }] })
+      )
+      assert.strictEqual(at, 600_000)
+      assert.match(said[2]!, /^error 1: "a" failed: The agent did not finish/)
+    }))
+
   it.effect("fail with words that a model can go on from", () =>
     Effect.gen(function*() {
       const key = AiError.make({
