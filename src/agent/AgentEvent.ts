@@ -258,9 +258,7 @@ export const describe = (reason: EndReason): string => {
     case "CutOff":
       return `The model's answer was cut off (${reason.finish}).`
     case "LimitReached":
-      return reason.limit === "time"
-        ? `The limit of ${reason.max / 1000} s was reached.`
-        : `The limit of ${reason.max} ${reason.limit} was reached.`
+      return `The limit of ${limitOf(reason)} was reached.`
     case "Cancelled":
       return `It was cancelled: ${reason.reason}.`
     case "ModelFailed":
@@ -384,6 +382,12 @@ const fieldsOf = (event: OwnEvent): { readonly [key: string]: unknown } => {
         calls: event.calls
       }
   }
+}
+
+const limitOf = ({ limit, max }: Extract<EndReason, { readonly _tag: "LimitReached" }>): string => {
+  if (limit === "time") return `${max / 1000} s`
+  if (limit === "cost") return `${max} for what tokens cost`
+  return `${max} ${max === 1 ? limit.slice(0, -1) : limit}`
 }
 
 /**

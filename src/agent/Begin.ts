@@ -248,12 +248,18 @@ const create = Effect.fnUntraced(function*({ limits: _, ...given }: Given & { re
 })
 
 /** Where the cost has a bound every model needs a price. */
-const checkPrice = ({ given: { link: { ledger, model } } }: Operation) =>
-  ledger.unpriced(model)
+const checkPrice = ({ given: { link: { ledger, model } } }: Operation) => {
+  const name = `${model.provider}:${model.model}`
+  return ledger.unpriced(model)
     ? Effect.fail(
-      wrong("limits.cost.prices", `there is none for ${model.provider}:${model.model}`, "the price of its tokens")
+      wrong(
+        "limits.cost.prices",
+        `there is none for ${name}`,
+        `the price of its tokens, as "${name}", "${model.model}" or "*"`
+      )
     )
     : Effect.void
+}
 
 const openSession = (
   { transcripts }: Around,

@@ -78,7 +78,8 @@ export const text = (options: {
       case "Reminded":
         return { stderr: `… reminded: it has to call ${event.tools.map((it) => escape(it)).join(", ")}\n` }
       case "ModelRetry":
-        return { stderr: `… the model is asked again: ${escape(event.error.message)}\n` }
+        // what follows the first line is advice, and is said where it was the last try
+        return { stderr: `… the model is asked again: ${escape(event.error.message.replace(/\n.*/s, ""))}\n` }
       case "OperationEnd":
         return { stderr: `${totalOf(event)}\n` }
       default:

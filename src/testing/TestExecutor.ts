@@ -104,7 +104,8 @@ export const layer = <T extends Toolkit.Any>(
 ): Layer.Layer<ToolExecutor | TestExecutor, ConfigurationError, HandlersOf<T>> =>
   recorded.pipe(
     Layer.provide(LocalExecutor.layer(toolkits, options)),
-    Layer.provide(answer === undefined ? Layer.empty : people(answer))
+    // an agent over the executor asks them, too
+    Layer.provideMerge(answer === undefined ? Layer.empty : people(answer))
   )
 
 /**

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type AgentLimits, SubAgent } from "../../src/agent/index.ts"
+import { AgentEvent, type AgentLimits, SubAgent } from "../../src/agent/index.ts"
 import type { ConfigurationError } from "../../src/ConfigurationError.ts"
 import type { Approvals } from "../../src/index.ts"
 import type * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -74,9 +74,22 @@ describe("an operation with a bound", () => {
       Effect.flip(run({}, endless(), limited({ cost: { max: 1, prices: { other: { input: 1, output: 1 } } } }))),
       (error) => {
         assert.propertyVal(error, "_tag", "ConfigurationError")
-        assert.include(String(error), "limits.cost.prices: there is none for scripted:scripted")
+        assert.include(
+          String(error),
+          "limits.cost.prices: there is none for scripted:scripted; expected the price of its tokens, as \"scripted:scripted\", \"scripted\" or \"*\""
+        )
       }
     ))
+
+  it("is told by what it bounds", () => {
+    const said = (limit: AgentEvent.Limit, max: number) => AgentEvent.describe({ _tag: "LimitReached", limit, max })
+    assert.deepStrictEqual([said("turns", 1), said("tokens", 1), said("calls", 2), said("cost", 0.5)], [
+      "The limit of 1 turn was reached.",
+      "The limit of 1 token was reached.",
+      "The limit of 2 calls was reached.",
+      "The limit of 0.5 for what tokens cost was reached."
+    ])
+  })
 
   it.effect("of time ends whatever is under way, a model that says nothing as well", () =>
     Effect.gen(function*() {

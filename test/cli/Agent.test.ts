@@ -94,9 +94,9 @@ describe("tool-executor agent", () => {
         "may not ask again",
         [{ calls: [read] }, { text: "no" }],
         ["--max-turns", "1"],
-        "The limit of 1 turns was reached."
+        "The limit of 1 turn was reached."
       ],
-      ["may call no more", [{ calls: [read, read] }, { text: "no" }], ["--max-calls", "1"], "The limit of 1 calls"],
+      ["may call no more", [{ calls: [read, read] }, { text: "no" }], ["--max-calls", "1"], "The limit of 1 call was"],
       ["has no tokens left", [{ calls: [read] }, { text: "no" }], ["--max-tokens", "15"], "The limit of 15 tokens"],
       ["has no time left", [{ text: "so", fault: { hang: 3 } }], ["--timeout", "300 millis"], "The limit of 0.3 s was"]
     ] as const

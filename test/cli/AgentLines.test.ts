@@ -46,3 +46,17 @@ describe("what a model says", () => {
     assert.strictEqual(written(false, delta("secret", ["dispatch_agent"]), delta("open"), end), "open\n")
   })
 })
+
+describe("a request that is repeated", () => {
+  it("is one line, without the advice that comes with its error", () => {
+    const write = AgentLines.text({ color: false, isShown: true })
+    const error = { message: "Cannot connect\u001b[2J (POST http://127.0.0.1)\n\nCheck your network connection." }
+    const { stderr } = write({
+      ...common,
+      _tag: "ModelRetry",
+      error: error as AgentEvent.ModelRetry["error"],
+      afterMillis: 1
+    })
+    assert.strictEqual(stderr, "… the model is asked again: Cannot connect\\u001b[2J (POST http://127.0.0.1)\n")
+  })
+})

@@ -2,7 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Schema } from "effect"
 import { ToolAnnotations, ToolCall, ToolContext, ToolExecutor } from "effect-tool-executor"
-import { Scenario, ScriptedTools, TestExecutor, VirtualTime } from "effect-tool-executor/testing"
+import { AgentExecutor } from "effect-tool-executor/agent"
+import { Scenario, ScriptedModel, ScriptedTools, TestExecutor, VirtualTime } from "effect-tool-executor/testing"
 import { Tool, Toolkit } from "effect/ai"
 
 const Read = Tool.make("read", { parameters: Schema.Struct({ n: Schema.Finite }) }).annotate(Tool.Readonly, true)
@@ -151,6 +152,22 @@ describe("an executor for tests", () => {
       }),
       { answer: () => ({ _tag: "ApproveOnce" }) }
     ))
+
+  it.effect("has people who answer an agent over it as well", () => {
+    const model = ScriptedModel.layer([{ calls: [{ name: "send", params: { to: "bob" } }] }, { text: "Sent." }])
+    const agents = AgentExecutor.layer.pipe(
+      Layer.provideMerge(TestExecutor.layer(toolkit, { answer: () => ({ _tag: "ApproveOnce" }) })),
+      Layer.provide([handlers, model])
+    )
+    return VirtualTime.run(
+      Effect.gen(function*() {
+        yield* (yield* AgentExecutor.AgentExecutor).run({ prompt: "Write to Bob", mode: "Interactive" })
+        const { events } = yield* TestExecutor.TestExecutor
+        TestExecutor.asked(yield* events, ["send: ApproveOnce"])
+        TestExecutor.ran(yield* events, ["send"])
+      }).pipe(Effect.provide(agents))
+    )
+  })
 
   it.effect("keeps what is told while a wave runs, and of batches and forks", () =>
     run(
