@@ -15,6 +15,7 @@ import type { ApprovalRequest } from "../policy/Approvals.ts"
 import { sseName, type ToolEvent, toWire as toolToWire } from "../ToolEvent.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
+import { snake } from "../wire/Shown.ts"
 import type { ModelId } from "./Conversation.ts"
 
 /**
@@ -278,8 +279,9 @@ export const describe = (reason: EndReason): string => {
 /**
  * Gives the event as clients see it: plain JSON, its name in `event`, fields in
  * snake case. Events of calls are as `ToolEvent.toWire` has them, under the names
- * that they have there. Of the history, of what a provider bound to its messages and of
- * the arguments in them there is nothing.
+ * that they have there: arguments of calls, and what people are asked about them, are in
+ * those alone, without what tools declare as secret. Of the history and of what a
+ * provider bound to its messages there is nothing.
  *
  * @category wire
  * @since 0.1.0
@@ -395,9 +397,14 @@ const limitOf = ({ limit, max }: Extract<EndReason, { readonly _tag: "LimitReach
  * tool declares as secret: clients have them from `tool_call_queued`, which knows.
  */
 const partOf = (part: Response.AnyPart): unknown => {
-  const { metadata: _, ...shown } = part
-  if (shown.type === "tool-call") return { ...shown, params: undefined }
-  return shown.type === "tool-params-delta" ? { ...shown, delta: undefined } : shown
+  const { "~effect/ai/Response/Part": _, metadata: __, ...shown } = part
+  // headers of the request and of the answer are nobody's; tokens are told with the whole message
+  const hidden = new Set(["request", "response", "usage"])
+  if (shown.type === "tool-call") hidden.add("params")
+  if (shown.type === "tool-params-delta") hidden.add("delta")
+  return Object.fromEntries(
+    Object.entries(shown).flatMap(([name, value]) => hidden.has(name) ? [] : [[snake(name), value]])
+  )
 }
 
 const textOf = ({ content }: Prompt.AssistantMessage): string =>
@@ -409,20 +416,17 @@ const usageOf = (usage: Usage) => ({
   cached_input_tokens: usage.cachedInputTokens
 })
 
+/**
+ * What the call is asked with and about may hold what its tool declares as secret: its
+ * `tool_call_queued` and `tool_approval_request` have it without.
+ */
 const requestOf = (it: ApprovalRequest) => ({
   id: it.id,
   agent_path: it.agentPath,
+  process: it.process,
   call_id: it.callId,
   tool: it.tool,
   class: it.class,
-  args: it.args,
-  targets: it.targets.map(({ text }) => text),
-  why: it.why,
-  ...it.preview === undefined
-    ? {}
-    : it.preview._tag === "Diff"
-    ? { diff: it.preview.diff }
-    : { no_diff_because: it.preview.because },
   is_running: it.isRunning,
   remember: it.remember,
   asked_at: it.askedAt,

@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import type * as Response from "effect/ai/Response"
+import * as Predicate from "effect/Predicate"
 import type { OptionReader } from "../internal/OptionReader.ts"
 import { CallCounter } from "../policy/TurnBudget.ts"
 import type { EndReason, Usage } from "./AgentEvent.ts"
@@ -38,9 +39,16 @@ export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked =>
     if (!(cost.max > 0)) {
       reader.problems.push({ path: "limits.cost.max", problem: `it is ${cost.max}`, expected: "a number above zero" })
     }
-    for (const [model, price] of Object.entries(cost.prices)) {
+    if (!Predicate.isObject(cost.prices)) {
+      reader.problems.push({
+        path: "limits.cost.prices",
+        problem: "there are none",
+        expected: "the price of each model"
+      })
+    }
+    for (const [model, price] of Object.entries(cost.prices ?? {})) {
       for (const part of ["input", "output", "cachedInput"] as const) {
-        const value = price[part]
+        const value = price?.[part]
         if (value === undefined && part === "cachedInput") continue
         if (typeof value === "number" && value >= 0 && Number.isFinite(value)) continue
         reader.problems.push({
@@ -145,9 +153,12 @@ export class Ledger {
 export const usageOf = (usage: Response.Usage | undefined): Usage => {
   const { inputTokens, outputTokens } = usage ?? { inputTokens: undefined, outputTokens: undefined }
   const cached = inputTokens?.cacheRead ?? 0
+  const input = inputTokens?.total ?? (inputTokens?.uncached ?? 0) + cached + (inputTokens?.cacheWrite ?? 0)
+  const output = outputTokens?.total ?? (outputTokens?.text ?? 0) + (outputTokens?.reasoning ?? 0)
+  // whatever a server says, nothing is given back
   return {
-    inputTokens: inputTokens?.total ?? (inputTokens?.uncached ?? 0) + cached + (inputTokens?.cacheWrite ?? 0),
-    outputTokens: outputTokens?.total ?? (outputTokens?.text ?? 0) + (outputTokens?.reasoning ?? 0),
-    cachedInputTokens: cached
+    inputTokens: Math.max(0, input),
+    outputTokens: Math.max(0, output),
+    cachedInputTokens: Math.min(Math.max(0, cached), Math.max(0, input))
   }
 }

@@ -13,8 +13,8 @@ import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
-import { causeText } from "../internal/causeText.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import type { AssistantMessagePart, EndReason, ModelRetry, Usage } from "./AgentEvent.ts"
@@ -84,8 +84,7 @@ export const ask = Effect.fnUntraced(function*(
     const isRepeatable = retries < given.retries && parts.every((it) => it.type === "response-metadata")
     const wait = known === undefined || !isRepeatable ? undefined : waitOf(known, retries)
     if (known === undefined || wait === undefined) {
-      const message = known?.message ?? causeText(failure)
-      return cut(parts, { _tag: "ModelFailed", error: known, message })
+      return cut(parts, { _tag: "ModelFailed", error: known, message: known?.message ?? saidBy(failure) })
     }
     operation.tell<ModelRetry>({ _tag: "ModelRetry", error: known, afterMillis: wait })
     if ((yield* operation.unlessStopped(Effect.sleep(wait))) === undefined) return cut(parts, undefined)
@@ -110,6 +109,15 @@ const waitOf = (error: AiError.AiError, retries: number): number | undefined => 
 const failureIn = (parts: ReadonlyArray<Part>): Cause.Cause<unknown> | undefined => {
   const failed = parts.find((it) => it.type === "error")
   return failed === undefined ? undefined : Cause.fail(failed.error)
+}
+
+/** What an error that is none of a model's says, without where it comes from: clients and callers read it. */
+const saidBy = (failure: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(failure)
+  if (typeof error === "string") return error
+  return Predicate.hasProperty(error, "message") && typeof error.message === "string" && error.message !== ""
+    ? error.message
+    : "it does not say why"
 }
 
 const answerOf = (parts: ReadonlyArray<Part>): Answer => {

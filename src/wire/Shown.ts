@@ -36,6 +36,14 @@ export interface Fields {
 }
 
 /**
+ * Gives a name in snake case.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+
+/**
  * A name in snake case.
  *
  * @category models
@@ -173,5 +181,3 @@ const tagOf = (fields: Schema.Struct.Fields): string => {
   const ast = fields["_tag"]?.ast
   return ast !== undefined && SchemaAST.isLiteral(ast) ? String(ast.literal) : ""
 }
-
-const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
