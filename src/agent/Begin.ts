@@ -1,5 +1,5 @@
 /**
- * How an operation begins: its options are looked at, its model is made, its session
+ * How an operation begins: its model is made, its session
  * opened; and what its host gets hold of.
  *
  * @since 0.1.0
@@ -7,8 +7,7 @@
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import * as Prompt from "effect/ai/Prompt"
-import * as Tool from "effect/ai/Tool"
-import type * as Cause from "effect/Cause"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -17,16 +16,15 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
-import * as Random from "effect/Random"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import type { ConfigurationError } from "../ConfigurationError.ts"
 import type { Service as Executor } from "../Executor.ts"
-import { OptionReader } from "../internal/OptionReader.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import { ToolExecutor } from "../ToolExecutor.ts"
 import type { Agent, Options } from "./Agent.ts"
 import { type AgentEvent, isReport, type OperationEnd } from "./AgentEvent.ts"
+import * as CheckedOptions from "./CheckedOptions.ts"
 import * as Ledger from "./Ledger.ts"
 import type * as Link from "./Link.ts"
 import * as Loop from "./Loop.ts"
@@ -86,23 +84,42 @@ export const start = Effect.fnUntraced(function*<E, R>(
   options: Options<E, R>
 ): Effect.fn.Return<Agent, ConfigurationError | E, Scope.Scope | R> {
   const queue = yield* Queue.unbounded<AgentEvent, Cause.Done>()
+  // it has what it needs, such as its session, no longer than it takes, and none of it if it cannot begin
+  const own = yield* Scope.fork(yield* Effect.scope)
   // whoever reads can answer as long as they do
-  const reader = yield* Scope.fork(yield* Effect.scope)
-  const approvals = options.mode === "Interactive"
-    ? around.approvals ?? (yield* Scope.provide(Approvals.make(), reader))
-    : undefined
-  const { operation, prompt } = yield* prepare({ ...around, approvals }, options, (event) => {
+  const reader = yield* Scope.fork(own)
+  const tell: Link.Link["tell"] = (event) => {
     // whoever reads too slowly misses what tools report, and nothing else
     const isTaken = !isReport(event) || Queue.sizeUnsafe(queue) < unread
     if (isTaken) Queue.offerUnsafe(queue, event)
     return isTaken
-  })
-  const answer: Agent["answer"] = approvals?.answer ??
-    ((id) => new Approvals.ApprovalError({ id, reason: "NotPending" }))
+  }
+  const { approvals, operation, prompt } = yield* Effect.gen(function*() {
+    const approvals = options.mode === "Interactive"
+      ? around.approvals ?? (yield* Scope.provide(Approvals.make(), reader))
+      : undefined
+    return { approvals, ...yield* prepare({ ...around, approvals }, options, tell) }
+  }).pipe(
+    Scope.provide(own),
+    Effect.onError((cause) => Scope.close(own, Exit.failCause(cause)))
+  )
+  const { requests } = operation.given.link
+  const answer: Agent["answer"] = (id, said, of) =>
+    // those of other operations are none of its own, whoever is asked about them
+    approvals !== undefined && requests.has(id)
+      ? approvals.answer(id, said, of)
+      : new Approvals.ApprovalError({ id, reason: "NotPending" })
   const result = yield* Deferred.make<OperationEnd>()
   yield* Loop.run(operation, prompt).pipe(
-    Effect.tap((end) => Queue.offer(queue, end)),
-    Effect.onExit((exit) => Effect.andThen(Deferred.done(result, exit), Queue.end(queue))),
+    Effect.onExit((exit) => Scope.close(own, exit)),
+    Effect.onExit((exit) => {
+      if (Exit.isSuccess(exit)) Queue.offerUnsafe(queue, exit.value)
+      // what nobody has foreseen is not taken for an end
+      const end = Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)
+        ? Queue.end(queue)
+        : Queue.failCause(queue, exit.cause)
+      return Effect.andThen(end, Deferred.done(result, exit))
+    }),
     Effect.forkScoped({ startImmediately: true })
   )
   return {
@@ -112,7 +129,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
     say: Effect.fnUntraced(function*(text, { settle = false } = {}) {
       const isSaid = operation.say(text)
       if (isSaid && settle) {
-        for (const id of Array.from(operation.given.link.requests.keys())) {
+        for (const id of Array.from(requests.keys())) {
           yield* Effect.ignore(answer(id, { _tag: "Deny", reason: "they said something else instead" }))
         }
       }
@@ -120,7 +137,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
     }),
     cancel: (reason) => Effect.sync(() => operation.stop({ _tag: "Cancelled", reason })),
     answer,
-    questions: Effect.sync(() => Array.from(operation.given.link.requests.values())),
+    questions: Effect.sync(() => Array.from(requests.values())),
     history: Effect.sync(() => Prompt.fromMessages(operation.messages))
   }
 })
@@ -164,10 +181,12 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   above: Above
 ): Effect.fn.Return<OperationEnd, ConfigurationError | E, Scope.Scope | R> {
   const { agentPath, isAutomatic, link } = above
-  const checked = yield* check(around.executor, options)
+  const checked = yield* CheckedOptions.check(around.executor, options)
   const tell = link?.tell ?? (() => true)
+  const tools = checked.tools ?? link?.tools
   const operation = yield* create({
     ...checked,
+    tools,
     executor: around.executor,
     agentPath,
     approvals: isAutomatic ? "nobody" : undefined,
@@ -176,13 +195,14 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
       ledger: new Ledger.Ledger(checked.limits, link?.ledger),
       model: yield* modelOf(around, options),
       approval: link?.approval,
-      processes: link?.processes ?? new Set(),
+      told: link?.told ?? new WeakSet(),
+      tools,
       requests: link?.requests ?? new Map()
     },
     transcript: undefined
   })
   yield* checkPrice(operation)
-  return yield* Loop.run(operation, Prompt.make(options.prompt).content)
+  return yield* Loop.run(operation, checked.prompt)
 })
 
 // Utilities
@@ -196,7 +216,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   options: Options<E, R>,
   tell: Link.Link["tell"]
 ) {
-  const checked = yield* check(around.executor, options)
+  const checked = yield* CheckedOptions.check(around.executor, options)
   const isInteractive = options.mode === "Interactive"
   const requests = new Map<string, Approvals.ApprovalRequest>()
   const transcript = options.session === undefined ? undefined : yield* openSession(around, options.session)
@@ -210,13 +230,14 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       ledger: new Ledger.Ledger(checked.limits),
       model: yield* modelOf(around, options),
       approval: isInteractive ? "upfront" : "perCall",
-      processes: new Set(),
+      told: new WeakSet(),
+      tools: checked.tools,
       requests
     },
     transcript
   })
   yield* checkPrice(operation)
-  return { operation, prompt: Prompt.make(options.prompt).content }
+  return { operation, prompt: checked.prompt }
 })
 
 /** Notes what people are asked as long as they are. */
@@ -242,7 +263,12 @@ const noting = (
 const modelOf = <E, R>({ model }: { readonly model: Link.Model | undefined }, options: Options<E, R>) =>
   options.model === undefined ? Effect.succeed(model!) : Effect.map(Layer.build(options.model), modelIn)
 
-const create = Effect.fnUntraced(function*({ limits: _, ...given }: Given & { readonly limits: Ledger.Checked }) {
+const create = Effect.fnUntraced(function*(
+  { limits: _, prompt: __, ...given }: Given & {
+    readonly limits: Ledger.Checked
+    readonly prompt: ReadonlyArray<Prompt.Message>
+  }
+) {
   const context = yield* Effect.context<never>()
   return new Operation(given, given.transcript?.messages ?? [], context, yield* Clock.Clock)
 })
@@ -252,7 +278,7 @@ const checkPrice = ({ given: { link: { ledger, model } } }: Operation) => {
   const name = `${model.provider}:${model.model}`
   return ledger.unpriced(model)
     ? Effect.fail(
-      wrong(
+      CheckedOptions.wrong(
         "limits.cost.prices",
         `there is none for ${name}`,
         `the price of its tokens, as "${name}", "${model.model}" or "*"`
@@ -266,47 +292,10 @@ const openSession = (
   session: string
 ): Effect.Effect<Transcript, ConfigurationError, Scope.Scope> =>
   transcripts === undefined
-    ? Effect.fail(wrong("session", "nobody keeps conversations", "Transcripts in the context of the layer"))
+    ? Effect.fail(
+      CheckedOptions.wrong("session", "nobody keeps conversations", "Transcripts in the context of the layer")
+    )
     : Effect.mapError(
       transcripts.open(session),
-      (error) => wrong("session", error.message, "a session that can be opened")
+      (error) => CheckedOptions.wrong("session", error.message, "a session that can be opened")
     )
-
-/** Whether the provider of the model runs it. */
-const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler
-
-const wrong = (path: string, problem: string, expected: string) =>
-  new ConfigurationError({ subject: "AgentExecutor", problems: [{ path, problem, expected }] })
-
-const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
-  const reader = new OptionReader()
-  const limits = Ledger.read(reader, options.limits)
-  const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
-  reader.oneOf("mode", mode, ["Automatic", "Interactive"])
-  reader.count("retries", retries, 0)
-  const toolChoice = reader.oneOf<"rules" | "auto">("toolChoice", options.toolChoice ?? "rules", ["rules", "auto"])
-  if (options.session !== undefined) reader.text("session", options.session)
-  const all: ReadonlyArray<Tool.Any> = Object.values(options.toolkit?.tools ?? {})
-  const provided = all.filter(isProvided)
-  const tools = options.toolkit && all.filter((it) => !provided.includes(it)).map((it) => it.name)
-  // tools that the executor does not have; those that its policy hides are not shown
-  if (tools !== undefined) yield* Effect.scoped(executor.process({ tools }))
-  if (reader.problems.length > 0) {
-    return yield* new ConfigurationError({ subject: "AgentExecutor", problems: reader.problems })
-  }
-  const id = `operation-${(yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)}`
-  return {
-    id,
-    batch: batch ?? id,
-    exit,
-    limits,
-    meta,
-    perHeartbeat,
-    provided,
-    retries,
-    start,
-    system,
-    toolChoice,
-    tools
-  }
-})

@@ -7,6 +7,7 @@
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Context from "effect/Context"
 import type { ApprovalRequest } from "../policy/Approvals.ts"
+import type { ToolEvent } from "../ToolEvent.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import type { ModelId } from "./Conversation.ts"
 import type { Ledger } from "./Ledger.ts"
@@ -32,10 +33,12 @@ export interface Link {
   readonly tell: (event: AgentEvent) => boolean
   readonly ledger: Ledger
   readonly model: Model
+  /** The tools that it has; absent: all. */
+  readonly tools: ReadonlyArray<string> | undefined
   /** When people are asked about the calls of a turn. */
   readonly approval: "perCall" | "upfront" | undefined
-  /** Processes of all of them: each tells of its own calls, and of nobody else's. */
-  readonly processes: Set<string>
+  /** Events of calls that one of them has told: those above hear them, too. */
+  readonly told: WeakSet<ToolEvent>
   /** What people are being asked, by the id of the request. */
   readonly requests: ReadonlyMap<string, ApprovalRequest>
 }

@@ -12,7 +12,7 @@ import type * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import type { Service as Executor } from "../Executor.ts"
 import * as Detached from "../internal/detached.ts"
-import type { ApprovalRequest, Approvals } from "../policy/Approvals.ts"
+import type { Approvals } from "../policy/Approvals.ts"
 import type { HostArguments, ToolProcess } from "../ToolProcess.ts"
 import type { Common, EndReason, OwnEvent } from "./AgentEvent.ts"
 import type { Link } from "./Link.ts"
@@ -84,8 +84,8 @@ export class Operation {
   isOver = false
   /** What was said and the model has yet to hear. */
   readonly queue: Array<Said> = []
-  /** What people are being asked, by the id of the request. */
-  readonly questions = new Map<string, ApprovalRequest>()
+  /** The requests that people are being asked about, its sub-agents' included. */
+  private readonly questions = new Set<string>()
   private saidSoFar = 0
   private madeIds = 0
   /** What is under way and is left alone once the operation is stopped. */
@@ -209,8 +209,8 @@ export class Operation {
   }
 
   /** People are being asked, or have answered: meanwhile the time stands still. */
-  asked(request: ApprovalRequest): void {
-    this.questions.set(request.id, request)
+  asked(id: string): void {
+    this.questions.add(id)
     this.time.pause(this.questions.size > 0)
   }
 

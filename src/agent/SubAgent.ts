@@ -63,7 +63,7 @@ export interface Options<Parameters extends Schema.Top> {
   readonly prompt: (params: Parameters["Type"]) => Prompt.RawInput
   /** What its model is told of its part. */
   readonly system?: string | undefined
-  /** The tools that it has, as far as its caller's policy shows them. Default: all of those. */
+  /** The tools that it has, as far as its caller's policy shows them. Default: those of its caller. */
   readonly toolkit?: { readonly tools: Record<string, Tool.Any> } | undefined
   /** What it may do at most: only what its caller may do, too. */
   readonly policy?: Policy | undefined

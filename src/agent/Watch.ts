@@ -22,10 +22,6 @@ export const watch = (operation: Operation, process: ToolProcess): Effect.Effect
   Effect.gen(function*() {
     const { agentPath, link } = operation.given
     const run = Effect.runForkWith(yield* Effect.context<never>())
-    yield* Effect.acquireRelease(
-      Effect.sync(() => link.processes.add(process.id)),
-      () => Effect.sync(() => link.processes.delete(process.id))
-    )
     let asked: ReadonlyArray<ApprovalRequest> = []
     /** All questions of a turn are asked in one step: they are told together when it is over. */
     const tellAsked = () => {
@@ -34,25 +30,25 @@ export const watch = (operation: Operation, process: ToolProcess): Effect.Effect
       asked = []
       operation.tell<RequestToolApprovals>({ _tag: "RequestToolApprovals", requests })
     }
-    const noteQuestion = (event: ToolEvent) => {
-      if (event._tag === "ToolApprovalResolved") operation.answered(event.requestId)
-      if (event._tag !== "ToolApprovalRequested") return
-      const request = link.requests.get(event.requestId)
+    const noteQuestion = (requestId: string) => {
+      const request = link.requests.get(requestId)
       if (request === undefined) return
-      operation.asked(request)
-      if (event.process !== process.id) return
       if (asked.length === 0) run(Effect.andThen(Effect.yieldNow, Effect.sync(tellAsked)))
       asked = [...asked, request]
     }
     yield* process.listen((event) => {
-      noteQuestion(event)
-      // whoever works for one of the calls tells of its own
-      if (event.process !== process.id && link.processes.has(event.process)) return true
-      // and whoever reads the events of a caller sees the ends of that one's waves alone
+      if (event._tag === "ToolApprovalRequested") operation.asked(event.requestId)
+      if (event._tag === "ToolApprovalResolved") operation.answered(event.requestId)
+      // whoever is nearest to the call has told it: they hear it first
+      if (link.told.has(event)) return true
+      link.told.add(event)
+      // whoever reads the events of a caller sees the ends of that one's waves alone
       if (isEnd(event) && agentPath.length > 0) return true
-      if (event._tag !== "ToolApprovalRequested") tellAsked()
+      if (event._tag === "ToolApprovalRequested") noteQuestion(event.requestId)
+      else tellAsked()
       const isTaken = link.tell(event)
-      tellOwn(operation, event)
+      // a handler may have calls run that no model made
+      if (event.process === process.id) tellOwn(operation, event)
       return isTaken
     })
   })

@@ -1,0 +1,88 @@
+/**
+ * Reads the options of an operation, and says everything that is wrong with them before
+ * anything has run.
+ *
+ * @since 0.1.0
+ */
+import * as Prompt from "effect/ai/Prompt"
+import * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import type { Service as Executor } from "../Executor.ts"
+import { OptionReader } from "../internal/OptionReader.ts"
+import type { Options } from "./Agent.ts"
+import * as Ledger from "./Ledger.ts"
+
+/**
+ * Reads the options; fails with `ConfigurationError`.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
+  const reader = new OptionReader()
+  const limits = Ledger.read(reader, options.limits)
+  const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
+  reader.oneOf("mode", mode, ["Automatic", "Interactive"])
+  reader.count("retries", retries, 0)
+  const toolChoice = reader.oneOf<"rules" | "auto">("toolChoice", options.toolChoice ?? "rules", ["rules", "auto"])
+  if (options.session !== undefined) reader.text("session", options.session)
+  const prompt = readPrompt(reader, options.prompt)
+  const all: ReadonlyArray<Tool.Any> = Object.values(options.toolkit?.tools ?? {})
+  const provided = all.filter(isProvided)
+  const tools = options.toolkit && all.filter((it) => !provided.includes(it)).map((it) => it.name)
+  // tools that the executor does not have; those that its policy hides are not shown
+  if (tools !== undefined) yield* Effect.scoped(executor.process({ tools }))
+  if (reader.problems.length > 0) {
+    return yield* new ConfigurationError({ subject: "AgentExecutor", problems: reader.problems })
+  }
+  const id = `operation-${(yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)}`
+  return {
+    id,
+    batch: batch ?? id,
+    exit,
+    limits,
+    meta,
+    perHeartbeat,
+    prompt,
+    provided,
+    retries,
+    start,
+    system,
+    toolChoice,
+    tools
+  }
+})
+
+/**
+ * The error of one option.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const wrong = (path: string, problem: string, expected: string) =>
+  new ConfigurationError({ subject: "AgentExecutor", problems: [{ path, problem, expected }] })
+
+// Utilities
+
+/** Whether the provider of the model runs it. */
+const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler
+
+/** It may come from wherever a conversation was kept. */
+const readPrompt = (reader: OptionReader, input: Prompt.RawInput): ReadonlyArray<Prompt.Message> => {
+  if (typeof input === "string") return Prompt.make(input).content
+  if (Prompt.isPrompt(input) && areMessages(input.content)) return input.content
+  const messages = decodeMessages(Predicate.isIterable(input) ? Array.from(input) : input)
+  if (Result.isSuccess(messages)) return messages.success
+  const problem = `it is no conversation: ${messages.failure.message}`
+  reader.problems.push({ path: "prompt", problem, expected: "a text, messages, or a Prompt" })
+  return []
+}
+
+const Messages = Schema.Array(Prompt.Message)
+const areMessages = Schema.is(Messages)
+const decodeMessages = Schema.decodeUnknownResult(Messages)

@@ -1,0 +1,145 @@
+/** What a host gets hold of: an operation's own questions, its session, and an end that cannot be missed. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Prompt from "effect/ai/Prompt"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import type { AgentExecutor } from "../../src/agent/index.ts"
+import { Transcripts, TranscriptStore } from "../../src/agent/index.ts"
+import type { ConfigurationError } from "../../src/ConfigurationError.ts"
+import { Approvals } from "../../src/index.ts"
+import { reading, run, words } from "../support/Agents.ts"
+import type { ToolSpec } from "../support/Harness.ts"
+
+const done = { text: "Done." }
+const asked: ToolSpec = { class: "SerialMut", handler: () => Effect.succeed("asked") }
+
+describe("the handle of an operation", () => {
+  it.effect("answers its own questions, and not those of another one that asks the same people", () =>
+    run(
+      { asked },
+      ({ prompt }) => words(prompt).length > 1 ? done : { calls: [{ name: "asked" }] },
+      ({ agents }) =>
+        Effect.gen(function*() {
+          const one = yield* agents.start({ prompt: "One", mode: "Interactive" })
+          const other = yield* agents.start({ prompt: "Other", mode: "Interactive" })
+          yield* Effect.sleep("1 second")
+          const [question] = yield* other.questions
+          const error = yield* Effect.flip(one.answer(question!.id, { _tag: "ApproveOnce" }))
+          assert.deepStrictEqual([error._tag, error.reason], ["ApprovalError", "NotPending"])
+          assert.strictEqual((yield* other.questions).length, 1)
+          yield* Effect.orDie(other.answer(question!.id, { _tag: "ApproveOnce" }))
+          assert.strictEqual((yield* other.result).reason._tag, "Finished")
+        }),
+      { policy: { default: "ask" } },
+      Layer.orDie(Approvals.layer()) as Layer.Layer<never>
+    ))
+
+  it.effect("has its session no longer than it takes, and not at all where it could not begin", () =>
+    run(
+      {},
+      () => done,
+      ({ agents }) =>
+        Effect.gen(function*() {
+          const model: AgentExecutor.Options["model"] = Layer.unwrap(Effect.die("no model"))
+          const next = (more: Partial<AgentExecutor.Options>) => agents.start({ prompt: "Go", session: "s", ...more })
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(next({ model }))))
+          const error = yield* Effect.flip(next({ limits: { cost: { max: 1, prices: {} } } }))
+          assert.include(error.message, "limits.cost.prices")
+          const first = yield* next({})
+          yield* first.result
+          // whoever has read the end may go on at once, too
+          const second = yield* next({})
+          yield* Stream.runForEach(second.events, (event) =>
+            event._tag === "OperationEnd"
+              ? Effect.asVoid(Effect.flatMap(next({}), (it) => it.result))
+              : Effect.void)
+          const last = yield* (yield* next({})).result
+          assert.strictEqual(words(last.history).length, 8)
+        }),
+      {},
+      TranscriptStore.layerMemory as Layer.Layer<never>
+    ))
+
+  it.effect("has events that fail where nobody has foreseen what happened: it is not taken for an end", () => {
+    const transcript = { messages: [], append: () => Effect.die("the disk is gone") }
+    const broken = Layer.succeed(Transcripts.Transcripts, {
+      open: () => Effect.succeed(transcript),
+      list: Effect.succeed([])
+    })
+    return run(
+      {},
+      () => done,
+      ({ agents }) =>
+        Effect.gen(function*() {
+          const options = { prompt: "Go", session: "s" }
+          for (const ended of [Stream.runDrain(agents.runOperation(options)), Effect.asVoid(agents.run(options))]) {
+            const exit = yield* Effect.exit(ended)
+            assert.include(Exit.isFailure(exit) ? Cause.pretty(exit.cause) : "it ended", "the disk is gone")
+          }
+          const agent = yield* agents.start(options)
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(agent.result)))
+        }),
+      {},
+      broken as Layer.Layer<never>
+    )
+  })
+})
+
+describe("the prompt of an operation", () => {
+  it.effect("that is none is a wrong option, and nothing has run", () =>
+    run({}, () => done, ({ agents, model }) =>
+      Effect.gen(function*() {
+        const nothing: ReadonlyArray<unknown> = [
+          undefined,
+          null,
+          5,
+          {},
+          [null],
+          [{ role: "user" }],
+          [{ role: "tool", content: [{ type: "text", text: "a" }] }],
+          { ...Prompt.make("Go"), content: [{ role: "assistant" }] }
+        ]
+        for (const prompt of nothing) {
+          const error = (yield* Effect.flip(agents.run({ prompt: prompt as never }))) as ConfigurationError
+          assert.deepStrictEqual([error._tag, error.problems.map((it) => it.path)], ["ConfigurationError", ["prompt"]])
+        }
+        assert.deepStrictEqual(yield* model.requests, [])
+      })))
+
+  it.effect("may be a text, messages of any kind, or a history that went through JSON", () =>
+    run({}, () => done, ({ agents }) =>
+      Effect.gen(function*() {
+        const { history } = yield* agents.run({ prompt: "Go" })
+        const messages = history.content
+        const all = [history, messages, new Set(messages), JSON.parse(JSON.stringify(messages)) as typeof messages]
+        for (const prompt of all) {
+          const end = yield* agents.run({ prompt: prompt as never })
+          assert.deepStrictEqual(words(end.history), ["user: Go", "assistant: Done.", "assistant: Done."])
+        }
+      })))
+})
+
+describe("a reader", () => {
+  it.effect("has every question of an operation for as long as it is one", () =>
+    run(
+      { asked },
+      [{ calls: [{ id: "1", name: "asked" }] }, done],
+      ({ agents }) =>
+        Effect.gen(function*() {
+          const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
+          const seen = yield* reading(agent)
+          yield* Effect.sleep("1 second")
+          yield* agent.cancel("enough")
+          yield* agent.result
+          assert.deepStrictEqual(yield* agent.questions, [])
+          yield* Effect.yieldNow
+          const [requested] = seen.flatMap((it) => it._tag === "RequestToolApprovals" ? it.requests : [])
+          const error = yield* Effect.flip(agent.answer(requested!.id, { _tag: "ApproveOnce" }))
+          assert.strictEqual(error.reason, "NotPending")
+        }),
+      { policy: { default: "ask" } }
+    ))
+})
