@@ -8,9 +8,11 @@
  * @since 0.1.0
  */
 import * as Prompt from "effect/ai/Prompt"
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
+import { Spans } from "../execution/Spans.ts"
 import type { ResumeError } from "../ResumeError.ts"
 import * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
@@ -74,10 +76,20 @@ export const run = (
     )),
     Effect.provideService(Current, operation.given.link),
     Effect.scoped,
-    Effect.withSpan(spanName(operation), { attributes: spanAttributes(operation) }, { captureStackTrace: false })
+    traced(operation)
   )
 
 // Utilities
+
+/** Where nobody has a span or a tracer there is none: waves below take it for a caller who wants theirs, and a log. */
+const traced = (operation: Operation) => <A>(effect: Effect.Effect<A>): Effect.Effect<A> =>
+  Effect.contextWith((context: Context.Context<never>) =>
+    Spans.isWanted(context)
+      ? effect.pipe(
+        Effect.withSpan(spanName(operation), { attributes: spanAttributes(operation) }, { captureStackTrace: false })
+      )
+      : effect
+  )
 
 /** As the conventions for generative AI have it. */
 const spanName = ({ given: { agentPath } }: Operation): string => ["invoke_agent", ...agentPath.slice(-1)].join(" ")

@@ -1,6 +1,8 @@
 /** The loop: what a model asks for is run, told and gone on with, until it is done. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Tracer from "effect/Tracer"
 import { events, run, tagsOf, words } from "../support/Agents.ts"
 
 const tools = {
@@ -50,4 +52,29 @@ describe("an operation", () => {
           "OperationEnd"
         ])
       })))
+
+  it.effect("has a span where its caller has one, and nothing of the kind where nobody has", () => {
+    const seen: Array<ReadonlyArray<string>> = []
+    const read = () =>
+      Effect.map(
+        Effect.option(Effect.currentSpan),
+        (span) => seen.push(Option.match(span, { onNone: () => [], onSome: namesOf }))
+      )
+    return run(
+      { read },
+      () => ({ calls: [{ name: "read" }] }),
+      (env) =>
+        Effect.gen(function*() {
+          const options = { prompt: "Go", limits: { turns: 1 } }
+          yield* env.agents.run(options)
+          yield* Effect.withSpan(env.agents.run(options), "request")
+          assert.deepStrictEqual(seen[0], [])
+          assert.includeMembers([...seen[1]!], ["invoke_agent", "request"])
+        })
+    )
+  })
 })
+
+/** Of a span and those around it. */
+const namesOf = (span: Tracer.AnySpan): ReadonlyArray<string> =>
+  span._tag === "ExternalSpan" ? [] : [span.name, ...Option.match(span.parent, { onNone: () => [], onSome: namesOf })]
