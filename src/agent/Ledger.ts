@@ -112,6 +112,14 @@ export class Ledger {
     return (cost !== undefined && priceOf(cost, model) === undefined) || this.above?.unpriced(model) === true
   }
 
+  /** Whether it, or what it works for, has a bound that a model comes nearer to only by saying what it used. */
+  meters(model: ModelId): boolean {
+    const { cost, tokens } = this.limits
+    const price = cost && priceOf(cost, model)
+    const isPaid = price !== undefined && price.input + price.output > 0
+    return tokens < Infinity || isPaid || this.above?.meters(model) === true
+  }
+
   /** Counts what a model used for a turn. */
   spend(usage: Usage, model: ModelId): void {
     this.input += usage.inputTokens

@@ -91,6 +91,14 @@ const traced = (operation: Operation) => <A>(effect: Effect.Effect<A>): Effect.E
       : effect
   )
 
+/** A bound that nothing counts for is none, and whoever set it would learn so from the bill. */
+const unmetered = ({ given: { link: { ledger, model } } }: Operation): Effect.Effect<void> =>
+  ledger.meters(model)
+    ? Effect.logWarning(
+      `${model.provider}:${model.model} does not say what it uses: limits.tokens and limits.cost do not end this operation`
+    )
+    : Effect.void
+
 /** As the conventions for generative AI have it. */
 const spanName = ({ given: { agentPath } }: Operation): string => ["invoke_agent", ...agentPath.slice(-1)].join(" ")
 
@@ -123,6 +131,9 @@ const turns = Effect.fnUntraced(function*(
     operation.turn = ++ledger.turns
     const { because, finish, message, usage } = yield* ModelTurn.ask(operation, process)
     ledger.spend(usage, model)
+    if (ledger.turns === 1 && because === undefined && usage.inputTokens + usage.outputTokens === 0) {
+      yield* unmetered(operation)
+    }
     const { batch } = given
     const isCut = finish === "length" || finish === "content-filter"
     const kept = message === undefined ? undefined : Conversation.mark(

@@ -1,6 +1,7 @@
 /** The bounds of an operation: each ends it for a reason of its own, with a sound history. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import { AgentEvent, type AgentLimits, SubAgent } from "../../src/agent/index.ts"
 import type { ConfigurationError } from "../../src/ConfigurationError.ts"
@@ -80,6 +81,27 @@ describe("an operation with a bound", () => {
         )
       }
     ))
+
+  it.effect("of tokens or cost is said to be none where the model does not count, once", () =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      const logger = Logger.make(({ message }) => {
+        lines.push(String(message))
+      })
+      const free = { scripted: { input: 0, output: 0 } }
+      const paid = { scripted: { input: 0, output: 1 } }
+      const said = (limits: AgentLimits.AgentLimits, usage: { readonly input: number; readonly output: number }) =>
+        run({ read }, endless(1, usage), limited({ turns: 2, ...limits })).pipe(
+          Effect.provide(Logger.layer([logger])),
+          Effect.map(() => lines.splice(0).length)
+        )
+      const none = { input: 0, output: 0 }
+      assert.strictEqual(yield* said({ tokens: 100 }, none), 1)
+      assert.strictEqual(yield* said({ cost: { max: 1, prices: paid } }, none), 1)
+      assert.strictEqual(yield* said({ cost: { max: 1, prices: free } }, none), 0)
+      assert.strictEqual(yield* said({}, none), 0)
+      assert.strictEqual(yield* said({ tokens: 100 }, { input: 1, output: 0 }), 0)
+    }))
 
   it("is told by what it bounds", () => {
     const said = (limit: AgentEvent.Limit, max: number) => AgentEvent.describe({ _tag: "LimitReached", limit, max })
