@@ -155,6 +155,8 @@ export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-too
  * @since 0.1.0
  */
 export interface Service {
+  /** Whose executor it is. */
+  readonly principal: string
   /**
    * Begins one pass of an agent, in a batch of its own or in the one of that id;
    * the turn's clock starts. The batch is open as long as the scope is. For

@@ -288,7 +288,7 @@ const checkPrice = ({ given: { link: { ledger, model } } }: Operation) => {
 }
 
 const openSession = (
-  { transcripts }: Around,
+  { executor, transcripts }: Around,
   session: string
 ): Effect.Effect<Transcript, ConfigurationError, Scope.Scope> =>
   transcripts === undefined
@@ -296,6 +296,6 @@ const openSession = (
       CheckedOptions.wrong("session", "nobody keeps conversations", "Transcripts in the context of the layer")
     )
     : Effect.mapError(
-      transcripts.open(session),
+      transcripts.open(session, executor.principal),
       (error) => CheckedOptions.wrong("session", error.message, "a session that can be opened")
     )

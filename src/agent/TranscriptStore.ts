@@ -56,12 +56,12 @@ export const make = (
       }),
       () => Effect.sync(() => inUse.delete(id))
     ))
-  const open = Effect.fnUntraced(function*(session: string): Effect.fn.Return<
+  const open = Effect.fnUntraced(function*(session: string, principal: string): Effect.fn.Return<
     Transcript,
     KeyValueStore.KeyValueStoreError,
     Scope.Scope
   > {
-    const id = idOf(session)
+    const id = idOf(session, principal)
     yield* claimHere(id)
     yield* claim(id)
     const kept = yield* read(store, id, yield* countOf(store, id))
@@ -71,7 +71,7 @@ export const make = (
       messages: kept.flatMap(({ messages }) => messages),
       append: (messages) =>
         messages.length === 0 ? Effect.void : Effect.gen(function*() {
-          const text = yield* encode({ session, at: yield* Clock.currentTimeMillis, messages })
+          const text = yield* encode({ session, principal, at: yield* Clock.currentTimeMillis, messages })
           // one that failed is tried again in its place
           yield* store.set(keyOf(id, next), text)
           next++
@@ -79,7 +79,7 @@ export const make = (
     }
   })
   return {
-    open: (session) => failing(session, "open")(allOrNothing(open(session))),
+    open: (session, principal) => failing(session, "open")(allOrNothing(open(session, principal))),
     list: failing("", "list")(list(store))
   }
 }
@@ -107,6 +107,7 @@ export const layerMemory: Layer.Layer<Transcripts> = Layer.provide(layer, Layer.
 
 const Entry = Schema.Struct({
   session: Schema.String,
+  principal: Schema.String,
   /** Epoch milliseconds. */
   at: Schema.Int,
   messages: Schema.Array(Prompt.Message)
@@ -119,7 +120,8 @@ const parse = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Unknown))
 const decode = Schema.decodeUnknownEffect(Entry)
 
 /** A name may be any text; what stands for it is good in every store, whatever it makes of `/`, `A` or `é`. */
-const idOf = (session: string): string => FileChange.hashOf(JSON.stringify(session)).slice(0, 32)
+const idOf = (session: string, principal: string): string =>
+  FileChange.hashOf(JSON.stringify([principal, session])).slice(0, 32)
 
 const keyOf = (id: string, index: number): string => `${id}.${index}`
 
@@ -187,7 +189,9 @@ const summary = Effect.fnUntraced(function*(
   const at = (index: number) => Effect.map(store.get(keyOf(id, index)), (text) => Option.getOrUndefined(peek(text)))
   const first = yield* at(0)
   const last = (count > 1 ? yield* at(count - 1) : undefined) ?? (count > 2 ? yield* at(count - 2) : undefined) ?? first
-  return last === undefined ? [] : [{ name: last.session, at: last.at, words: wordsOf(first?.messages ?? []) }]
+  return last === undefined
+    ? []
+    : [{ name: last.session, principal: last.principal, at: last.at, words: wordsOf(first?.messages ?? []) }]
 })
 
 const peek = Schema.decodeUnknownOption(Schema.fromJsonString(Entry))

@@ -50,6 +50,8 @@ export interface Transcript {
  */
 export interface Session {
   readonly name: string
+  /** Whose it is. */
+  readonly principal: string
   /** When it was written to last, in epoch milliseconds. */
   readonly at: number
   /** What was said first in it. */
@@ -63,8 +65,11 @@ export interface Session {
  * @since 0.1.0
  */
 export class Transcripts extends Context.Service<Transcripts, {
-  /** Opens a session, a new one if nothing was kept under that name, as long as the scope is open. */
-  readonly open: (session: string) => Effect.Effect<Transcript, TranscriptError, Scope.Scope>
-  /** The sessions that are kept; what was written to last comes first. */
+  /**
+   * Opens a session, a new one if nothing was kept for that principal under that name, as
+   * long as the scope is open. What is kept for one principal is nobody else's.
+   */
+  readonly open: (session: string, principal: string) => Effect.Effect<Transcript, TranscriptError, Scope.Scope>
+  /** The sessions that are kept, of all principals; what was written to last comes first. */
   readonly list: Effect.Effect<ReadonlyArray<Session>, TranscriptError>
 }>()("effect-tool-executor/agent/Transcripts") {}

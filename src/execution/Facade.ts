@@ -90,6 +90,7 @@ export const fromEngine = (
   })
 
   return {
+    principal: engine.principal,
     process:
       (({ batch, ...options }: NewProcessOptions = {}) =>
         Effect.flatMap(enter(batch), (entered) => entered.process(options))) as Service["process"],

@@ -2,19 +2,20 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Prompt from "effect/ai/Prompt"
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import type { AgentExecutor } from "../../src/agent/index.ts"
-import { Transcripts, TranscriptStore } from "../../src/agent/index.ts"
+import { AgentExecutor, Transcripts, TranscriptStore } from "../../src/agent/index.ts"
 import type { ConfigurationError } from "../../src/ConfigurationError.ts"
-import { Approvals } from "../../src/index.ts"
+import { Approvals, ToolExecutor } from "../../src/index.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { reading, run, words } from "../support/Agents.ts"
-import type { ToolSpec } from "../support/Harness.ts"
+import * as Harness from "../support/Harness.ts"
 
 const done = { text: "Done." }
-const asked: ToolSpec = { class: "SerialMut", handler: () => Effect.succeed("asked") }
+const asked: Harness.ToolSpec = { class: "SerialMut", handler: () => Effect.succeed("asked") }
 
 describe("the handle of an operation", () => {
   it.effect("answers its own questions, and not those of another one that asks the same people", () =>
@@ -62,6 +63,27 @@ describe("the handle of an operation", () => {
       {},
       TranscriptStore.layerMemory as Layer.Layer<never>
     ))
+
+  it.effect("has a session of its principal's, whatever others call theirs", () => {
+    const layer = AgentExecutor.layer.pipe(
+      Layer.provide([Harness.layer({}), Layer.unwrap(Effect.map(ScriptedModel.make(() => done), (it) => it.layer))])
+    )
+    return Effect.gen(function*() {
+      const transcripts = Context.get(yield* Layer.build(TranscriptStore.layerMemory), Transcripts.Transcripts)
+      const said = Effect.fnUntraced(function*(principal: string, prompt: string) {
+        const whose = Layer.succeed(ToolExecutor.Principal, principal)
+        const around = Layer.merge(whose, Layer.succeed(Transcripts.Transcripts, transcripts))
+        const context = yield* Effect.orDie(Layer.build(Layer.fresh(Layer.provide(layer, around))))
+        const { history } = yield* Context.get(context, AgentExecutor.AgentExecutor).run({ prompt, session: "main" })
+        return words(history)
+      })
+      yield* said("ada", "I am Ada.")
+      assert.deepStrictEqual(yield* said("bob", "Who am I?"), ["user: Who am I?", "assistant: Done."])
+      assert.strictEqual((yield* said("ada", "Who am I?"))[0], "user: I am Ada.")
+      const listed = (yield* transcripts.list).map((it) => [it.principal, it.name, it.words])
+      assert.sameDeepMembers(listed, [["ada", "main", "I am Ada."], ["bob", "main", "Who am I?"]])
+    }).pipe(Effect.scoped)
+  })
 
   it.effect("has events that fail where nobody has foreseen what happened: it is not taken for an end", () => {
     const transcript = { messages: [], append: () => Effect.die("the disk is gone") }

@@ -45,10 +45,10 @@ const every: ReadonlyArray<Prompt.Message> = [
 const store = Effect.provide(KeyValueStore.KeyValueStore, KeyValueStore.layerMemory)
 
 const read = (transcripts: Transcripts["Service"], session: string) =>
-  Effect.scoped(Effect.map(transcripts.open(session), ({ messages }) => messages))
+  Effect.scoped(Effect.map(transcripts.open(session, "default"), ({ messages }) => messages))
 
 const append = (transcripts: Transcripts["Service"], session: string, ...messages: ReadonlyArray<Prompt.Message>) =>
-  Effect.scoped(Effect.flatMap(transcripts.open(session), (it) => it.append(messages)))
+  Effect.scoped(Effect.flatMap(transcripts.open(session, "default"), (it) => it.append(messages)))
 
 describe("sessions", () => {
   it.effect("give back every message as it was, in order", () =>
@@ -63,7 +63,7 @@ describe("sessions", () => {
     Effect.gen(function*() {
       const transcripts = yield* Transcripts
       yield* Effect.scoped(Effect.gen(function*() {
-        const session = yield* transcripts.open("s")
+        const session = yield* transcripts.open("s", "default")
         yield* session.append([user("one")])
         yield* session.append([])
         yield* Effect.all([session.append([user("two")]), session.append([user("three")])], { concurrency: 2 })
@@ -114,8 +114,8 @@ describe("sessions", () => {
       yield* TestClock.adjust("1 second")
       yield* append(transcripts, "one", user("third"))
       assert.deepStrictEqual(yield* transcripts.list, [
-        { name: "one", at: 2_000, words: "first words\nand more" },
-        { name: "two", at: 1_000, words: "second" }
+        { principal: "default", name: "one", at: 2_000, words: "first words\nand more" },
+        { principal: "default", name: "two", at: 1_000, words: "second" }
       ])
     }))
 
@@ -167,11 +167,11 @@ describe("sessions", () => {
         claim: () => Effect.suspend(() => isTaken ? Effect.fail(taken) : Effect.void)
       })
       yield* Effect.scoped(Effect.gen(function*() {
-        assert.include((yield* Effect.flip(transcripts.open("s"))).message, "somebody has it")
+        assert.include((yield* Effect.flip(transcripts.open("s", "default"))).message, "somebody has it")
         isTaken = false
-        yield* transcripts.open("s")
-        assert.include((yield* Effect.flip(transcripts.open("s"))).message, "it is open already")
-        yield* transcripts.open("t")
+        yield* transcripts.open("s", "default")
+        assert.include((yield* Effect.flip(transcripts.open("s", "default"))).message, "it is open already")
+        yield* transcripts.open("t", "default")
       }))
       yield* read(transcripts, "s")
     }))
@@ -191,7 +191,7 @@ describe("sessions", () => {
             : kept.set(key, value)
       })
       yield* Effect.scoped(Effect.gen(function*() {
-        const session = yield* transcripts.open("s")
+        const session = yield* transcripts.open("s", "default")
         const error = yield* Effect.flip(session.append([user("one")]))
         assert.strictEqual(error.message, "Transcripts.append failed for session \"s\": the disk is full")
         isFull = false

@@ -7,7 +7,7 @@ const [, , directory, session] = process.argv
 
 const program = Effect.gen(function*() {
   const transcripts = yield* TranscriptFolder.make({ directory: directory! })
-  const { append, messages } = yield* transcripts.open(session!)
+  const { append, messages } = yield* transcripts.open(session!, "default")
   for (let index = messages.length;; index++) {
     const text = `${index} ${"x".repeat(index % 50_000)}`
     yield* append([Prompt.userMessage({ content: [Prompt.textPart({ text })] })])

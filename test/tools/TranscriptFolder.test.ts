@@ -19,7 +19,7 @@ const somewhere = Effect.acquireRelease(
 const read = (directory: string, session: string) =>
   Effect.gen(function*() {
     const transcripts = yield* TranscriptFolder.make({ directory })
-    return (yield* transcripts.open(session)).messages
+    return (yield* transcripts.open(session, "default")).messages
   }).pipe(Effect.scoped)
 
 /** A process that writes to a session until it is killed; ready once it has written. */
@@ -53,7 +53,7 @@ describe("sessions in a folder", () => {
       const transcripts = yield* TranscriptFolder.make({ directory })
       assert.deepStrictEqual(yield* transcripts.list, [])
       const name = "../../etc/passwd"
-      yield* Effect.scoped(Effect.flatMap(transcripts.open(name), ({ append }) => append([user("hi")])))
+      yield* Effect.scoped(Effect.flatMap(transcripts.open(name, "default"), ({ append }) => append([user("hi")])))
       assert.deepStrictEqual(yield* read(directory, name), [user("hi")])
       assert.deepStrictEqual((yield* transcripts.list).map(({ name, words }) => [name, words]), [[name, "hi"]])
       assert.strictEqual(statSync(directory).mode & 0o777, 0o700)
@@ -90,7 +90,7 @@ describe("sessions in a folder", () => {
       const directory = yield* somewhere
       const transcripts = yield* TranscriptFolder.make({ directory })
       const append = (text: string) =>
-        Effect.scoped(Effect.flatMap(transcripts.open("s"), ({ append }) => append([user(text)])))
+        Effect.scoped(Effect.flatMap(transcripts.open("s", "default"), ({ append }) => append([user(text)])))
       yield* append("one")
       const [first] = readdirSync(directory)
       writeFileSync(join(directory, first!.replace(/\..*$/, ".1.new")), "{\"session\"")
