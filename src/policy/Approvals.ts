@@ -109,7 +109,8 @@ export const make = (
  * Creates the service around a function that asks people and gives their answer.
  * It is interrupted when the request ends another way: answered elsewhere by its
  * id, withdrawn, or expired. Where it dies, or gives something that is not an answer,
- * the request is given up.
+ * the request is given up. It is called while other questions are open, too: where people
+ * can answer one at a time, as at a terminal, a `Semaphore` makes them take turns.
  *
  * @category constructors
  * @since 0.1.0
@@ -170,7 +171,7 @@ export const layerConfig = (
  * )
  * ```
  *
- * @see {@link makeAsk} for when the function is interrupted
+ * @see {@link makeAsk} for when the function is called and interrupted
  * @category layers
  * @since 0.1.0
  */
