@@ -75,12 +75,21 @@ export const make: Effect.Effect<
   ToolExecutor | LanguageModel.LanguageModel
 > = Effect.map(Begin.around, (around) => {
   const start: AgentExecutor["Service"]["start"] = (options) => Begin.start(around, options)
+  // who has no handle cannot answer
+  const noted = ({ mode }: Options<unknown, unknown>) =>
+    mode === "Interactive" && around.approvals === undefined ? nobodyAnswers : Effect.void
   return {
     start,
-    run: (options) => Effect.scoped(Begin.run(around, options)),
-    runOperation: (options) => Stream.unwrap(Effect.map(start(options), (agent) => agent.events))
+    run: (options) => Effect.andThen(noted(options), Effect.scoped(Begin.run(around, options))),
+    runOperation: (options) =>
+      Stream.unwrap(Effect.andThen(noted(options), Effect.map(start(options), (agent) => agent.events)))
   }
 })
+
+const nobodyAnswers = Effect.logWarning(
+  "An Interactive operation has nobody who can answer: provide Approvals around AgentExecutor.layer " +
+    "(those around the executor alone are not asked), or answer by the handle that start gives"
+)
 
 /**
  * Layer of the service.

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { AgentEvent } from "../../src/agent/index.ts"
@@ -161,6 +162,36 @@ describe("an interactive operation", () => {
         assert.strictEqual(end.at, 0)
         assert.deepStrictEqual(ran, [])
       }), ask)
+  })
+
+  it.effect("says in the log that nobody can answer where there is neither a handle nor anybody whom the host has", () => {
+    const lines: Array<string> = []
+    const logger = Logger.make(({ message }) => {
+      lines.push(String(message))
+    })
+    const operations = (around?: Layer.Layer<never>) =>
+      run(
+        tools().tools,
+        () => done,
+        (env) =>
+          Effect.gen(function*() {
+            const options = { prompt: "Go", mode: "Interactive" } as const
+            yield* env.agents.run(options)
+            yield* Stream.runDrain(env.agents.runOperation(options))
+            const before = lines.length
+            yield* Effect.flatMap(env.agents.start(options), (agent) => agent.result)
+            yield* env.agents.run({ prompt: "Go" })
+            return [before, lines.length]
+          }),
+        ask,
+        around
+      ).pipe(Effect.provide(Logger.layer([logger])))
+    const people = Layer.orDie(Approvals.layer()) as unknown as Layer.Layer<never>
+    return Effect.gen(function*() {
+      assert.deepStrictEqual(yield* operations(people), [0, 0])
+      assert.deepStrictEqual(yield* operations(), [2, 2])
+      assert.match(lines[0]!, /^An Interactive operation has nobody who can answer: provide Approvals/)
+    })
   })
 
   it.effect("asks those whom the host has, and tells of it even if they answer at once", () => {
