@@ -6,7 +6,7 @@
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
-import * as Prompt from "effect/ai/Prompt"
+import type * as Prompt from "effect/ai/Prompt"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -138,7 +138,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
     cancel: (reason) => Effect.sync(() => operation.stop({ _tag: "Cancelled", reason })),
     answer,
     questions: Effect.sync(() => Array.from(requests.values())),
-    history: Effect.sync(() => Prompt.fromMessages(operation.messages))
+    history: Effect.sync(() => operation.history)
   }
 })
 

@@ -75,7 +75,7 @@ const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && 
 /** It may come from wherever a conversation was kept. */
 const readPrompt = (reader: OptionReader, input: Prompt.RawInput): ReadonlyArray<Prompt.Message> => {
   if (typeof input === "string") return Prompt.make(input).content
-  if (Prompt.isPrompt(input) && areMessages(input.content)) return input.content
+  if (Prompt.isPrompt(input) && areMessages(input.content)) return [...input.content]
   const messages = decodeMessages(Predicate.isIterable(input) ? Array.from(input) : input)
   if (Result.isSuccess(messages)) return messages.success
   const problem = `it is no conversation: ${messages.failure.message}`

@@ -157,8 +157,14 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
   const taken = new Set<string>()
   for (const [index, message] of messages.entries()) {
     if (message.role === "tool") continue
-    if (message.role !== "assistant") {
-      if (message.role === "system" || message.content.length > 0) sent.push(message)
+    if (message.role === "system") {
+      if (message.content.trim() !== "") sent.push(message)
+      continue
+    }
+    if (message.role === "user") {
+      // providers refuse texts that say nothing, and with them all that comes after
+      const content = message.content.filter((it) => it.type !== "text" || it.text.trim() !== "")
+      if (content.length > 0) sent.push({ ...message, content })
       continue
     }
     const called = calledFor(message, model, taken)

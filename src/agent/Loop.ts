@@ -54,7 +54,7 @@ export const run = (
     if (reason._tag !== "NotKept") {
       yield* Effect.ignore(operation.hear())
     }
-    const { given: { agentPath, id, link: { ledger } }, messages, text, turn } = operation
+    const { given: { agentPath, id, link: { ledger } }, text, turn } = operation
     const end: OperationEnd = {
       _tag: "OperationEnd",
       agentPath,
@@ -63,7 +63,7 @@ export const run = (
       at: operation.now(),
       reason,
       text,
-      history: Prompt.fromMessages(messages),
+      history: operation.history,
       usage: ledger.usage,
       turns: ledger.turns,
       calls: ledger.calls.taken

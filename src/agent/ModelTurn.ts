@@ -144,7 +144,7 @@ const messageOf = (parts: ReadonlyArray<Part>): Prompt.AssistantMessage | undefi
   Prompt.fromResponseParts(parts as ReadonlyArray<Response.AnyPart>).content.find((it) => it.role === "assistant")
 
 const withSystem = (prompt: Prompt.Prompt, system: string | undefined): Prompt.Prompt =>
-  system === undefined ? prompt : Prompt.prependSystem(prompt, system)
+  system === undefined || system.trim() === "" ? prompt : Prompt.prependSystem(prompt, system)
 
 type Shown = LanguageModel.ToolkitOption<Record<string, Tool.Any>>
 

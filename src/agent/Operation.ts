@@ -67,7 +67,7 @@ export class Operation {
   readonly given: Given
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock
-  /** The conversation; it only grows. */
+  /** The conversation; it only grows, and what others get of it does not grow with it. */
   readonly messages: Array<Prompt.Message>
   /** Ids that calls of the conversation have. */
   readonly callIds = new Set<string>()
@@ -140,6 +140,11 @@ export class Operation {
     this.messages.push(...messages)
     this.noteIds(messages)
     return this.given.transcript?.append(messages) ?? Effect.void
+  }
+
+  /** The conversation so far. */
+  get history(): Prompt.Prompt {
+    return Prompt.fromMessages([...this.messages])
   }
 
   user(text: string): Prompt.Message {

@@ -64,6 +64,33 @@ describe("the handle of an operation", () => {
       TranscriptStore.layerMemory as Layer.Layer<never>
     ))
 
+  it.effect("gives a history that stays what it was, and goes on from one that is there now", () =>
+    run(
+      { read: () => Effect.as(Effect.sleep("1 second"), "text") },
+      ({ prompt }) => words(prompt).at(-1) === "user: Go" ? { calls: [{ id: "1", name: "read" }] } : done,
+      ({ agents }) =>
+        Effect.gen(function*() {
+          const agent = yield* agents.start({ prompt: "Go" })
+          yield* Effect.sleep("1 millis")
+          const history = yield* agent.history
+          assert.deepStrictEqual(words(history), ["user: Go", "calls read 1"])
+          const { history: whole } = yield* agent.result
+          assert.deepStrictEqual(words(history), ["user: Go", "calls read 1"])
+          assert.deepStrictEqual(words(whole), ["user: Go", "calls read 1", "result 1: text", "assistant: Done."])
+        })
+    ))
+
+  it.effect("says nothing to a model where nothing was said", () =>
+    run({}, () => done, ({ agents, model }) =>
+      Effect.gen(function*() {
+        const agent = yield* agents.start({
+          prompt: [{ role: "user", content: "Go" }, { role: "user", content: "" }, { role: "system", content: "" }],
+          system: " "
+        })
+        yield* agent.result
+        assert.deepStrictEqual((yield* model.requests).map((it) => words(it.prompt)), [["user: Go"]])
+      })))
+
   it.effect("has a session of its principal's, whatever others call theirs", () => {
     const layer = AgentExecutor.layer.pipe(
       Layer.provide([Harness.layer({}), Layer.unwrap(Effect.map(ScriptedModel.make(() => done), (it) => it.layer))])
