@@ -63,7 +63,8 @@ export class AgentExecutor extends Context.Service<AgentExecutor, {
 
 /**
  * Creates the service from the executor and the model in the context, with `Approvals`
- * (else people are asked by the operation itself), and `Transcripts` for sessions, if
+ * (else people answer by the handle that `start` gives; without one those are asked whom
+ * the executor asks), and `Transcripts` for sessions, if
  * there are any.
  *
  * @category constructors
@@ -74,22 +75,12 @@ export const make: Effect.Effect<
   never,
   ToolExecutor | LanguageModel.LanguageModel
 > = Effect.map(Begin.around, (around) => {
-  const start: AgentExecutor["Service"]["start"] = (options) => Begin.start(around, options)
-  // who has no handle cannot answer
-  const noted = ({ mode }: Options<unknown, unknown>) =>
-    mode === "Interactive" && around.approvals === undefined ? nobodyAnswers : Effect.void
   return {
-    start,
-    run: (options) => Effect.andThen(noted(options), Effect.scoped(Begin.run(around, options))),
-    runOperation: (options) =>
-      Stream.unwrap(Effect.andThen(noted(options), Effect.map(start(options), (agent) => agent.events)))
+    start: (options) => Begin.start(around, options, true),
+    run: (options) => Effect.scoped(Begin.run(around, options)),
+    runOperation: (options) => Stream.unwrap(Effect.map(Begin.start(around, options, false), (agent) => agent.events))
   }
 })
-
-const nobodyAnswers = Effect.logWarning(
-  "An Interactive operation has nobody who can answer: provide Approvals around AgentExecutor.layer " +
-    "(those around the executor alone are not asked), or answer by the handle that start gives"
-)
 
 /**
  * Layer of the service.

@@ -74,14 +74,15 @@ export const modelIn = (context: Context.Context<LanguageModel.LanguageModel>): 
 })
 
 /**
- * Begins an operation that can be steered.
+ * Begins an operation. Where `isHeld`, somebody has the handle and can answer by it.
  *
  * @category constructors
  * @since 0.1.0
  */
 export const start = Effect.fnUntraced(function*<E, R>(
   around: Around,
-  options: Options<E, R>
+  options: Options<E, R>,
+  isHeld: boolean
 ): Effect.fn.Return<Agent, ConfigurationError | E, Scope.Scope | R> {
   const queue = yield* Queue.unbounded<AgentEvent, Cause.Done>()
   // it has what it needs, such as its session, no longer than it takes, and none of it if it cannot begin
@@ -89,15 +90,16 @@ export const start = Effect.fnUntraced(function*<E, R>(
   // whoever reads can answer as long as they do
   const reader = yield* Scope.fork(own)
   const tell: Link.Link["tell"] = (event) => {
-    // whoever reads too slowly misses what tools report, and nothing else
-    const isTaken = !isReport(event) || Queue.sizeUnsafe(queue) < unread
+    // whoever reads too slowly misses what tools report and what the model says word by word, and nothing else
+    const isSpared = isReport(event) || event._tag === "AssistantMessagePart"
+    const isTaken = !isSpared || Queue.sizeUnsafe(queue) < unread
     if (isTaken) Queue.offerUnsafe(queue, event)
     return isTaken
   }
   const { approvals, operation, prompt } = yield* Effect.gen(function*() {
-    const approvals = options.mode === "Interactive"
+    const approvals = options.mode === "Interactive" && isHeld
       ? around.approvals ?? (yield* Scope.provide(Approvals.make(), reader))
-      : undefined
+      : around.approvals
     return { approvals, ...yield* prepare({ ...around, approvals }, options, tell) }
   }).pipe(
     Scope.provide(own),
@@ -207,7 +209,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
 
 // Utilities
 
-/** Events that a reader may be behind before it misses what tools report. */
+/** Events that a reader may be behind before it misses some. */
 const unread = 10_000
 
 /** Everything that an operation needs to be run. */
@@ -224,7 +226,8 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     ...checked,
     executor: around.executor,
     agentPath: [],
-    approvals: isInteractive && around.approvals !== undefined ? noting(around.approvals, requests) : "nobody",
+    // without people of its own those are asked whom the executor asks, if there are any
+    approvals: isInteractive ? around.approvals && noting(around.approvals, requests) : "nobody",
     link: {
       tell,
       ledger: new Ledger.Ledger(checked.limits),

@@ -4,7 +4,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Logger from "effect/Logger"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { AgentEvent } from "../../src/agent/index.ts"
@@ -113,7 +112,8 @@ describe("an interactive operation", () => {
     const { ran, tools: specs } = tools()
     return run(specs, [{ calls: [call("1", "read")] }, done], (env) =>
       Effect.gen(function*() {
-        const { end } = yield* events(env, { prompt: "Go", mode: "Interactive" })
+        const agent = yield* env.agents.start({ prompt: "Go", mode: "Interactive" })
+        const end = yield* agent.result
         assert.strictEqual(end.at, 300_000)
         assert.strictEqual(end.reason._tag, "Finished")
         assert.deepStrictEqual(ran, [])
@@ -122,16 +122,22 @@ describe("an interactive operation", () => {
 
   it.effect("ends with its reader, and nothing of it runs", () => {
     const { ran, tools: specs } = tools()
-    return run(specs, [{ calls: [call("1", "read")] }, done], ({ agents, model }) =>
-      Effect.gen(function*() {
-        const stream = agents.runOperation({ prompt: "Go", mode: "Interactive" })
-        const untilAsked = Stream.takeUntil(stream, (it) => it._tag === "RequestToolApprovals")
-        const seen = yield* Stream.runCollect(untilAsked)
-        assert.strictEqual(tagsOf(seen).at(-1), "RequestToolApprovals")
-        yield* Effect.sleep("1 hour")
-        assert.deepStrictEqual(ran, [])
-        assert.strictEqual((yield* model.requests).length, 1)
-      }), ask)
+    return run(
+      specs,
+      [{ calls: [call("1", "read")] }, done],
+      ({ agents, model }) =>
+        Effect.gen(function*() {
+          const stream = agents.runOperation({ prompt: "Go", mode: "Interactive" })
+          const untilAsked = Stream.takeUntil(stream, (it) => it._tag === "RequestToolApprovals")
+          const seen = yield* Stream.runCollect(untilAsked)
+          assert.strictEqual(tagsOf(seen).at(-1), "RequestToolApprovals")
+          yield* Effect.sleep("1 hour")
+          assert.deepStrictEqual(ran, [])
+          assert.strictEqual((yield* model.requests).length, 1)
+        }),
+      ask,
+      Layer.orDie(Approvals.layer()) as unknown as Layer.Layer<never>
+    )
   })
 
   it.effect("takes a reader of its events that goes away for a no, now and later", () => {
@@ -164,34 +170,22 @@ describe("an interactive operation", () => {
       }), ask)
   })
 
-  it.effect("says in the log that nobody can answer where there is neither a handle nor anybody whom the host has", () => {
-    const lines: Array<string> = []
-    const logger = Logger.make(({ message }) => {
-      lines.push(String(message))
-    })
-    const operations = (around?: Layer.Layer<never>) =>
+  it.effect("without a handle asks those whom the executor asks, at once where there is nobody", () => {
+    const { ran, tools: specs } = tools()
+    const operation = (approvals?: Approvals.Approvals["Service"]) =>
       run(
-        tools().tools,
-        () => done,
-        (env) =>
-          Effect.gen(function*() {
-            const options = { prompt: "Go", mode: "Interactive" } as const
-            yield* env.agents.run(options)
-            yield* Stream.runDrain(env.agents.runOperation(options))
-            const before = lines.length
-            yield* Effect.flatMap(env.agents.start(options), (agent) => agent.result)
-            yield* env.agents.run({ prompt: "Go" })
-            return [before, lines.length]
-          }),
-        ask,
-        around
-      ).pipe(Effect.provide(Logger.layer([logger])))
-    const people = Layer.orDie(Approvals.layer()) as unknown as Layer.Layer<never>
-    return Effect.gen(function*() {
-      assert.deepStrictEqual(yield* operations(people), [0, 0])
-      assert.deepStrictEqual(yield* operations(), [2, 2])
-      assert.match(lines[0]!, /^An Interactive operation has nobody who can answer: provide Approvals/)
-    })
+        specs,
+        [{ calls: [call("1", "write")] }, done],
+        (env) => Effect.map(events(env, { prompt: "Go", mode: "Interactive" }), ({ end }) => end.at),
+        { ...ask, ...approvals === undefined ? {} : { approvals } }
+      )
+    return Effect.scoped(Effect.gen(function*() {
+      assert.strictEqual(yield* operation(), 0)
+      assert.deepStrictEqual(ran, [])
+      const people = yield* Approvals.makeAsk(() => Effect.succeed({ _tag: "ApproveOnce" }))
+      assert.strictEqual(yield* operation(people), 0)
+      assert.deepStrictEqual(ran, ["write {}"])
+    }))
   })
 
   it.effect("asks those whom the host has, and tells of it even if they answer at once", () => {

@@ -144,6 +144,17 @@ describe("the events of an operation", () => {
         }
       })))
 
+  it.effect("are no more than a reader can be behind, and none of those that matter is missing", () =>
+    run({}, [{ text: Array.from({ length: 20_000 }, () => "a ") }], ({ agents }) =>
+      Effect.gen(function*() {
+        const agent = yield* agents.start({ prompt: "Go" })
+        const { text } = yield* agent.result
+        const all = yield* Stream.runCollect(agent.events)
+        assert.isBelow(all.length, 10_010)
+        assert.deepStrictEqual(all.slice(-2).map((it) => it._tag), ["AssistantMessageFinal", "OperationEnd"])
+        assert.strictEqual(text.length, 40_000)
+      })))
+
   it.effect("change nothing where nobody reads them", () =>
     run(tools, [...script, ...script], (env) =>
       Effect.gen(function*() {
