@@ -1,6 +1,6 @@
 /**
- * How an operation begins: its model is made, its session
- * opened; and what its host gets hold of.
+ * How an operation begins: its model is made, its session opened; and what its host gets
+ * hold of.
  *
  * @since 0.1.0
  */

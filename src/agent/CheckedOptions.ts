@@ -25,6 +25,16 @@ import * as Ledger from "./Ledger.ts"
  */
 export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
   const reader = new OptionReader()
+  for (const name of ["limits", "meta", "start", "exit", "toolkit", "model"] as const) {
+    const value: unknown = options[name]
+    if (value === undefined || Predicate.isObjectKeyword(value)) continue
+    reader.problems.push({ path: name, problem: `it is ${String(value)}`, expected: "an object" })
+  }
+  if (options.system !== undefined && typeof options.system !== "string") {
+    reader.problems.push({ path: "system", problem: `it is ${String(options.system)}`, expected: "a text" })
+  }
+  // the rest can be read only where these are what they should be
+  if (reader.problems.length > 0) return yield* problemsOf(reader)
   const limits = Ledger.read(reader, options.limits)
   const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
   reader.oneOf("mode", mode, ["Automatic", "Interactive"])
@@ -37,9 +47,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   const tools = options.toolkit && all.filter((it) => !provided.includes(it)).map((it) => it.name)
   // tools that the executor does not have; those that its policy hides are not shown
   if (tools !== undefined) yield* Effect.scoped(executor.process({ tools }))
-  if (reader.problems.length > 0) {
-    return yield* new ConfigurationError({ subject: "AgentExecutor", problems: reader.problems })
-  }
+  if (reader.problems.length > 0) return yield* problemsOf(reader)
   const id = `operation-${(yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)}`
   return {
     id,
@@ -68,6 +76,8 @@ export const wrong = (path: string, problem: string, expected: string) =>
   new ConfigurationError({ subject: "AgentExecutor", problems: [{ path, problem, expected }] })
 
 // Utilities
+
+const problemsOf = ({ problems }: OptionReader) => new ConfigurationError({ subject: "AgentExecutor", problems })
 
 /** Whether the provider of the model runs it. */
 const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler

@@ -128,7 +128,7 @@ const turns = Effect.fnUntraced(function*(
     const limit = ledger.reached()
     if (limit !== undefined) return limit
     yield* operation.hear()
-    operation.turn = ++ledger.turns
+    ledger.turns++
     const { because, finish, message, usage } = yield* ModelTurn.ask(operation, process)
     ledger.spend(usage, model)
     if (ledger.turns === 1 && because === undefined && usage.inputTokens + usage.outputTokens === 0) {

@@ -71,7 +71,6 @@ export class Operation {
   readonly messages: Array<Prompt.Message>
   /** Ids that calls of the conversation have. */
   readonly callIds = new Set<string>()
-  turn = 0
   /** What the model said last. */
   text = ""
   /** What its calls are run by now. */
@@ -114,6 +113,11 @@ export class Operation {
       if (message.role !== "assistant") continue
       for (const part of message.content) if (part.type === "tool-call") this.callIds.add(part.id)
     }
+  }
+
+  /** Which turn of its model it is. */
+  get turn(): number {
+    return this.given.link.ledger.turns
   }
 
   now(): number {

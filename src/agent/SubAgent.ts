@@ -40,6 +40,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import { OptionReader } from "../internal/OptionReader.ts"
 import type { Policy } from "../policy/Policy.ts"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
 import { ToolContext } from "../ToolContext.ts"
@@ -47,6 +49,7 @@ import * as ToolExecutor from "../ToolExecutor.ts"
 import { describe, type EndReason, type OperationEnd } from "./AgentEvent.ts"
 import type { AgentLimits } from "./AgentLimits.ts"
 import * as Begin from "./Begin.ts"
+import * as Ledger from "./Ledger.ts"
 import { Current, type Model } from "./Link.ts"
 
 /**
@@ -120,7 +123,8 @@ export interface SubAgent<Name extends string, Parameters extends Schema.Top> {
 }
 
 /**
- * Makes a tool of an agent. In `agentPath` it has the name of the tool.
+ * Makes a tool of an agent. In `agentPath` it has the name of the tool. Throws a
+ * `ConfigurationError` where a limit is none.
  *
  * @category constructors
  * @since 0.1.0
@@ -131,8 +135,12 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
 ): SubAgent<Name, Parameters> => {
   const { description, limits, parameters, readOnly = false } = options
   const time = limits?.time ?? "10 minutes"
+  const reader = new OptionReader()
+  const { timeMillis } = Ledger.read(reader, { ...limits, time })
+  const { problems } = reader
+  if (problems.length > 0) throw new ConfigurationError({ subject: `SubAgent.make(${JSON.stringify(name)})`, problems })
   // its own limit is to tell before that of its call does
-  const timeout = Duration.sum(Duration.fromInputUnsafe(time), Duration.seconds(10))
+  const timeout = Duration.millis(timeMillis + 10_000)
   const base = Tool.make(name, { description, parameters, success: Schema.String, failure: Failure })
     .annotate(ToolAnnotations.Recursive, true)
     .annotate(ToolAnnotations.Timeout, timeout)

@@ -188,6 +188,11 @@ describe("sub-agents", () => {
       assert.match(said[4]!, /^error 2: .*did not finish\. .*It said last: I look\./)
     }))
 
+  it("are not made with limits that are none, and it is said which", () => {
+    const odd = { description: "Odd", parameters: Schema.Struct({}), prompt: () => "Go", limits: { time: "soon" } }
+    assert.throws(() => SubAgent.make("odd", odd as never), /SubAgent\.make\("odd"\)[^]*limits\.time: it is "soon"/)
+  })
+
   it.effect("have ten minutes if nothing is said of it", () =>
     Effect.gen(function*() {
       const { at, said } = yield* played(
