@@ -109,7 +109,7 @@ const needsMcpClient = (specifier: string): boolean => specifier.startsWith(`${n
 
 /** Folders with an entry of their own in `exports`. */
 const isFolder = (specifier: string): boolean =>
-  [`${name}/agent`, `${name}/sql`, `${name}/testing`, `${name}/tools`].includes(specifier)
+  [`${name}/agent`, `${name}/server`, `${name}/sql`, `${name}/testing`, `${name}/tools`].includes(specifier)
 
 const consumer = (specifiers: ReadonlyArray<string>): string =>
   [
@@ -167,7 +167,7 @@ const check = (work: string): void => {
     `${name}/functions`,
     `${name}/sqlite`
   ]
-  for (const expected of [name, `${name}/agent`, `${name}/sql`, `${name}/testing`, `${name}/tools`]) {
+  for (const expected of [name, `${name}/agent`, `${name}/server`, `${name}/sql`, `${name}/testing`, `${name}/tools`]) {
     expect(specifiers.includes(expected), `${expected} is missing from the archive`)
   }
   writeFileSync(join(project, "consumer.ts"), consumer(specifiers))

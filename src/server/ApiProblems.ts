@@ -1,0 +1,156 @@
+/**
+ * What the API answers where it does not do what it was asked: problems of RFC 9457
+ * (`application/problem+json`), told apart by their `type`.
+ *
+ * A request without a valid token is answered with nothing at all (401), and what is
+ * somebody else's is as unknown as what is nobody's (404).
+ *
+ * @since 0.1.0
+ */
+import * as HttpApiError from "effect/http-api/HttpApiError"
+import * as Schema from "effect/Schema"
+
+const urn = <const Name extends string>(name: Name) => `urn:tool-executor:problem:${name}` as const
+
+/**
+ * The request has no valid token, and learns nothing.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const Unauthorized = HttpApiError.UnauthorizedNoContent
+
+/**
+ * Who asks may not do that at all, such as to approve.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class NotAllowed extends HttpApiError.Problem<NotAllowed>()("NotAllowed", {
+  type: urn("not-allowed"),
+  status: 403,
+  title: "You may not do that."
+}) {}
+
+/**
+ * There is no such thing, or none of this user's.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class NotFound extends HttpApiError.Problem<NotFound>()("NotFound", {
+  type: urn("not-found"),
+  status: 404,
+  title: "There is no such thing."
+}) {}
+
+/**
+ * The request is wrong: `errors` say where.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class Invalid extends HttpApiError.Problem<Invalid>()("Invalid", {
+  type: urn("invalid"),
+  status: 400,
+  title: "The request is not valid."
+}, {
+  errors: Schema.Array(Schema.Struct({
+    /** Where, such as `message.tool_calls[0].id`; empty: the whole. */
+    path: Schema.String,
+    problem: Schema.String,
+    expected: Schema.optionalKey(Schema.String)
+  }))
+}) {}
+
+/**
+ * The id is that of another wave, or its calls are under way elsewhere.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class WaveConflict extends HttpApiError.Problem<WaveConflict>()("WaveConflict", {
+  type: urn("wave-conflict"),
+  status: 409,
+  title: "The wave cannot be taken."
+}) {}
+
+/**
+ * The question is over: somebody was first, its time ran out, or nobody waits any more.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class AlreadyEnded extends HttpApiError.Problem<AlreadyEnded>()("AlreadyEnded", {
+  type: urn("already-ended"),
+  status: 409,
+  title: "The question is over."
+}, {
+  id: Schema.String,
+  /** How it ended, where that is still known. */
+  how: Schema.optionalKey(Schema.String),
+  /** Who answered. */
+  by: Schema.optionalKey(Schema.String),
+  /** Epoch milliseconds. */
+  at: Schema.optionalKey(Schema.Finite)
+}) {}
+
+/**
+ * The answer was to something else than what is asked, or is not one: nothing was
+ * answered, none of several, either. `errors` say which and why.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class NotAnswered extends HttpApiError.Problem<NotAnswered>()("NotAnswered", {
+  type: urn("not-answered"),
+  status: 409,
+  title: "Nothing was answered."
+}, {
+  errors: Schema.Array(Schema.Struct({
+    id: Schema.String,
+    reason: Schema.Literals(["AlreadyEnded", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
+    problem: Schema.String,
+    by: Schema.optionalKey(Schema.String),
+    at: Schema.optionalKey(Schema.Finite)
+  }))
+}) {}
+
+/**
+ * What cannot be undone, or not without `force`; nothing was written.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class NotUndone extends HttpApiError.Problem<NotUndone>()("NotUndone", {
+  type: urn("not-undone"),
+  status: 409,
+  title: "Nothing was undone."
+}, {
+  is_forceable: Schema.Boolean,
+  errors: Schema.Array(Schema.Struct({ path: Schema.String, problem: Schema.String }))
+}) {}
+
+/**
+ * Something is at its bound: sessions, streams, requests in a while.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class TooMany extends HttpApiError.Problem<TooMany>()("TooMany", {
+  type: urn("too-many"),
+  status: 429,
+  title: "There is too much of that now."
+}) {}
+
+/**
+ * The server is about to stop, or a store cannot be asked: try again.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailable", {
+  type: urn("unavailable"),
+  status: 503,
+  title: "This is not possible now. Try again."
+}) {}

@@ -1,0 +1,224 @@
+/**
+ * What the API sends and takes of questions, and what the live stream says.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { Answer } from "../policy/ApprovalRequest.ts"
+import * as ToolEvent from "../ToolEvent.ts"
+import { Owner, sse, StreamNote, WaveInfo } from "./ApiModels.ts"
+
+const question = {
+  id: Schema.String,
+  ...Owner,
+  agent_path: Schema.Array(Schema.String),
+  batch: Schema.String,
+  process: Schema.String,
+  call_id: Schema.String,
+  tool: Schema.String,
+  class: Schema.String,
+  why: Schema.String,
+  targets: Schema.Array(Schema.Struct({
+    text: Schema.String,
+    kind: Schema.optionalKey(Schema.Literals(["exact", "protected"]))
+  })),
+  /** The call is already running and waits with its write: its arguments can no longer be edited. */
+  is_running: Schema.Boolean,
+  /** What an answer may be remembered for at most. */
+  remember: Schema.Literals(["call", "resources", "tool"]),
+  asked_at: Schema.Finite,
+  expires_at: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
+  /** Comes back with the answer: it is one to this, and to nothing else. */
+  hash: Schema.String
+}
+
+/**
+ * Schema of a question that waits, in a list.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const QuestionSummary = Schema.Struct({
+  ...question,
+  /** The beginning of the arguments, as JSON. */
+  summary: Schema.String
+})
+
+/**
+ * A question that waits, in a list.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type QuestionSummary = typeof QuestionSummary.Type
+
+/** What a file holds, before or after; `null`: it is not there. Its text is read apart, in parts. */
+const Content = Schema.NullOr(Schema.Struct({
+  /** Characters where it is text, else bytes. */
+  length: Schema.Finite,
+  is_text: Schema.Boolean,
+  hash: Schema.String
+}))
+
+/**
+ * Schema of what a call would write. `Files`: which files, whose texts are read apart
+ * (`part`). `Diff`: of what the tool could only tell by a diff. `None`: why there is no preview.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Preview = Schema.Union([
+  Schema.TaggedStruct("Files", {
+    files: Schema.Array(Schema.Struct({ path: Schema.String, before: Content, after: Content }))
+  }),
+  Schema.TaggedStruct("Diff", { diff: Schema.String }),
+  Schema.TaggedStruct("None", { because: Schema.String })
+])
+
+/**
+ * What a call would write.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Preview = typeof Preview.Type
+
+/**
+ * Schema of a question that waits, whole.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Question = Schema.Struct({
+  ...question,
+  args: Schema.Json,
+  preview: Schema.NullOr(Preview),
+  /** JSON Schema of the tool's arguments, where it is known: for a form. */
+  parameters: Schema.NullOr(Schema.Json)
+})
+
+/**
+ * A question that waits, whole.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Question = typeof Question.Type
+
+/**
+ * Schema of a part of a text; `next` is where the next one begins, absent: it is the last.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKey(Schema.Finite) })
+
+/**
+ * Schema of a question that is over.
+ *
+ * **Details**
+ *
+ * `covered`: an answer to another one held for it, too. `expired`: silence was the answer.
+ * `withdrawn`: nobody waits for it any more. `suspended`: the server stopped, and asks again under the same
+ * id when it goes on. `closed`: the executor ended.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const EndedQuestion = Schema.Struct({
+  id: Schema.String,
+  ...Owner,
+  call_id: Schema.String,
+  tool: Schema.String,
+  asked_at: Schema.Finite,
+  ended_at: Schema.Finite,
+  how: Schema.Literals(["approved", "denied", "covered", "expired", "withdrawn", "suspended", "closed"]),
+  /** Which answer it was. */
+  answer: Schema.optionalKey(Schema.String),
+  /** Who answered. */
+  by: Schema.optionalKey(Schema.String),
+  reason: Schema.optionalKey(Schema.String),
+  /** What can be done next, as a sentence. */
+  next: Schema.String
+})
+
+/**
+ * A question that is over.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type EndedQuestion = typeof EndedQuestion.Type
+
+/**
+ * Schema of the questions of those whom a user may approve for: those that wait, oldest first,
+ * and those that ended lately, newest first. `cursor` is where `live` goes on from.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Questions = Schema.Struct({
+  open: Schema.Array(QuestionSummary),
+  ended: Schema.Array(EndedQuestion),
+  cursor: Schema.String
+})
+
+/**
+ * Schema of an answer to what was shown: `hash` is the question's.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const GivenAnswer = Schema.Struct({ hash: Schema.String, answer: Answer })
+
+/**
+ * Schema of answers to several questions: all of them are given, or none.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const GivenAnswers = Schema.Struct({
+  answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...GivenAnswer.fields })).check(
+    Schema.isMaxLength(500)
+  )
+})
+
+/**
+ * Schema of what the live stream says: what happens to questions and waves of those whom a user
+ * may see.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const LiveItem = Schema.Union([
+  Schema.TaggedStruct("QuestionAsked", { question: QuestionSummary }),
+  Schema.TaggedStruct("QuestionEnded", { question: EndedQuestion }),
+  Schema.TaggedStruct("WaveBegan", { wave: WaveInfo }),
+  Schema.TaggedStruct("WaveEvent", { ...Owner, wave: Schema.String, event: ToolEvent.Wire }),
+  Schema.TaggedStruct("WaveEnded", { wave: WaveInfo }),
+  StreamNote
+])
+
+/**
+ * What the live stream says.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type LiveItem = typeof LiveItem.Type
+
+/**
+ * Schema of a server-sent event of the live stream.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const LiveSse = sse(LiveItem)
+
+/**
+ * A server-sent event of the live stream.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type LiveSse = typeof LiveSse.Type

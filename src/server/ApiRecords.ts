@@ -1,0 +1,134 @@
+/**
+ * What the API sends of records: grants, the journal, checkpoints, rules, and how the
+ * server is.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { Owner } from "./ApiModels.ts"
+
+/**
+ * Schema of a standing permission.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Grant = Schema.Struct({
+  id: Schema.String,
+  ...Owner,
+  tool: Schema.String,
+  agent_path: Schema.Array(Schema.String),
+  /** Absent: every call of the tool. */
+  targets: Schema.optionalKey(Schema.Array(Schema.String)),
+  answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
+  granted_at: Schema.Finite,
+  expires_at: Schema.optionalKey(Schema.Finite)
+})
+
+/**
+ * Schema of an entry of the journal, as clients see it: names in snake case, outcomes as in
+ * `ToolEvent.Wire`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Schema.Json })
+
+/**
+ * Schema of a page of the journal; `next` is the place to go on behind.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Entries = Schema.Struct({ entries: Schema.Array(Entry), next: Schema.optionalKey(Schema.Finite) })
+
+/**
+ * Schema of a checkpoint: what a call wrote, and can be undone.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Checkpoint = Schema.Struct({
+  id: Schema.String,
+  at: Schema.Finite,
+  batch: Schema.String,
+  call_id: Schema.String,
+  tool: Schema.String,
+  paths: Schema.Array(Schema.String)
+})
+
+/**
+ * Schema of what undoing a checkpoint does, or would do.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const UndoPlan = Schema.Struct({
+  checkpoint: Checkpoint,
+  steps: Schema.Array(Schema.Struct({
+    path: Schema.String,
+    action: Schema.Literals(["restore", "remove", "nothing", "changed", "refused"]),
+    because: Schema.optionalKey(Schema.String)
+  })),
+  diff: Schema.String,
+  not_covered: Schema.Array(Checkpoint)
+})
+
+/**
+ * Schema of the rules: as sentences, and as a graph of what comes before what.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Rules = Schema.Struct({
+  sentences: Schema.Array(Schema.String),
+  nodes: Schema.Array(Schema.Struct({
+    id: Schema.String,
+    label: Schema.String,
+    kind: Schema.Literals(["start", "exit", "tool"]),
+    notes: Schema.Array(Schema.String)
+  })),
+  edges: Schema.Array(Schema.Struct({
+    from: Schema.String,
+    to: Schema.String,
+    kind: Schema.Literals(["needs", "next", "forbids"]),
+    label: Schema.String
+  }))
+})
+
+/**
+ * Schema of whether the server takes work, for whoever sends it there.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Ready = Schema.Struct({ status: Schema.Literals(["ready", "starting", "stopping", "failing"]) })
+
+/**
+ * Schema of how the server is, for users; `counts` are for those who may operate it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Status = Schema.Struct({
+  ...Ready.fields,
+  checks: Schema.Array(Schema.Struct({
+    name: Schema.String,
+    is_ok: Schema.Boolean,
+    problem: Schema.optionalKey(Schema.String)
+  })),
+  counts: Schema.NullOr(Schema.Struct({
+    sessions: Schema.Finite,
+    waves: Schema.Finite,
+    questions: Schema.Finite,
+    streams: Schema.Finite
+  }))
+})
+
+/**
+ * How the server is.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Status = typeof Status.Type

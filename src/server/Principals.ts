@@ -1,0 +1,37 @@
+/**
+ * Whose a session is, as executors and stores know it: the principal of a session is
+ * `user/session`. A client never says whose a session is; it is always its own.
+ *
+ * @since 0.1.0
+ */
+
+/**
+ * A session of a user.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Owner {
+  readonly user: string
+  readonly session: string
+}
+
+/**
+ * Gives the principal of a session.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const toPrincipal = ({ session, user }: Owner): string => `${user}/${session}`
+
+/**
+ * Gives whose a principal is. One that is not of this server, such as that of an executor beside
+ * it, is a user with a session without a name.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const fromPrincipal = (principal: string): Owner => {
+  const at = principal.indexOf("/")
+  return at < 0 ? { user: principal, session: "" } : { user: principal.slice(0, at), session: principal.slice(at + 1) }
+}

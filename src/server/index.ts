@@ -1,0 +1,89 @@
+/**
+ * The executor behind HTTP: sessions, waves, questions and records.
+ *
+ * @since 0.1.0
+ */
+
+/**
+ * Who may do what: gives the user of a token.
+ *
+ * @since 0.1.0
+ */
+export * as Access from "./Access.ts"
+
+/**
+ * The HTTP API, as a value: for servers, clients, and its OpenAPI document.
+ *
+ * @since 0.1.0
+ */
+export * as Api from "./Api.ts"
+
+/**
+ * Who sends a request.
+ *
+ * @since 0.1.0
+ */
+export * as ApiAccess from "./ApiAccess.ts"
+
+/**
+ * What the API sends and takes of sessions and waves.
+ *
+ * @since 0.1.0
+ */
+export * as ApiModels from "./ApiModels.ts"
+
+/**
+ * What the API answers where it does not do what it was asked.
+ *
+ * @since 0.1.0
+ */
+export * as ApiProblems from "./ApiProblems.ts"
+
+/**
+ * What the API sends and takes of questions.
+ *
+ * @since 0.1.0
+ */
+export * as ApiQuestions from "./ApiQuestions.ts"
+
+/**
+ * What the API sends of records.
+ *
+ * @since 0.1.0
+ */
+export * as ApiRecords from "./ApiRecords.ts"
+
+/**
+ * What happens on the whole server, for pages.
+ *
+ * @since 0.1.0
+ */
+export * as LiveLog from "./LiveLog.ts"
+
+/**
+ * Whose a session is.
+ *
+ * @since 0.1.0
+ */
+export * as Principals from "./Principals.ts"
+
+/**
+ * The questions of all sessions, for people.
+ *
+ * @since 0.1.0
+ */
+export * as Questions from "./Questions.ts"
+
+/**
+ * Undoing, as the server offers it.
+ *
+ * @since 0.1.0
+ */
+export * as Undoing from "./Undoing.ts"
+
+/**
+ * The waves of all sessions.
+ *
+ * @since 0.1.0
+ */
+export * as Waves from "./Waves.ts"
