@@ -120,7 +120,8 @@ const withoutShapes = (text: string, take: Take): string => {
 
 /**
  * Tokens that tell by their first letters what they are: of GitHub, GitLab, npm, OpenAI,
- * Anthropic, Stripe, Slack, AWS, Google, Hugging Face; and JSON Web Tokens.
+ * Anthropic, Stripe, Slack, AWS, Google, Hugging Face; those of this server and of its page; and JSON
+ * Web Tokens.
  */
 const token = new RegExp(
   [
@@ -134,6 +135,7 @@ const token = new RegExp(
     "A(?:KIA|SIA)[0-9A-Z]{16}",
     "AIza[\\w-]{35}",
     "hf_[A-Za-z0-9]{30,255}",
+    "texs?_[A-Za-z0-9]{30,255}",
     "eyJ[\\w-]{8,2000}\\.eyJ[\\w-]{8,8000}\\.[\\w-]{8,2000}"
   ].map((it) => `(?<![\\w-])${it}(?![\\w-])`).join("|"),
   "g"

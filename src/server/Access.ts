@@ -6,11 +6,16 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
-import type * as Redacted from "effect/Redacted"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import { shown } from "../internal/OptionReader.ts"
 import type { User } from "./ApiAccess.ts"
+import * as Tokens from "./Tokens.ts"
 
 /**
  * The users.
@@ -19,6 +24,144 @@ import type { User } from "./ApiAccess.ts"
  * @since 0.1.0
  */
 export class Access extends Context.Service<Access, {
-  /** The user of a token; `None` where it is wrong or its time is over. */
+  /**
+   * The user of a token; `None` where it is wrong or its time is over. It is asked with every request and,
+   * while a stream is open, again and again: one who is none any more has no stream any more, either.
+   */
   readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>>
 }>()("effect-tool-executor/server/Access") {}
+
+/**
+ * A token, as the server knows it.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface TokenOptions {
+  /** `Tokens.hash` of it. */
+  readonly hash: string
+  /** Epoch milliseconds from which it is none any more. Default: never. */
+  readonly expiresAt?: number | undefined
+}
+
+/**
+ * A user. What is not said they may not do.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface UserOptions {
+  /** 1 to 100 of `A-Z a-z 0-9 . _ @ : | + -`, and the first a letter or digit. */
+  readonly name: string
+  /** Their tokens: several while one takes the place of another. */
+  readonly tokens: ReadonlyArray<TokenOptions>
+  /** May hand calls over, in sessions of their own. Default `false`. */
+  readonly run?: boolean | undefined
+  /** Names of those for whom they may answer questions, `*` for all; their own only if it is among them. Default: none. */
+  readonly approve?: ReadonlyArray<string> | undefined
+  /** Names of those whose waves and journal they may read, `*` for all. Default: none. */
+  readonly records?: ReadonlyArray<string> | undefined
+  /** May read the metrics. Default `false`. */
+  readonly operate?: boolean | undefined
+}
+
+/**
+ * Tells whether a text can be the name of a user: it stands before the `/` of principals.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isUserName = (text: unknown): text is string =>
+  typeof text === "string" && /^[A-Za-z0-9][A-Za-z0-9._@:|+-]{0,99}$/.test(text)
+
+/**
+ * Creates the service of a list of users; fails with everything that is wrong with them.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  options: { readonly users: ReadonlyArray<UserOptions> }
+): Effect.fn.Return<Access["Service"], ConfigurationError> {
+  const problems = problemsOf(options.users)
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Access", problems })
+  const users = new Map(
+    options.users.flatMap((user) =>
+      user.tokens.map(({ expiresAt, hash }): [string, User] => [hash, {
+        name: user.name,
+        run: user.run ?? false,
+        approve: user.approve ?? [],
+        records: user.records ?? [],
+        operate: user.operate ?? false,
+        expiresAt
+      }])
+    )
+  )
+  return Access.of({
+    // Looked up by its hash: how long that takes tells of the hash of what was sent, and nothing of a token.
+    userOf: (token) =>
+      Effect.map(Clock.currentTimeMillis, (now) =>
+        Option.filter(
+          Option.fromUndefinedOr(users.get(Tokens.hash(token))),
+          ({ expiresAt }) => expiresAt === undefined || now < expiresAt
+        ))
+  })
+})
+
+/**
+ * Layer with a list of users.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options: { readonly users: ReadonlyArray<UserOptions> }
+): Layer.Layer<Access, ConfigurationError> => Layer.effect(Access, make(options))
+
+// Utilities
+
+const ofNothing = Tokens.hash(Redacted.make(""))
+
+const problemsOf = (users: ReadonlyArray<UserOptions>): ReadonlyArray<Problem> => {
+  const problems: Array<Problem> = []
+  const wrong = (path: string, problem: string, expected: string) => problems.push({ path, problem, expected })
+  const names = new Set<string>()
+  const hashes = new Set<string>()
+  users.forEach((user, index) => {
+    const at = `users[${index}]`
+    if (!isUserName(user.name)) {
+      wrong(
+        `${at}.name`,
+        `it is ${shown(user.name)}`,
+        "1 to 100 of A-Z a-z 0-9 . _ @ : | + - , the first a letter or digit"
+      )
+    } else if (names.has(user.name)) wrong(`${at}.name`, `${user.name} is there twice`, "each user once")
+    names.add(user.name)
+    if (user.tokens.length === 0) wrong(`${at}.tokens`, "there is none", "at least one token")
+    user.tokens.forEach(({ expiresAt, hash }, place) => {
+      const where = `${at}.tokens[${place}]`
+      // what stands there may be the token itself: it is not repeated
+      if (!Tokens.isHash(hash)) wrong(`${where}.hash`, "it is no hash of a token", "sha256: and 64 hexadecimal digits")
+      else if (hash === ofNothing) wrong(`${where}.hash`, "it is the hash of an empty text", "the hash of a token")
+      else if (hashes.has(hash)) wrong(`${where}.hash`, "it is there twice", "a token of one user, once")
+      hashes.add(hash)
+      if (expiresAt !== undefined && !Number.isFinite(expiresAt)) {
+        wrong(`${where}.expiresAt`, `it is ${shown(expiresAt)}`, "a time in epoch milliseconds")
+      }
+    })
+    for (const right of ["approve", "records"] as const) {
+      user[right]?.forEach((name, place) => {
+        if (name !== "*" && !isUserName(name)) {
+          wrong(`${at}.${right}[${place}]`, `it is ${shown(name)}`, "the name of a user, or *")
+        }
+      })
+    }
+    for (const right of ["run", "operate"] as const) {
+      const given: unknown = user[right]
+      if (given !== undefined && typeof given !== "boolean") {
+        wrong(`${at}.${right}`, `it is ${shown(given)}`, "true or false")
+      }
+    }
+  })
+  return problems
+}

@@ -54,11 +54,32 @@ export * as ApiQuestions from "./ApiQuestions.ts"
 export * as ApiRecords from "./ApiRecords.ts"
 
 /**
+ * Lets requests in that say who sends them.
+ *
+ * @since 0.1.0
+ */
+export * as Authorizing from "./Authorizing.ts"
+
+/**
+ * Where a request comes from.
+ *
+ * @since 0.1.0
+ */
+export * as Callers from "./Callers.ts"
+
+/**
  * What happens on the whole server, for pages.
  *
  * @since 0.1.0
  */
 export * as LiveLog from "./LiveLog.ts"
+
+/**
+ * The page's way in: a token for a cookie.
+ *
+ * @since 0.1.0
+ */
+export * as Logins from "./Logins.ts"
 
 /**
  * Whose a session is.
@@ -73,6 +94,13 @@ export * as Principals from "./Principals.ts"
  * @since 0.1.0
  */
 export * as Questions from "./Questions.ts"
+
+/**
+ * Tokens of users: made, hashed and checked.
+ *
+ * @since 0.1.0
+ */
+export * as Tokens from "./Tokens.ts"
 
 /**
  * Undoing, as the server offers it.

@@ -1,0 +1,79 @@
+/**
+ * Tokens of users: made here, known to the server by their hashes alone.
+ *
+ * A token is `tex_`, 256 random bits and a checksum, in letters and digits: a search for leaked secrets finds
+ * it, and so does the redaction of texts. Since it is random, its plain SHA-256 tells nothing about it; the hash
+ * of a word that a person made up would.
+ *
+ * @since 0.1.0
+ */
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Hex from "effect/encoding/Hex"
+import * as Redacted from "effect/Redacted"
+
+/**
+ * Makes a token. It is shown once, to whom it is for; the server is told its `hash`.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() => Redacted.make(secret("tex_")))
+
+/**
+ * Gives what the server knows a token by: `sha256:` and 64 hexadecimal digits.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const hash = (token: Redacted.Redacted<string>): string => `sha256:${digest(Redacted.value(token))}`
+
+/**
+ * Tells whether a text is the hash of a token, as `hash` gives it.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isHash = (text: unknown): text is string => typeof text === "string" && /^sha256:[0-9a-f]{64}$/.test(text)
+
+/**
+ * Tells whether a text is a token of `make`, and typed without a mistake.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isToken = (text: string): boolean => {
+  const [, prefix, random, sum] = /^(tex_)([A-Za-z0-9]{43})([A-Za-z0-9]{6})$/.exec(text) ?? []
+  return prefix !== undefined && random !== undefined && checksum(prefix + random) === sum
+}
+
+/**
+ * Makes a secret of 256 random bits behind a prefix.
+ *
+ * @category constructors
+ * @internal
+ */
+export const secret = (prefix: string): string => {
+  const start = prefix + base62(SecureRandom.randomBytesUnsafe(32), 43)
+  return start + checksum(start)
+}
+
+// Utilities
+
+const digest = (text: string): string => Hex.encode(sha256(new TextEncoder().encode(text)))
+
+const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+/** 43 digits have room for 256 bits. */
+const base62 = (bytes: Uint8Array, length: number): string => {
+  let left = BigInt(`0x${Hex.encode(bytes)}`)
+  let text = ""
+  for (let at = 0; at < length; at++) {
+    text = digits[Number(left % 62n)]! + text
+    left /= 62n
+  }
+  return text
+}
+
+const checksum = (text: string): string => base62(sha256(new TextEncoder().encode(text)), 6)
