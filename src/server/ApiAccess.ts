@@ -36,7 +36,9 @@ export interface User {
  * @category services
  * @since 0.1.0
  */
-export class CurrentUser extends Context.Service<CurrentUser, User>()("effect-tool-executor/server/CurrentUser") {}
+export class CurrentUser
+  extends Context.Service<CurrentUser, User>()("effect-tool-executor/server/ApiAccess/CurrentUser")
+{}
 
 /**
  * Name of the page's cookie.
@@ -53,7 +55,7 @@ export const cookieName = "tool_executor_session"
  * @since 0.1.0
  */
 export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentUser }>()(
-  "effect-tool-executor/server/Authorization",
+  "effect-tool-executor/server/ApiAccess/Authorization",
   {
     error: Unauthorized,
     security: {
