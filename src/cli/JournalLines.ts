@@ -173,7 +173,9 @@ const ofCall = (entry: CallEntry): string => {
     case "Asked":
       return `asked, because ${entry.why}`
     case "Answered":
-      return `answered: ${entry.answer}${entry.reason === undefined ? "" : ` (${entry.reason})`}`
+      return `answered: ${entry.answer}${entry.person === undefined ? "" : ` by ${entry.person}`}${
+        entry.reason === undefined ? "" : ` (${entry.reason})`
+      }`
     case "Started":
       return `started, attempt ${entry.attempt}, limit ${limitOf(entry)}, allowed by ${entry.allowedBy}`
     case "Committed":

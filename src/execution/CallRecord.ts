@@ -332,7 +332,8 @@ const answered = (
   record: CallRecord,
   { requestId, resolution }: { readonly requestId: string; readonly resolution: Resolution | undefined }
 ): Body => {
-  const about = { _tag: "Answered" as const, requestId }
+  const person = resolution === undefined || resolution._tag === "Suspended" ? undefined : resolution.person
+  const about = { _tag: "Answered" as const, requestId, ...(person === undefined ? {} : { person }) }
   if (resolution === undefined) return { ...about, answer: "withdrawn", by: "withdrawn" }
   switch (resolution._tag) {
     case "Approved":

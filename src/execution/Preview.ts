@@ -82,10 +82,11 @@ export const made = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange
  * @category previews
  * @since 0.1.0
  */
-export const seen = (changes: ReadonlyArray<FileChange.FileChange>): Approvals.Preview => ({
-  _tag: "Diff",
-  diff: FileChange.diff(changes)
-})
+export const seen = (changes: ReadonlyArray<FileChange.FileChange>): Approvals.Preview => {
+  const preview: Approvals.Preview = { _tag: "Diff", diff: FileChange.diff(changes) }
+  // whole contents are for whoever shows them, and in nothing that is printed or kept
+  return Object.defineProperty(preview, "changes", { value: changes, enumerable: false })
+}
 
 /**
  * Whether a write changes nothing and the agent may be told so. What the policy asks

@@ -52,13 +52,19 @@ export interface ApprovalRequest {
 }
 
 /**
- * What a call would write, as it is shown.
+ * What a call would write, as it is shown: a diff that may be cut. `changes` is all of it, where
+ * whoever asks is in the same process. It is not enumerable: what prints or keeps a
+ * request has the diff alone.
  *
  * @category models
  * @since 0.1.0
  */
 export type Preview =
-  | { readonly _tag: "Diff"; readonly diff: string }
+  | {
+    readonly _tag: "Diff"
+    readonly diff: string
+    readonly changes?: ReadonlyArray<FileChange.FileChange> | undefined
+  }
   | { readonly _tag: "None"; readonly because: string }
 
 /**
@@ -116,7 +122,8 @@ export type Answer = typeof Answer.Type
  * request, what covers this one; `edited` has the edited arguments, if there are
  * any. `Denied`: by a person, by silence, because whoever could answer has gone, or
  * because nobody can be asked. `Suspended`: there is no answer yet, and waiting for
- * it is over; the question stays open elsewhere, and the call is cancelled.
+ * it is over; the question stays open elsewhere, and the call is cancelled. `person` is
+ * who answered, where that is known.
  *
  * @category schemas
  * @since 0.1.0
@@ -125,11 +132,13 @@ export const Resolution = Schema.Union([
   Schema.TaggedStruct("Approved", {
     grant: Schema.UndefinedOr(Grant.Grant),
     isOwn: Schema.Boolean,
-    edited: Schema.optional(Schema.Struct({ params: Schema.Unknown }))
+    edited: Schema.optional(Schema.Struct({ params: Schema.Unknown })),
+    person: Schema.optional(Schema.String)
   }),
   Schema.TaggedStruct("Denied", {
     by: Schema.Literals(["user", "timeout", "closed", "noApprover"]),
-    reason: Schema.optional(Schema.String)
+    reason: Schema.optional(Schema.String),
+    person: Schema.optional(Schema.String)
   }),
   Schema.TaggedStruct("Suspended", { reason: Schema.String })
 ])
@@ -201,7 +210,7 @@ export const hash = ({ args, tool }: { readonly tool: string; readonly args: unk
 /**
  * Gives what an answer makes of a request that is pending, or why it changes
  * nothing. `of` is what the person was shown; `grantId` names the permission, if
- * the answer makes one. For drivers that keep their requests elsewhere.
+ * the answer makes one, and `person` who gave it. For drivers that keep their requests elsewhere.
  *
  * @category conversions
  * @since 0.1.0
@@ -209,7 +218,12 @@ export const hash = ({ args, tool }: { readonly tool: string; readonly args: unk
 export const resolve = (
   request: ApprovalRequest,
   answer: Answer,
-  options: { readonly now: number; readonly grantId: string; readonly of?: Shown | undefined }
+  options: {
+    readonly now: number
+    readonly grantId: string
+    readonly of?: Shown | undefined
+    readonly person?: string | undefined
+  }
 ): Result.Result<Resolution, ApprovalError> => {
   const { id } = request
   const failed = (reason: ApprovalError["reason"], problem?: string) =>
@@ -220,14 +234,15 @@ export const resolve = (
     return failed("NotAnAnswer", problems.map((it) => `${it.path}: ${it.problem}`).join("; "))
   }
   if (options.of !== undefined && !isShown(request, options.of)) return failed("NotTheSame")
-  if (answer._tag === "Deny") return Result.succeed({ _tag: "Denied", by: "user", reason: answer.reason })
+  const by = options.person === undefined ? {} : { person: options.person }
+  if (answer._tag === "Deny") return Result.succeed({ _tag: "Denied", by: "user", reason: answer.reason, ...by })
   if (request.isRunning && answer.params !== undefined) return failed("NotEditable")
   const millis = answer._tag === "ApproveForDuration" ? millisOf(answer.duration) : Infinity
   if (millis === undefined) return failed("NoDuration")
   const expiry = millis === Infinity ? {} : { expiresAt: options.now + millis }
   const edited = answer.params === undefined ? undefined : { params: answer.params }
   const grant = grantOf(request, answer, { id: options.grantId, grantedAt: options.now, ...expiry })
-  return Result.succeed({ _tag: "Approved", grant, isOwn: true, edited })
+  return Result.succeed({ _tag: "Approved", grant, isOwn: true, edited, ...by })
 }
 
 // Utilities

@@ -23,20 +23,13 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "../ConfigurationError.ts"
-import { type Deadline, Deadlines } from "../internal/deadlines.ts"
+import { Deadlines } from "../internal/deadlines.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
-import * as Grant from "../store/Grant.ts"
-import {
-  type Answer,
-  ApprovalError,
-  type ApprovalRequest,
-  type Question,
-  type Resolution,
-  resolve,
-  type Shown
-} from "./ApprovalRequest.ts"
+import type { Answer, ApprovalError, ApprovalRequest, Question, Resolution, Shown } from "./ApprovalRequest.ts"
+import { type Begin, type Ending, type Given, PendingRequests } from "./PendingRequests.ts"
 
 export * from "./ApprovalRequest.ts"
+export type { Begin, Ending, Given } from "./PendingRequests.ts"
 
 /**
  * Something that happened to the pending requests: one was asked, or one ended,
@@ -47,7 +40,7 @@ export * from "./ApprovalRequest.ts"
  */
 export type Change =
   | { readonly _tag: "Asked"; readonly request: ApprovalRequest }
-  | { readonly _tag: "Ended"; readonly id: string; readonly how: Resolution | { readonly _tag: "Withdrawn" } }
+  | { readonly _tag: "Ended"; readonly id: string; readonly how: Ending }
 
 /**
  * The pending requests.
@@ -69,10 +62,11 @@ export class Approvals extends Context.Service<Approvals, {
   ) => Effect.Effect<Resolution>
   /**
    * Answers a request, once. `of` is what was shown, or its `hash`: an answer to
-   * another tool or other arguments than the request's changes nothing.
+   * another tool or other arguments than the request's changes nothing. `person` is
+   * who answers, for the record.
    * Nothing of what the answer allows runs before this has returned.
    */
-  readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
+  readonly answer: (id: string, answer: Answer, of?: Shown, person?: string) => Effect.Effect<void, ApprovalError>
   /** Gives a request up, where nobody can be asked about it: it is refused at once, as without `Approvals`. */
   readonly giveUp: (id: string) => Effect.Effect<void>
   /** The pending requests, oldest first. */
@@ -104,6 +98,88 @@ export interface Options {
 export const make = (
   options?: Options
 ): Effect.Effect<Approvals["Service"], ConfigurationError, Scope.Scope> => makeWith(options, () => undefined)
+
+/**
+ * The pending requests, for whoever keeps a record of them: the service, and what
+ * only its keeper does.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Recorded {
+  readonly approvals: Approvals["Service"]
+  /** Answers several, now and in one step: all of them, or none, and why. */
+  readonly answerAll: (given: ReadonlyArray<Given>) => Result.Result<void, ReadonlyArray<ApprovalError>>
+  /** Ends the wait for answers: what is asked now or later is suspended. */
+  readonly suspend: (reason: string) => Effect.Effect<void>
+}
+
+/**
+ * Creates the service for whoever keeps a record: `begin` is told of each request when it is
+ * pending, and what it gives is told how it ended, both in the step in which it happens.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeRecorded = Effect.fnUntraced(function*(
+  begin: Begin,
+  options?: Options
+): Effect.fn.Return<Recorded, ConfigurationError, Scope.Scope> {
+  const reader = new OptionReader()
+  const timeout = reader.wait("timeout", options?.timeout ?? "300 seconds")
+  const { problems } = reader
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Approvals", problems })
+  const run = Effect.runForkWith(yield* Effect.context<never>())
+  const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
+  const clock = yield* Clock.Clock
+  const makeId = options?.makeId ?? random.uuidV4()
+  const hub = yield* PubSub.sliding<Change>(1_024)
+
+  let untold: Array<Change> = []
+  // in a turn of its own: an answer given at once must not come while the question is still being put
+  const tell = (change: Change) => {
+    if (untold.push(change) > 1) return
+    const all = Effect.suspend(() => {
+      const changes = untold
+      untold = []
+      return PubSub.publishAll(hub, changes)
+    })
+    run(Effect.asVoid(Effect.andThen(Effect.yieldNow, all)))
+  }
+  const pending = new PendingRequests(clock, new Deadlines(clock, run), (request) => {
+    tell({ _tag: "Asked", request })
+    const ended = begin(request)
+    return (how) => {
+      ended?.(how)
+      tell({ _tag: "Ended", id: request.id, how })
+    }
+  })
+  yield* Effect.addFinalizer(() => Effect.sync(() => pending.endAll({ _tag: "Denied", by: "closed" })))
+
+  const answerAll: Recorded["answerAll"] = (given) => pending.answer(given)
+  const approvals = Approvals.of({
+    request: (question) =>
+      Effect.map(question.id === undefined ? makeId : Effect.succeed(question.id), (id) => {
+        const askedAt = clock.currentTimeMillisUnsafe()
+        const expiresAt = question.expiresAt ?? (timeout === Infinity ? "unlimited" : askedAt + timeout)
+        return { ...question, id, askedAt, expiresAt }
+      }),
+    ask: (request, told) => pending.wait(request, told),
+    answer: (id, answer, of, person) =>
+      Effect.suspend(() =>
+        Effect.fromResult(Result.mapError(answerAll([{ id, answer, of, person }]), ([problem]) => problem!))
+      ),
+    giveUp: (id) =>
+      Effect.sync(() => pending.endOne(id, ({ why }) => ({ _tag: "Denied", by: "noApprover", reason: why }))),
+    list: Effect.sync(() => pending.list()),
+    changes: Stream.fromPubSub(hub)
+  })
+  return {
+    approvals,
+    answerAll,
+    suspend: (reason) => Effect.sync(() => pending.endAll({ _tag: "Suspended", reason }))
+  }
+})
 
 /**
  * Creates the service around a function that asks people and gives their answer.
@@ -182,137 +258,8 @@ export const layerAsk = <R>(
 
 // Utilities
 
-interface Pending {
-  readonly request: ApprovalRequest
-  readonly resume: (effect: Effect.Effect<Resolution>) => void
-  readonly told: ((resolution: Resolution) => void) | undefined
-  deadline: Deadline | undefined
-  /** Puts the request to somebody no more. */
-  stop: (() => void) | undefined
-}
-
-/** `begin` is told of each request when it is pending; what it gives is called when it is not any more. */
-const makeWith = Effect.fnUntraced(function*(
+const makeWith = (
   options: Options | undefined,
-  begin: (request: ApprovalRequest) => (() => void) | undefined
-): Effect.fn.Return<Approvals["Service"], ConfigurationError, Scope.Scope> {
-  const reader = new OptionReader()
-  const timeout = reader.wait("timeout", options?.timeout ?? "300 seconds")
-  const { problems } = reader
-  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Approvals", problems })
-  const run = Effect.runForkWith(yield* Effect.context<never>())
-  const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
-  const clock = yield* Clock.Clock
-  const makeId = options?.makeId ?? random.uuidV4()
-  const deadlines = new Deadlines(clock, run)
-  const hub = yield* PubSub.sliding<Change>(1_024)
-  // oldest first
-  const pending = new Map<string, Pending>()
-  // what an answer may settle besides, by tool and first target, so that the cost does not grow with those who wait
-  const alike = new Map<string, Set<Pending>>()
-  let isClosed = false
-
-  let untold: Array<Change> = []
-  // in a turn of its own: an answer given at once must not come while the question is still being put
-  const tell = (change: Change) => {
-    if (untold.push(change) > 1) return
-    const all = Effect.suspend(() => {
-      const changes = untold
-      untold = []
-      return PubSub.publishAll(hub, changes)
-    })
-    run(Effect.asVoid(Effect.andThen(Effect.yieldNow, all)))
-  }
-  const remove = (it: Pending, how: Extract<Change, { readonly _tag: "Ended" }>["how"]): boolean => {
-    const { id } = it.request
-    if (pending.get(id) !== it) return false
-    pending.delete(id)
-    for (const key of keysOf(it.request)) {
-      const others = alike.get(key)
-      others?.delete(it)
-      if (others?.size === 0) alike.delete(key)
-    }
-    if (it.deadline !== undefined) deadlines.delete(it.deadline)
-    it.stop?.()
-    tell({ _tag: "Ended", id, how })
-    return true
-  }
-  // whoever waits goes on in a turn of its own: what runs then is no concern of whoever answers
-  const end = (it: Pending, resolution: Resolution) => {
-    if (!remove(it, resolution)) return
-    it.told?.(resolution)
-    it.resume(Effect.as(Effect.yieldNow, resolution))
-  }
-  const closed: Resolution = { _tag: "Denied", by: "closed" }
-  yield* Effect.addFinalizer(() =>
-    Effect.sync(() => {
-      isClosed = true
-      for (const it of Array.from(pending.values())) end(it, closed)
-    })
-  )
-
-  return Approvals.of({
-    request: (question) =>
-      Effect.map(question.id === undefined ? makeId : Effect.succeed(question.id), (id) => {
-        const askedAt = clock.currentTimeMillisUnsafe()
-        const expiresAt = question.expiresAt ?? (timeout === Infinity ? "unlimited" : askedAt + timeout)
-        return { ...question, id, askedAt, expiresAt }
-      }),
-    ask: (request, told) =>
-      Effect.callback((resume) => {
-        if (isClosed) return resume(Effect.succeed(closed))
-        if (pending.has(request.id)) return resume(Effect.die(new Error(`request ${request.id} is already pending`)))
-        const it: Pending = { request, resume, told, deadline: undefined, stop: undefined }
-        pending.set(request.id, it)
-        for (const key of keysOf(request)) {
-          const others = alike.get(key)
-          if (others === undefined) alike.set(key, new Set([it]))
-          else others.add(it)
-        }
-        if (request.expiresAt !== "unlimited") {
-          it.deadline = deadlines.add(request.expiresAt, () => end(it, { _tag: "Denied", by: "timeout" }))
-        }
-        tell({ _tag: "Asked", request })
-        it.stop = begin(request)
-        return Effect.sync(() => void remove(it, { _tag: "Withdrawn" }))
-      }),
-    answer: Effect.fnUntraced(function*(id, answer, of) {
-      const grantId = yield* random.uuidV4()
-      const it = pending.get(id)
-      if (it === undefined) return yield* new ApprovalError({ id, reason: "NotPending" })
-      const now = clock.currentTimeMillisUnsafe()
-      const resolved = resolve(it.request, answer, { now, grantId, of })
-      if (Result.isFailure(resolved)) return yield* resolved.failure
-      const resolution = resolved.success
-      const grant = resolution._tag === "Approved" ? resolution.grant : undefined
-      const { principal, tool } = it.request
-      const about = grant === undefined ? [] : grant.targets ?? [undefined]
-      const others = about.flatMap((target) => Array.from(alike.get(keyOf(principal, tool, target)) ?? []))
-      end(it, resolution)
-      if (grant === undefined) return
-      // whoever else waits for the same has been answered as well
-      for (const other of others) {
-        const isCovered = other !== it && other.request.remember !== "call" && Grant.covers(grant, other.request, now)
-        if (isCovered) end(other, { _tag: "Approved", grant, isOwn: false })
-      }
-    }),
-    giveUp: (id) =>
-      Effect.sync(() => {
-        const it = pending.get(id)
-        if (it !== undefined) end(it, { _tag: "Denied", by: "noApprover", reason: it.request.why })
-      }),
-    list: Effect.sync(() => Array.from(pending.values(), (it) => it.request)),
-    changes: Stream.fromPubSub(hub)
-  })
-})
-
-const keyOf = (principal: string, tool: string, target: string | undefined): string =>
-  JSON.stringify([principal, tool, target])
-
-/** All requests of a tool, and those that begin with the same target: what covers one has to name that. */
-const keysOf = (
-  { principal, targets: [first], tool }: Pick<ApprovalRequest, "principal" | "tool" | "targets">
-): ReadonlyArray<string> =>
-  first === undefined
-    ? [keyOf(principal, tool, undefined)]
-    : [keyOf(principal, tool, undefined), keyOf(principal, tool, first.text)]
+  begin: Begin
+): Effect.Effect<Approvals["Service"], ConfigurationError, Scope.Scope> =>
+  Effect.map(makeRecorded(begin, options), (it) => it.approvals)

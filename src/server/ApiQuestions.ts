@@ -6,7 +6,7 @@
 import * as Schema from "effect/Schema"
 import { Answer } from "../policy/ApprovalRequest.ts"
 import * as ToolEvent from "../ToolEvent.ts"
-import { Owner, sse, StreamNote, WaveInfo } from "./ApiModels.ts"
+import { noteNames, Owner, sse, StreamNote, WaveInfo } from "./ApiModels.ts"
 
 const question = {
   id: Schema.String,
@@ -206,6 +206,21 @@ export const LiveItem = Schema.Union([
  * @since 0.1.0
  */
 export type LiveItem = typeof LiveItem.Type
+
+/**
+ * Names of what the live stream says on the wire, for the `event:` line.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const liveNames = {
+  QuestionAsked: "question_asked",
+  QuestionEnded: "question_ended",
+  WaveBegan: "wave_began",
+  WaveEvent: "wave_event",
+  WaveEnded: "wave_ended",
+  ...noteNames
+} as const satisfies Record<LiveItem["_tag"], string>
 
 /**
  * Schema of a server-sent event of the live stream.

@@ -3,12 +3,22 @@
  * in it. Nobody waits for a reader; what a reader was too slow for, or was away for too long,
  * is gone, and it is told to begin anew (`Reset`).
  *
+ * A place is `<life>-<number>`. Another life of the server has other places, so that one of
+ * before is never taken for one of now. What a reader may not see has a number like
+ * everything else, and is passed over without a word.
+ *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Stream from "effect/Stream"
-import type { LiveItem, LiveSse } from "./ApiQuestions.ts"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import { OptionReader } from "../internal/OptionReader.ts"
+import { type LiveItem, liveNames, type LiveSse } from "./ApiQuestions.ts"
 
 /**
  * The log.
@@ -23,10 +33,213 @@ export class LiveLog extends Context.Service<LiveLog, {
   readonly cursor: Effect.Effect<string>
   /**
    * What is behind a place, and then what comes, as far as `sees` lets it: with ids, and a heartbeat each 15
-   * seconds. A place that is not known gives a `Reset`, and what comes from now on.
+   * seconds. A place that is not known gives a `Reset`, and what comes from now on; so does falling behind
+   * what is kept. Without a place it is what comes from now on.
    */
   readonly stream: (
     after: string | undefined,
     sees: (user: string, item: LiveItem) => boolean
   ) => Stream.Stream<LiveSse>
+  /** Ends all streams, also those that come later: each has what is there, a `Stopping`, and its end. */
+  readonly stop: Effect.Effect<void>
 }>()("effect-tool-executor/server/LiveLog") {}
+
+/**
+ * How much the log keeps.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Items. Default 5,000. */
+  readonly maxItems?: number | undefined
+  /** Characters of all items, as JSON. Default 8,000,000. */
+  readonly maxChars?: number | undefined
+}
+
+/**
+ * What the log keeps where nothing is said.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = { maxItems: 5_000, maxChars: 8_000_000 } as const
+
+/**
+ * Layer of the log, in memory.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options = {}): Layer.Layer<LiveLog, ConfigurationError> =>
+  Layer.effect(
+    LiveLog,
+    Effect.gen(function*() {
+      const reader = new OptionReader()
+      const maxItems = reader.count("maxItems", options.maxItems ?? defaults.maxItems, 1)
+      const maxChars = reader.count("maxChars", options.maxChars ?? defaults.maxChars, 1)
+      const { problems } = reader
+      if (problems.length > 0) return yield* new ConfigurationError({ subject: "LiveLog", problems })
+      const clock = yield* Clock.Clock
+      const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
+      const log = new Log((yield* random.uuidV4()).slice(0, 8), maxItems, maxChars)
+      yield* Effect.addFinalizer(() => Effect.sync(() => log.stop()))
+      // one timer for all readers
+      const beat = Effect.andThen(Effect.sleep("15 seconds"), Effect.sync(() => log.beat()))
+      yield* Effect.forkScoped(Effect.forever(beat))
+      return LiveLog.of({
+        tell: (user, item) => log.add(user, item),
+        cursor: Effect.sync(() => log.idOf(log.end - 1)),
+        stream: (after, sees) =>
+          Stream.suspend(() => {
+            const from = log.placeOf(after)
+            const next = new Reader(log, from, sees, () => clock.currentTimeMillisUnsafe())
+            return Stream.fromPull(Effect.succeed(next.pull))
+          }),
+        stop: Effect.sync(() => log.stop())
+      })
+    })
+  )
+
+// Utilities
+
+/** What a reader is given at once at most: as long as that has not left, it takes no more. */
+const atOnce = 64
+
+/** A place from which nothing can be read: the reader has to begin anew. */
+const unknown = -1
+
+class Log {
+  private readonly life: string
+  private readonly maxItems: number
+  private readonly maxChars: number
+  private items: Array<{ readonly user: string; readonly item: LiveItem; readonly chars: number }> = []
+  /** Those before it are gone, and taken out of the array now and then. */
+  private gone = 0
+  private chars = 0
+  private readonly waiting = new Set<() => void>()
+  /** Number of the first item that is kept. */
+  start = 1
+  beats = 0
+  isOver = false
+
+  constructor(life: string, maxItems: number, maxChars: number) {
+    this.life = life
+    this.maxItems = maxItems
+    this.maxChars = maxChars
+  }
+
+  /** Number of the item that comes next. */
+  get end(): number {
+    return this.start + this.items.length - this.gone
+  }
+
+  add(user: string, item: LiveItem): void {
+    const chars = JSON.stringify(item).length
+    this.items.push({ user, item, chars })
+    this.chars += chars
+    while (this.end - this.start > this.maxItems || this.chars > this.maxChars) {
+      this.chars -= this.items[this.gone]!.chars
+      this.gone++
+      this.start++
+    }
+    if (this.gone > this.maxItems) {
+      this.items = this.items.slice(this.gone)
+      this.gone = 0
+    }
+    this.wake()
+  }
+
+  at(number: number) {
+    return this.items[number - this.start + this.gone]!
+  }
+
+  idOf(number: number): string {
+    return `${this.life}-${number}`
+  }
+
+  /** Number of the first item behind a place. */
+  placeOf(after: string | undefined): number {
+    if (after === undefined) return this.end
+    const number = Number(/^[0-9a-f]+-(\d{1,15})$/.exec(after)?.[1])
+    return this.idOf(number) === after && number >= this.start - 1 && number < this.end ? number + 1 : unknown
+  }
+
+  beat(): void {
+    this.beats++
+    this.wake()
+  }
+
+  stop(): void {
+    this.isOver = true
+    this.wake()
+  }
+
+  /** Waits until something is new. */
+  readonly news = Effect.callback<void>((resume) => {
+    const wake = () => resume(Effect.void)
+    this.waiting.add(wake)
+    return Effect.sync(() => void this.waiting.delete(wake))
+  })
+
+  private wake(): void {
+    const all = Array.from(this.waiting)
+    this.waiting.clear()
+    for (const wake of all) wake()
+  }
+}
+
+/** One who reads: a place in the log, and nothing that grows. */
+class Reader {
+  private readonly log: Log
+  private readonly sees: (user: string, item: LiveItem) => boolean
+  private readonly now: () => number
+  private next: number
+  private beats: number
+  private hasEnded = false
+
+  constructor(log: Log, from: number, sees: (user: string, item: LiveItem) => boolean, now: () => number) {
+    this.log = log
+    this.sees = sees
+    this.now = now
+    this.next = from
+    this.beats = log.beats
+  }
+
+  readonly pull: Effect.Effect<readonly [LiveSse, ...Array<LiveSse>], Cause.Done> = Effect.suspend(() => {
+    if (this.hasEnded) return Cause.done()
+    const [first, ...rest] = this.read()
+    if (first !== undefined) return Effect.succeed([first, ...rest] as const)
+    // what it may not see is no reason to hold up others
+    return Effect.andThen(this.next < this.log.end ? Effect.yieldNow : this.log.news, this.pull)
+  })
+
+  private read(): ReadonlyArray<LiveSse> {
+    const { log } = this
+    if (this.next < log.start) {
+      this.next = log.end
+      return [this.note({ _tag: "Reset" })]
+    }
+    const found: Array<LiveSse> = []
+    for (const until = Math.min(log.end, this.next + atOnce); this.next < until; this.next++) {
+      const { item, user } = log.at(this.next)
+      if (this.sees(user, item)) found.push(sseOf(log.idOf(this.next), item))
+    }
+    if (this.beats < log.beats) {
+      this.beats = log.beats
+      // with an id, so that a reader for whom there is nothing stays where the log is
+      found.push(this.note({ _tag: "Heartbeat", at: this.now() }))
+    }
+    if (log.isOver && this.next === log.end) {
+      this.hasEnded = true
+      found.push(this.note({ _tag: "Stopping" }))
+    }
+    return found
+  }
+
+  private note(item: LiveItem): LiveSse {
+    return sseOf(this.log.idOf(this.next - 1), item)
+  }
+}
+
+const sseOf = (id: string, data: LiveItem): LiveSse => ({ id, event: liveNames[data._tag], data })

@@ -8,13 +8,25 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
-import type * as Approvals from "../policy/Approvals.ts"
-import type { User } from "./ApiAccess.ts"
-import type { AlreadyEnded, NotAnswered, NotFound } from "./ApiProblems.ts"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import type * as Schema from "effect/Schema"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import { OptionReader } from "../internal/OptionReader.ts"
+import * as Approvals from "../policy/Approvals.ts"
+import { ToolHandlers } from "../ToolHandlers.ts"
+import { covers, type User } from "./ApiAccess.ts"
+import { AlreadyEnded, NotAnswered, NotFound } from "./ApiProblems.ts"
 import type { EndedQuestion, Part, Question, QuestionSummary } from "./ApiQuestions.ts"
+import { LiveLog } from "./LiveLog.ts"
+import type { Owner } from "./Principals.ts"
+import { QuestionRecord } from "./QuestionRecord.ts"
+import * as ShownRequest from "./ShownRequest.ts"
 
 /**
  * An answer to a question, as a person gives it.
@@ -59,3 +71,202 @@ export class Questions extends Context.Service<Questions, {
   /** Ends the wait for all answers: what is asked now or later is suspended, and asked again when it is resumed. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }>()("effect-tool-executor/server/Questions") {}
+
+/**
+ * Options of the questions.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** How long a question waits for an answer, or `"unlimited"`. Default 24 hours. */
+  readonly timeout?: Duration.Input | "unlimited" | undefined
+  /** Questions that are over and still shown. Default 1,000. */
+  readonly maxEnded?: number | undefined
+  /** How long those are shown. Default 24 hours. */
+  readonly keepEnded?: Duration.Input | undefined
+  /** JSON Schema of a tool's arguments, for a form. Default: from the `ToolHandlers`, if they are there. */
+  readonly schemaOf?: ((tool: string) => Schema.Json | undefined) | undefined
+}
+
+/**
+ * Options where nothing is said.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = { timeout: "24 hours", maxEnded: 1_000, keepEnded: "24 hours" } as const
+
+/**
+ * Layer of the questions, and of the `Approvals` through which executors ask them.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options: Options = {}
+): Layer.Layer<Questions | Approvals.Approvals, ConfigurationError, LiveLog> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const reader = new OptionReader()
+    reader.wait("timeout", options.timeout ?? defaults.timeout)
+    const number = reader.count("maxEnded", options.maxEnded ?? defaults.maxEnded, 0)
+    const millis = reader.millis("keepEnded", options.keepEnded ?? defaults.keepEnded, true)
+    const { problems } = reader
+    if (problems.length > 0) return yield* new ConfigurationError({ subject: "Questions", problems })
+    const log = yield* LiveLog
+    const clock = yield* Clock.Clock
+    const handlers = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
+    const schemaOf = options.schemaOf ??
+      ((tool: string) => handlers?.current().get(tool)?.jsonSchema as Schema.Json | undefined)
+    const record = new QuestionRecord({ number, millis }, () => clock.currentTimeMillisUnsafe())
+    const coming = new WeakMap<Approvals.ApprovalRequest, ShownRequest.ShownRequest>()
+    const { answerAll, approvals, suspend } = yield* Approvals.makeRecorded((request) => {
+      const shown = coming.get(request)!
+      const { owner, summary } = shown
+      record.begin(shown)
+      log.tell(owner.user, { _tag: "QuestionAsked", question: summary })
+      return (how) => {
+        const { question } = record.end(shown, how)
+        log.tell(owner.user, { _tag: "QuestionEnded", question })
+      }
+    }, { timeout: options.timeout ?? defaults.timeout })
+
+    /** Answers all or none, in one step: nothing comes between a look at the record and the answer. */
+    const settle = (
+      user: User,
+      given: ReadonlyArray<Given>
+    ): Result.Result<ReadonlyArray<EndedQuestion>, NotFound | NotAnswered> => {
+      const asked = given.map(({ id }) => record.open.get(id) ?? record.ended.get(id))
+      const unknown = given.filter((_, at) => !isSeen(user, asked[at]))
+      if (unknown.length > 0) return Result.fail(new NotFound({ detail: nameless(unknown.map(({ id }) => id)) }))
+      const seen = new Set<string>()
+      const stale = given.flatMap((it) => {
+        const problem = seen.has(it.id) ? twice(it.id) : staleness(record, it)
+        seen.add(it.id)
+        return problem === undefined ? [] : [problem]
+      })
+      if (stale.length > 0) return Result.fail(new NotAnswered({ errors: stale }))
+      const said = answerAll(given.map(({ answer, id }) => ({ id, answer, person: user.name })))
+      return Result.isFailure(said)
+        ? Result.fail(new NotAnswered({ errors: said.failure.map(notTaken) }))
+        : Result.succeed(given.map(({ id }) => record.ended.get(id)!.question))
+    }
+
+    return Context.make(
+      Approvals.Approvals,
+      Approvals.Approvals.of({
+        ...approvals,
+        ask: (request, told) =>
+          Effect.suspend(() => {
+            const shown = ShownRequest.make(request)
+            if (shown === undefined) return Effect.succeed(notShown)
+            coming.set(request, shown)
+            return approvals.ask(request, told)
+          })
+      })
+    ).pipe(Context.add(
+      Questions,
+      Questions.of({
+        list: (user) =>
+          Effect.map(Effect.sync(() => record.forget()), () => ({
+            open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary),
+            ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.question).reverse()
+          })),
+        get: (user, id) =>
+          Effect.sync(() => {
+            record.forget()
+            const open = record.open.get(id)
+            const found = open ?? record.ended.get(id)
+            if (!isSeen(user, found)) return Option.none()
+            return Option.some(
+              open === undefined ? record.ended.get(id)!.question : open.whole(schemaOf(open.request.tool))
+            )
+          }),
+        part: (user, { id, ...at }) =>
+          Effect.sync(() => {
+            const open = record.open.get(id)
+            return isSeen(user, open) ? Option.fromUndefinedOr(open?.part(at)) : Option.none()
+          }),
+        answer: (user, given) =>
+          Effect.suspend((): Effect.Effect<EndedQuestion, NotFound | AlreadyEnded | NotAnswered> => {
+            const ended = record.ended.get(given.id)
+            if (ended !== undefined && isSeen(user, ended)) return Effect.fail(alreadyEnded(ended.question))
+            return Effect.fromResult(Result.map(settle(user, [given]), ([it]) => it!))
+          }),
+        answerAll: (user, given) => Effect.suspend(() => Effect.fromResult(settle(user, given))),
+        count: Effect.sync(() => record.open.size),
+        suspend
+      })
+    ))
+  }))
+
+// Utilities
+
+/** What one may not see is as unknown as what is not there. */
+const isSeen = (user: User, it: { readonly owner: Owner } | undefined): boolean =>
+  it !== undefined && covers(user.approve, it.owner.user)
+
+type Problem = NotAnswered["errors"][number]
+
+const notShown: Approvals.Resolution = {
+  _tag: "Denied",
+  by: "noApprover",
+  reason: "its arguments are nested too deeply, or are not JSON, and cannot be shown to a person"
+}
+
+const nameless = (ids: ReadonlyArray<string>): string =>
+  `There is no such question: ${ids.join(", ")}. Nothing was answered.`
+
+const twice = (id: string): Problem => ({
+  id,
+  reason: "NotAnAnswer",
+  problem: "There are two answers to it. Give one."
+})
+
+/** Why an answer is to something that is not asked, or not any more. */
+const staleness = (record: QuestionRecord, { hash, id }: Given): Problem | undefined => {
+  const open = record.open.get(id)
+  if (open === undefined) {
+    const { by, ended_at: at, ...ended } = record.ended.get(id)!.question
+    const problem = `It is over: ${saidOf({ by, ...ended })}.`
+    return { id, reason: "AlreadyEnded", problem, at, ...(by === undefined ? {} : { by }) }
+  }
+  return open.summary.hash === hash.toLowerCase()
+    ? undefined
+    : { id, reason: "NotTheSame", problem: "It asks about something else than what was answered. Look at it again." }
+}
+
+const notTaken = ({ id, message, reason }: Approvals.ApprovalError): Problem => ({
+  id,
+  reason: reason === "NotPending" ? "AlreadyEnded" : reason,
+  problem: message
+})
+
+const alreadyEnded = ({ by, ended_at: at, how, id }: EndedQuestion): AlreadyEnded =>
+  new AlreadyEnded({
+    id,
+    how,
+    at,
+    detail: `It is over: ${saidOf({ how, by })}.`,
+    ...(by === undefined ? {} : { by })
+  })
+
+const saidOf = ({ by, how }: { readonly how: EndedQuestion["how"]; readonly by?: string | undefined }): string => {
+  const who = by === undefined ? "" : ` by ${by}`
+  switch (how) {
+    case "approved":
+      return `it was approved${who}`
+    case "denied":
+      return `it was denied${who}`
+    case "covered":
+      return `an answer to another question${by === undefined ? "" : `, by ${by},`} held for it, too`
+    case "expired":
+      return "its time ran out"
+    case "withdrawn":
+      return "its call waits for it no more"
+    case "suspended":
+      return "the server stops, and asks again when it goes on"
+    case "closed":
+      return "nobody could be asked any more"
+  }
+}

@@ -123,6 +123,8 @@ export const Answered = Schema.TaggedStruct("Answered", {
   requestId: Schema.String,
   answer: Schema.String,
   by: Schema.Literals(["user", "grant", "timeout", "closed", "noApprover", "withdrawn", "suspended"]),
+  /** Who answered, where that is known. */
+  person: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String)
 })
 

@@ -253,12 +253,12 @@ export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): C
  */
 export const approvals = (trouble: Trouble, service: Approvals["Service"]): Approvals["Service"] => ({
   ...service,
-  answer: (id, answer, of) =>
+  answer: (id, answer, of, person) =>
     hit(
       trouble,
       "Approvals.answer",
       [...answers, "twice"],
-      service.answer(id, answer, of),
+      service.answer(id, answer, of, person),
       () => new ApprovalError({ id, reason: "NotPending" })
     )
 })

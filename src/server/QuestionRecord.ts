@@ -1,0 +1,138 @@
+/**
+ * The open questions, and those that ended lately: how, by whom, and what can be done next.
+ *
+ * @since 0.1.0
+ */
+import type * as Approvals from "../policy/Approvals.ts"
+import type { EndedQuestion } from "./ApiQuestions.ts"
+import type * as Principals from "./Principals.ts"
+import type { ShownRequest } from "./ShownRequest.ts"
+
+/**
+ * A question that is over, and whose it was.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Ended {
+  readonly owner: Principals.Owner
+  readonly question: EndedQuestion
+}
+
+/**
+ * How many of those that are over are kept, and how many milliseconds.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Bounds {
+  readonly number: number
+  readonly millis: number
+}
+
+/**
+ * The record.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class QuestionRecord {
+  private readonly bounds: Bounds
+  private readonly now: () => number
+  // oldest first
+  private readonly waiting = new Map<string, ShownRequest>()
+  private readonly over = new Map<string, Ended>()
+
+  constructor(bounds: Bounds, now: () => number) {
+    this.bounds = bounds
+    this.now = now
+  }
+
+  /** Those that wait, oldest first. */
+  get open(): ReadonlyMap<string, ShownRequest> {
+    return this.waiting
+  }
+
+  /** Those that are over, oldest first. What is over stays here until the next one is asked, or `forget`. */
+  get ended(): ReadonlyMap<string, Ended> {
+    return this.over
+  }
+
+  /** One that was asked before and suspended is open again. */
+  begin(shown: ShownRequest): void {
+    const { id } = shown.request
+    this.forget()
+    this.over.delete(id)
+    this.waiting.set(id, shown)
+  }
+
+  end({ owner, request }: ShownRequest, how: Approvals.Ending): Ended {
+    const { askedAt, callId, id, tool } = request
+    const ended = {
+      owner,
+      question: { id, ...owner, call_id: callId, tool, asked_at: askedAt, ended_at: this.now(), ...endOf(how) }
+    }
+    this.waiting.delete(id)
+    this.over.set(id, ended)
+    return ended
+  }
+
+  /** Lets those go that are too old, or too many. */
+  forget(): void {
+    const oldest = this.now() - this.bounds.millis
+    for (const [id, { question }] of this.over) {
+      if (this.over.size <= this.bounds.number && question.ended_at > oldest) return
+      this.over.delete(id)
+    }
+  }
+}
+
+// Utilities
+
+/** A reason is a sentence or two; the journal has all of it. */
+const reasonChars = 1_000
+
+type End = Pick<EndedQuestion, "how" | "answer" | "by" | "reason" | "next">
+
+const endOf = (how: Approvals.Ending): End => {
+  const reason = "reason" in how && how.reason !== undefined ? { reason: how.reason.slice(0, reasonChars) } : {}
+  const by = "person" in how && how.person !== undefined ? { by: how.person } : {}
+  switch (how._tag) {
+    case "Approved": {
+      const answer = how.grant?.answer ?? "ApproveOnce"
+      return how.isOwn
+        ? { how: "approved", answer, ...by, next: approved(how) }
+        : { how: "covered", answer, ...by, next: covered }
+    }
+    case "Denied":
+      return how.by === "user"
+        ? { how: "denied", answer: "Deny", ...by, ...reason, next: denied }
+        : how.by === "timeout"
+        ? { how: "expired", next: expired }
+        : { how: "closed", ...reason, next: closed }
+    case "Suspended":
+      return { how: "suspended", ...reason, next: suspended }
+    case "Withdrawn":
+      return { how: "withdrawn", next: withdrawn }
+  }
+}
+
+const approved = ({ edited, grant }: Extract<Approvals.Resolution, { readonly _tag: "Approved" }>): string =>
+  edited !== undefined
+    ? "The call goes on with the arguments as they were edited, if nothing else is against them. Nothing has to be done."
+    : grant === undefined
+    ? "The call goes on. Nothing has to be done."
+    : "The call goes on, and what is like it is not asked about meanwhile. The permission can be revoked among the grants."
+
+const covered = "An answer to another question held for this one, too. The permission can be revoked among the grants."
+
+const denied = "The model was told so. If it was a mistake, ask the model to try again."
+
+const expired =
+  "Silence was the answer, and the model was told so. Ask it to try again, or allow the call beforehand in the policy."
+
+const withdrawn = "Its call was cancelled, or waits no longer. Nothing has to be done."
+
+const suspended = "The server stopped before there was an answer. It asks again under the same id when it goes on."
+
+const closed = "Nobody could be asked any more, and the call was refused. Ask the model to try again."

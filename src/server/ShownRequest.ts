@@ -1,0 +1,166 @@
+/**
+ * What people are shown of a request, and the hash that an answer brings back: of all of it, so that
+ * an answer is one to these arguments, this write, these targets, this reason, and to nothing that
+ * came later under the same id.
+ *
+ * @since 0.1.0
+ */
+import type * as Schema from "effect/Schema"
+import * as FileChange from "../FileChange.ts"
+import { canonicalJson } from "../internal/canonicalJson.ts"
+import * as Approvals from "../policy/Approvals.ts"
+import type { Part, Preview, Question, QuestionSummary } from "./ApiQuestions.ts"
+import * as Principals from "./Principals.ts"
+
+/**
+ * Where in a file a part begins.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Place {
+  readonly index: number
+  readonly side: "before" | "after"
+  readonly from: number
+}
+
+/**
+ * A request, as it is shown.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ShownRequest {
+  readonly request: Approvals.ApprovalRequest
+  readonly owner: Principals.Owner
+  readonly summary: QuestionSummary
+  /** All but the texts of files. */
+  readonly whole: (parameters: Schema.Json | undefined) => Question
+  /** A part of such a text; `undefined` if there is none. */
+  readonly part: (at: Place) => typeof Part.Type | undefined
+}
+
+/**
+ * Gives a request as it is shown; `undefined` where its arguments cannot be shown as what
+ * they are: they are no JSON, or nested too deeply.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (request: Approvals.ApprovalRequest): ShownRequest | undefined => {
+  const json = textOf(request)
+  if (json === undefined) return undefined
+  const owner = Principals.fromPrincipal(request.principal)
+  const files = (request.preview?._tag === "Diff" ? request.preview.changes : undefined)?.map(fileOf)
+  const preview = previewOf(request.preview, files)
+  const { askedAt, expiresAt, id } = request
+  const about = {
+    ...owner,
+    agent_path: request.agentPath,
+    batch: request.batch,
+    process: request.process,
+    call_id: request.callId,
+    tool: request.tool,
+    class: request.class,
+    why: request.why,
+    targets: request.targets.map(({ kind, text }) => ({ text, ...(kind === undefined ? {} : { kind }) })),
+    is_running: request.isRunning,
+    remember: request.remember
+  }
+  const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview]))
+  const question = { id, ...about, asked_at: askedAt, expires_at: expiresAt, hash }
+  return {
+    request,
+    owner,
+    summary: { ...question, summary: begin(json, summaryChars) },
+    whole: (parameters) => ({
+      ...question,
+      args: JSON.parse(json) as Schema.Json,
+      preview,
+      parameters: parameters ?? null
+    }),
+    part: ({ from, index, side }) => {
+      const text = files?.[index]?.[side]?.text
+      if (text === undefined || !Number.isInteger(from) || from < 0 || from > text.length) return undefined
+      const part = begin(text.slice(from, from + partChars + 1), partChars)
+      const next = from + part.length
+      return next < text.length ? { text: part, next } : { text: part }
+    }
+  }
+}
+
+// Utilities
+
+const summaryChars = 300
+
+const partChars = 200_000
+
+/** Beyond this neither encoders nor people keep up. */
+const maxDepth = 1_000
+
+/** The arguments as JSON, if that is all there is to them. */
+const textOf = ({ args, tool }: Approvals.ApprovalRequest): string | undefined => {
+  if (isDeeper(args, maxDepth)) return undefined
+  try {
+    const json = JSON.stringify(args) ?? "null"
+    return Approvals.hash({ tool, args: JSON.parse(json) }) === Approvals.hash({ tool, args }) ? json : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === "object" && value !== null &&
+  (levels === 0 || Object.values(value).some((it) => isDeeper(it, levels - 1)))
+
+/** The beginning of a text, that does not end within a surrogate pair. */
+const begin = (text: string, chars: number): string => {
+  if (text.length <= chars) return text
+  const last = text.charCodeAt(chars - 1)
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? chars - 1 : chars)
+}
+
+/** What a file holds; without a text where it is none. */
+interface Content {
+  readonly text: string | undefined
+  readonly length: number
+  readonly hash: string
+}
+
+const fileOf = ({ after, before, path }: FileChange.FileChange) => ({
+  path,
+  before: contentOf(before),
+  after: contentOf(after)
+})
+
+const contentOf = (content: FileChange.FileChange["before"]): Content | null => {
+  if (content === undefined) return null
+  const text = typeof content === "string" ? content : decoded(content)
+  return { text, length: (text ?? content).length, hash: FileChange.hashOf(content) }
+}
+
+const decoded = (bytes: Uint8Array): string | undefined => {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes)
+    return text.includes("\0") ? undefined : text
+  } catch {
+    return undefined
+  }
+}
+
+const previewOf = (
+  preview: Approvals.Preview | undefined,
+  files: ReadonlyArray<ReturnType<typeof fileOf>> | undefined
+): Preview | null => {
+  if (preview === undefined) return null
+  if (preview._tag === "None") return preview
+  if (files === undefined) return { _tag: "Diff", diff: preview.diff }
+  const shown = (content: Content | null) =>
+    content === null
+      ? null
+      : { length: content.length, is_text: content.text !== undefined, hash: content.hash }
+  return {
+    _tag: "Files",
+    files: files.map(({ after, before, path }) => ({ path, before: shown(before), after: shown(after) }))
+  }
+}
