@@ -18,27 +18,30 @@ import type { Answer, ApprovalRequest, Approvals } from "../policy/Approvals.ts"
 
 /**
  * Puts what is asked about calls to the clients that made them, and withdraws it
- * where an answer is no longer needed. Requests that belong to no client are left to others.
+ * where an answer is no longer needed. Requests that belong to no client are left to others;
+ * so is what a client could not ask, if there are others (`isElsewhere`).
  *
  * @category asking
  * @since 0.1.0
  */
 export const askPeople = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],
-  callerOf: (request: ApprovalRequest) => McpSchema.McpServerClient["Service"] | undefined
+  callerOf: (request: ApprovalRequest) => McpSchema.McpServerClient["Service"] | undefined,
+  isElsewhere = false
 ) {
   const questions = yield* FiberMap.make<string>()
   yield* Stream.runForEach(approvals.changes, (change) => {
     if (change._tag === "Ended") return FiberMap.remove(questions, change.id)
     const { request } = change
     const client = callerOf(request)
-    return client === undefined ? Effect.void : FiberMap.run(questions, request.id, put(approvals, client, request))
+    if (client === undefined) return Effect.void
+    return FiberMap.run(questions, request.id, put(approvals, client, request, isElsewhere))
   })
 }, Effect.scoped)
 
 /**
  * Puts a request to the person behind a client, and settles it: with the answer,
- * or as one that nobody could be asked about.
+ * or as one that nobody could be asked about, unless it is asked elsewhere, too.
  *
  * @category asking
  * @since 0.1.0
@@ -46,13 +49,14 @@ export const askPeople = Effect.fnUntraced(function*(
 export const put = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],
   client: McpSchema.McpServerClient["Service"],
-  request: ApprovalRequest
+  request: ApprovalRequest,
+  isElsewhere = false
 ): Effect.fn.Return<void> {
   const answer = isPossible(client) ? yield* ask(client, request) : Option.none()
   const isTaken = Option.isSome(answer) &&
     (yield* Effect.isSuccess(approvals.answer(request.id, answer.value, request)))
   // what was not taken is not asked again
-  if (!isTaken) yield* approvals.giveUp(request.id)
+  if (!isTaken && !isElsewhere) yield* approvals.giveUp(request.id)
 })
 
 /**

@@ -4,7 +4,7 @@
  *
  * A session of a client is one process in a batch of its own. People are asked by
  * elicitation, where the client has it and `Approvals` are there; else what would
- * be asked is refused. Calls go as they come, reads side by side and a write
+ * be asked is refused, unless they can answer `elsewhere`. Calls go as they come, reads side by side and a write
  * alone; `TurnCalls.waveKey` in the `_meta` of calls makes those of one turn one
  * wave. With `outcomeKey` in its `_meta` a call gets its whole outcome, too.
  *
@@ -93,6 +93,11 @@ export interface Options {
   readonly idleTimeToLive?: Duration.Input | undefined
   /** What ends it, and tells its transport of changes. Default: nothing does. */
   readonly door?: McpDoor.McpDoor | undefined
+  /**
+   * Where else people can answer, such as the address of a page: what a client cannot ask its person waits
+   * there instead of being refused, and a client whose call waits is told so. Default: nowhere.
+   */
+  readonly elsewhere?: string | undefined
 }
 
 /**
@@ -212,9 +217,10 @@ const make = Effect.fnUntraced(function*(
         if (callers.get(id) === client) callers.delete(id)
       })
     )
-    const told = asked.progressToken === undefined
+    const elsewhere = Elicitation.isPossible(client) ? undefined : options.elsewhere
+    const told = asked.progressToken === undefined && elsewhere === undefined
       ? Effect.void
-      : yield* Progress.tell(server, process, id, asked.progressToken)
+      : yield* Progress.tell(server, process, id, { ...asked, elsewhere })
     const ended = yield* run(ToolCall.make(id, name, args), asked.place)
     yield* told
     const result = McpResult.fromEnded(ended)
@@ -259,7 +265,8 @@ const make = Effect.fnUntraced(function*(
 
   const approvals = yield* Effect.serviceOption(Approvals.Approvals)
   if (Option.isNone(approvals)) return
-  const asking = Elicitation.askPeople(approvals.value, (request) => callerOf(open, request))
+  const isElsewhere = options.elsewhere !== undefined
+  const asking = Elicitation.askPeople(approvals.value, (request) => callerOf(open, request), isElsewhere)
   yield* Effect.forkScoped(asking, { startImmediately: true })
 })
 

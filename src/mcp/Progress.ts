@@ -1,49 +1,92 @@
 /**
- * What a running call reports of its progress, as MCP has it: for the client that
- * asked for it.
+ * What a call reports of its progress, as MCP has it, for the client that asked for it; and that
+ * it waits for a person whom the client cannot ask.
  *
  * @since 0.1.0
  */
 import type * as McpServer from "effect/ai/McpServer"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as FiberHandle from "effect/FiberHandle"
+import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { ToolProcess } from "../ToolProcess.ts"
 
 /**
- * Tells the client of the request about the progress of a call from now on; gives
- * what ends when all of it has been told.
+ * What a client asked for, and what it cannot know.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** By which it knows progress of this call; without one it has not asked for any. */
+  readonly progressToken?: string | number | undefined
+  /** Where people answer what it cannot ask. */
+  readonly elsewhere?: string | undefined
+}
+
+/**
+ * Tells the client of the request about the progress of a call from now on, and that it waits for
+ * a person elsewhere; gives what ends when all of it has been told.
  *
  * @category running
  * @since 0.1.0
  */
-export const tell = (
+export const tell = Effect.fnUntraced(function*(
   server: McpServer.McpServer["Service"],
   process: ToolProcess,
   callId: string,
-  progressToken: string | number
-): Effect.Effect<Effect.Effect<void>, never, Scope.Scope> => {
+  { elsewhere, progressToken }: Options
+): Effect.fn.Return<Effect.Effect<void>, never, Scope.Scope> {
   let last: number | undefined
-  return process.events.pipe(
+  const tellProgress = (token: string | number, { message, progress, total }: Told) => {
+    last = grown(last, finite(progress))
+    return server.notifications["notifications/progress"]({
+      progressToken: token,
+      progress: last,
+      total: finite(total),
+      message
+    })
+  }
+  const waiting = yield* FiberHandle.make()
+  const tellOnce = (message: string) =>
+    progressToken === undefined
+      ? server.notifications["notifications/message"]({ level: "notice", logger: "approvals", data: message })
+      : Effect.repeat(tellProgress(progressToken, { message }), Schedule.spaced(stillWaiting))
+  return yield* process.events.pipe(
     Stream.filter((event) => "callId" in event && event.callId === callId),
     Stream.takeUntil((event) => event._tag === "ToolCallComplete"),
-    Stream.runForEach((event) => {
-      if (event._tag !== "ToolProgress") return Effect.void
-      last = grown(last, finite(event.progress))
-      return server.notifications["notifications/progress"]({
-        progressToken,
-        progress: last,
-        total: finite(event.total),
-        message: event.message
-      })
+    Stream.runForEach((event): Effect.Effect<unknown> => {
+      switch (event._tag) {
+        case "ToolProgress":
+          return progressToken === undefined ? Effect.void : tellProgress(progressToken, event)
+        case "ToolApprovalRequested":
+          return elsewhere === undefined
+            ? Effect.void
+            : FiberHandle.run(waiting, tellOnce(`This call waits for a person's approval: ${elsewhere}`))
+        case "ToolApprovalResolved":
+        case "ToolCallComplete":
+          return FiberHandle.clear(waiting)
+        default:
+          return Effect.void
+      }
     }),
     Effect.forkScoped({ startImmediately: true }),
     Effect.map(Fiber.join)
   )
-}
+})
 
 // Utilities
+
+interface Told {
+  readonly progress?: number | undefined
+  readonly total?: number | undefined
+  readonly message?: string | undefined
+}
+
+/** A client that gives up on what is quiet (the official one: after 60 seconds) is told again meanwhile. */
+const stillWaiting = "15 seconds"
 
 /** It has to grow, also where the tool does not say how far it is, or goes back. */
 const grown = (last: number | undefined, next: number | undefined): number =>

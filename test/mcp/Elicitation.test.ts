@@ -595,3 +595,82 @@ describe("the message of a form", () => {
     assert.isTrue(message.endsWith("\nNo diff: it cannot tell"))
   })
 })
+
+describe("a question that can be answered elsewhere, too", () => {
+  const gateway = { elsewhere: "http://127.0.0.1:1/" }
+
+  it.effect("waits there where the client cannot ask, and the client is told so, again and again", () =>
+    Effect.gen(function*() {
+      const told: Array<string> = []
+      const { notices, result } = yield* asking(({ approvals, connect }) =>
+        Effect.gen(function*() {
+          const { call, client } = yield* connect(makeClient())
+          const notices: Array<unknown> = []
+          client.setNotificationHandler("notifications/message", ({ params }) => void notices.push(params.data))
+          const asked = yield* fork(
+            call("send", { to: "bob" }, undefined, ({ message }: { readonly message?: string }) =>
+              told.push(message ?? ""))
+          )
+          yield* Effect.sleep("40 seconds")
+          const [request] = yield* approvals.list
+          yield* Effect.orDie(approvals.answer(request!.id, { _tag: "ApproveOnce" }, request))
+          const result = yield* Fiber.join(asked)
+          // nothing is said of a question that is over
+          yield* Effect.sleep("1 minute")
+          return { notices, result }
+        }), { gateway })
+      assert.isFalse(result.isError)
+      assert.deepStrictEqual(
+        told,
+        Array.from({ length: 3 }, () => "This call waits for a person's approval: http://127.0.0.1:1/")
+      )
+      assert.deepStrictEqual(notices, [])
+    }))
+
+  it.effect("is told of once in the log of a client that asked for no progress", () =>
+    Effect.gen(function*() {
+      const { notices, result } = yield* asking(({ approvals, connect }) =>
+        Effect.gen(function*() {
+          const { call, client } = yield* connect(makeClient())
+          const notices: Array<unknown> = []
+          client.setNotificationHandler("notifications/message", ({ params }) => void notices.push(params.data))
+          const asked = yield* fork(call("send", { to: "bob" }))
+          yield* Effect.sleep("40 seconds")
+          const [request] = yield* approvals.list
+          yield* Effect.orDie(approvals.answer(request!.id, { _tag: "Deny", reason: "not him" }, request))
+          return { notices, result: yield* Fiber.join(asked) }
+        }), { gateway })
+      assert.isTrue(result.isError)
+      assert.include(result.text, "not him")
+      assert.deepStrictEqual(notices, ["This call waits for a person's approval: http://127.0.0.1:1/"])
+    }))
+
+  it.effect("is put to the client all the same where it can ask, and nothing is said of elsewhere", () =>
+    Effect.gen(function*() {
+      const told: Array<unknown> = []
+      const { client, forms } = person(accept({ decision: "allow once" }))
+      const result = yield* asking(({ connect }) =>
+        Effect.gen(function*() {
+          const { call } = yield* connect(client)
+          return yield* call("send", { to: "bob" }, undefined, (it) => told.push(it))
+        }), { gateway })
+      assert.isFalse(result.isError)
+      assert.lengthOf(forms, 1)
+      assert.deepStrictEqual(told, [])
+    }))
+
+  it.effect("stays there where the client fails to ask", () =>
+    Effect.gen(function*() {
+      const { client } = person(accept({ decision: "perhaps" }))
+      const result = yield* asking(({ approvals, connect }) =>
+        Effect.gen(function*() {
+          const { call } = yield* connect(client)
+          const asked = yield* fork(call("send", { to: "bob" }))
+          yield* Effect.sleep("10 seconds")
+          const [request] = yield* approvals.list
+          yield* Effect.orDie(approvals.answer(request!.id, { _tag: "ApproveOnce" }, request))
+          return yield* Fiber.join(asked)
+        }), { gateway })
+      assert.isFalse(result.isError)
+    }))
+})
