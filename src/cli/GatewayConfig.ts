@@ -7,6 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
 import type * as LocalExecutor from "../LocalExecutor.ts"
 import * as McpServers from "../mcp/McpServers.ts"
 import { fields, Span, Tool } from "../policy/ConfigFields.ts"
@@ -58,9 +59,36 @@ export type GatewayConfig = typeof GatewayConfig.Type
 export const read = Effect.fnUntraced(function*(path: string, own?: ReadonlyArray<string>) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
   if (!hasServers(input)) return yield* Effect.mapError(decode(path)(input), (error) => wrong(describe(error)))
+  return yield* decodeServers(input, path, decode(path), (config) => GatewayProblems.ofNames(config, own))
+})
+
+/**
+ * Tells whether a parsed config has servers, whatever they are.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const hasServers = (input: unknown): input is { readonly mcpServers: object } => {
+  const servers = typeof input === "object" && input !== null && "mcpServers" in input ? input.mcpServers : undefined
+  return typeof servers === "object" && servers !== null && !Array.isArray(servers)
+}
+
+/**
+ * Decodes a parsed config that has servers, with environment variables put into them;
+ * fails with exit code 2 and every mistake, those that `problemsIn` finds included.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const decodeServers = Effect.fnUntraced(function*<A>(
+  input: { readonly mcpServers: object },
+  path: string,
+  decode: (input: unknown) => Effect.Effect<A, ConfigurationError>,
+  problemsIn: (config: A) => ReadonlyArray<Problem>
+) {
   const { problems: unset, value, written } = yield* Variables.expand(enabled(input.mcpServers), "mcpServers")
   const servers = value as Readonly<Record<string, unknown>>
-  const decoded = yield* Effect.result(decode(path)({ ...input, mcpServers: servers }))
+  const decoded = yield* Effect.result(decode({ ...input, mcpServers: servers }))
   const problems = [
     ...unset,
     ...McpServers.problemsOf(servers, "mcpServers").flatMap((it) => {
@@ -69,7 +97,7 @@ export const read = Effect.fnUntraced(function*(path: string, own?: ReadonlyArra
       return text === undefined ? [it] : [{ ...it, problem: `it is the value of ${JSON.stringify(text)}` }]
     }),
     ...Result.isSuccess(decoded)
-      ? GatewayProblems.ofNames(decoded.success, own)
+      ? problemsIn(decoded.success)
       // of a server there is more to say than that it fits no member of the union
       : decoded.failure.problems.filter((it) => !it.path.startsWith("mcpServers."))
   ]
@@ -93,11 +121,6 @@ export const toOptions = (config: GatewayConfig): LocalExecutor.Options => {
 // Utilities
 
 const decode = (path: string) => PolicyFile.decode(GatewayConfig, path, () => undefined)
-
-const hasServers = (input: unknown): input is { readonly mcpServers: object } => {
-  const servers = typeof input === "object" && input !== null && "mcpServers" in input ? input.mcpServers : undefined
-  return typeof servers === "object" && servers !== null && !Array.isArray(servers)
-}
 
 const enabled = (servers: object): object =>
   Object.fromEntries(

@@ -9,12 +9,25 @@ import type { ServeError } from "effect/http/HttpServerError"
 import type * as Layer from "effect/Layer"
 
 /**
+ * Where to be reached; with a certificate and its key, as PEM texts, over HTTPS.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface At {
+  readonly host: string
+  /** 0: any that is free. */
+  readonly port: number
+  readonly tls?: { readonly cert: string; readonly key: string } | undefined
+}
+
+/**
  * Gives the layer of an HTTP server on a host and port. By default there is none.
  *
  * @category references
  * @since 0.1.0
  */
-export const HttpPort = Context.Reference<
-  | ((at: { readonly host: string; readonly port: number }) => Layer.Layer<HttpServer.HttpServer, ServeError>)
-  | undefined
->("effect-tool-executor/cli/HttpPort", { defaultValue: () => undefined })
+export const HttpPort = Context.Reference<((at: At) => Layer.Layer<HttpServer.HttpServer, ServeError>) | undefined>(
+  "effect-tool-executor/cli/HttpPort",
+  { defaultValue: () => undefined }
+)

@@ -9,7 +9,6 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
-import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import type * as Stream from "effect/Stream"
 import { escape } from "../internal/escape.ts"
@@ -19,6 +18,7 @@ import * as JournalFile from "../tools/JournalFile.ts"
 import * as PrivateFolder from "../tools/PrivateFolder.ts"
 import * as Workspace from "../tools/Workspace.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
+import * as Database from "./Database.ts"
 
 /**
  * What it says of where a journal may be.
@@ -54,7 +54,7 @@ export const layerOf = (at: string): Layer.Layer<Journal.Journal, CliFailure> =>
     ? Layer.effectContext(strayUrl)
     : (isFile(at)
       ? JournalFile.layer({ path: at })
-      : SqlJournal.layer().pipe(Layer.provide(client(at, false)))).pipe(
+      : SqlJournal.layer().pipe(Layer.provide(Database.layer(at)))).pipe(
         Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
       )
 
@@ -84,13 +84,13 @@ export const layerBeside = Effect.fnUntraced(function*(at: string, root: string)
  */
 export const open = Effect.fnUntraced(function*(at: string) {
   if (isStrayUrl(at)) return yield* strayUrl
-  if (!isPostgres(at)) {
+  if (!Database.isPostgres(at)) {
     const files = yield* FileSystem.FileSystem
     const isThere = yield* Effect.orElseSucceed(files.exists(at), () => false)
     if (!isThere) return yield* wrong(`${escape(at)}: there is no such file`)
   }
   if (isFile(at)) return (query: Journal.Query) => JournalFile.read(at, query)
-  const context = yield* Effect.mapError(Layer.build(client(at, true)), (error) => unusable(at, error))
+  const context = yield* Effect.mapError(Layer.build(Database.layer(at, true)), (error) => unusable(at, error))
   const sql = yield* Effect.provideContext(SqlClient.SqlClient, context)
   return (query: Journal.Query): Stream.Stream<Journal.Recorded, Journal.JournalError> => SqlJournal.read(sql, query)
 })
@@ -107,7 +107,7 @@ export const unusable = (at: string, error: unknown): CliFailure => {
     // that it failed is said by being told
     if (!(it instanceof Journal.JournalError) && !reasons.includes(it.message)) reasons.push(it.message)
   }
-  const where = isPostgres(at) ? "the journal in PostgreSQL" : at
+  const where = Database.isPostgres(at) ? "the journal in PostgreSQL" : at
   return wrong(escape(`${where}: ${reasons.join(": ")}`))
 }
 
@@ -115,26 +115,11 @@ export const unusable = (at: string, error: unknown): CliFailure => {
 
 const isUrl = (at: string): boolean => /^[a-z][a-z\d+.-]*:\/\//i.test(at)
 
-const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//i.test(at)
-
-const isStrayUrl = (at: string): boolean => isUrl(at) && !isPostgres(at)
+const isStrayUrl = (at: string): boolean => isUrl(at) && !Database.isPostgres(at)
 
 /** It does not repeat the URL: there may be a password in it. */
 const strayUrl: Effect.Effect<never, CliFailure> = Effect.suspend(() =>
   Effect.fail(wrong(`A journal may be at no such URL: give ${description}`))
 )
 
-const isFile = (at: string): boolean => !isPostgres(at) && !/\.(?:db|sqlite3?)$/i.test(at)
-
-/** Loaded where it is wanted: not everybody has PostgreSQL's, and some versions of Node warn of SQLite. */
-const client = (at: string, isReadOnly: boolean): Layer.Layer<SqlClient.SqlClient, unknown> => {
-  if (!isPostgres(at)) {
-    const load = Effect.promise(() => import("../sql/Sqlite.ts"))
-    return Layer.unwrap(Effect.map(load, (it) => it.layer({ filename: at, isReadOnly })))
-  }
-  const load = Effect.tryPromise({
-    try: () => import("@effect/sql-pg/PgClient"),
-    catch: () => wrong("A journal in PostgreSQL needs @effect/sql-pg: npm install @effect/sql-pg")
-  })
-  return Layer.unwrap(Effect.map(load, (it) => it.layer({ url: Redacted.make(at) })))
-}
+const isFile = (at: string): boolean => !Database.isPostgres(at) && !/\.(?:db|sqlite3?)$/i.test(at)

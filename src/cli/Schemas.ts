@@ -14,8 +14,15 @@ import { ToolRule } from "../ToolRule.ts"
 import { Config, toolkit } from "./Config.ts"
 import * as Files from "./Files.ts"
 import { GatewayConfig } from "./GatewayConfig.ts"
+import { ServeConfig } from "./ServeConfig.ts"
 
-const formats = { config: Config, gateway: GatewayConfig, scenario: Scenario, rules: Schema.Array(ToolRule) }
+const formats = {
+  config: Config,
+  gateway: GatewayConfig,
+  serve: ServeConfig,
+  scenario: Scenario,
+  rules: Schema.Array(ToolRule)
+}
 
 /** As providers take them. */
 const tools = Object.values(toolkit.tools).map((tool) => ({
@@ -33,9 +40,9 @@ const tools = Object.values(toolkit.tools).map((tool) => ({
 export const command = Command.make(
   "schema",
   {
-    of: Argument.Literals("FORMAT", ["config", "gateway", "scenario", "rules", "tools"]).pipe(
+    of: Argument.Literals("FORMAT", ["config", "gateway", "serve", "scenario", "rules", "tools"]).pipe(
       Argument.withDescription(
-        "Which file: the config of run, that of mcp (gateway), the scenario of simulate, or an array of rules; tools: what the tools of run take"
+        "Which file: the config of run, that of mcp (gateway), that of serve, the scenario of simulate, or an array of rules; tools: what the tools of run take"
       )
     )
   },

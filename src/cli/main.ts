@@ -13,7 +13,7 @@ import { createServer } from "node:http"
 import process, { exit } from "node:process"
 import { version } from "../internal/version.ts"
 import * as Cli from "./Cli.ts"
-import { HttpPort } from "./HttpPort.ts"
+import { type At, HttpPort } from "./HttpPort.ts"
 import { Interruption } from "./Interruption.ts"
 import { Terminal } from "./Keyboard.ts"
 import * as TtyKeyboard from "./TtyKeyboard.ts"
@@ -48,11 +48,15 @@ const makeInterruption = () => {
 const interruption = makeInterruption()
 
 /** Loaded only where it is used: an editor waits for the first answer of a gateway. */
-const listen = (at: { readonly host: string; readonly port: number }) =>
+const listen = ({ host, port, tls }: At) =>
   Layer.unwrap(
     Effect.map(
-      Effect.promise(() => import("@effect/platform-node/NodeHttpServer")),
-      ({ layerServer }) => layerServer(createServer, { ...at, gracefulShutdownTimeout: "1 second" })
+      Effect.promise(() => Promise.all([import("@effect/platform-node/NodeHttpServer"), import("node:https")])),
+      ([{ layerServer }, https]) =>
+        layerServer(
+          () => tls === undefined ? createServer() : https.createServer({ ...tls, minVersion: "TLSv1.2" }),
+          { host, port, gracefulShutdownTimeout: "1 second" }
+        )
     )
   )
 

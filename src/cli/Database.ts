@@ -1,0 +1,37 @@
+/**
+ * The database that the command line keeps records in: a file of SQLite, or PostgreSQL.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import type * as SqlClient from "effect/sql/SqlClient"
+import { wrong } from "./CliFailure.ts"
+
+/**
+ * Tells whether it is the URL of a PostgreSQL.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//i.test(at)
+
+/**
+ * Layer of its client, loaded where it is wanted: not everybody has PostgreSQL's, and some
+ * versions of Node warn of SQLite.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (at: string, isReadOnly = false): Layer.Layer<SqlClient.SqlClient, unknown> => {
+  if (!isPostgres(at)) {
+    const load = Effect.promise(() => import("../sql/Sqlite.ts"))
+    return Layer.unwrap(Effect.map(load, (it) => it.layer({ filename: at, isReadOnly })))
+  }
+  const load = Effect.tryPromise({
+    try: () => import("@effect/sql-pg/PgClient"),
+    catch: () => wrong("PostgreSQL needs @effect/sql-pg: npm install @effect/sql-pg")
+  })
+  return Layer.unwrap(Effect.map(load, (it) => it.layer({ url: Redacted.make(at) })))
+}

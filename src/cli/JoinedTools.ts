@@ -1,0 +1,64 @@
+/**
+ * The registry of a command that has tools of its own and, if there are any, those of MCP
+ * servers beside them.
+ *
+ * @since 0.1.0
+ */
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { escape } from "../internal/escape.ts"
+import type * as McpServers from "../mcp/McpServers.ts"
+import * as ToolHandlers from "../ToolHandlers.ts"
+import { wrong } from "./CliFailure.ts"
+import * as GatewayProblems from "./GatewayProblems.ts"
+
+/**
+ * What is said about them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  readonly servers: McpServers.McpServers | undefined
+  readonly tools: ToolHandlers.Options["tools"]
+  /** What is about tools that may come or not, each as it was written. */
+  readonly unsure: ReadonlyArray<Parameters<typeof GatewayProblems.meaningless>[0]>
+}
+
+/**
+ * Layer of the registry. Servers are connected to before it is there; the log then says what means
+ * nothing for the tools that have come: a misspelt `deny` denies nothing.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = <T extends Toolkit.Any>(
+  toolkits: ReadonlyArray<T>,
+  { servers, tools, unsure }: Options
+) =>
+  servers === undefined
+    ? ToolHandlers.layer(toolkits, { tools })
+    : Layer.provideMerge(
+      Layer.effectDiscard(warn(unsure)),
+      Layer.unwrap(Effect.map(load, (mcp) => mcp.layer(servers, { toolkits, tools })))
+    )
+
+// Utilities
+
+const warn = Effect.fnUntraced(function*(unsure: Options["unsure"]) {
+  const there = (yield* ToolHandlers.ToolHandlers).current()
+  for (const { path, problem } of unsure.flatMap((it) => GatewayProblems.meaningless(it, there))) {
+    yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
+  }
+})
+
+/** The client of MCP, which other commands do without. */
+const load = Effect.tryPromise({
+  try: () => import("../mcp/McpTools.ts"),
+  catch: (cause) =>
+    wrong(
+      `The servers cannot be reached (${escape(cause instanceof Error ? cause.message : String(cause))}). ` +
+        "It needs @modelcontextprotocol/client: npm install @modelcontextprotocol/client"
+    )
+})

@@ -1,0 +1,103 @@
+/**
+ * Where `tool-executor serve` may serve, and under which names it is reached.
+ *
+ * Loopback is open to every program and user of this machine, so tokens are asked for there, too.
+ * Beyond it they must not travel readable: there is TLS, or somebody says who ends it.
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import { escape } from "../internal/escape.ts"
+import { defaults, type ServeConfig } from "./ServeConfig.ts"
+
+/**
+ * Where it serves.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ServeAddress {
+  readonly host: string
+  readonly port: number
+  readonly isTls: boolean
+  /** Where users reach it, if that has been said. */
+  readonly publicUrl: string | undefined
+  /** The hosts that requests may be for, as they stand in URLs and without port. */
+  readonly names: ReadonlyArray<string>
+  /** What an operator should know, though it is served. */
+  readonly warnings: ReadonlyArray<string>
+}
+
+/**
+ * Gives the address, or a sentence that says why nothing is served and what to do.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const make = (
+  server: NonNullable<ServeConfig["server"]>,
+  given: { readonly host: string | undefined; readonly port: number | undefined }
+): Result.Result<ServeAddress, string> => {
+  const host = given.host ?? server.host ?? defaults.host
+  const port = given.port ?? server.port ?? defaults.port
+  const { publicUrl, tls, users = {} } = server
+  if (Object.keys(users).length === 0) {
+    return Result.fail(
+      "Nobody may use it: server.users of the config is empty. `tool-executor token ada` makes a token for a user and " +
+        "prints what to put there. Loopback needs one, too: every program of this machine can reach it."
+    )
+  }
+  if (tls !== undefined && publicUrl?.startsWith("http:") === true) {
+    return Result.fail("It serves HTTPS (server.tls), so server.publicUrl has to begin with https://.")
+  }
+  const at = { host, port, isTls: tls !== undefined, publicUrl, names: namesOf(host, publicUrl) }
+  if (isLoopback(host)) return Result.succeed({ ...at, warnings: [] })
+  const shown = escape(host)
+  if (tls === undefined && publicUrl === undefined) {
+    return Result.fail(
+      `Beyond this machine (${shown}) tokens would travel readable. Serve HTTPS with server.tls, or say where a proxy ` +
+        "that does stands before it: server.publicUrl \"https://…\"."
+    )
+  }
+  if (isAnywhere(host) && publicUrl === undefined) {
+    return Result.fail(
+      `${shown} stands for every address of this machine. Say under which name it is reached: server.publicUrl "https://…".`
+    )
+  }
+  const isReadable = publicUrl?.startsWith("http:") === true
+  return Result.succeed({
+    ...at,
+    warnings: isReadable
+      ? ["server.publicUrl is not https: tokens and everything else travel readable, for whoever is between"]
+      : []
+  })
+}
+
+/**
+ * Gives the URL of an address whose port is known.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const urlOf = ({ host, isTls }: ServeAddress, port: number): string =>
+  `${isTls ? "https" : "http"}://${inUrl(host)}:${port}`
+
+// Utilities
+
+const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)
+
+/** An address that stands for all. */
+const isAnywhere = (host: string): boolean => host === "0.0.0.0" || host === "::"
+
+const inUrl = (host: string): string => host.includes(":") ? `[${host}]` : host.toLowerCase()
+
+const namesOf = (host: string, publicUrl: string | undefined): ReadonlyArray<string> =>
+  Array.from(
+    new Set([
+      "localhost",
+      "127.0.0.1",
+      "[::1]",
+      ...isAnywhere(host) ? [] : [inUrl(host)],
+      ...publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
+    ])
+  )
