@@ -303,7 +303,7 @@ export const isCustomType = (type: string): boolean => /^[a-z0-9_]{1,64}$/.test(
  * @category wire
  * @since 0.1.0
  */
-export const sseName = (event: ToolEvent): string =>
+export const sseName = (event: ToolEvent | Wire): string =>
   event._tag === "ToolCustom" ? `tool_${event.type}` : names[event._tag]
 
 type Rule = { readonly _tag: string; readonly tool?: string }

@@ -27,6 +27,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as LayerMap from "effect/LayerMap"
+import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as RateLimiter from "effect/persistence/RateLimiter"
@@ -54,6 +55,8 @@ export class ToolExecutors extends Context.Service<ToolExecutors, {
   readonly layer: (session: string) => Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError>
   /** The sessions that have an executor now: somebody holds it, or its time to live is not over. */
   readonly active: Effect.Effect<ReadonlyArray<string>>
+  /** How many that are, as the metric `tool_executor.executors` says. */
+  readonly size: Effect.Effect<number>
   /** Ends the executor of a session once nobody holds it; the next `get` makes a new one. */
   readonly invalidate: (session: string) => Effect.Effect<void>
   /**
@@ -108,7 +111,10 @@ export const layer = (options: Options = {}): Layer.Layer<
         Effect.gen(function*() {
           const opened = yield* ToolExecutor.open
           live.set(opened, session)
-          yield* Effect.addFinalizer(() => Effect.sync(() => live.delete(opened)))
+          yield* Metric.modify(executorsGauge, 1)
+          yield* Effect.addFinalizer(() =>
+            Effect.andThen(Effect.sync(() => live.delete(opened)), Metric.modify(executorsGauge, -1))
+          )
           return opened
         })
       // each is built anew: layers are values, and one value is built once
@@ -144,6 +150,7 @@ export const layer = (options: Options = {}): Layer.Layer<
         get,
         layer: (session) => Layer.effect(ToolExecutor.ToolExecutor, get(session)),
         active: Effect.sync(() => Array.from(new Set(live.values()))),
+        size: Effect.sync(() => new Set(live.values()).size),
         invalidate: (session) => executors.invalidate(session),
         end: (session, reason = "the session has ended") => endAll((it) => it === session, reason),
         close: (reason = "the executors are closed") =>
@@ -156,6 +163,8 @@ export const layer = (options: Options = {}): Layer.Layer<
   )
 
 // Utilities
+
+const executorsGauge = Metric.gauge("tool_executor.executors", { description: "Sessions that have an executor" })
 
 /** The executor of a session, and how it is ended. */
 class Opened extends Context.Service<Opened, ToolExecutor.Open>()("effect-tool-executor/ToolExecutors/Opened") {}

@@ -61,6 +61,7 @@ export const resume = Effect.fnUntraced(function*(
     for (const { call } of records) call.decided = cancelled("it could not be resumed")
     return
   }
+  wave.events.release()
   // also of what is not run again the end is on record before anybody is told
   wave.isWritten = true
   const lives = livesOf(entries.success)

@@ -257,6 +257,8 @@ export class Wave implements Watcher, UnderWay {
     const suspended = this.wave.hasSuspended
       ? calls.filter((it) => it.isSuspended === true).map((it) => it.call.id)
       : undefined
+    // a wave that could not be resumed has not happened: nobody is told of it
+    if (this.wave.options.resume?.problem === undefined) events.release()
     if (events.isObserved) {
       const [at, executionResults] = [this.wave.now(), outcomes]
       events.publish(

@@ -40,6 +40,8 @@ export class WaveEvents {
   readonly origin: Origin
   private readonly secrets: { readonly without: (body: Body) => Body }
   private last = 0
+  /** What is told once the wave goes on; `undefined`: everything is told at once. */
+  private held: Array<ToolEvent> | undefined
 
   constructor(hub: EventHub, origin: Origin, secrets: { readonly without: (body: Body) => Body }) {
     this.hub = hub
@@ -59,7 +61,22 @@ export class WaveEvents {
 
   /** Tells what happened to a call or the wave. */
   publish(body: Body): void {
-    if (this.isObserved) this.hub.publish(this.stamped(body))
+    if (!this.isObserved) return
+    const event = this.stamped(body)
+    if (this.held === undefined) this.hub.publish(event)
+    else this.held.push(event)
+  }
+
+  /** Tells nothing until it is known whether the wave goes on. */
+  hold(): void {
+    this.held ??= []
+  }
+
+  /** The wave goes on: what was held back is told. */
+  release(): void {
+    const { held = [] } = this
+    this.held = undefined
+    for (const event of held) this.hub.publish(event)
   }
 
   /** Tells what a tool reported; gives how many readers had no room for it. */

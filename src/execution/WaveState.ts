@@ -156,6 +156,7 @@ export class WaveState implements Host, HostGates.Reporter {
       process: process.id,
       wave: ++process.lastWave
     }, new EventSecrets(this))
+    if (options.resume !== undefined) this.events.hold()
     this.trace = engine.telemetry?.begin(own, principal, this.events.origin)
     this.context = this.trace?.context ?? own
   }

@@ -80,7 +80,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.get("wave", "/sessions/:session/waves/:wave", {
       params: ofWave,
       success: Models.Wave,
-      error: [NotAllowed, NotFound]
+      error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.get("events", "/sessions/:session/waves/:wave/events", {
       params: ofWave,
@@ -96,7 +96,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
         reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(1_000)))
       }),
       success: HttpApiSchema.NoContent,
-      error: [NotAllowed, NotFound]
+      error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.post("end_turn", "/sessions/:session/turns/:turn/end", {
       params: { ...ofSession, turn: Models.Name },

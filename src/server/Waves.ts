@@ -4,15 +4,36 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
+import * as Effect from "effect/Effect"
+import * as FiberMap from "effect/FiberMap"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import { canonicalJson } from "../internal/canonicalJson.ts"
+import * as Journal from "../store/Journal.ts"
+import type { ToolCall } from "../ToolCall.ts"
 import type * as ToolEvent from "../ToolEvent.ts"
+import { ToolExecutors } from "../ToolExecutors.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import * as WireFormat from "../WireFormat.ts"
 import type { HandOver, Session, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
-import type { Invalid, TooMany, Unavailable, WaveConflict } from "./ApiProblems.ts"
-import type { Owner } from "./Principals.ts"
+import { Invalid, TooMany, Unavailable, WaveConflict } from "./ApiProblems.ts"
+import { LiveLog } from "./LiveLog.ts"
+import { fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
+import { ServedWave } from "./ServedWave.ts"
+import * as Turns from "./Turns.ts"
+import { WaveLog } from "./WaveLog.ts"
+import * as WaveRun from "./WaveRun.ts"
+import * as WaveStore from "./WaveStore.ts"
 
 /**
  * A wave that is known.
@@ -51,19 +72,347 @@ export class Waves extends Context.Service<Waves, {
     message: HandOver
   ) => Effect.Effect<Handle, Invalid | WaveConflict | TooMany | Unavailable>
   /** The wave of a name. */
-  readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>>
+  readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable>
   /** Those that run, and those that ended lately, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<Handle & { readonly owner: Owner }>>
+  /** The tools of a session, as a model is told of them. */
+  readonly tools: (owner: Owner) => Effect.Effect<ReadonlyArray<RegisteredTool>, TooMany | Unavailable>
   /** The sessions of a user that have an executor now. */
   readonly sessions: (user: string) => Effect.Effect<ReadonlyArray<typeof Session.Type>>
   /** Ends a session: its waves are cancelled. `false`: there is none. */
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
-  /** Ends a turn: its counts are forgotten. `false`: there is none. */
+  /** Ends a turn: what runs of it is cancelled, and its counts are forgotten. `false`: there is none. */
   readonly endTurn: (owner: Owner, turn: string) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly sessions: number; readonly waves: number }>
   /**
-   * Stops: nothing is taken any more, what waits for a person is suspended, what runs has `within` to come to
-   * its end; then it is told to stop, and what has not begun is suspended.
+   * Stops: nothing is taken any more, from the moment it is run; what runs has `within` to come to
+   * its end. Then it is told to stop, and what has not begun is suspended. What waits for a
+   * person is suspended by `Questions.suspend`, beside this.
    */
   readonly drain: (within: Duration.Input) => Effect.Effect<void>
 }>()("effect-tool-executor/server/Waves") {}
+
+/**
+ * Bounds of what the server takes and keeps.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Sessions that have an executor at once; more are refused. */
+  readonly maxSessions?: number | undefined
+  readonly maxSessionsPerUser?: number | undefined
+  /** Waves that run at once, those that wait for people included; more are refused. */
+  readonly maxWaves?: number | undefined
+  readonly maxWavesPerUser?: number | undefined
+  /** Calls of one message; one with more is refused. */
+  readonly maxCalls?: number | undefined
+  /** Events of tools that are kept of one wave, the latest ones. */
+  readonly keptEvents?: number | undefined
+  /** Characters of them. */
+  readonly keptChars?: number | undefined
+  /** How long a turn is held open in which nothing runs: after that its counts are forgotten. */
+  readonly turnIdle?: Duration.Input | undefined
+  /** How long a wave that ended is listed, and in memory with the latest that its tools emitted. */
+  readonly listed?: Duration.Input | undefined
+  /** How long a wave that ended is found again, with its results, in the `WaveStore`. */
+  readonly retention?: Duration.Input | undefined
+}
+
+/**
+ * The defaults.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  maxSessions: 1_000,
+  maxSessionsPerUser: 100,
+  maxWaves: 2_000,
+  maxWavesPerUser: 200,
+  maxCalls: 1_000,
+  keptEvents: 1_000,
+  keptChars: 1_000_000,
+  turnIdle: "1 hour",
+  listed: "10 minutes",
+  retention: "24 hours"
+} as const satisfies Options
+
+/**
+ * Layer of the waves over the executors of all sessions.
+ *
+ * **Details**
+ *
+ * With a `Journal` around the executors and a `WaveStore` that outlives the process, the next
+ * start goes on with waves that have no end. Without a journal nobody knows what has become of
+ * their calls: they are `Unknown`. Without a store nothing is known of them. Fails where the store
+ * cannot be read.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options?: Options
+): Layer.Layer<Waves, ConfigurationError | WaveStore.WaveStoreError, ToolExecutors | LiveLog> =>
+  Layer.effect(Waves, make(options))
+
+/**
+ * Creates the service for the rest of the scope.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<
+  Waves["Service"],
+  ConfigurationError | WaveStore.WaveStoreError,
+  ToolExecutors | LiveLog | Scope.Scope
+> {
+  const bounds = yield* checked(options)
+  const executors = yield* ToolExecutors
+  const live = yield* LiveLog
+  const given = Option.getOrUndefined(yield* Effect.serviceOption(WaveStore.WaveStore))
+  const store = given ?? Context.get(yield* Layer.build(WaveStore.layerMemory), WaveStore.WaveStore)
+  // without a store that outlives it, nobody asks for what is no longer in memory
+  const retention = given === undefined ? bounds.listed : bounds.retention
+  const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
+  const around: WaveRun.Around = {
+    store,
+    turns: yield* Turns.make({ executors, store, idleTimeToLive: bounds.turnIdle }),
+    hasJournal: journal !== undefined && journal !== Journal.noop
+  }
+  const known = new Map<string, ServedWave>()
+  const running = yield* FiberMap.make<string, void, never>()
+  const life = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
+  let logs = 0
+  let isDraining = false
+
+  const served = (handedOver: WaveStore.HandedOver, calls: ReadonlyArray<ToolCall>) => {
+    const log = new WaveLog(`${life}.${++logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
+    return new ServedWave(handedOver, calls, log, live)
+  }
+  /** Has it known, and runs it whether or not whoever asked for it stays. */
+  const launch = (wave: ServedWave, run: typeof WaveRun.first) => {
+    const key = keyOf(wave.handedOver, wave.handedOver.wave)
+    known.delete(key)
+    known.set(key, wave)
+    return FiberMap.run(running, key, run(around, wave), { startImmediately: true })
+  }
+  /** Goes on with a wave that has no end, or tells what it has come to. */
+  const recall = Effect.fnUntraced(function*(
+    handedOver: WaveStore.HandedOver,
+    ended: WaveStore.Ended | undefined
+  ): Effect.fn.Return<ServedWave | undefined> {
+    const read = WireFormat.read(handedOver.message, handedOver.format)
+    if (Result.isFailure(read)) {
+      yield* Effect.logError("a wave that was handed over cannot be read any more", read.failure)
+      return undefined
+    }
+    const wave = served(handedOver, read.success.calls)
+    if (ended !== undefined) {
+      wave.recall(ended)
+      known.set(keyOf(handedOver, handedOver.wave), wave)
+    } else yield* launch(wave, WaveRun.again)
+    return wave
+  })
+  const find = Effect.fnUntraced(function*(
+    owner: Owner,
+    name: string
+  ): Effect.fn.Return<ServedWave | undefined, Unavailable> {
+    const key = keyOf(owner, name)
+    const here = known.get(key)
+    if (here !== undefined && (!here.isSuspended || isDraining)) return here
+    const kept = yield* unavailable(store.get(owner, name))
+    // somebody may have been first
+    const meanwhile = known.get(key)
+    if (meanwhile !== here && meanwhile !== undefined) return meanwhile
+    return kept === undefined || isDraining ? here : yield* recall(kept.handedOver, kept.ended)
+  })
+  const runningOf = (user?: string) =>
+    Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.handedOver.user === user))
+
+  /** Refuses what would be one too many. */
+  const admit = Effect.fnUntraced(function*(owner: Owner, waves: number): Effect.fn.Return<void, TooMany> {
+    const mine = runningOf(owner.user)
+    const all = runningOf()
+    const sessions = new Set([...yield* executors.active, ...all.map((it) => toPrincipal(it.handedOver))])
+    const isNew = !sessions.has(toPrincipal(owner)) ? 1 : 0
+    const ofUser = Array.from(sessions).filter((it) => fromPrincipal(it).user === owner.user).length
+    const checks = [
+      ["waves of yours", mine.length + waves, bounds.maxWavesPerUser],
+      ["waves", all.length + waves, bounds.maxWaves],
+      ["sessions of yours", ofUser + isNew, bounds.maxSessionsPerUser],
+      ["sessions", sessions.size + isNew, bounds.maxSessions]
+    ] as const
+    for (const [what, count, most] of checks) {
+      if (count > most) {
+        return yield* new TooMany({ detail: `There are ${most} ${what} already, and no more are taken.` })
+      }
+    }
+  })
+  const handle = (wave: ServedWave): Handle & { readonly owner: Owner } => ({
+    owner: { user: wave.handedOver.user, session: wave.handedOver.session },
+    info: Effect.sync(() => wave.info),
+    wave: Effect.sync(() => wave.wave),
+    ended: Effect.map(Deferred.await(wave.over), () => wave.wave),
+    events: (after) => wave.log.stream(after),
+    kept: Effect.sync(() => wave.log.kept),
+    cancel: ({ callId, reason }) => callId === undefined ? wave.cancel(reason) : wave.cancelCall(callId, reason)
+  })
+
+  for (const wave of yield* store.open) yield* recall(wave, undefined)
+  yield* Effect.forkScoped(Effect.repeat(
+    Effect.gen(function*() {
+      const now = yield* Clock.currentTimeMillis
+      for (const [key, { overSince }] of known) {
+        if (overSince !== undefined && overSince + bounds.listed < now) known.delete(key)
+      }
+      yield* logged(store.prune({ waves: now - retention, turns: now - bounds.turnIdle }))
+    }),
+    Schedule.spaced(Math.min(bounds.listed, 600_000))
+  ))
+
+  return {
+    handOver: Effect.fnUntraced(function*(owner, { format, message, turn, wave }) {
+      if (isDraining) return yield* stopping
+      const read = WireFormat.read(message, format)
+      if (Result.isFailure(read)) return yield* invalid(read.failure)
+      const { calls } = read.success
+      if (calls.length > bounds.maxCalls) return yield* tooManyCalls(calls.length, bounds.maxCalls)
+      const name = wave ?? (yield* randomName)
+      const handedOver: WaveStore.HandedOver = {
+        ...owner,
+        turn: turn ?? Turns.ownTurn(name),
+        wave: name,
+        format: read.success.format,
+        message,
+        beganAt: yield* Clock.currentTimeMillis
+      }
+      const found = wave === undefined ? undefined : yield* find(owner, name)
+      if (found !== undefined) {
+        if (!isSame(found.handedOver, handedOver)) return yield* conflict
+        yield* Deferred.await(found.begun)
+        return handle(found)
+      }
+      yield* admit(owner, 1)
+      // nothing is waited for between this and `launch`
+      if (isDraining) return yield* stopping
+      const begun = served(handedOver, calls)
+      yield* launch(begun, WaveRun.first)
+      yield* Effect.tapError(Deferred.await(begun.begun), () =>
+        Effect.sync(() => {
+          if (known.get(keyOf(owner, name)) === begun) known.delete(keyOf(owner, name))
+        }))
+      return handle(begun)
+    }),
+    get: (owner, wave) => Effect.map(find(owner, wave), (found) => Option.map(Option.fromUndefinedOr(found), handle)),
+    list: Effect.sync(() => Array.from(known.values(), handle)),
+    tools: Effect.fnUntraced(function*(owner) {
+      if (isDraining) return yield* stopping
+      yield* admit(owner, 0)
+      const executor = yield* unavailable(executors.get(toPrincipal(owner)))
+      return yield* executor.tools
+    }, Effect.scoped),
+    sessions: (user) =>
+      Effect.map(
+        executors.active,
+        (active) =>
+          active.map(fromPrincipal).filter((it) => it.user === user).map(({ session }) => ({
+            session,
+            waves: runningOf(user).filter((it) => it.handedOver.session === session).length
+          }))
+      ),
+    endSession: Effect.fnUntraced(function*(owner) {
+      const principal = toPrincipal(owner)
+      const waves = runningOf(owner.user).filter((it) => it.handedOver.session === owner.session)
+      if (waves.length === 0 && !(yield* executors.active).includes(principal)) return false
+      yield* Effect.forEach(waves, (it) => it.cancel(sessionEnded), { discard: true })
+      // what has an outcome has it for good; an executor that ends suspends
+      yield* Effect.forEach(waves, (it) => Deferred.await(it.over), { discard: true })
+      yield* logged(around.turns.endAll(owner))
+      yield* executors.end(principal, sessionEnded)
+      return true
+    }),
+    endTurn: (owner, turn) =>
+      Effect.catch(around.turns.end(owner, turn), (error) => Effect.as(logged(Effect.fail(error)), true)),
+    counts: Effect.map(executors.size, (sessions) => ({ sessions, waves: runningOf().length })),
+    drain: (within) =>
+      Effect.suspend(() => {
+        isDraining = true
+        const empty = FiberMap.awaitEmpty(running)
+        const stop = Effect.forEach(runningOf(), (wave) =>
+          wave.isUnderWay
+            ? executors.end(toPrincipal(wave.handedOver), "the server is stopping")
+            : FiberMap.remove(running, keyOf(wave.handedOver, wave.handedOver.wave)), {
+          concurrency: "unbounded",
+          discard: true
+        })
+        return Effect.andThen(
+          Effect.flatMap(
+            Effect.timeoutOption(empty, within),
+            (isOver) => Option.isSome(isOver) ? Effect.void : stop
+          ),
+          empty
+        )
+      })
+  }
+})
+
+// Utilities
+
+const checked = (options: Options) =>
+  readOptions("Waves", (read) => {
+    const given = { ...defaults, ...options }
+    const count = (name: "maxSessions" | "maxSessionsPerUser" | "maxWaves" | "maxWavesPerUser" | "maxCalls") =>
+      read.count(name, given[name] ?? defaults[name], 1)
+    return {
+      maxSessions: count("maxSessions"),
+      maxSessionsPerUser: count("maxSessionsPerUser"),
+      maxWaves: count("maxWaves"),
+      maxWavesPerUser: count("maxWavesPerUser"),
+      maxCalls: count("maxCalls"),
+      keptEvents: read.count("keptEvents", given.keptEvents ?? defaults.keptEvents, 0),
+      keptChars: read.count("keptChars", given.keptChars ?? defaults.keptChars, 0),
+      turnIdle: read.millis("turnIdle", given.turnIdle ?? defaults.turnIdle),
+      listed: read.millis("listed", given.listed ?? defaults.listed),
+      retention: read.millis("retention", given.retention ?? defaults.retention)
+    }
+  })
+
+const keyOf = ({ session, user }: Owner, wave: string): string => JSON.stringify([user, session, wave])
+
+const randomName = Effect.map(
+  Effect.all([Random.nextIntBetween(0, 2 ** 48), Random.nextIntBetween(0, 2 ** 48)]),
+  ([one, other]) => `wave-${one.toString(36)}${other.toString(36)}`
+)
+
+/** One was handed over again, and not another one under its name. */
+const isSame = (one: WaveStore.HandedOver, other: WaveStore.HandedOver): boolean => {
+  const said = ({ format, message, turn }: WaveStore.HandedOver) => canonicalJson([format, message, turn])
+  return said(one) === said(other)
+}
+
+const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
+
+const sessionEnded = "the session has ended"
+
+const conflict = Effect.fail(
+  new WaveConflict({ detail: "Another message was handed over under the name of this wave." })
+)
+
+const invalid = ({ expected, path, problem }: WireFormat.WireFormatError) =>
+  new Invalid({ errors: [{ path: pathIn(path), problem, expected }] })
+
+const pathIn = (path: string): string => path === "" ? "message" : `message${path.startsWith("[") ? "" : "."}${path}`
+
+const tooManyCalls = (count: number, most: number) =>
+  new Invalid({ errors: [{ path: "message", problem: `has ${count} calls`, expected: `at most ${most}` }] })
+
+/** Whoever asked learns that it is not possible now; why is for the log. */
+const unavailable = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, Unavailable, R> =>
+  effect.pipe(
+    Effect.tapError((error) => Effect.logError("a request to waves could not be served", error)),
+    Effect.mapError(() => new Unavailable({}))
+  )
+
+const logged = (effect: Effect.Effect<void, WaveStore.WaveStoreError>): Effect.Effect<void> =>
+  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))

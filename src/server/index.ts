@@ -115,3 +115,10 @@ export * as Undoing from "./Undoing.ts"
  * @since 0.1.0
  */
 export * as Waves from "./Waves.ts"
+
+/**
+ * What was handed over, and what became of it.
+ *
+ * @since 0.1.0
+ */
+export * as WaveStore from "./WaveStore.ts"

@@ -1,0 +1,108 @@
+/**
+ * What is told of a wave in the place of an executor that can tell nothing of it.
+ *
+ * @since 0.1.0
+ */
+import type { ToolCall } from "../ToolCall.ts"
+import type * as ToolEvent from "../ToolEvent.ts"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import type { HandedOver } from "./WaveStore.ts"
+
+/**
+ * A wave without anybody who runs it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Lost {
+  readonly handedOver: HandedOver
+  readonly calls: ReadonlyArray<ToolCall>
+}
+
+/**
+ * The end of a wave that could not go on in this life.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const suspended = (wave: Lost, at: number): ToolEvent.ToolEvent => ({
+  ...originOf(wave),
+  _tag: "WaveSuspended",
+  sequence: 1,
+  at,
+  calls: wave.calls.map(({ id }) => id),
+  executionResults: []
+})
+
+/**
+ * Outcomes of a wave of which nothing is on record: its calls may have happened or not.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const outcomes = ({ calls, handedOver: { beganAt } }: Lost): ReadonlyArray<ToolOutcome.ToolOutcome> =>
+  calls.map(({ id, name }, index) => ({
+    _tag: "Unknown",
+    callId: id,
+    tool: name,
+    index,
+    attempt: 0,
+    queuedAt: beganAt,
+    startedAt: beganAt,
+    commits: 0
+  }))
+
+/**
+ * The events of a wave with outcomes that nobody saw coming.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const events = (
+  wave: Lost,
+  executionResults: ReadonlyArray<ToolOutcome.ToolOutcome>,
+  at: number
+): ReadonlyArray<ToolEvent.ToolEvent> => {
+  const origin = originOf(wave)
+  let sequence = 0
+  return [
+    ...wave.calls.map(({ id, malformed, name, params }, index): ToolEvent.ToolEvent => ({
+      ...origin,
+      _tag: "ToolCallQueued",
+      callId: id,
+      tool: name,
+      index,
+      sequence: ++sequence,
+      at,
+      params: malformed?.text ?? params
+    })),
+    ...executionResults.map((outcome): ToolEvent.ToolEvent => ({
+      ...origin,
+      _tag: "ToolCallComplete",
+      callId: outcome.callId,
+      tool: outcome.tool,
+      index: outcome.index,
+      sequence: ++sequence,
+      at,
+      outcome,
+      dropped: 0
+    })),
+    {
+      ...origin,
+      _tag: "ToolsEnd",
+      sequence: ++sequence,
+      at,
+      toolMessages: executionResults.map(ToolOutcome.toMessage),
+      executionResults
+    }
+  ]
+}
+
+// Utilities
+
+const originOf = ({ handedOver: { turn, wave } }: Lost) => ({
+  agentPath: [],
+  batch: turn,
+  process: wave,
+  wave: 1
+})

@@ -1,0 +1,171 @@
+/**
+ * One wave as the server has it: where it stands, what happened in it, and what clients may ask
+ * of it.
+ *
+ * @since 0.1.0
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import type { ToolCall } from "../ToolCall.ts"
+import * as ToolEvent from "../ToolEvent.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
+import type { Wave, WaveInfo } from "./ApiModels.ts"
+import { Unavailable } from "./ApiProblems.ts"
+import type { LiveLog } from "./LiveLog.ts"
+import * as LostWave from "./LostWave.ts"
+import type { WaveLog } from "./WaveLog.ts"
+import type { Ended, HandedOver } from "./WaveStore.ts"
+
+/**
+ * One wave as the server has it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ServedWave {
+  readonly handedOver: HandedOver
+  readonly calls: ReadonlyArray<ToolCall>
+  /** Done once it is kept and is about to run, or cannot be taken. */
+  readonly begun = Deferred.makeUnsafe<void, Unavailable>()
+  /** Done once it has ended or is suspended. */
+  readonly over = Deferred.makeUnsafe<void>()
+  readonly log: WaveLog
+  private readonly live: LiveLog["Service"]
+  /** Done once its calls have been announced. */
+  private readonly announced = Deferred.makeUnsafe<void>()
+  private status: WaveInfo["status"] = "running"
+  private endedAt: number | undefined
+  private messages: Schema.Json | undefined
+  private process: ToolProcess | undefined
+  /** Why all of it was cancelled. */
+  private cancelled: string | undefined
+
+  constructor(
+    handedOver: HandedOver,
+    calls: ReadonlyArray<ToolCall>,
+    log: WaveLog,
+    live: LiveLog["Service"]
+  ) {
+    this.handedOver = handedOver
+    this.calls = calls
+    this.log = log
+    this.live = live
+  }
+
+  get isRunning(): boolean {
+    return this.status === "running"
+  }
+
+  get isSuspended(): boolean {
+    return this.status === "suspended"
+  }
+
+  /** Epoch milliseconds at which it was over. */
+  get overSince(): number | undefined {
+    return this.isRunning ? undefined : this.endedAt
+  }
+
+  /** Its calls are an executor's. */
+  get isUnderWay(): boolean {
+    return this.process !== undefined
+  }
+
+  get info(): WaveInfo {
+    const { beganAt, session, turn, user, wave } = this.handedOver
+    return {
+      user,
+      session,
+      turn,
+      wave,
+      status: this.status,
+      calls: this.calls.length,
+      began_at: beganAt,
+      ...this.endedAt === undefined ? {} : { ended_at: this.endedAt }
+    }
+  }
+
+  get wave(): Wave {
+    const { end } = this.log
+    return {
+      ...this.info,
+      format: this.handedOver.format,
+      ...this.messages === undefined ? {} : { messages: this.messages },
+      ...end === undefined ? {} : { end }
+    }
+  }
+
+  /** It runs from now on, whether or not for the first time. */
+  begin(): void {
+    Deferred.doneUnsafe(this.begun, Effect.void)
+    this.live.tell(this.handedOver.user, { _tag: "WaveBegan", wave: this.info })
+  }
+
+  tell(event: ToolEvent.ToolEvent): void {
+    const wire = ToolEvent.toWire(event)
+    const { session, user, wave } = this.handedOver
+    this.log.append(wire)
+    Deferred.doneUnsafe(this.announced, Effect.void)
+    this.live.tell(user, { _tag: "WaveEvent", user, session, wave, event: wire })
+  }
+
+  /** Its calls are those of a process, as long as an effect runs. */
+  readonly under = (process: ToolProcess) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.suspend(() => {
+      this.process = process
+      const { cancelled } = this
+      return cancelled === undefined ? effect : Effect.andThen(process.cancel(cancelled), effect)
+    }).pipe(Effect.ensuring(Effect.sync(() => {
+      this.process = undefined
+    })))
+
+  /** All of its calls have their outcomes. */
+  settle(at: number, messages: Schema.Json): void {
+    this.status = "ended"
+    this.endedAt = at
+    this.messages = messages
+  }
+
+  /** Nothing more happens in this life: what has no end is suspended, and what has not begun is nobody's. */
+  close(at: number): void {
+    const isNobodys = Deferred.doneUnsafe(
+      this.begun,
+      Effect.fail(new Unavailable({ detail: "The wave could not be begun." }))
+    )
+    if (this.isRunning) {
+      this.status = "suspended"
+      this.endedAt = at
+      if (!isNobodys && this.log.end === undefined) this.tell(LostWave.suspended(this, at))
+    }
+    this.log.close()
+    if (!isNobodys) this.live.tell(this.handedOver.user, { _tag: "WaveEnded", wave: this.info })
+    Deferred.doneUnsafe(this.announced, Effect.void)
+    Deferred.doneUnsafe(this.over, Effect.void)
+  }
+
+  /** It had ended before, in this life or an earlier one. */
+  recall({ at, events, messages }: Ended): void {
+    for (const event of events) this.log.append(event)
+    this.log.close()
+    this.settle(at, messages)
+    Deferred.doneUnsafe(this.begun, Effect.void)
+    Deferred.doneUnsafe(this.announced, Effect.void)
+    Deferred.doneUnsafe(this.over, Effect.void)
+  }
+
+  /** Cancels all of it, also what is to come. */
+  cancel(reason: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.cancelled ??= reason
+      return this.process?.cancel(reason) ?? Effect.void
+    })
+  }
+
+  /** Cancels the calls of an id, once there are any. */
+  cancelCall(id: string, reason: string): Effect.Effect<void> {
+    return Effect.andThen(
+      Deferred.await(this.announced),
+      Effect.suspend(() => this.process?.cancelCall(id, reason) ?? Effect.void)
+    )
+  }
+}

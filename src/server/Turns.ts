@@ -1,0 +1,226 @@
+/**
+ * The turns of sessions: a turn is one user request, and its waves one batch of the session's
+ * executor, which is held open between them for a while.
+ *
+ * What rules remember of a turn goes on from wave to wave, also behind a restart: it is
+ * kept as each wave ends. A turn that a client did not name is of one wave and ends with
+ * it.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as RcMap from "effect/RcMap"
+import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import type { Batch } from "../Executor.ts"
+import type { TurnState } from "../policy/TurnState.ts"
+import type { ToolExecutors } from "../ToolExecutors.ts"
+import { type Owner, toPrincipal } from "./Principals.ts"
+import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
+
+/**
+ * An open turn.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Turn {
+  readonly batch: Batch
+  /** What its waves have left so far; the next one goes on from it. */
+  readonly state: Effect.Effect<TurnState | undefined>
+  /** A wave has ended that began with one state and left another. `persisted` is done before the next one may end. */
+  readonly ended: (
+    wave: { readonly name: string; readonly before: TurnState | undefined; readonly after: TurnState },
+    persisted: Effect.Effect<void, WaveStoreError>
+  ) => Effect.Effect<void, WaveStoreError>
+}
+
+/**
+ * The turns of all sessions.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Turns {
+  /** Enters a turn for the rest of the scope; it is begun if it is not open. */
+  readonly enter: (owner: Owner, turn: string) => Effect.Effect<
+    Turn,
+    ConfigurationError | WaveStoreError,
+    Scope.Scope
+  >
+  /** Ends a turn: what runs of it is cancelled, what it remembers forgotten. `false`: there is none. */
+  readonly end: (owner: Owner, turn: string) => Effect.Effect<boolean, WaveStoreError>
+  /** Ends those of a session. */
+  readonly endAll: (owner: Owner) => Effect.Effect<void, WaveStoreError>
+}
+
+/**
+ * The name of the turn of a wave that a client has not named one for: none that a client can
+ * choose.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const ownTurn = (wave: string): string => `~${wave}`
+
+/**
+ * Creates the turns, for the rest of the scope. With its end they are left as they are: the
+ * next start goes on with them.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(options: {
+  readonly executors: ToolExecutors["Service"]
+  readonly store: WaveStore["Service"]
+  readonly idleTimeToLive: Duration.Input
+}): Effect.fn.Return<Turns, never, Scope.Scope> {
+  const { executors, store } = options
+  let isClosing = false
+  const open = Effect.fnUntraced(function*({ owner, turn }: Key) {
+    const executor = yield* executors.get(toPrincipal(owner))
+    const batch = yield* executor.batch(turn)
+    const isKept = !isOwn(turn)
+    const kept = isKept ? yield* store.turn(owner, turn) : undefined
+    const opened = new Opened(batch, kept?.state, kept?.wave)
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        if (isClosing || !isKept || opened.isOver) return Effect.void
+        return logged(store.keepTurn(owner, turn, undefined))
+      })
+    )
+    const ended: Turn["ended"] = ({ after, before, name }, persisted) =>
+      Effect.suspend(() => {
+        // a wave that was resumed although its end was in the state already
+        if (opened.wave !== name) opened.state = joined(opened.state, before, after)
+        opened.wave = name
+        const { state } = opened
+        return opened.endings.withPermit(Effect.gen(function*() {
+          if (isKept && !opened.isOver && state !== undefined) {
+            yield* store.keepTurn(owner, turn, { state, wave: name, at: yield* Clock.currentTimeMillis })
+          }
+          yield* persisted
+        }))
+      })
+    const entered: Turn = { batch, state: Effect.sync(() => opened.state), ended }
+    return { entered, complete: executor.completeBatch(turn), opened }
+  })
+  const turns = yield* RcMap.make({
+    lookup: (key: string) => open(JSON.parse(key) as Key),
+    idleTimeToLive: (key) => isOwn((JSON.parse(key) as Key).turn) ? 0 : options.idleTimeToLive
+  })
+  // before they are closed
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      isClosing = true
+    })
+  )
+  const end = Effect.fnUntraced(
+    function*({ owner, turn }: Key): Effect.fn.Return<boolean, ConfigurationError | WaveStoreError, Scope.Scope> {
+      const key = keyOf(owner, turn)
+      if (!(yield* RcMap.has(turns, key))) {
+        // it may be of an earlier start, and no wave of it came since
+        if ((yield* store.turn(owner, turn)) === undefined) return false
+        yield* store.keepTurn(owner, turn, undefined)
+        return true
+      }
+      const { complete, opened } = yield* RcMap.get(turns, key)
+      opened.isOver = true
+      // whoever comes now begins it anew
+      yield* RcMap.invalidate(turns, key)
+      yield* complete
+      if (!isOwn(turn)) yield* store.keepTurn(owner, turn, undefined)
+      return true
+    },
+    Effect.scoped,
+    Effect.catchTag("ConfigurationError", () => Effect.succeed(false))
+  )
+  return {
+    enter: (owner, turn) => {
+      const key = keyOf(owner, turn)
+      return RcMap.get(turns, key).pipe(
+        Effect.tapError(() => RcMap.invalidate(turns, key)),
+        Effect.map(({ entered }) => entered)
+      )
+    },
+    end: (owner, turn) => end({ owner, turn }),
+    endAll: Effect.fnUntraced(function*(owner) {
+      const all = Array.from(yield* RcMap.keys(turns), (key) => JSON.parse(key) as Key)
+      yield* Effect.forEach(all.filter((it) => isOf(owner, it)), end, { discard: true })
+    })
+  }
+})
+
+/**
+ * What a turn remembers once a wave has ended that began with `before` and left `after`,
+ * while others of the turn have left `now`.
+ *
+ * **Details**
+ *
+ * Where no other wave has ended in the meantime it is what the wave has left. Of waves side
+ * by side it is what all of them have seen: what succeeded in one has succeeded, what one has
+ * blocked is blocked, and their calls are counted together.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const joined = (
+  now: TurnState | undefined,
+  before: TurnState | undefined,
+  after: TurnState
+): TurnState => {
+  if (now === undefined || now === before) return after
+  const last = after.rules.last ?? now.rules.last
+  return {
+    rules: {
+      succeeded: union(now.rules.succeeded, after.rules.succeeded),
+      succeededInBatch: union(now.rules.succeededInBatch, after.rules.succeededInBatch),
+      ...last === undefined ? {} : { last },
+      exitWanted: now.rules.exitWanted || after.rules.exitWanted,
+      held: Math.max(now.rules.held, after.rules.held),
+      letThrough: now.rules.letThrough || after.rules.letThrough
+    },
+    blocked: [
+      ...now.blocked,
+      ...after.blocked.filter(({ tool }) => now.blocked.every((it) => it.tool !== tool))
+    ],
+    calls: now.calls + after.calls - (before?.calls ?? 0)
+  }
+}
+
+// Utilities
+
+interface Key {
+  readonly owner: Owner
+  readonly turn: string
+}
+
+/** What changes of an open turn. */
+class Opened {
+  readonly batch: Batch
+  readonly endings = Semaphore.makeUnsafe(1)
+  state: TurnState | undefined
+  wave: string | undefined
+  isOver = false
+
+  constructor(batch: Batch, state: TurnState | undefined, wave: string | undefined) {
+    this.batch = batch
+    this.state = state
+    this.wave = wave
+  }
+}
+
+const keyOf = ({ session, user }: Owner, turn: string): string => JSON.stringify({ owner: { user, session }, turn })
+
+const isOf = (one: Owner, { owner }: Key): boolean => owner.user === one.user && owner.session === one.session
+
+const isOwn = (turn: string): boolean => turn.startsWith("~")
+
+const union = (one: ReadonlyArray<string>, other: ReadonlyArray<string>): ReadonlyArray<string> =>
+  Array.from(new Set([...one, ...other]))
+
+const logged = (effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
+  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))

@@ -1,0 +1,205 @@
+/**
+ * What happened in one wave, for readers that follow it from a place: every event of the
+ * life of its calls, and the latest of what tools emit.
+ *
+ * Each event has a place, and none has the same. What is of the life of calls is never
+ * dropped, so the places that are missing between two events are those of dropped
+ * ones of tools: that is how gaps are counted. A reader is a place and nothing else, so one
+ * that is slow, or gone, costs nothing and holds up nobody.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as ToolEvent from "../ToolEvent.ts"
+import { noteNames, type WaveSse } from "./ApiModels.ts"
+
+/**
+ * What is kept of what tools emit, at most.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Bounds {
+  readonly events: number
+  /** Characters of their JSON. */
+  readonly chars: number
+}
+
+/**
+ * The log of one wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class WaveLog {
+  /** No other log has this text: a place in one is none in another. */
+  readonly id: string
+  private readonly bounds: Bounds
+  private readonly life: Array<Entry> = []
+  private readonly emitted: Array<Emitted> = []
+  private emittedChars = 0
+  private last = 0
+  private isClosed = false
+  private news = Deferred.makeUnsafe<void>()
+
+  constructor(id: string, bounds: Bounds) {
+    this.id = id
+    this.bounds = bounds
+  }
+
+  /** The events of the life of calls, all of them. */
+  get lifeCycle(): ReadonlyArray<ToolEvent.Wire> {
+    return this.life.map(({ event }) => event)
+  }
+
+  /** Everything that is kept, in its order. */
+  get kept(): ReadonlyArray<ToolEvent.Wire> {
+    return [...this.life, ...this.emitted].sort((one, other) => one.place - other.place).map(({ event }) => event)
+  }
+
+  /** The last event of the wave, once it is there. */
+  get end(): ToolEvent.Wire | undefined {
+    const event = this.life.at(-1)?.event
+    return event !== undefined && ToolEvent.isEnd(event) && event.agent_path.length === 0 ? event : undefined
+  }
+
+  append(event: ToolEvent.Wire): void {
+    const entry = { place: ++this.last, event }
+    if (isOfLife(event)) this.life.push(entry)
+    else this.emit({ ...entry, chars: JSON.stringify(event).length })
+    this.wake()
+  }
+
+  /** Nothing more comes: readers end. */
+  close(): void {
+    this.isClosed = true
+    this.wake()
+  }
+
+  /** What is behind a place, and then what comes, until the end. */
+  stream(after: string | undefined): Stream.Stream<WaveSse> {
+    return Stream.unwrap(Effect.sync(() => {
+      const place = after === undefined ? 0 : this.placeOf(after)
+      const rest = Stream.paginate(place ?? 0, (at) => this.page(at))
+      return place === undefined ? Stream.concat(Stream.succeed(this.note(0, { _tag: "Reset" })), rest) : rest
+    }))
+  }
+
+  private emit(entry: Emitted): void {
+    this.emitted.push(entry)
+    this.emittedChars += entry.chars
+    while (this.emitted.length > this.bounds.events || this.emittedChars > this.bounds.chars) {
+      this.emittedChars -= this.emitted.shift()!.chars
+    }
+  }
+
+  private wake(): void {
+    Deferred.doneUnsafe(this.news, Effect.void)
+    this.news = Deferred.makeUnsafe()
+  }
+
+  /** The next of what is behind a place; where there is nothing yet, it waits. */
+  private page(at: number): Page {
+    return Effect.suspend((): Page => {
+      const items = this.behind(at)
+      const last = items.at(-1)
+      if (last !== undefined) return Effect.succeed([items.map(({ sse }) => sse), Option.some(last.place)])
+      if (this.isClosed) return Effect.succeed([[], Option.none()])
+      return Effect.flatMap(
+        Effect.timeoutOption(Deferred.await(this.news), heartbeat),
+        (news): Page =>
+          Option.isSome(news)
+            ? Effect.succeed([[], Option.some(at)])
+            : Effect.map(Clock.currentTimeMillis, (now) => [[beat(now)], Option.some(at)])
+      )
+    })
+  }
+
+  private behind(after: number): ReadonlyArray<Item> {
+    const items: Array<Item> = []
+    let [life, emitted, at] = [firstBehind(this.life, after), firstBehind(this.emitted, after), after]
+    while (items.length < pageSize) {
+      const [one, other] = [this.life[life], this.emitted[emitted]]
+      const isEmitted = one === undefined || (other !== undefined && other.place < one.place)
+      const entry = isEmitted ? other : one
+      if (entry === undefined) break
+      if (isEmitted) emitted++
+      else life++
+      const { event, place } = entry
+      const dropped = place - at - 1
+      if (dropped > 0) items.push({ place: place - 1, sse: this.note(place - 1, { _tag: "Gap", dropped }) })
+      items.push({ place, sse: { id: this.idOf(place), event: ToolEvent.sseName(event), data: event } })
+      at = place
+    }
+    return items
+  }
+
+  private note(place: number, data: { _tag: "Reset" } | { _tag: "Gap"; dropped: number }): WaveSse {
+    return { id: this.idOf(place), event: noteNames[data._tag], data }
+  }
+
+  private idOf(place: number): string {
+    return `${this.id}-${place}`
+  }
+
+  /** `undefined`: it is none of this log. */
+  private placeOf(id: string): number | undefined {
+    const at = id.lastIndexOf("-")
+    const digits = id.slice(at + 1)
+    if (id.slice(0, at) !== this.id || !/^\d{1,15}$/.test(digits)) return undefined
+    const place = Number(digits)
+    return place <= this.last ? place : undefined
+  }
+}
+
+// Utilities
+
+interface Entry {
+  readonly place: number
+  readonly event: ToolEvent.Wire
+}
+
+interface Emitted extends Entry {
+  readonly chars: number
+}
+
+interface Item {
+  readonly place: number
+  readonly sse: WaveSse
+}
+
+type Page = Effect.Effect<readonly [ReadonlyArray<WaveSse>, Option.Option<number>]>
+
+/** So many items are read at once. */
+const pageSize = 100
+
+const heartbeat = "15 seconds"
+
+const beat = (at: number): WaveSse => ({ event: noteNames.Heartbeat, data: { _tag: "Heartbeat", at } })
+
+const lifeCycle: ReadonlySet<ToolEvent.Tag> = new Set([
+  "ToolCallQueued",
+  "ToolApprovalRequested",
+  "ToolApprovalResolved",
+  "ToolCallStart",
+  "ToolCallComplete",
+  "ToolsEnd",
+  "WaveSuspended"
+])
+
+const isOfLife = ({ _tag }: ToolEvent.Wire): boolean => lifeCycle.has(_tag)
+
+/** Index of the first entry behind a place. */
+const firstBehind = (entries: ReadonlyArray<Entry>, place: number): number => {
+  let [from, to] = [0, entries.length]
+  while (from < to) {
+    const middle = (from + to) >> 1
+    if (entries[middle]!.place <= place) from = middle + 1
+    else to = middle
+  }
+  return from
+}
