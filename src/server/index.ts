@@ -122,3 +122,10 @@ export * as Waves from "./Waves.ts"
  * @since 0.1.0
  */
 export * as WaveStore from "./WaveStore.ts"
+
+/**
+ * Tells people elsewhere that a question waits.
+ *
+ * @since 0.1.0
+ */
+export * as Webhook from "./Webhook.ts"

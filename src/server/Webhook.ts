@@ -1,0 +1,229 @@
+/**
+ * Tells people elsewhere that a question waits, by a signed request with a link to it: after a
+ * while of the host's choice, if it is still open by then.
+ *
+ * Requests are those of Standard Webhooks (https://www.standardwebhooks.com): `webhook-id`,
+ * `webhook-timestamp` and `webhook-signature`, an HMAC-SHA256 over `id.timestamp.body`. Whoever gets one
+ * checks it with a library of theirs; the id is that of the question, so that one that comes twice is known.
+ * Arguments of calls are not in it: they are seen behind the link, by those who may.
+ *
+ * No question waits for a webhook. Redirects are not followed.
+ *
+ * @since 0.1.0
+ */
+import { hmac } from "@noble/hashes/hmac.js"
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as Clock from "effect/Clock"
+import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Base64 from "effect/encoding/Base64"
+import * as FiberMap from "effect/FiberMap"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import { OptionReader } from "../internal/OptionReader.ts"
+import * as Approvals from "../policy/Approvals.ts"
+import * as Principals from "./Principals.ts"
+
+/**
+ * Options of the webhook.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Where the requests go: `https`, or `http` in a network of one's own. */
+  readonly url: string
+  /** What they are signed with: `whsec_` and 24 to 64 bytes as base64. */
+  readonly secret: Redacted.Redacted<string>
+  /** Where people have the page, for the link. */
+  readonly publicUrl: string
+  /** How long a question waits before anybody is told; one that is answered sooner is not told of. Default: none. */
+  readonly delay?: Duration.Input | undefined
+}
+
+/**
+ * Layer that tells of each question that is asked through the `Approvals` in the context.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options: Options
+): Layer.Layer<never, ConfigurationError, Approvals.Approvals | HttpClient.HttpClient> =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const target = yield* check(options)
+    const approvals = yield* Approvals.Approvals
+    const send = yield* sender(target)
+    const open = yield* FiberMap.make<string>()
+    const asked = (request: Approvals.ApprovalRequest) =>
+      FiberMap.run(open, request.id, Effect.andThen(Effect.sleep(target.delay), send(request)), { onlyIfMissing: true })
+    const follow = Stream.runForEach(
+      approvals.changes,
+      (change): Effect.Effect<unknown> =>
+        change._tag === "Asked" ? asked(change.request) : FiberMap.remove(open, change.id)
+    )
+    yield* Effect.forkScoped(follow, { startImmediately: true })
+    yield* Effect.forEach(yield* approvals.list, asked, { discard: true })
+  }))
+
+/**
+ * Gives the headers of a message: its id, the time, and the signature of both and the body.
+ *
+ * @category signing
+ * @since 0.1.0
+ */
+export const sign = (
+  key: Uint8Array,
+  message: { readonly id: string; readonly seconds: number; readonly body: string }
+): Readonly<Record<string, string>> => {
+  const signed = new TextEncoder().encode(`${message.id}.${message.seconds}.${message.body}`)
+  return {
+    "webhook-id": message.id,
+    "webhook-timestamp": String(message.seconds),
+    "webhook-signature": `v1,${Base64.encode(hmac(sha256, key, signed))}`
+  }
+}
+
+// Utilities
+
+interface Target {
+  readonly url: URL
+  readonly key: Uint8Array
+  readonly publicUrl: string
+  readonly delay: number
+}
+
+/** Requests under way at once: a wave may ask a thousand questions. */
+const atOnce = 8
+
+/** How long one request may take. */
+const patience = "10 seconds"
+
+/** Tried once more after 1, 4, 16 and 64 seconds. */
+const again = Schedule.exponential("1 second", 4).pipe(Schedule.upTo({ times: 4 }))
+
+/** A target that is away is told of once in that many milliseconds. */
+const quietMillis = 600_000
+
+const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
+  Effect.suspend(() => {
+    const problems: Array<Problem> = []
+    const urlOf = (path: "url" | "publicUrl"): URL => {
+      const url = URL.canParse(options[path]) ? new URL(options[path]) : undefined
+      if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "") return url
+      problems.push({
+        path,
+        problem: "it is no such address",
+        expected: "an http or https URL without a user or password"
+      })
+      return new URL("http://localhost")
+    }
+    const url = urlOf("url")
+    const publicUrl = urlOf("publicUrl")
+    const [, encoded] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(Redacted.value(options.secret)) ?? []
+    const key = encoded === undefined ? undefined : Result.getOrUndefined(Base64.decode(encoded))
+    if (key === undefined || key.length < 24 || key.length > 64) {
+      problems.push({
+        path: "secret",
+        problem: "it is no such secret",
+        expected: "whsec_ and 24 to 64 bytes as base64"
+      })
+    }
+    const reader = new OptionReader()
+    const delay = reader.millis("delay", options.delay ?? 0, true)
+    problems.push(...reader.problems)
+    return problems.length > 0
+      ? Effect.fail(new ConfigurationError({ subject: "Webhook", problems }))
+      : Effect.succeed({ url, key: key!, publicUrl: publicUrl.href.replace(/[#?].*$/, "").replace(/\/+$/, ""), delay })
+  })
+
+/** Why a request was not taken; for good: it is not sent once more. */
+interface NotTaken {
+  readonly problem: string
+  readonly isForGood: boolean
+}
+
+const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
+  const client = HttpClient.withScope(yield* HttpClient.HttpClient)
+  const clock = yield* Clock.Clock
+  const places = yield* Semaphore.make(atOnce)
+  // an address may itself be a secret, as those of chats are
+  const warn = rarely(clock, (problem, others) =>
+    Effect.logWarning(
+      `The webhook at ${url.host} does not take what it is told: ${problem}` +
+        (others === 0 ? "" : ` (and ${others} more since the last warning)`)
+    ))
+  const post = Effect.fnUntraced(function*(id: string, body: string): Effect.fn.Return<void, NotTaken> {
+    const seconds = Math.floor(clock.currentTimeMillisUnsafe() / 1_000)
+    const request = HttpClientRequest.post(url).pipe(
+      HttpClientRequest.setHeaders(sign(key, { id, seconds, body })),
+      HttpClientRequest.bodyText(body, "application/json")
+    )
+    // only its status is looked at: the end of the scope closes what the target may go on to say
+    const status = yield* Effect.scoped(Effect.map(client.execute(request), (it) => it.status)).pipe(
+      Effect.mapError(({ reason }): NotTaken => ({ problem: reason._tag, isForGood: false })),
+      Effect.timeoutOrElse({
+        duration: patience,
+        orElse: () => Effect.fail<NotTaken>({ problem: "it did not answer in time", isForGood: false })
+      })
+    )
+    if (status >= 200 && status < 300) return
+    const isForGood = status < 500 && status !== 408 && status !== 429
+    return yield* Effect.fail<NotTaken>({ problem: `it answered ${status}`, isForGood })
+  })
+  return (request: Approvals.ApprovalRequest): Effect.Effect<void> => {
+    const body = bodyOf(request, publicUrl)
+    return places.withPermits(1)(post(request.id, body)).pipe(
+      Effect.retry({ schedule: again, while: ({ isForGood }) => !isForGood }),
+      Effect.catch(({ problem }) => warn(problem)),
+      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
+      // a trace of this server is none of the target's business
+      Effect.provideService(HttpClient.TracerPropagationEnabled, false)
+    )
+  }
+})
+
+const bodyOf = (
+  { askedAt, expiresAt, id, principal, tool, why }: Approvals.ApprovalRequest,
+  publicUrl: string
+): string =>
+  JSON.stringify({
+    type: "question.asked",
+    timestamp: DateTime.formatIso(DateTime.makeUnsafe(askedAt)),
+    data: {
+      id,
+      ...Principals.fromPrincipal(principal),
+      tool,
+      why: why.slice(0, 1_000),
+      asked_at: askedAt,
+      expires_at: expiresAt,
+      url: `${publicUrl}/#/questions/${encodeURIComponent(id)}`
+    }
+  })
+
+/** Says something once in a while, and how often it would have. */
+const rarely = (clock: Clock.Clock, say: (problem: string, others: number) => Effect.Effect<void>) => {
+  let said = -Infinity
+  let others = 0
+  return (problem: string): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const now = clock.currentTimeMillisUnsafe()
+      if (now - said < quietMillis) {
+        others++
+        return Effect.void
+      }
+      const before = others
+      said = now
+      others = 0
+      return say(problem, before)
+    })
+}
