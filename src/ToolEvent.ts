@@ -12,11 +12,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Grant } from "./store/Grant.ts"
-import { Output, ToolMessage, ToolOutcome } from "./ToolOutcome.ts"
-import { ToolRefusal } from "./ToolRefusal.ts"
-import * as PlainJson from "./wire/PlainJson.ts"
+import { ToolMessage, ToolOutcome } from "./ToolOutcome.ts"
 import * as Shown from "./wire/Shown.ts"
+import * as ShownOutcome from "./wire/ShownOutcome.ts"
 
 const wave = {
   /** Names of the sub-agents from the root down to the one whose call it is; empty: the root. */
@@ -306,31 +304,6 @@ export const isCustomType = (type: string): boolean => /^[a-z0-9_]{1,64}$/.test(
 export const sseName = (event: ToolEvent | Wire): string =>
   event._tag === "ToolCustom" ? `tool_${event.type}` : names[event._tag]
 
-type Rule = { readonly _tag: string; readonly tool?: string }
-
-/** The rule's other fields are the host's, such as arguments that it fills in. */
-const rule: Shown.Shown = {
-  schema: Schema.Struct({ _tag: Schema.String, tool: Schema.optionalKey(Schema.String) }),
-  from: (value) => {
-    const { _tag, tool } = value as Rule
-    return tool === undefined ? { _tag } : { _tag, tool }
-  }
-}
-
-/** The failure that a tool declares; what a defect or a wrong output says is for the host's log. */
-const error: Shown.Shown = {
-  schema: Schema.Json,
-  from: (value, of) =>
-    (of as { readonly origin?: string }).origin === "handler" ? PlainJson.withoutCauses(PlainJson.shown(value)) : null
-}
-
-const reason = Shown.union(ToolRefusal, { "RuleViolation.rule": rule })
-
-/** The value stands for what a model is shown of it, too. */
-const output = Shown.union(Output, { value: Shown.json, modelText: undefined, content: undefined })
-
-const grant = Shown.union({ members: [Grant] })
-
 const level: Shown.Shown = {
   schema: Schema.Literals(levels),
   from: (value) => levels.find((it) => it === value) ?? "info"
@@ -339,19 +312,11 @@ const level: Shown.Shown = {
 const shown = Shown.union(ToolEvent, {
   "ToolCallStart.limitMillis": Shown.number,
   data: Shown.json,
-  executionResults: Shown.list(
-    Shown.union(ToolOutcome, {
-      "Denied.reason": reason,
-      error: undefined,
-      grant,
-      modelText: undefined,
-      output: undefined
-    })
-  ),
+  executionResults: Shown.list(ShownOutcome.brief),
   level,
   message: Shown.text,
   options: Shown.json,
-  outcome: Shown.union(ToolOutcome, { "Denied.reason": reason, error, grant, output }),
+  outcome: ShownOutcome.whole,
   params: Shown.json,
   progress: Shown.number,
   status: Shown.text,
@@ -362,28 +327,6 @@ const shown = Shown.union(ToolEvent, {
 
 type Each<A, Otherwise> = A extends unknown ? Shown.Renamed<A, Otherwise> : never
 
-type Refused = {
-  readonly reason:
-    | Each<Exclude<ToolRefusal, { readonly _tag: "RuleViolation" }>, unknown>
-    | Each<Extract<ToolRefusal, { readonly _tag: "RuleViolation" }>, { readonly rule: Rule }>
-}
-
-type Granted = { readonly grant: Shown.Renamed<Grant> }
-
-type Brief<O> = O extends { readonly _tag: "Denied" } ? Shown.Renamed<O, Refused>
-  : Shown.Renamed<Omit<O, "error" | "modelText" | "output">, Granted>
-
-type Whole<O> = O extends { readonly _tag: "Denied" } ? Shown.Renamed<O, Refused> : Shown.Renamed<
-  O,
-  Granted & {
-    readonly error: Schema.Json
-    readonly output: Without<Output>
-  }
->
-
-type Without<O> = O extends unknown ? Shown.Renamed<Omit<O, "modelText" | "content">, { readonly value: Schema.Json }>
-  : never
-
 /**
  * An event as clients see it.
  *
@@ -392,10 +335,10 @@ type Without<O> = O extends unknown ? Shown.Renamed<Omit<O, "modelText" | "conte
  */
 export type Wire = Each<ToolEvent, {
   readonly data: Schema.Json
-  readonly executionResults: ReadonlyArray<Brief<ToolOutcome>>
+  readonly executionResults: ReadonlyArray<ShownOutcome.Brief<ToolOutcome>>
   readonly limitMillis: number | null
   readonly options: Schema.Json
-  readonly outcome: Whole<ToolOutcome>
+  readonly outcome: ShownOutcome.Whole<ToolOutcome>
   readonly params: Schema.Json
   readonly progress: number | null
   readonly toolMessages: ReadonlyArray<Shown.Renamed<ToolMessage>>

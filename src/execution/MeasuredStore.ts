@@ -44,6 +44,7 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
     release: (reservation, now) => timed("release", () => driver.release(reservation, now)),
     grant: (grant) => timed("grant", () => driver.grant(grant)),
     grants: (principal, now) => timed("grants", () => driver.grants(principal, now)),
+    allGrants: (now) => timed("allGrants", () => driver.allGrants(now)),
     revoke: (principal, id) => timed("revoke", () => driver.revoke(principal, id)),
     mutated: (principal) => timed("mutated", () => driver.mutated(principal)),
     closeBatch: (batch) => timed("closeBatch", () => driver.closeBatch(batch)),

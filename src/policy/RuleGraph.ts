@@ -1,10 +1,123 @@
 /**
- * A rule set as a picture: the order it enforces, as the text of a Mermaid
- * flowchart. Pure.
+ * A rule set as a picture: the order it enforces, as nodes and edges, and as the text
+ * of a Mermaid flowchart. Pure.
  *
  * @since 0.1.0
  */
 import type { RuleSet } from "./RuleIndex.ts"
+
+/**
+ * A node of the picture: a tool, any tool, or where a turn starts or ends.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Node {
+  readonly id: string
+  readonly label: string
+  readonly kind: "start" | "exit" | "tool"
+  /** Its limits, and who is asked. */
+  readonly notes: ReadonlyArray<string>
+}
+
+/**
+ * An edge: `needs`, `from` is needed before `to`; `next`, `to` may come right after;
+ * `forbids`, `to` may not come after, or only one of both where it is mutual.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Edge {
+  readonly from: string
+  readonly to: string
+  readonly kind: "needs" | "next" | "forbids"
+  readonly label: string
+  readonly isMutual: boolean
+}
+
+/**
+ * The picture.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Picture {
+  readonly nodes: ReadonlyArray<Node>
+  readonly edges: ReadonlyArray<Edge>
+}
+
+/**
+ * Gives the order that a rule set enforces as nodes and edges: those that some rule is about.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const picture = (self: RuleSet): Picture => {
+  const drawn = new Drawing(self)
+  for (const rule of self.rules) {
+    switch (rule._tag) {
+      case "StartConstraint":
+        drawn.edge(start, "next", rule.mode === "any" ? "one of" : "first", drawn.tool(rule.tool))
+        drawn.edge(drawn.tool(rule.tool), "needs", "", drawn.tool("*"))
+        break
+      case "RequiresPrecedingTools":
+        for (const tool of rule.tools) drawn.edge(drawn.tool(tool), "needs", "", drawn.tool(rule.tool))
+        break
+      case "RequiresFollowingTools":
+        for (const tool of rule.tools) drawn.edge(drawn.tool(tool), "forbids", "no more", drawn.tool(rule.tool))
+        break
+      case "ChildTools":
+      case "ParentTools":
+        for (const child of rule.children) {
+          const label = rule._tag === "ChildTools" ? "next" : "next, and only so"
+          drawn.edge(drawn.tool(rule.tool), "next", label, drawn.tool(child))
+        }
+        break
+      case "Conditional": {
+        const from = drawn.tool(rule.tool)
+        const value = rule.path === "" ? "output" : rule.path
+        for (const it of rule.cases) {
+          drawn.edge(from, "next", `${value} = ${JSON.stringify(it.equals)}`, drawn.tool(it.tool))
+        }
+        if (rule.default !== undefined) drawn.edge(from, "next", "otherwise", drawn.tool(rule.default))
+        break
+      }
+      case "ExclusiveGroup":
+        rule.tools.slice(1).forEach((tool, index) =>
+          drawn.edge(drawn.tool(rule.tools[index]!), "excludes", "only one", drawn.tool(tool))
+        )
+        break
+      case "RequiredBeforeExit":
+        for (const tool of rule.when ?? []) drawn.edge(drawn.tool(tool), "needs", "demands", drawn.tool(rule.tool))
+        drawn.edge(drawn.tool(rule.tool), "needs", "required", exit)
+        break
+      case "ExitLoop":
+        drawn.edge(drawn.tool(rule.tool), "next", "ends", exit)
+        break
+      case "AllowedOperations":
+        drawn.note(rule.tool, `${rule.field}: ${rule.allowed.map((it) => JSON.stringify(it)).join(", ")}`)
+        break
+      case "MaxCalls":
+        drawn.note(rule.tool, rule.max === 0 ? "never" : `at most ${rule.max}`)
+        break
+      case "Cooldown":
+        drawn.note(rule.tool, `rests ${rule.duration}`)
+        break
+      case "RequiresConsent":
+        drawn.note(rule.tool, "asks a person")
+        break
+      case "Periodic":
+        drawn.note(rule.tool, `by the host: ${rule.schedule}`)
+        break
+      case "ContinueLoop":
+      case "NeverDedupe":
+      case "AlwaysDedupe":
+        // neither order nor limit
+        break
+    }
+  }
+  return drawn.done
+}
 
 /**
  * Draws the order that a rule set enforces. Solid arrows: needed first. Thick
@@ -15,70 +128,16 @@ import type { RuleSet } from "./RuleIndex.ts"
  * @since 0.1.0
  */
 export const graph = (self: RuleSet): string => {
-  const picture = new Picture(self)
-  for (const rule of self.rules) {
-    switch (rule._tag) {
-      case "StartConstraint":
-        picture.edge(start, "==>", rule.mode === "any" ? "one of" : "first", picture.tool(rule.tool))
-        picture.edge(picture.tool(rule.tool), "-->", "", picture.tool("*"))
-        break
-      case "RequiresPrecedingTools":
-        for (const tool of rule.tools) picture.edge(picture.tool(tool), "-->", "", picture.tool(rule.tool))
-        break
-      case "RequiresFollowingTools":
-        for (const tool of rule.tools) picture.edge(picture.tool(tool), "-.->", "no more", picture.tool(rule.tool))
-        break
-      case "ChildTools":
-      case "ParentTools":
-        for (const child of rule.children) {
-          const label = rule._tag === "ChildTools" ? "next" : "next, and only so"
-          picture.edge(picture.tool(rule.tool), "==>", label, picture.tool(child))
-        }
-        break
-      case "Conditional": {
-        const from = picture.tool(rule.tool)
-        const value = rule.path === "" ? "output" : rule.path
-        for (const it of rule.cases) {
-          picture.edge(from, "==>", `${value} = ${JSON.stringify(it.equals)}`, picture.tool(it.tool))
-        }
-        if (rule.default !== undefined) picture.edge(from, "==>", "otherwise", picture.tool(rule.default))
-        break
-      }
-      case "ExclusiveGroup":
-        rule.tools.slice(1).forEach((tool, index) =>
-          picture.edge(picture.tool(rule.tools[index]!), "-.-", "only one", picture.tool(tool))
-        )
-        break
-      case "RequiredBeforeExit":
-        for (const tool of rule.when ?? []) picture.edge(picture.tool(tool), "-->", "demands", picture.tool(rule.tool))
-        picture.edge(picture.tool(rule.tool), "-->", "required", exit)
-        break
-      case "ExitLoop":
-        picture.edge(picture.tool(rule.tool), "==>", "ends", exit)
-        break
-      case "AllowedOperations":
-        picture.note(rule.tool, `${rule.field}: ${rule.allowed.map((it) => JSON.stringify(it)).join(", ")}`)
-        break
-      case "MaxCalls":
-        picture.note(rule.tool, rule.max === 0 ? "never" : `at most ${rule.max}`)
-        break
-      case "Cooldown":
-        picture.note(rule.tool, `rests ${rule.duration}`)
-        break
-      case "RequiresConsent":
-        picture.note(rule.tool, "asks a person")
-        break
-      case "Periodic":
-        picture.note(rule.tool, `by the host: ${rule.schedule}`)
-        break
-      case "ContinueLoop":
-      case "NeverDedupe":
-      case "AlwaysDedupe":
-        // neither order nor limit
-        break
-    }
-  }
-  return picture.text
+  const { edges, nodes } = picture(self)
+  return [
+    "flowchart TD",
+    ...nodes.map(({ id, kind, label, notes }) =>
+      kind === "tool" ? `  ${id}[${quoted(label, ...notes)}]` : `  ${id}(["${label}"])`
+    ),
+    ...edges.map(({ from, isMutual, kind, label, to }) =>
+      `  ${from} ${isMutual ? "-.-" : arrows[kind]}${label === "" ? "" : `|${quoted(label)}|`} ${to}`
+    )
+  ].join("\n")
 }
 
 // Utilities
@@ -86,10 +145,13 @@ export const graph = (self: RuleSet): string => {
 const start = "start"
 const exit = "exit"
 
-class Picture {
+const arrows: { readonly [K in Edge["kind"]]: string } = { needs: "-->", next: "==>", forbids: "-.->" }
+
+class Drawing {
   private readonly ids: ReadonlyMap<string, string>
   private readonly notes = new Map<string, Array<string>>()
-  private readonly edges = new Set<string>()
+  /** By what they say: one that two rules make is one. */
+  private readonly edges = new Map<string, Edge>()
 
   constructor({ tools }: RuleSet) {
     this.ids = new Map([...tools.map((name, index) => [name, `t${index}`] as const), ["*", "any"]])
@@ -105,24 +167,33 @@ class Picture {
     this.notes.set(id, [...this.notes.get(id) ?? [], note])
   }
 
-  edge(from: string, arrow: string, label: string, to: string): void {
-    this.edges.add(`  ${from} ${arrow}${label === "" ? "" : `|${quoted(label)}|`} ${to}`)
+  edge(from: string, kind: Edge["kind"] | "excludes", label: string, to: string): void {
+    const isMutual = kind === "excludes"
+    this.edges.set(JSON.stringify([from, kind, label, to]), {
+      from,
+      to,
+      kind: isMutual ? "forbids" : kind,
+      label,
+      isMutual
+    })
   }
 
-  get text(): string {
-    const edges = Array.from(this.edges)
-    const used = (id: string) => this.notes.has(id) || edges.some((edge) => edge.split(" ").includes(id))
-    const nodes = Array.from(this.ids, ([name, id]) => [id, name === "*" ? "any tool" : name] as const)
+  get done(): Picture {
+    const edges = Array.from(this.edges.values())
+    const ends = new Set(edges.flatMap(({ from, to }) => [from, to]))
+    const node = (id: string, kind: Node["kind"], label: string): ReadonlyArray<Node> => {
+      const notes = this.notes.get(id) ?? []
       // tools that no rule restrains are no part of the picture
-      .filter(([id]) => used(id))
-      .map(([id, name]) => `  ${id}[${quoted(name, ...this.notes.get(id) ?? [])}]`)
-    return [
-      "flowchart TD",
-      ...used(start) ? [`  ${start}(["start"])`] : [],
-      ...nodes,
-      ...used(exit) ? [`  ${exit}(["exit"])`] : [],
-      ...edges
-    ].join("\n")
+      return notes.length > 0 || ends.has(id) ? [{ id, kind, label, notes }] : []
+    }
+    return {
+      nodes: [
+        ...node(start, "start", "start"),
+        ...Array.from(this.ids, ([name, id]) => node(id, "tool", name === "*" ? "any tool" : name)).flat(),
+        ...node(exit, "exit", "exit")
+      ],
+      edges
+    }
   }
 }
 

@@ -92,7 +92,9 @@ export const Rules = Schema.Struct({
     from: Schema.String,
     to: Schema.String,
     kind: Schema.Literals(["needs", "next", "forbids"]),
-    label: Schema.String
+    label: Schema.String,
+    /** It has no direction: only one of both. */
+    is_mutual: Schema.Boolean
   }))
 })
 

@@ -178,6 +178,11 @@ export const make = Effect.fnUntraced(function*(
         ),
         (rows) => rows.map(({ data }) => grantOf(JSON.parse(data))).filter((it) => isOpen(it, now)).sort(byAge)
       ),
+    allGrants: (now) =>
+      Effect.map(
+        plain("allGrants", sql<{ readonly data: string }>`SELECT data FROM tool_executor_grants`),
+        (rows) => rows.map(({ data }) => grantOf(JSON.parse(data))).filter((it) => isOpen(it, now)).sort(byAge)
+      ),
     revoke: (principal, id) =>
       Effect.map(
         plain(

@@ -230,8 +230,10 @@ export const make = (options?: Options) => {
     },
     grants: (principal: string, now: number) => {
       const known = principals.get(principal)
-      return known === undefined ? noGrants : known.openGrants(now)
+      return known === undefined || known.grants.size === 0 ? noGrants : Effect.succeed(known.openGrants(now))
     },
+    allGrants: (now: number) =>
+      Effect.succeed(Array.from(principals.values()).flatMap((known) => known.openGrants(now))),
     revoke: (principal: string, id: string) => principals.get(principal)?.grants.delete(id) === true ? done : undone,
     mutated: (principal: string) => {
       // without a key there is nothing that a write could make stale
@@ -424,10 +426,8 @@ class Principal {
       Array.from(this.grants.values()).every((grant) => !isOpen(grant, now))
   }
 
-  openGrants(now: number): Effect.Effect<ReadonlyArray<Grant>> {
-    return this.grants.size === 0
-      ? noGrants
-      : Effect.succeed(Array.from(this.grants.values()).filter((it) => isOpen(it, now)))
+  openGrants(now: number): ReadonlyArray<Grant> {
+    return Array.from(this.grants.values()).filter((it) => isOpen(it, now))
   }
 
   /** Drops what is over; gives the number of entries. */

@@ -102,6 +102,8 @@ export class StateStore extends Context.Service<StateStore, {
   readonly grant: (grant: Grant) => Effect.Effect<void, StateStoreError>
   /** Gives the standing permissions of a principal that have not expired. */
   readonly grants: (principal: string, now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
+  /** Gives those of all principals, for whoever looks after them. */
+  readonly allGrants: (now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
   /** Takes a standing permission back; false if there is none of that id. */
   readonly revoke: (principal: string, id: string) => Effect.Effect<boolean, StateStoreError>
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */

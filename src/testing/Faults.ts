@@ -178,6 +178,7 @@ export const stateStore = (
     abandon: within("abandon", driver.abandon),
     grant: within("grant", driver.grant),
     grants: within("grants", driver.grants),
+    allGrants: within("allGrants", driver.allGrants),
     revoke: within("revoke", driver.revoke),
     mutated: within("mutated", driver.mutated),
     closeBatch: within("closeBatch", driver.closeBatch),

@@ -217,6 +217,8 @@ const general: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
         yield* raw.grant({ ...base, principal: "q", id: "c" })
         assert.deepEqual(yield* ids("p", 999), ["a", "b"])
         assert.deepEqual(yield* ids("p", 1_000), ["a"])
+        const all = (now: number) => Effect.map(raw.allGrants(now), (all) => all.map((it) => it.id).toSorted())
+        assert.deepEqual([yield* all(999), yield* all(1_000)], [["a", "b", "c"], ["a", "c"]])
         assert.equal(yield* raw.revoke("q", "a"), false)
         assert.equal(yield* raw.revoke("p", "a"), true)
         assert.equal(yield* raw.revoke("p", "a"), false)

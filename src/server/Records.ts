@@ -1,0 +1,119 @@
+/**
+ * What is on record of all sessions: the journal, standing permissions, the rules.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import * as RuleGraph from "../policy/RuleGraph.ts"
+import { Rules } from "../policy/Rules.ts"
+import * as RuleText from "../policy/RuleText.ts"
+import type { Grant } from "../store/Grant.ts"
+import { Journal, JournalError } from "../store/Journal.ts"
+import { StateStore, StateStoreError } from "../store/StateStore.ts"
+import { ToolExecutors } from "../ToolExecutors.ts"
+import { covers, type User } from "./ApiAccess.ts"
+import { type Invalid, NotFound, Unavailable } from "./ApiProblems.ts"
+import type * as Api from "./ApiRecords.ts"
+import * as JournalPages from "./JournalPages.ts"
+import * as Principals from "./Principals.ts"
+
+/**
+ * What is on record. What `user` may not see is not there for them.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Records extends Context.Service<Records, {
+  /** A page of the journal; nothing where there is no journal. */
+  readonly entries: (
+    user: User,
+    wanted: JournalPages.Wanted
+  ) => Effect.Effect<typeof Api.Entries.Type, Invalid | Unavailable>
+  /** The standing permissions of the user, and of those whom they answer for, oldest first. */
+  readonly grants: (user: User) => Effect.Effect<ReadonlyArray<typeof Api.Grant.Type>, Unavailable>
+  /** Takes one of them back; calls that it let through and that have not started are refused. */
+  readonly revoke: (user: User, id: string) => Effect.Effect<void, NotFound | Unavailable>
+  /** The rules as they are now. */
+  readonly rules: Effect.Effect<typeof Api.Rules.Type>
+}>()("effect-tool-executor/server/Records") {}
+
+/**
+ * Layer of what is on record of the executors; the journal is the one that they write, if they do.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rules> = Layer.effect(
+  Records,
+  Effect.gen(function*() {
+    const executors = yield* ToolExecutors
+    const store = yield* StateStore
+    const rules = yield* Rules
+    const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal))
+    const grantsOf = (user: User) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => store.allGrants(now)).pipe(
+        Effect.map((all) => all.filter(({ principal }) => looksAfter(user, Principals.fromPrincipal(principal).user))),
+        orUnavailable
+      )
+    return Records.of({
+      entries: (user, wanted) =>
+        journal === undefined
+          ? Effect.succeed({ entries: [] })
+          : orUnavailable(JournalPages.read(journal, user, wanted)),
+      grants: (user) => Effect.map(grantsOf(user), (grants) => grants.map(shown)),
+      revoke: Effect.fnUntraced(function*(user, id) {
+        const grant = (yield* grantsOf(user)).find((it) => it.id === id)
+        if (grant === undefined) return yield* new NotFound({})
+        // by its own executor: it knows the calls that wait behind the permission
+        const revoke = Effect.scoped(
+          Effect.flatMap(executors.get(grant.principal), (executor) => executor.revoke({ id }))
+        )
+        const revoked = yield* orUnavailable(revoke)
+        if (revoked === 0) return yield* new NotFound({})
+      }),
+      rules: Effect.sync(() => {
+        const now = rules.current()
+        const { edges, nodes } = RuleGraph.picture(now)
+        return {
+          sentences: RuleText.describe(now),
+          nodes,
+          edges: edges.map(({ isMutual, ...edge }) => ({ ...edge, is_mutual: isMutual }))
+        }
+      })
+    })
+  })
+)
+
+// Utilities
+
+/** Whose permissions a user sees and takes back: those of their own, and of those whom they answer for. */
+const looksAfter = (user: User, owner: string): boolean =>
+  (user.run && owner === user.name) || covers(user.approve, owner)
+
+const shown = (grant: Grant): typeof Api.Grant.Type => ({
+  id: grant.id,
+  ...Principals.fromPrincipal(grant.principal),
+  tool: grant.tool,
+  agent_path: grant.agentPath,
+  ...grant.targets === undefined ? {} : { targets: grant.targets },
+  answer: grant.answer,
+  granted_at: grant.grantedAt,
+  ...grant.expiresAt === undefined ? {} : { expires_at: grant.expiresAt }
+})
+
+type Internal = ConfigurationError | JournalError | StateStoreError
+
+const isInternal = (error: unknown): error is Internal =>
+  error instanceof ConfigurationError || error instanceof JournalError || error instanceof StateStoreError
+
+/** What is wrong with a store is for the log. */
+const orUnavailable = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
+  Effect.catch(effect, (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>
+    isInternal(error)
+      ? Effect.andThen(Effect.logWarning("The records cannot be reached", error), new Unavailable({}))
+      : Effect.fail(error as Exclude<E, Internal>))
