@@ -6,12 +6,11 @@
  */
 import * as Effect from "effect/Effect"
 import { covers, CurrentUser, type User } from "./ApiAccess.ts"
-import { NotAllowed, NotFound } from "./ApiProblems.ts"
+import { NotAllowed } from "./ApiProblems.ts"
 import type { LiveItem } from "./ApiQuestions.ts"
 import type { Owner } from "./Principals.ts"
 
-const may = (is: (user: User) => boolean) =>
-  Effect.flatMap(CurrentUser, (user) => is(user) ? Effect.succeed(user) : Effect.fail(new NotAllowed({})))
+const may = (is: (user: User) => boolean) => Effect.filterOrFail(CurrentUser, is, () => new NotAllowed({}))
 
 /**
  * The user who asks, if they may hand calls over.
@@ -28,6 +27,17 @@ export const runner: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) =
  * @since 0.1.0
  */
 export const approver: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) => user.approve.length > 0)
+
+/**
+ * The user who asks, if they may look after standing permissions: their own, or those of whom
+ * they answer for.
+ *
+ * @category rights
+ * @since 0.1.0
+ */
+export const grantKeeper: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) =>
+  user.run || user.approve.length > 0
+)
 
 /**
  * The user who asks, if they may read anybody's journal.
@@ -89,14 +99,3 @@ export const sees = (user: User) => (owner: string, item: LiveItem): boolean => 
       return seesWavesOf(user, owner)
   }
 }
-
-/**
- * What there is, or the answer that there is no such thing.
- *
- * @category rights
- * @since 0.1.0
- */
-export const found = <A, E, R>(
-  effect: Effect.Effect<A | undefined, E, R>
-): Effect.Effect<A, E | NotFound, R> =>
-  Effect.flatMap(effect, (value) => value === undefined ? Effect.fail(new NotFound({})) : Effect.succeed(value))

@@ -5,25 +5,134 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
-import type { Checkpoint, CheckpointError } from "../output/Checkpoints.ts"
-import type * as Undo from "../tools/Undo.ts"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import * as Checkpoints from "../output/Checkpoints.ts"
+import * as Undo from "../tools/Undo.ts"
+import * as Workspace from "../tools/Workspace.ts"
 import type { WorkspaceFailure } from "../tools/WorkspaceFailure.ts"
+import { NotFound, NotUndone, Unavailable } from "./ApiProblems.ts"
+import type * as Api from "./ApiRecords.ts"
+import * as Principals from "./Principals.ts"
 
 /**
- * Undoing in one root.
+ * Undoing in one root. What is not of a session is not there for it.
  *
  * @category services
  * @since 0.1.0
  */
 export class Undoing extends Context.Service<Undoing, {
-  readonly list: (principal: string) => Effect.Effect<ReadonlyArray<Checkpoint>, CheckpointError>
-  /** What undoing one would do; `None`: the principal has none of that id. */
-  readonly plan: (principal: string, id: string) => Effect.Effect<Option.Option<Undo.Plan>, CheckpointError>
+  /** The checkpoints of a session, newest first. */
+  readonly list: (
+    owner: Principals.Owner
+  ) => Effect.Effect<ReadonlyArray<typeof Api.Checkpoint.Type>, Unavailable>
+  /** What undoing one would do. */
+  readonly plan: (
+    owner: Principals.Owner,
+    id: string
+  ) => Effect.Effect<typeof Api.UndoPlan.Type, NotFound | Unavailable>
+  /** Undoes one: all of its files, or none. `force` overwrites what changed since then. */
   readonly restore: (
-    principal: string,
+    owner: Principals.Owner,
     id: string,
     force: boolean
-  ) => Effect.Effect<Option.Option<Undo.Plan>, Undo.UndoRefused | CheckpointError | WorkspaceFailure>
+  ) => Effect.Effect<typeof Api.UndoPlan.Type, NotFound | NotUndone | Unavailable>
 }>()("effect-tool-executor/server/Undoing") {}
+
+/**
+ * Layer that undoes in the root that the workspace tools of the executors have.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options: { readonly root: string }
+): Layer.Layer<Undoing, ConfigurationError, Checkpoints.Checkpoints> =>
+  Layer.effect(
+    Undoing,
+    Effect.gen(function*() {
+      const workspace = yield* Workspace.make(options.root)
+      const checkpoints = yield* Checkpoints.Checkpoints
+      const list = (owner: Principals.Owner) => checkpoints.list(Principals.toPrincipal(owner))
+      const get = Effect.fnUntraced(function*(owner: Principals.Owner, id: string) {
+        const found = (yield* list(owner)).find((it) => it.id === id)
+        // of a call that did not say what it changes nothing is kept
+        return found === undefined || found.files.length === 0 ? yield* new NotFound({}) : found
+      })
+      const provided = Effect.provideService(Checkpoints.Checkpoints, checkpoints)
+      return Undoing.of({
+        list: (owner) =>
+          Effect.matchEffect(list(owner), {
+            onFailure: (error) => Effect.flatMap(unreachable(error), Effect.fail),
+            onSuccess: (all) => Effect.succeed(all.map(shown))
+          }),
+        plan: (owner, id) =>
+          get(owner, id).pipe(
+            Effect.flatMap((checkpoint) => provided(Undo.plan(workspace, checkpoint))),
+            Effect.map(shownPlan),
+            Effect.catch((error) => Effect.flatMap(problemOf(error), Effect.fail))
+          ),
+        restore: (owner, id, force) =>
+          get(owner, id).pipe(
+            Effect.flatMap((checkpoint) => provided(Undo.restore(workspace, checkpoint, { force }))),
+            Effect.map(shownPlan),
+            Effect.catch((error) => Effect.flatMap(problemOf(error), Effect.fail))
+          )
+      })
+    })
+  )
+
+/**
+ * Undoing where there is nothing to undo.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const none: Undoing["Service"] = {
+  list: () => Effect.succeed([]),
+  plan: () => Effect.fail(new NotFound({})),
+  restore: () => Effect.fail(new NotFound({}))
+}
+
+// Utilities
+
+/** What is wrong with the store is for the log. */
+const unreachable = (error: Checkpoints.CheckpointError) =>
+  Effect.as(Effect.logWarning("The checkpoints cannot be reached", error), new Unavailable({}))
+
+function problemOf(error: NotFound | Checkpoints.CheckpointError): Effect.Effect<NotFound | Unavailable>
+function problemOf(
+  error: NotFound | Checkpoints.CheckpointError | Undo.UndoRefused | WorkspaceFailure
+): Effect.Effect<NotFound | NotUndone | Unavailable>
+function problemOf(
+  error: NotFound | Checkpoints.CheckpointError | Undo.UndoRefused | WorkspaceFailure
+): Effect.Effect<NotFound | NotUndone | Unavailable> {
+  if (error instanceof NotFound) return Effect.succeed(error)
+  if (error instanceof Checkpoints.CheckpointError) {
+    // one that was dropped meanwhile is none
+    return error.reason === "Store" ? unreachable(error) : Effect.succeed(new NotFound({}))
+  }
+  if (error instanceof Undo.UndoRefused) {
+    return Effect.succeed(new NotUndone({ is_forceable: error.isForceable, errors: error.problems }))
+  }
+  const { message, path } = error
+  // half-way, if at all: what was there is in a checkpoint of its own
+  return Effect.succeed(new NotUndone({ is_forceable: false, errors: [{ path, problem: message }] }))
+}
+
+const shown = ({ at, batch, callId, files, id, tool }: Checkpoints.Checkpoint): typeof Api.Checkpoint.Type => ({
+  id,
+  at,
+  batch,
+  call_id: callId,
+  tool,
+  paths: files.map(({ path }) => path)
+})
+
+const shownPlan = ({ checkpoint, diff, notCovered, steps }: Undo.Plan): typeof Api.UndoPlan.Type => ({
+  checkpoint: shown(checkpoint),
+  steps: steps.map(({ action, because, path }) => ({ path, action, ...because === undefined ? {} : { because } })),
+  diff,
+  not_covered: notCovered.map(shown)
+})

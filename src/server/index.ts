@@ -68,6 +68,13 @@ export * as Authorizing from "./Authorizing.ts"
 export * as Callers from "./Callers.ts"
 
 /**
+ * Stopping in good order.
+ *
+ * @since 0.1.0
+ */
+export * as Draining from "./Draining.ts"
+
+/**
  * What happens on the whole server, for pages.
  *
  * @since 0.1.0
@@ -96,6 +103,20 @@ export * as Principals from "./Principals.ts"
 export * as Questions from "./Questions.ts"
 
 /**
+ * What is on record of all sessions.
+ *
+ * @since 0.1.0
+ */
+export * as Records from "./Records.ts"
+
+/**
+ * The server: routes for any `HttpRouter`.
+ *
+ * @since 0.1.0
+ */
+export * as Server from "./Server.ts"
+
+/**
  * Tokens of users: made, hashed and checked.
  *
  * @since 0.1.0
@@ -110,18 +131,18 @@ export * as Tokens from "./Tokens.ts"
 export * as Undoing from "./Undoing.ts"
 
 /**
- * The waves of all sessions.
- *
- * @since 0.1.0
- */
-export * as Waves from "./Waves.ts"
-
-/**
  * What was handed over, and what became of it.
  *
  * @since 0.1.0
  */
 export * as WaveStore from "./WaveStore.ts"
+
+/**
+ * The waves of all sessions.
+ *
+ * @since 0.1.0
+ */
+export * as Waves from "./Waves.ts"
 
 /**
  * Tells people elsewhere that a question waits.

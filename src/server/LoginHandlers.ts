@@ -1,0 +1,31 @@
+/**
+ * The handlers of the page's way in.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import type * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import { Api } from "./Api.ts"
+import { Logins } from "./Logins.ts"
+import { me } from "./SessionsHandlers.ts"
+
+/**
+ * Layer of the handlers.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<HttpApiGroup.Service<"tool-executor", "login">, never, Logins> = HttpApiBuilder.group(
+  Api,
+  "login",
+  Effect.fnUntraced(function*(handlers) {
+    const logins = yield* Logins
+    return handlers.handleAll({
+      login: ({ payload }) => Effect.map(logins.login(Redacted.make(payload.token)), me),
+      logout: () => logins.logout
+    })
+  })
+)

@@ -1,0 +1,72 @@
+/**
+ * The handlers of what happens and happened: they ask whether the user may, and translate.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import type * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import { Api } from "./Api.ts"
+import { type Authorization, CurrentUser } from "./ApiAccess.ts"
+import { noteNames } from "./ApiModels.ts"
+import * as Draining from "./Draining.ts"
+import * as LiveLog from "./LiveLog.ts"
+import * as Records from "./Records.ts"
+import * as Rights from "./Rights.ts"
+import * as Status from "./Status.ts"
+import * as Streams from "./Streams.ts"
+import * as Waves from "./Waves.ts"
+
+/**
+ * Layer of the handlers.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<
+  HttpApiGroup.Service<"tool-executor", "records">,
+  never,
+  Authorization | Draining.Draining | LiveLog.LiveLog | Records.Records | Status.Status | Waves.Waves
+> = HttpApiBuilder.group(
+  Api,
+  "records",
+  Effect.fnUntraced(function*(handlers) {
+    const { ended } = yield* Draining.Draining
+    const live = yield* LiveLog.LiveLog
+    const records = yield* Records.Records
+    const status = yield* Status.Status
+    const waves = yield* Waves.Waves
+
+    return handlers.handleAll({
+      live: ({ headers, query }) =>
+        Effect.flatMap(CurrentUser, (user) =>
+          Streams.respond(
+            live.stream(Streams.placeOf({ headers, query }), Rights.sees(user)).pipe(
+              // it would go on for ever
+              Stream.interruptWhen(ended),
+              Stream.concat(
+                Stream.succeed({ id: undefined, event: noteNames.Stopping, data: { _tag: "Stopping" as const } })
+              )
+            )
+          )),
+      waves: Effect.fnUntraced(function*() {
+        const user = yield* CurrentUser
+        // taken first: what happens meanwhile comes twice and not never
+        const cursor = yield* live.cursor
+        const seen = (yield* waves.list).filter(({ owner }) => Rights.seesWavesOf(user, owner.user))
+        return {
+          waves: yield* Effect.forEach(
+            seen,
+            ({ info, kept }) => Effect.zipWith(info, kept, (wave, events) => ({ ...wave, events }))
+          ),
+          cursor
+        }
+      }),
+      journal: ({ query }) => Effect.flatMap(Rights.reader, (user) => records.entries(user, query)),
+      rules: () => records.rules,
+      status: () => Effect.flatMap(CurrentUser, (user) => status.of(user))
+    })
+  })
+)

@@ -1,0 +1,122 @@
+/**
+ * The handlers of sessions and waves: they ask whether the user may, and translate.
+ *
+ * @since 0.1.0
+ */
+import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Schema from "effect/Schema"
+import type { RegisteredTool } from "../ToolHandlers.ts"
+import { Api } from "./Api.ts"
+import { type Authorization, CurrentUser, type User } from "./ApiAccess.ts"
+import type * as Models from "./ApiModels.ts"
+import { NotFound } from "./ApiProblems.ts"
+import type { Owner } from "./Principals.ts"
+import * as Rights from "./Rights.ts"
+import * as Streams from "./Streams.ts"
+import * as Undoing from "./Undoing.ts"
+import * as Waves from "./Waves.ts"
+
+/**
+ * Layer of the handlers. Without `Undoing` there are no checkpoints.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<
+  HttpApiGroup.Service<"tool-executor", "sessions">,
+  never,
+  Authorization | Waves.Waves
+> = HttpApiBuilder.group(
+  Api,
+  "sessions",
+  Effect.fnUntraced(function*(handlers) {
+    const waves = yield* Waves.Waves
+    const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
+    const waveOf = (owner: Owner, wave: string) =>
+      Effect.flatMap(
+        waves.get(owner, wave),
+        Option.match({
+          onNone: () => Effect.fail(new NotFound({})),
+          onSome: Effect.succeed
+        })
+      )
+    const orNotFound = <E, R>(ended: Effect.Effect<boolean, E, R>) =>
+      Effect.flatMap(ended, (is) => is ? Effect.void : Effect.fail(new NotFound({})))
+
+    return handlers.handleAll({
+      me: () => Effect.map(CurrentUser, me),
+      list: () => Effect.flatMap(Rights.runner, ({ name }) => waves.sessions(name)),
+      tools: ({ params }) =>
+        Rights.ownSession(params.session).pipe(
+          Effect.flatMap((owner) => waves.tools(owner)),
+          Effect.map((tools) => tools.map(toolOf))
+        ),
+      end: ({ params }) =>
+        Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endSession(owner))),
+      hand_over: Effect.fnUntraced(function*({ headers, params, payload }) {
+        const wave = yield* waves.handOver(yield* Rights.ownSession(params.session), payload)
+        // the wave is the server's: when the client goes, only the waiting ends
+        return Streams.prefersEvents(headers.accept)
+          ? yield* Streams.respond(wave.events(undefined))
+          : yield* wave.ended
+      }),
+      wave: ({ params }) =>
+        Rights.ownSession(params.session).pipe(
+          Effect.flatMap((owner) => waveOf(owner, params.wave)),
+          Effect.flatMap((it) => it.wave)
+        ),
+      events: ({ headers, params, query }) =>
+        Rights.ownSession(params.session).pipe(
+          Effect.flatMap((owner) => waveOf(owner, params.wave)),
+          Effect.flatMap((it) => Streams.respond(it.events(Streams.placeOf({ headers, query }))))
+        ),
+      cancel: ({ params, payload }) =>
+        Rights.ownSession(params.session).pipe(
+          Effect.flatMap((owner) => waveOf(owner, params.wave)),
+          Effect.flatMap((it) =>
+            it.cancel({ callId: payload.call_id, reason: payload.reason ?? "the user has cancelled it" })
+          )
+        ),
+      end_turn: ({ params }) =>
+        Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endTurn(owner, params.turn))),
+      checkpoints: ({ params }) => Effect.flatMap(Rights.ownSession(params.session), (owner) => undoing.list(owner)),
+      undo_plan: ({ params }) =>
+        Effect.flatMap(Rights.ownSession(params.session), (owner) => undoing.plan(owner, params.checkpoint)),
+      undo: ({ params, payload }) =>
+        Effect.flatMap(
+          Rights.ownSession(params.session),
+          (owner) => undoing.restore(owner, params.checkpoint, payload.force === true)
+        )
+    })
+  })
+)
+
+/**
+ * Gives who somebody is and what they may do.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const me = ({ approve, expiresAt, name, operate, records, run }: User): Models.Me => ({
+  name,
+  run,
+  approve,
+  records,
+  operate,
+  ...expiresAt === undefined ? {} : { expires_at: expiresAt }
+})
+
+// Utilities
+
+const toolOf = ({ annotations, description, jsonSchema, name }: RegisteredTool): typeof Models.Tool.Type => ({
+  name,
+  ...description === undefined ? {} : { description },
+  parameters: jsonSchema as Schema.Json,
+  read_only: Context.get(annotations, Tool.Readonly)
+})

@@ -1,0 +1,48 @@
+/**
+ * How the server is, as users are told.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { User } from "./ApiAccess.ts"
+import type * as Api from "./ApiRecords.ts"
+import * as Draining from "./Draining.ts"
+import * as Questions from "./Questions.ts"
+import * as Waves from "./Waves.ts"
+
+/**
+ * How the server is.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Status extends Context.Service<Status, {
+  /** Counts are for those who may operate it. */
+  readonly of: (user: User) => Effect.Effect<Api.Status>
+}>()("effect-tool-executor/server/Status") {}
+
+/**
+ * Layer of how the server is.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<Status, never, Draining.Draining | Questions.Questions | Waves.Waves> = Layer.effect(
+  Status,
+  Effect.gen(function*() {
+    const { isBegun } = yield* Draining.Draining
+    const questions = yield* Questions.Questions
+    const waves = yield* Waves.Waves
+    const counts = Effect.zipWith(waves.counts, questions.count, (of, open) => ({ ...of, questions: open, streams: 0 }))
+    return Status.of({
+      of: (user) =>
+        Effect.zipWith(
+          isBegun,
+          user.operate ? counts : Effect.succeed(null),
+          (is, counts): Api.Status => ({ status: is ? "stopping" : "ready", checks: [], counts })
+        )
+    })
+  })
+)

@@ -1,0 +1,81 @@
+/**
+ * Server-sent events as responses: where a client goes on, which form it prefers, and what
+ * it learns when something breaks, which is nothing.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as HttpEffect from "effect/http/HttpEffect"
+import type * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Stream from "effect/Stream"
+
+/**
+ * The place that a client goes on behind: what its browser sends when it connects again wins
+ * over what the page said at first.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const placeOf = (
+  { headers, query }: {
+    readonly headers: { readonly "last-event-id"?: string }
+    readonly query: { readonly after?: string }
+  }
+): string | undefined => {
+  const id = headers["last-event-id"]
+  // a browser that was told no id yet sends none; some clients send an empty one
+  return id === undefined || id === "" ? query.after : id
+}
+
+/**
+ * Tells whether a client would rather have events than JSON, by its `Accept` header
+ * (RFC 9110, 12.5.1): the more exact range says how much each is wanted.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const prefersEvents = (accept: string | undefined): boolean =>
+  accept !== undefined && weightOf(accept, "text", "event-stream") > weightOf(accept, "application", "json")
+
+/**
+ * Prepares a stream for a response: no proxy keeps it or waits for more of it, and a
+ * defect ends it, since what it says is for the log.
+ *
+ * @category responses
+ * @since 0.1.0
+ */
+export const respond = <A>(
+  stream: Stream.Stream<A>
+): Effect.Effect<Stream.Stream<A>, never, HttpServerRequest.HttpServerRequest> =>
+  Effect.as(
+    HttpEffect.appendPreResponseHandler((_, response) =>
+      Effect.succeed(HttpServerResponse.setHeaders(response, {
+        "cache-control": "no-store",
+        // nginx holds a response back until it has some of it, unless it is told not to
+        "x-accel-buffering": "no"
+      }))
+    ),
+    Stream.catchCause(
+      stream,
+      (cause) => Stream.drain(Stream.fromEffect(Effect.logError("A stream of events broke", cause)))
+    )
+  )
+
+// Utilities
+
+/** How much a type is wanted, from 0 to 1. */
+const weightOf = (accept: string, type: string, subtype: string): number => {
+  let exactness = -1
+  let weight = 0
+  for (const range of accept.toLowerCase().split(",")) {
+    const [name = "", ...parameters] = range.split(";").map((it) => it.trim())
+    const found = [`*/*`, `${type}/*`, `${type}/${subtype}`].indexOf(name)
+    if (found <= exactness) continue
+    exactness = found
+    const q = parameters.find((it) => it.startsWith("q="))
+    const given = q === undefined ? 1 : Number(q.slice(2))
+    weight = given >= 0 && given <= 1 ? given : 0
+  }
+  return weight
+}

@@ -1,0 +1,37 @@
+/**
+ * The handlers of how the server is, for whoever watches it.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import type * as Layer from "effect/Layer"
+import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
+import { Api } from "./Api.ts"
+import type { Authorization } from "./ApiAccess.ts"
+import * as Draining from "./Draining.ts"
+import * as Rights from "./Rights.ts"
+
+/**
+ * Layer of the handlers.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<
+  HttpApiGroup.Service<"tool-executor", "system">,
+  never,
+  Authorization | Draining.Draining
+> = HttpApiBuilder.group(
+  Api,
+  "system",
+  Effect.fnUntraced(function*(handlers) {
+    const { isBegun } = yield* Draining.Draining
+    return handlers.handleAll({
+      health: () => Effect.succeed({ status: "ok" as const }),
+      ready: () => Effect.map(isBegun, (is) => ({ status: is ? "stopping" as const : "ready" as const })),
+      metrics: () => Effect.andThen(Rights.operator, PrometheusMetrics.format())
+    })
+  })
+)
