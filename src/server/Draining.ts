@@ -10,6 +10,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import * as LiveLog from "./LiveLog.ts"
 import * as Questions from "./Questions.ts"
 import * as Waves from "./Waves.ts"
 
@@ -22,10 +23,8 @@ import * as Waves from "./Waves.ts"
 export class Draining extends Context.Service<Draining, {
   /** Whether it has begun: nothing is taken any more. */
   readonly isBegun: Effect.Effect<boolean>
-  /** Stops, once; gives when all waves have come to their ends, for whoever asks for it later, too. */
+  /** Stops, once; done when all waves and streams have come to their ends, for whoever asks for it later, too. */
   readonly drain: Effect.Effect<void>
-  /** Waits until that is done: streams that have no end of their own end then. */
-  readonly ended: Effect.Effect<void>
 }>()("effect-tool-executor/server/Draining") {}
 
 /**
@@ -55,13 +54,14 @@ export const defaults = { within: "20 seconds" } as const satisfies Options
  */
 export const layer = (
   options: Options = {}
-): Layer.Layer<Draining, ConfigurationError, Questions.Questions | Waves.Waves> =>
+): Layer.Layer<Draining, ConfigurationError, LiveLog.LiveLog | Questions.Questions | Waves.Waves> =>
   Layer.effect(
     Draining,
     Effect.gen(function*() {
       const { within } = yield* readOptions("Draining", (read) => ({
         within: read.millis("within", options.within ?? defaults.within)
       }))
+      const live = yield* LiveLog.LiveLog
       const questions = yield* Questions.Questions
       const waves = yield* Waves.Waves
       const ended = yield* Deferred.make<void>()
@@ -69,10 +69,10 @@ export const layer = (
       const stop = Effect.all([waves.drain(within), questions.suspend("the server stops")], {
         concurrency: "unbounded",
         discard: true
-      })
+        // last: what becomes of waves and questions is still told
+      }).pipe(Effect.ensuring(live.stop))
       return Draining.of({
         isBegun: Effect.sync(() => isBegun),
-        ended: Deferred.await(ended),
         drain: Effect.suspend(() => {
           if (isBegun) return Deferred.await(ended)
           isBegun = true

@@ -7,11 +7,8 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import type * as Layer from "effect/Layer"
-import * as Stream from "effect/Stream"
 import { Api } from "./Api.ts"
 import { type Authorization, CurrentUser } from "./ApiAccess.ts"
-import { noteNames } from "./ApiModels.ts"
-import * as Draining from "./Draining.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as Records from "./Records.ts"
 import * as Rights from "./Rights.ts"
@@ -28,12 +25,11 @@ import * as Waves from "./Waves.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "records">,
   never,
-  Authorization | Draining.Draining | LiveLog.LiveLog | Records.Records | Status.Status | Waves.Waves
+  Authorization | LiveLog.LiveLog | Records.Records | Status.Status | Waves.Waves
 > = HttpApiBuilder.group(
   Api,
   "records",
   Effect.fnUntraced(function*(handlers) {
-    const { ended } = yield* Draining.Draining
     const live = yield* LiveLog.LiveLog
     const records = yield* Records.Records
     const status = yield* Status.Status
@@ -41,16 +37,10 @@ export const layer: Layer.Layer<
 
     return handlers.handleAll({
       live: ({ headers, query }) =>
-        Effect.flatMap(CurrentUser, (user) =>
-          Streams.respond(
-            live.stream(Streams.placeOf({ headers, query }), Rights.sees(user)).pipe(
-              // it would go on for ever
-              Stream.interruptWhen(ended),
-              Stream.concat(
-                Stream.succeed({ id: undefined, event: noteNames.Stopping, data: { _tag: "Stopping" as const } })
-              )
-            )
-          )),
+        Effect.flatMap(
+          CurrentUser,
+          (user) => Streams.respond(live.stream(Streams.placeOf({ headers, query }), Rights.sees(user)))
+        ),
       waves: Effect.fnUntraced(function*() {
         const user = yield* CurrentUser
         // taken first: what happens meanwhile comes twice and not never

@@ -1,5 +1,36 @@
 /**
- * The server: the routes of the API for any `HttpRouter`.
+ * The server: executors of sessions with what stands around them, and the routes of the API over it,
+ * for any `HttpRouter`.
+ *
+ * **Example** (A server with one tool)
+ *
+ * ```ts no-run
+ * import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
+ * import { Effect, Layer, Schema } from "effect"
+ * import { LocalExecutor, ToolHandlers } from "effect-tool-executor"
+ * import { Access, Server } from "effect-tool-executor/server"
+ * import { Tool, Toolkit } from "effect/ai"
+ * import { createServer } from "node:http"
+ *
+ * const toolkit = Toolkit.make(Tool.make("save_note", { parameters: Schema.Struct({ text: Schema.String }) }))
+ *
+ * const Executors = Server.layerExecutors().pipe(
+ *   Layer.provide(LocalExecutor.layerGates()),
+ *   Layer.provide(ToolHandlers.layer(toolkit)),
+ *   Layer.provide(toolkit.toLayer({ save_note: ({ text }) => Effect.log(text) }))
+ * )
+ *
+ * const Users = Access.layer({
+ *   users: [{ name: "ada", run: true, approve: ["ada"], tokens: [{ hash: "sha256:..." }] }]
+ * })
+ *
+ * Server.serve(Server.layer()).pipe(
+ *   Layer.provide([Executors, Users]),
+ *   Layer.provide(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 3000 })),
+ *   Layer.launch,
+ *   NodeRuntime.runMain
+ * )
+ * ```
  *
  * @since 0.1.0
  */
@@ -7,17 +38,92 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import * as HttpRouter from "effect/http/HttpRouter"
 import * as Layer from "effect/Layer"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import type * as Approvals from "../policy/Approvals.ts"
+import type { StateStore } from "../store/StateStore.ts"
+import * as ToolExecutor from "../ToolExecutor.ts"
+import * as ToolExecutors from "../ToolExecutors.ts"
 import { Api } from "./Api.ts"
 import * as Authorizing from "./Authorizing.ts"
 import * as Callers from "./Callers.ts"
 import * as Draining from "./Draining.ts"
+import * as LiveLog from "./LiveLog.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
 import * as Logins from "./Logins.ts"
+import * as Questions from "./Questions.ts"
 import * as QuestionsHandlers from "./QuestionsHandlers.ts"
+import * as Records from "./Records.ts"
 import * as RecordsHandlers from "./RecordsHandlers.ts"
 import * as SessionsHandlers from "./SessionsHandlers.ts"
 import * as Status from "./Status.ts"
 import * as SystemHandlers from "./SystemHandlers.ts"
+import * as Waves from "./Waves.ts"
+import type { WaveStoreError } from "./WaveStore.ts"
+
+/**
+ * Options of the executors and what stands around them.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ExecutorsOptions extends ToolExecutors.Options {
+  readonly questions?: Questions.Options | undefined
+  readonly waves?: Waves.Options | undefined
+  readonly live?: LiveLog.Options | undefined
+  readonly draining?: Draining.Options | undefined
+}
+
+/**
+ * What works under the routes.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Executors =
+  | ToolExecutors.ToolExecutors
+  | Approvals.Approvals
+  | Draining.Draining
+  | LiveLog.LiveLog
+  | Questions.Questions
+  | Records.Records
+  | Waves.Waves
+
+/**
+ * Layer of the executors of all sessions, with the people whom they ask: all that works under the
+ * routes, in one, so that the questions that are answered are those that are asked, and the
+ * journal that is read is the one that is written.
+ *
+ * **Details**
+ *
+ * It takes what `ToolExecutors.layer` takes, and where they are provided a `Journal`, a
+ * `WaveStore` and a `Webhook`.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerExecutors = (
+  options: ExecutorsOptions = {}
+): Layer.Layer<Executors, ConfigurationError | WaveStoreError, ToolExecutor.Gates | StateStore> =>
+  Layer.mergeAll(Records.layer, Draining.layer(options.draining), checked).pipe(
+    Layer.provideMerge(Waves.layer(options.waves)),
+    Layer.provideMerge(ToolExecutors.layer(options)),
+    Layer.provideMerge(Questions.layer(options.questions)),
+    Layer.provideMerge(LiveLog.layer(options.live))
+  )
+
+/** What is wrong with gates and tools is told now, and not to the first who uses them. */
+const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))
+
+/**
+ * Options of the routes.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options extends Callers.Options {
+  /** How long logins of the page last, and how many there are. */
+  readonly logins?: Logins.Options | undefined
+}
 
 /**
  * Layer of the routes: the API and its OpenAPI document (`/openapi.json`).
@@ -25,7 +131,7 @@ import * as SystemHandlers from "./SystemHandlers.ts"
  * @category layers
  * @since 0.1.0
  */
-export const layer = () =>
+export const layer = (options: Options = {}) =>
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([
       LoginHandlers.layer,
@@ -36,8 +142,8 @@ export const layer = () =>
     ]),
     Layer.provide(Status.layer),
     Layer.provide(Authorizing.layer),
-    Layer.provide(Logins.layer()),
-    Layer.provide(Callers.layer())
+    Layer.provide(Logins.layer(options.logins)),
+    Layer.provide(Callers.layer(options))
   )
 
 /**
