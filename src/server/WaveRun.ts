@@ -10,13 +10,12 @@ import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import type * as Schema from "effect/Schema"
 import type { ConfigurationError } from "../ConfigurationError.ts"
 import type { TurnState } from "../policy/TurnState.ts"
 import type { ResumeError } from "../ResumeError.ts"
 import type { ToolOutcome, WaveResult } from "../ToolOutcome.ts"
-import * as WireFormat from "../WireFormat.ts"
 import * as LostWave from "./LostWave.ts"
+import * as Messages from "./Messages.ts"
 import type { ServedWave } from "./ServedWave.ts"
 import type { Turn, Turns } from "./Turns.ts"
 import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
@@ -142,8 +141,7 @@ const lost = Effect.fnUntraced(function*({ store }: Around, wave: ServedWave) {
 
 const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
   Effect.map(Clock.currentTimeMillis, (at) => {
-    // what `JSON.stringify` takes is not yet JSON: fields may be there without a value
-    const messages = JSON.parse(JSON.stringify(WireFormat.write(wave.handedOver.format, outcomes))) as Schema.Json
+    const messages = Messages.of(wave.handedOver.format, outcomes)
     wave.settle(at, messages)
     return { at, messages, events: wave.log.lifeCycle }
   })

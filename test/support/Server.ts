@@ -96,20 +96,22 @@ export interface Options {
   readonly port?: number
 }
 
+/** JSON as a client without types has it. */
+export type Untyped = ReturnType<typeof JSON.parse>
+
 /** An answer of the server. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  // as a client without types has it
-  readonly json: any
+  readonly json: Untyped
 }
 
-/** A server-sent event; `data` as a client without types has it. */
+/** A server-sent event. */
 export interface Event {
   readonly id: string | undefined
   readonly event: string
-  readonly data: any
+  readonly data: Untyped
 }
 
 /** A stream that is being read. */

@@ -1,0 +1,39 @@
+/**
+ * What a provider is sent for a wave, as clients may see it: of what broke inside of a tool there is
+ * nothing, in whichever format.
+ *
+ * `WireFormat.write` is for the host itself: it hands on what outcomes say, and in the native format
+ * that is everything.
+ *
+ * @since 0.1.0
+ */
+import type * as Schema from "effect/Schema"
+import * as ToolOutcome from "../ToolOutcome.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+import * as ShownOutcome from "../wire/ShownOutcome.ts"
+import * as WireFormat from "../WireFormat.ts"
+
+/**
+ * Gives the messages of outcomes. Natively they are outcomes as `ToolEvent.Wire` has them, with the
+ * `text` that the model is told.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const of = (format: WireFormat.Format, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Schema.Json => {
+  const messages: unknown = format === "native"
+    ? outcomes.map((outcome) => ({ ...ShownOutcome.whole.from(outcome) as object, text: ToolOutcome.text(outcome) }))
+    : WireFormat.write(format, outcomes.map(withoutInternals))
+  // what `JSON.stringify` takes is not yet JSON: fields may be there without a value
+  return JSON.parse(JSON.stringify(messages)) as Schema.Json
+}
+
+// Utilities
+
+const withoutInternals = (outcome: ToolOutcome.ToolOutcome): ToolOutcome.ToolOutcome =>
+  outcome._tag !== "Failed"
+    ? outcome
+    : {
+      ...outcome,
+      error: outcome.origin === "handler" ? PlainJson.withoutCauses(PlainJson.shown(outcome.error)) : null
+    }
