@@ -1,10 +1,11 @@
 /**
- * Builds dist from src with the TypeScript compiler alone.
+ * Builds dist from src with the TypeScript compiler, and the page beside it.
  */
 import { spawnSync } from "node:child_process"
 import { chmodSync, existsSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { buildPage } from "./build-page.ts"
 
 const root = fileURLToPath(new URL("../", import.meta.url))
 const dist = join(root, "dist")
@@ -24,4 +25,5 @@ if (existsSync(bin)) {
   }
   chmodSync(bin, 0o755)
 }
+await buildPage(join(dist, "page"))
 console.log("dist is built")

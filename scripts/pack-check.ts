@@ -72,6 +72,8 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
       "dist/adapters/AiSdk.d.ts",
       "dist/adapters/Functions.js",
       "dist/adapters/Functions.d.ts",
+      "dist/page/index.html",
+      "dist/page/licences.txt",
       "src/index.ts"
     ]
   ) {
@@ -81,11 +83,17 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
     expect(files.includes(path.replace(/^\.\//, "")), `the archive lacks ${path}`)
   }
   const allowed =
-    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
+    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|docs\/images\/.*\.png|dist\/page\/(?:index\.html|licences\.txt|assets\/[\w-]+\.(?:js|css))|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
   for (const file of files) {
     expect(allowed.test(file) && !file.endsWith(".test.ts"), `the archive should not hold ${file}`)
   }
-  for (const file of files.filter((it) => /^src\/.*\.ts$/.test(it))) {
+  const page = readFileSync(join(root, "dist/page/index.html"), "utf8")
+  const named = Array.from(page.matchAll(/assets\/[^"]+/g), ([file]) => `dist/page/${file}`)
+  expect(
+    named.length === 2 && named.every((it) => files.includes(it)),
+    `the page names ${named.join(", ")}: build again`
+  )
+  for (const file of files.filter((it) => /^src\/(?!page\/).*\.ts$/.test(it))) {
     const built = file.replace(/^src\//, "dist/").replace(/\.ts$/, ".js")
     expect(files.includes(built), `${file} has no ${built}: build again`)
   }

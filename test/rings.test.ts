@@ -53,7 +53,9 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     { name: "server", files: ["server/"] },
     // All but the command line: what `simulate` needs is here too.
     { name: "testing", files: ["testing/"] },
-    { name: "cli", files: ["cli/"] }
+    { name: "cli", files: ["cli/"] },
+    // Runs in browsers: of the rest of it, it has types alone.
+    { name: "page", files: ["page/"] }
   ]
 
 /** Files outside the rings: the list of modules, and what every ring may use. */
@@ -61,6 +63,9 @@ const barrel = "index.ts"
 const internal = "internal/"
 
 const lineLimit = 500
+
+/** What the page is made of, and brings along. */
+const inBrowsers: ReadonlyArray<string> = ["preact", "preact/hooks", "@preact/signals", "htm", "diff", "@dagrejs/dagre"]
 
 const root = fileURLToPath(new URL("../src/", import.meta.url))
 
@@ -103,13 +108,19 @@ const problemsOf = (file: string, text: string): ReadonlyArray<string> => {
   if (ring === -1 && !file.startsWith(internal)) {
     return [`${file}: is in no ring; give it one in test/rings.test.ts`]
   }
-  return importsOf(text).flatMap(({ specifier }) => {
+  return importsOf(text).flatMap(({ specifier, typeOnly }) => {
     if (!specifier.startsWith(".")) {
+      if (file.startsWith("page/") && !typeOnly && !inBrowsers.includes(specifier)) {
+        return [`${file}: the page does not bring ${specifier}`]
+      }
       if (specifier.startsWith("effect-tool-executor")) return [`${file}: imports its own package; use a relative path`]
       return isCore(file) && isPlatform(specifier) ? [`${file}: the core does not import ${specifier}`] : []
     }
     const target = posix.join(posix.dirname(file), specifier)
     if (target === barrel) return [`${file}: imports the barrel; import the module itself`]
+    if (file.startsWith("page/") && !typeOnly && !/^(?:page|internal)\//.test(target)) {
+      return [`${file}: the page imports only types of ${target}`]
+    }
     if (target.startsWith(internal)) return []
     if (file.startsWith(internal)) return [`${file}: internal imports only internal, got ${target}`]
     const targetRing = ringOf(target)
@@ -175,6 +186,11 @@ describe("the rings", () => {
     refuses("ToolContext.ts", `import type { ToolExecutor } from "./ToolExecutor.ts"`)
     allows("execution/Attempt.ts", `import * as ToolContext from "../ToolContext.ts"`)
     allows("tools/Files.ts", `import { readFile } from "node:fs/promises"`)
+    refuses("page/main.ts", `import { covers } from "../server/ApiAccess.ts"`)
+    refuses("page/main.ts", `import * as Schema from "effect/Schema"`)
+    refuses("server/Pages.ts", `import { html } from "../page/html.ts"`)
+    allows("page/main.ts", `import type { Me } from "../server/ApiModels.ts"`)
+    allows("page/main.ts", `import { escape } from "../internal/escape.ts"`)
     allows("policy/Rules.ts", `import { glob } from "../internal/glob.ts"`)
   })
 

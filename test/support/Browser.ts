@@ -1,0 +1,167 @@
+/**
+ * A real browser for tests of the page: one for a test file, from npm, closed when the file is
+ * through. What a page does that it must not do is collected as it happens.
+ */
+import { source as axe } from "axe-core"
+import { spawnSync } from "node:child_process"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as Puppeteer from "puppeteer-core"
+import { afterAll, beforeAll } from "vitest"
+import { buildPage, pageKey } from "../../scripts/build-page.ts"
+
+const root = fileURLToPath(new URL("../../", import.meta.url))
+
+/** A page of the browser, and what went wrong in it: none of it may. */
+export interface Visit {
+  readonly page: Puppeteer.Page
+  /** Violations of the policy, errors, dialogs, requests to another host. */
+  readonly problems: ReadonlyArray<string>
+  readonly close: () => Promise<void>
+}
+
+/** How somebody comes to the page. */
+export interface Visitor {
+  readonly width?: number | undefined
+  readonly height?: number | undefined
+  readonly scheme?: "light" | "dark" | undefined
+  /** Shares nothing with other visitors, cookies neither; default: true. */
+  readonly alone?: boolean | undefined
+}
+
+/**
+ * Gives the tests of a file their browser.
+ */
+export const browserForFile = (): { readonly visit: (url: string, visitor?: Visitor) => Promise<Visit> } => {
+  const started: Array<Puppeteer.Browser> = []
+  // unpacking it takes seconds, once for a machine
+  beforeAll(async () => void started.push(await launch()), 60_000)
+  afterAll(async () => void await Promise.all(started.map((it) => it.close())))
+  return { visit: (url, visitor = {}) => visit(started[0]!, url, visitor) }
+}
+
+/** Gives the folder of the page as it is now, built once for what it is built from. */
+export const builtPage = (): Promise<string> => once(`page-${pageKey()}`, (folder) => buildPage(folder))
+
+/** A finding of axe that somebody with a disability would stumble over. */
+export interface Finding {
+  readonly id: string
+  readonly impact: string
+  readonly help: string
+  readonly nodes: ReadonlyArray<string>
+}
+
+/** Runs axe on what is shown, and gives what is serious or worse. */
+export const seriousFindings = async ({ page }: Visit): Promise<ReadonlyArray<Finding>> => {
+  await page.evaluate(axe)
+  const results = await page.evaluate(`axe.run(document, { resultTypes: ["violations"] }).then((it) =>
+    it.violations.map(({ help, id, impact, nodes }) =>
+      ({ id, impact, help, nodes: nodes.map((node) => node.target.join(" ") + ": " + node.failureSummary) })))`)
+  return (results as ReadonlyArray<Finding>).filter((it) => it.impact === "serious" || it.impact === "critical")
+}
+
+/** Sees the text of a part of the page as it is shown. */
+export const textOf = async (page: Puppeteer.Page, selector = "body"): Promise<string> =>
+  String(await page.evaluate(`document.querySelector(${JSON.stringify(selector)}).innerText`))
+
+/** Waits until a condition, written as an expression in the page, holds. */
+export const until = async (page: Puppeteer.Page, expression: string): Promise<void> => {
+  await page.waitForFunction(expression, { timeout: 15_000, polling: 50 })
+}
+
+/** Waits until a text is shown. */
+export const untilText = (page: Puppeteer.Page, text: string): Promise<void> =>
+  until(page, `document.body.innerText.includes(${JSON.stringify(text)})`)
+
+/** Presses keys one after the other. */
+export const press = async (page: Puppeteer.Page, ...keys: ReadonlyArray<Puppeteer.KeyInput>): Promise<void> => {
+  for (const key of keys) await page.keyboard.press(key)
+}
+
+/** Logs in, by keyboard alone: the field has the focus when the page comes up. */
+export const logIn = async (page: Puppeteer.Page, token: string): Promise<void> => {
+  await page.waitForSelector("input[name=token]")
+  await until(page, `document.activeElement?.name === "token"`)
+  await page.keyboard.type(token)
+  await press(page, "Enter")
+  await page.waitForSelector("nav")
+}
+
+// Utilities
+
+const launch = async (): Promise<Puppeteer.Browser> => {
+  const folder = await chromium()
+  return await Puppeteer.launch({
+    executablePath: join(folder, "chromium"),
+    headless: "shell",
+    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--font-render-hinting=none"]
+  })
+}
+
+/** Unpacks the browser; its package unpacks into the temporary folder it is told. */
+const chromium = (): Promise<string> => {
+  const manifest = readFileSync(join(root, "node_modules/@sparticuz/chromium/package.json"), "utf8")
+  const { version } = JSON.parse(manifest) as { readonly version: string }
+  return once(`chromium-${version}`, async (folder) => {
+    const unpack = `import chromium from "@sparticuz/chromium"; await chromium.executablePath()`
+    const done = spawnSync(process.execPath, ["--input-type=module", "-e", unpack], {
+      cwd: root,
+      env: { ...process.env, TMPDIR: folder },
+      encoding: "utf8"
+    })
+    if (done.status !== 0) throw new Error(`the browser could not be unpacked: ${done.stderr}`)
+  })
+}
+
+/**
+ * Makes a folder that all test files share, once: it is made under another name and moved into
+ * its place, so that nobody ever sees half of it. Of two who made it, the second throws theirs away.
+ */
+const once = async (name: string, make: (folder: string) => Promise<void>): Promise<string> => {
+  const shared = join(tmpdir(), "effect-tool-executor-tests")
+  const place = join(shared, name)
+  if (existsSync(place)) return place
+  mkdirSync(shared, { recursive: true })
+  const folder = mkdtempSync(join(shared, "making-"))
+  try {
+    await make(folder)
+    renameSync(folder, place)
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true })
+    if (!existsSync(place)) throw error
+  }
+  return place
+}
+
+const visit = async (browser: Puppeteer.Browser, url: string, visitor: Visitor): Promise<Visit> => {
+  const context = visitor.alone === false ? browser.defaultBrowserContext() : await browser.createBrowserContext()
+  const page = await context.newPage()
+  const problems: Array<string> = []
+  await page.setViewport({ width: visitor.width ?? 1200, height: visitor.height ?? 800 })
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: visitor.scheme ?? "light" }])
+  await page.exposeFunction("tellViolation", (it: string) => void problems.push(it))
+  await page.evaluateOnNewDocument(`addEventListener("securitypolicyviolation", (it) =>
+    tellViolation("violates " + it.effectiveDirective + ": " + it.blockedURI + " " + it.sample))`)
+  page.on("pageerror", (error) => void problems.push(`throws ${String(error)}`))
+  page.on("dialog", (dialog) => {
+    problems.push(`opens a dialog: ${dialog.message()}`)
+    void dialog.dismiss()
+  })
+  page.on("console", (message) => {
+    // what the network says is no error of the page: a connection is lost, a token is wrong
+    const isNetwork = /Failed to load resource|net::ERR/.test(message.text())
+    if (message.type() === "error" && !isNetwork) problems.push(`says ${message.text()}`)
+  })
+  page.on("request", (request) => {
+    const { origin, protocol } = new URL(request.url())
+    if (protocol !== "data:" && origin !== new URL(url).origin) problems.push(`asks ${request.url()}`)
+  })
+  await page.goto(url, { waitUntil: "domcontentloaded" })
+  return {
+    page,
+    problems,
+    close: () => visitor.alone === false ? page.close() : context.close()
+  }
+}
