@@ -1,0 +1,92 @@
+/**
+ * What the page knows of the server, and how an item of the live stream changes it. Pure: the
+ * same items give the same, however often one of them comes.
+ *
+ * @since 0.1.0
+ */
+import type { WaveInfo, Waves } from "../server/ApiModels.ts"
+import type { EndedQuestion, LiveItem, Questions, QuestionSummary } from "../server/ApiQuestions.ts"
+import type { Wire } from "../ToolEvent.ts"
+
+/** A wave and its events, in their order. */
+export interface KnownWave extends WaveInfo {
+  readonly events: ReadonlyArray<Wire>
+}
+
+/** Questions that wait, oldest first; those that ended, newest first; waves by `keyOf`. */
+export interface Known {
+  readonly open: ReadonlyArray<QuestionSummary>
+  readonly ended: ReadonlyArray<EndedQuestion>
+  readonly waves: ReadonlyMap<string, KnownWave>
+}
+
+/** Nothing is known. */
+export const nothing: Known = { open: [], ended: [], waves: new Map() }
+
+/** How many of those that are over stay. */
+const kept = { ended: 200, waves: 100 }
+
+/** Names a wave. */
+export const keyOf = (of: { readonly user: string; readonly session: string; readonly wave: string }): string =>
+  JSON.stringify([of.user, of.session, of.wave])
+
+/** What the lists of the server say. */
+export const ofLists = (questions: typeof Questions.Type, { waves }: typeof Waves.Type): Known => ({
+  open: questions.open.toSorted(byAge),
+  ended: questions.ended,
+  waves: new Map(waves.map((it) => [keyOf(it), it]))
+})
+
+/** What is known after an item. */
+export const after = (known: Known, item: LiveItem): Known => {
+  switch (item._tag) {
+    case "QuestionAsked": {
+      const { question } = item
+      return {
+        ...known,
+        // one that was suspended is asked again under its id
+        open: [...known.open.filter((it) => it.id !== question.id), question].sort(byAge),
+        ended: known.ended.filter((it) => it.id !== question.id)
+      }
+    }
+    case "QuestionEnded": {
+      const { question } = item
+      return {
+        ...known,
+        open: known.open.filter((it) => it.id !== question.id),
+        ended: [question, ...known.ended.filter((it) => it.id !== question.id)].slice(0, kept.ended)
+      }
+    }
+    case "WaveBegan":
+    case "WaveEnded": {
+      const events = known.waves.get(keyOf(item.wave))?.events ?? []
+      return { ...known, waves: bounded(new Map(known.waves).set(keyOf(item.wave), { ...item.wave, events })) }
+    }
+    case "WaveEvent": {
+      const wave = known.waves.get(keyOf(item))
+      if (wave === undefined || wave.events.some((it) => isSame(it, item.event))) return known
+      return {
+        ...known,
+        waves: new Map(known.waves).set(keyOf(item), { ...wave, events: [...wave.events, item.event] })
+      }
+    }
+    default:
+      return known
+  }
+}
+
+// Utilities
+
+const byAge = (a: QuestionSummary, b: QuestionSummary): number =>
+  a.asked_at - b.asked_at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+
+/** An event has its place in its wave; a wave of a sub-agent has places of its own. */
+const isSame = (a: Wire, b: Wire): boolean =>
+  a.sequence === b.sequence && a.process === b.process && a.wave === b.wave && a._tag === b._tag &&
+  JSON.stringify(a.agent_path) === JSON.stringify(b.agent_path)
+
+const bounded = (waves: ReadonlyMap<string, KnownWave>): ReadonlyMap<string, KnownWave> => {
+  const over = Array.from(waves).filter(([, it]) => it.status === "ended")
+  const surplus = new Set(over.slice(0, Math.max(0, over.length - kept.waves)).map(([key]) => key))
+  return surplus.size === 0 ? waves : new Map(Array.from(waves).filter(([key]) => !surplus.has(key)))
+}

@@ -1,0 +1,165 @@
+/**
+ * The one stream of the page: everything that happens comes by it. A connection that is lost, or says
+ * nothing for longer than its heartbeat allows, is opened anew behind the last item; where the
+ * server does not know that place any more, the lists are read anew.
+ *
+ * @since 0.1.0
+ */
+import type { Me, Waves } from "../server/ApiModels.ts"
+import type { LiveItem, Questions } from "../server/ApiQuestions.ts"
+import { get, type Reply } from "./api.ts"
+import { after, type Known, nothing, ofLists } from "./known.ts"
+import { clockOffset, connection, known, me, say } from "./state.ts"
+
+/** The server's names for what it says; an event source listens for each by its own. */
+const names = [
+  "question_asked",
+  "question_ended",
+  "wave_began",
+  "wave_event",
+  "wave_ended",
+  "gap",
+  "reset",
+  "heartbeat",
+  "stopping"
+]
+
+/** The server says something at least each 15 seconds. */
+const silence = 40_000
+const firstPause = 500
+const longestPause = 10_000
+
+/**
+ * Follows the server until it is told to stop, or the user is not logged in any more.
+ */
+export const follow = (): () => void => new Follower().stop
+
+// Utilities
+
+class Follower {
+  private source: EventSource | undefined
+  private cursor: string | undefined
+  private pause = firstPause
+  private timer: ReturnType<typeof setTimeout> | undefined
+  private isStopped = false
+  /** What came while the lists were being read: it is newer than they are. */
+  private waiting: Array<LiveItem> = []
+  private isReading = false
+  private isPlanned = false
+
+  constructor() {
+    addEventListener("online", this.now)
+    document.addEventListener("visibilitychange", this.now)
+    void this.connect()
+  }
+
+  readonly stop = (): void => {
+    this.isStopped = true
+    this.drop()
+    removeEventListener("online", this.now)
+    document.removeEventListener("visibilitychange", this.now)
+  }
+
+  /** Somebody is back: there is no reason to wait any longer. */
+  private readonly now = (): void => {
+    if (connection.value === "lost" && document.visibilityState === "visible") {
+      this.pause = firstPause
+      this.again(0)
+    }
+  }
+
+  private async connect(): Promise<void> {
+    const who = await get<Me>("api/me")
+    if (this.isStopped) return
+    if (!who.ok) return who.problem.status === 401 ? this.loggedOut() : this.lost()
+    me.value = who.value
+    if (this.cursor === undefined && !await this.read()) return this.lost()
+    if (this.isStopped) return
+    const source = new EventSource(`api/live?after=${encodeURIComponent(this.cursor ?? "")}`)
+    this.source = source
+    for (const name of names) source.addEventListener(name, (event) => this.hear(event as MessageEvent<string>))
+    source.addEventListener("open", this.alive)
+    // the browser would try again by itself, but not after every kind of end, and never says how it is
+    source.addEventListener("error", () => this.lost())
+    this.watch()
+  }
+
+  /** Reads the lists; they hold what had happened up to their cursor, and perhaps some of what came later. */
+  private async read(): Promise<boolean> {
+    this.isReading = true
+    const questions = await listOf<typeof Questions.Type>("api/questions", { open: [], ended: [], cursor: "" })
+    const waves = await listOf<typeof Waves.Type>("api/waves", { waves: [], cursor: "" })
+    this.isReading = false
+    if (!questions.ok || !waves.ok) return false
+    // the place of the list that was read first: what is heard twice changes nothing
+    this.cursor ??= questions.value.cursor || waves.value.cursor
+    known.value = this.waiting.splice(0).reduce<Known>(after, ofLists(questions.value, waves.value))
+    return true
+  }
+
+  private hear(event: MessageEvent<string>): void {
+    this.alive()
+    if (event.lastEventId !== "") this.cursor = event.lastEventId
+    const item = JSON.parse(event.data) as LiveItem
+    if (item._tag === "Heartbeat") clockOffset.value = item.at - Date.now()
+    else if (item._tag === "Reset") void this.read().then((isRead) => isRead || this.isStopped || this.lost())
+    else if (item._tag === "Stopping") say("The server is about to stop. The page comes back with it.")
+    else {
+      this.waiting.push(item)
+      this.plan()
+    }
+  }
+
+  /** Many items at once are one change of the page. */
+  private plan(): void {
+    if (this.isPlanned) return
+    this.isPlanned = true
+    setTimeout(() => {
+      this.isPlanned = false
+      if (!this.isReading) known.value = this.waiting.splice(0).reduce<Known>(after, known.value)
+    }, 30)
+  }
+
+  private readonly alive = (): void => {
+    if (connection.value === "lost") say("The connection is back.")
+    connection.value = "live"
+    this.pause = firstPause
+    this.watch()
+  }
+
+  private watch(): void {
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => this.lost(), silence)
+  }
+
+  private lost(): void {
+    if (this.isStopped) return
+    if (connection.value !== "lost") say("The connection is lost. Trying again.")
+    connection.value = "lost"
+    this.again(this.pause)
+    this.pause = Math.min(longestPause, this.pause * 2)
+  }
+
+  private again(pause: number): void {
+    this.drop()
+    this.timer = setTimeout(() => void this.connect(), pause)
+  }
+
+  private drop(): void {
+    clearTimeout(this.timer)
+    this.source?.close()
+    this.source = undefined
+  }
+
+  private loggedOut(): void {
+    this.stop()
+    known.value = nothing
+    me.value = undefined
+  }
+}
+
+/** Who may not see a list has an empty one. */
+const listOf = async <A>(path: string, empty: A): Promise<Reply<A>> => {
+  const reply = await get<A>(path)
+  return !reply.ok && reply.problem.status === 403 ? { ok: true, value: empty } : reply
+}

@@ -1,0 +1,54 @@
+/**
+ * How the page says things. Pure.
+ *
+ * @since 0.1.0
+ */
+import type { EndedQuestion } from "../server/ApiQuestions.ts"
+
+/** A span of time in its two largest units, such as `4 min 12 s`. */
+export const span = (millis: number): string => {
+  const seconds = Math.max(0, Math.floor(millis / 1_000))
+  const units = [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]] as const
+  const first = units.findIndex(([, size]) => seconds >= size)
+  if (first === -1) return "0 s"
+  return units.slice(first, first + 2).map(([name, size], at) => {
+    const count = Math.floor((at === 0 ? seconds : seconds % units[first]![1]) / size)
+    return count === 0 ? "" : `${count} ${name}`
+  }).filter((it) => it !== "").join(" ")
+}
+
+/** How long a question still waits. */
+export const waits = (expiresAt: number | "unlimited", now: number): string =>
+  expiresAt === "unlimited"
+    ? "waits without limit"
+    : expiresAt <= now
+    ? "its time is over"
+    : `waits another ${span(expiresAt - now)}`
+
+/** A point in time, as the reader writes it. */
+export const time = (millis: number): string => new Date(millis).toLocaleString()
+
+/** A count and its noun. */
+export const count = (number: number, one: string, many = `${one}s`): string => `${number} ${number === 1 ? one : many}`
+
+const endings: Readonly<Record<EndedQuestion["how"], string>> = {
+  approved: "Allowed",
+  denied: "Denied",
+  covered: "Allowed by the answer to another question",
+  expired: "Nobody answered in time, so it was denied",
+  withdrawn: "Withdrawn: nobody waits for it any more",
+  suspended: "Suspended: the server stopped, and asks again",
+  closed: "Closed: whoever asked has ended"
+}
+
+const answers: Readonly<Record<string, string>> = {
+  ApproveOnce: "once",
+  ApproveForDuration: "for a while",
+  ApproveForScope: "until revoked"
+}
+
+/** How a question ended, without who ended it. */
+export const ending = ({ answer, how }: Pick<EndedQuestion, "how" | "answer">): string => {
+  const kind = answer === undefined || how !== "approved" ? undefined : answers[answer]
+  return kind === undefined ? endings[how] : `${endings[how]} ${kind}`
+}
