@@ -14,6 +14,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "../ConfigurationError.ts"
@@ -82,11 +83,9 @@ export const layer = (options: Options = {}): Layer.Layer<LiveLog, Configuration
       if (problems.length > 0) return yield* new ConfigurationError({ subject: "LiveLog", problems })
       const clock = yield* Clock.Clock
       const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
-      const log = new Log((yield* random.uuidV4()).slice(0, 8), maxItems, maxChars)
+      const run = Effect.runForkWith(yield* Effect.context<never>())
+      const log = new Log((yield* random.uuidV4()).slice(0, 8), maxItems, maxChars, run)
       yield* Effect.addFinalizer(() => Effect.sync(() => log.stop()))
-      // one timer for all readers
-      const beat = Effect.andThen(Effect.sleep("15 seconds"), Effect.sync(() => log.beat()))
-      yield* Effect.forkScoped(Effect.forever(beat))
       return LiveLog.of({
         tell: (user, item) => log.add(user, item),
         cursor: Effect.sync(() => log.idOf(log.end - 1)),
@@ -113,20 +112,24 @@ class Log {
   private readonly life: string
   private readonly maxItems: number
   private readonly maxChars: number
+  private readonly run: (effect: Effect.Effect<void>) => Fiber.Fiber<void>
   private items: Array<{ readonly user: string; readonly item: LiveItem; readonly chars: number }> = []
   /** Those before it are gone, and taken out of the array now and then. */
   private gone = 0
   private chars = 0
   private readonly waiting = new Set<() => void>()
+  /** One for all readers, as long as there are any. */
+  private timer: Fiber.Fiber<void> | undefined
   /** Number of the first item that is kept. */
   start = 1
   beats = 0
   isOver = false
 
-  constructor(life: string, maxItems: number, maxChars: number) {
+  constructor(life: string, maxItems: number, maxChars: number, run: Log["run"]) {
     this.life = life
     this.maxItems = maxItems
     this.maxChars = maxChars
+    this.run = run
   }
 
   /** Number of the item that comes next. */
@@ -165,13 +168,9 @@ class Log {
     return this.idOf(number) === after && number >= this.start - 1 && number < this.end ? number + 1 : unknown
   }
 
-  beat(): void {
-    this.beats++
-    this.wake()
-  }
-
   stop(): void {
     this.isOver = true
+    this.timer?.interruptUnsafe()
     this.wake()
   }
 
@@ -179,8 +178,15 @@ class Log {
   readonly news = Effect.callback<void>((resume) => {
     const wake = () => resume(Effect.void)
     this.waiting.add(wake)
+    this.timer ??= this.run(Effect.andThen(Effect.sleep("15 seconds"), Effect.sync(() => this.beat())))
     return Effect.sync(() => void this.waiting.delete(wake))
   })
+
+  private beat(): void {
+    this.timer = undefined
+    this.beats++
+    this.wake()
+  }
 
   private wake(): void {
     const all = Array.from(this.waiting)

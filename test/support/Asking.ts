@@ -1,0 +1,41 @@
+/** Questions asked by hand, as an executor asks them, and people who may answer. */
+import { Approvals } from "effect-tool-executor"
+import { type ApiAccess, LiveLog, Questions } from "effect-tool-executor/server"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+
+/** Somebody who may approve for these users. */
+export const user = (name: string, approve: ReadonlyArray<string>): ApiAccess.User => ({
+  name,
+  run: true,
+  approve,
+  records: ["*"],
+  operate: true
+})
+
+export const question = (more: Partial<Approvals.Question> = {}): Approvals.Question => ({
+  principal: "bob/home",
+  agentPath: [],
+  batch: "b",
+  process: "p",
+  callId: "c",
+  tool: "write",
+  class: "SerialMut",
+  args: { path: "a.txt" },
+  targets: [{ text: "a.txt" }],
+  why: "the policy asks",
+  preview: undefined,
+  isRunning: false,
+  remember: "tool",
+  ...more
+})
+
+/** Asks, and waits in a fiber of its own. */
+export const ask = Effect.fnUntraced(function*(more?: Partial<Approvals.Question>) {
+  const approvals = yield* Approvals.Approvals
+  const request = yield* approvals.request(question(more))
+  const fiber = yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
+  return { id: request.id, fiber }
+})
+
+export const layer = (options?: Questions.Options) => Questions.layer(options).pipe(Layer.provideMerge(LiveLog.layer()))
