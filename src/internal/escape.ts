@@ -4,12 +4,17 @@
  *
  * @since 0.1.0
  */
-// What a terminal does not show as a character of its own: controls, formats
-// (with the marks that turn the direction of text), unassigned, private and
-// lone surrogates, separators other than the space, what is invisible by
-// default, what is a blank glyph (Braille, music, Khitan), and marks piled more
-// than two high.
-const hidden =
+/**
+ * What is not shown as a character of its own: controls, formats
+ * (with the marks that turn the direction of text), unassigned, private and
+ * lone surrogates, separators other than the space, what is invisible by
+ * default, what is a blank glyph (Braille, music, Khitan), and marks piled more
+ * than two high. For `replace` and as a part of other patterns; it has the flag `g`.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const hidden =
   /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]|\u{16FE4}|(?! )\p{Zs}|(?<=\p{M}{2})\p{M}/gu
 
 /**

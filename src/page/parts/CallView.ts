@@ -1,0 +1,168 @@
+/**
+ * A call whole: what it was called with, what people said, each attempt, and what became of it.
+ *
+ * @since 0.1.0
+ */
+import type { ComponentChildren, VNode } from "preact"
+import { useMemo } from "preact/hooks"
+import { html } from "../html.ts"
+import { Arguments } from "./Arguments.ts"
+import { DiffText } from "./Diff.ts"
+import { type CallEvent, duration, lanesOf, type Outcome, outcomeWords, stateOf } from "./lanes.ts"
+import { SafeText } from "./SafeText.ts"
+import type { CallViewProps } from "./types.ts"
+
+/**
+ * A call, by its events.
+ *
+ * @category components
+ * @since 0.1.0
+ */
+export const CallView = ({ events, questions }: CallViewProps): VNode => {
+  const lanes = useMemo(() => lanesOf(events), [events])
+  if (lanes.length === 0) return html`<p>Nothing is known of this call any more.</p>`
+  return html`<div class="calls">${
+    lanes.map((lane) => {
+      const own = events.filter((it): it is CallEvent =>
+        "call_id" in it && it.index === lane.index && it.wave === lane.wave && it.process === lane.process
+      )
+      return html`<${One} key=${lane.key} state=${stateOf(lane)} from=${lane.from} events=${
+        inOrder(own)
+      } questions=${questions} />`
+    })
+  }</div>`
+}
+
+// Utilities
+
+/** So many of its events are shown one by one. */
+const maxEvents = 200
+
+const inOrder = (events: ReadonlyArray<CallEvent>): ReadonlyArray<CallEvent> =>
+  [...new Map(events.map((event) => [event.sequence, event])).values()].sort((a, b) => a.sequence - b.sequence)
+
+const One = ({ events, from, questions, state }: Pick<CallViewProps, "questions"> & {
+  readonly events: ReadonlyArray<CallEvent>
+  readonly from: number
+  readonly state: string
+}): VNode => {
+  const first = events[0]!
+  const queued = events.find((it) => it._tag === "ToolCallQueued")
+  const complete = events.findLast((it) => it._tag === "ToolCallComplete")
+  const shown = events.filter((it) => it._tag !== "ToolCallQueued" && it._tag !== "ToolCallComplete")
+  return html`<article class="call">
+    <dl class="facts">
+      ${fact("Tool", html`<${SafeText} text=${first.tool} />`)}
+      ${first.agent_path.length > 0 && fact("Agent", html`<${SafeText} text=${first.agent_path.join(" / ")} />`)}
+      ${fact("State", html`<${SafeText} text=${state} />`)}
+      ${fact("Arrived", time(from))}
+      ${complete !== undefined && times(complete.outcome, complete.at)}
+    </dl>
+    <h2>Arguments</h2>
+    ${queued === undefined ? html`<p>They are not known any more.</p>` : html`<${Arguments} value=${queued.params} />`}
+    ${
+    questions.map((it) =>
+      html`<p key=${it.id} class="call-asked">A person is asked: <${SafeText} text=${it.why} /> <a href=${`#/questions/${
+        encodeURIComponent(it.id)
+      }`}>Answer</a></p>`
+    )
+  }
+    <h2>What happened</h2>
+    <ol class="call-events">
+      ${
+    shown.slice(0, maxEvents).map((it) =>
+      html`<li key=${it.sequence}><time>${`+${duration(it.at - from)}`}</time> ${said(it)}</li>`
+    )
+  }
+      ${shown.length > maxEvents && html`<li>${`and ${shown.length - maxEvents} more`}</li>`}
+      ${shown.length === 0 && html`<li>It has not started yet.</li>`}
+    </ol>
+    ${
+    complete !== undefined &&
+    html`<h2>Outcome</h2><${OutcomeOf} outcome=${complete.outcome} dropped=${complete.dropped} />`
+  }
+  </article>`
+}
+
+const fact = (name: string, value: ComponentChildren): VNode => html`<div><dt>${name}</dt><dd>${value}</dd></div>`
+
+const time = (at: number): string => new Date(at).toLocaleString()
+
+const times = (outcome: Outcome, at: number): ComponentChildren => [
+  outcome.started_at !== undefined &&
+  fact("Started", `${time(outcome.started_at)}, after ${duration(outcome.started_at - outcome.queued_at)}`),
+  fact("Ended", time(at)),
+  outcome.duration !== undefined && fact("Ran for", duration(outcome.duration)),
+  fact("Attempts", String(outcome.attempt)),
+  fact("Writes that landed", String(outcome.commits)),
+  "open_commits" in outcome && outcome.open_commits !== undefined &&
+  fact("Writes that may land yet", String(outcome.open_commits))
+]
+
+const answers: Readonly<Record<string, string>> = {
+  ApproveOnce: "Allowed once",
+  ApproveForDuration: "Allowed for a while",
+  ApproveForScope: "Allowed until revoked",
+  Deny: "Denied"
+}
+
+const said = (event: CallEvent): ComponentChildren => {
+  switch (event._tag) {
+    case "ToolApprovalRequested":
+      return html`A person is asked: <${SafeText} text=${event.why} />${
+        event.diff !== undefined && html`<${DiffText} diff=${event.diff} />`
+      }`
+    case "ToolApprovalResolved":
+      return html`The answer: <${SafeText} text=${
+        Object.hasOwn(answers, event.answer) ? answers[event.answer]! : event.answer
+      } />`
+    case "ToolCallStart":
+      return `${event.attempt > 1 ? `Attempt ${event.attempt} starts` : "It starts"}${
+        event.limit_millis === null ? "" : `, and has ${duration(event.limit_millis)}`
+      }`
+    case "ToolProgress":
+      return html`Progress: ${event.progress ?? ""}${
+        event.total === undefined || event.total === null ? "" : ` of ${event.total}`
+      } ${event.message !== undefined && html`<${SafeText} text=${event.message} />`}`
+    case "ToolStatus":
+      return html`Status: <${SafeText} text=${event.status} />`
+    case "ToolLog":
+      return html`${event.level}: <${SafeText} text=${event.message} />${
+        event.data !== undefined && html`<${Arguments} value=${event.data} />`
+      }`
+    case "ToolPartialResult":
+      return html`A part of the output: <${Arguments} value=${event.value} />`
+    case "ToolOptions":
+      return html`Options: <${Arguments} value=${event.options} />`
+    case "ToolCustom":
+      return html`<${SafeText} text=${event.type} />: <${Arguments} value=${event.data} />`
+    default:
+      return event._tag
+  }
+}
+
+const OutcomeOf = ({ dropped, outcome }: { readonly outcome: Outcome; readonly dropped: number }): VNode =>
+  html`<div class="call-outcome">
+    <p><strong><${SafeText} text=${outcomeWords(outcome)} /></strong></p>
+    ${outcome._tag === "Succeeded" && html`<${OutputOf} output=${outcome.output} />`}
+    ${
+    outcome._tag === "Failed" && (outcome.error === null
+      ? html`<p>What went wrong is in the log of the server.</p>`
+      : html`<${Arguments} value=${outcome.error} />`)
+  }
+    ${outcome._tag === "Denied" && html`<${Arguments} value=${outcome.reason} />`}
+    ${
+    "grant" in outcome && outcome.grant !== undefined &&
+    html`<h3>Let through by a standing permission</h3><${Arguments} value=${outcome.grant} />`
+  }
+    ${dropped > 0 && html`<p>${`${dropped} events of this call were not kept.`}</p>`}
+  </div>`
+
+type Output = Extract<Outcome, { readonly _tag: "Succeeded" }>["output"]
+
+const OutputOf = ({ output }: { readonly output: Output }): VNode =>
+  output._tag === "Artifact"
+    ? html`<p>${`It is kept apart, ${
+      output.ref.chars.toLocaleString("en")
+    } characters; this is its beginning:`}</p><${SafeText} text=${output.preview} block />`
+    : html`<${Arguments} value=${output.value} />`

@@ -1,0 +1,162 @@
+/**
+ * What differs between a file before and after: side by side or one under the other. It is worked
+ * out after the page has been drawn, and shown page by page: a page stays usable whatever the
+ * length of the file and of its lines.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { useEffect, useMemo, useRef, useState } from "preact/hooks"
+import { html } from "../html.ts"
+import { type Columns, DiffRows } from "./DiffRows.ts"
+import { hintsOf, type Row, type Rows, rowsOf } from "./rows.ts"
+import { SafeText } from "./SafeText.ts"
+import { changesIn, countsOf, keptMarks, pagesOf, type Shown, shownOf } from "./shown.ts"
+import type { DiffProps, DiffTextProps } from "./types.ts"
+import { rowsOfDiff } from "./unified.ts"
+
+/**
+ * What differs between two texts of a file.
+ *
+ * @category components
+ * @since 0.1.0
+ */
+export const Diff = ({ after, before, onShown, path }: DiffProps): VNode => {
+  const rows = useLater(() => rowsOf(before, after), [before, after], onShown)
+  const what = before === null ? "new file" : after === null ? "removed" : ""
+  return rows === undefined
+    ? html`<p class="diff-busy" aria-busy="true">Comparing…</p>`
+    : html`<${DiffOf} rows=${rows} path=${path} what=${what} />`
+}
+
+/**
+ * What a unified diff says.
+ *
+ * @category components
+ * @since 0.1.0
+ */
+export const DiffText = ({ diff, onShown }: DiffTextProps): VNode => {
+  const rows = useLater(() => ({ rows: rowsOfDiff(diff), isCoarse: false }), [diff], onShown)
+  return rows === undefined
+    ? html`<p class="diff-busy" aria-busy="true">Reading…</p>`
+    : html`<${DiffOf} rows=${rows} path="" what="" />`
+}
+
+// Utilities
+
+/** Works something out once the browser has drawn what is there. */
+const useLater = (
+  make: () => Rows,
+  inputs: ReadonlyArray<unknown>,
+  then: (() => void) | undefined
+): Rows | undefined => {
+  const [made, setMade] = useState<{ readonly of: ReadonlyArray<unknown>; readonly rows: Rows } | undefined>(undefined)
+  const isOf = made !== undefined && inputs.every((input, at) => input === made.of[at])
+  useEffect(() => {
+    const timer = setTimeout(() => setMade({ of: inputs, rows: make() }))
+    return () => clearTimeout(timer)
+  }, inputs)
+  useEffect(() => {
+    if (isOf) then?.()
+  }, [isOf])
+  return isOf ? made.rows : undefined
+}
+
+/** Where one is: `row` is what is jumped to, if something was. */
+interface Place {
+  readonly page: number
+  readonly row: number | undefined
+}
+
+const DiffOf = ({ path, rows: { isCoarse, rows }, what }: {
+  readonly rows: Rows
+  readonly path: string
+  readonly what: string
+}): VNode => {
+  const [columns, setColumns] = useState<Columns>(() => matchMedia("(min-width: 70rem)").matches ? "both" : "one")
+  const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
+  const [place, setPlace] = useState<Place>({ page: 0, row: undefined })
+  const marks = useMemo(keptMarks, [rows])
+  const shown = useMemo(() => shownOf(rows, opened, marks), [rows, opened, marks])
+  const pages = useMemo(() => pagesOf(shown), [shown])
+  const changes = useMemo(() => changesIn(shown), [shown])
+  const box = useRef<HTMLElement>(null)
+  useEffect(() => {
+    if (place.row === undefined) return
+    const row = box.current?.querySelector<HTMLElement>(`[data-row="${place.row}"]`)
+    row?.focus({ preventScroll: true })
+    row?.scrollIntoView({ block: "center" })
+  }, [place, shown])
+  const page = Math.min(place.page, pages.length - 1)
+  const from = pages[page] ?? 0
+  const to = pages[page + 1] ?? shown.length
+  const goTo = (row: number | undefined) => {
+    if (row !== undefined) setPlace({ page: pages.findLastIndex((start) => start <= row), row })
+  }
+  const here = place.row ?? from
+  const open = (key: string, row: number) => {
+    setOpened(new Set([...opened, key]))
+    setPlace({ page, row })
+  }
+  const next = changes.find((it) => place.row === undefined ? it >= from : it > here)
+  return html`<section class="diff" ref=${box} aria-label=${
+    path === "" ? "What differs" : `What differs in ${plain(path)}`
+  }>
+    <header class="diff-head">
+      ${path !== "" && html`<strong class="diff-path"><${SafeText} text=${path} /></strong>`}
+      ${what !== "" && html`<span class="diff-what">${what}</span>`}
+      <${Counts} rows=${rows} />
+      <span class="diff-jump">
+        <button type="button" disabled=${!changes.some((it) => it < here)}
+          onClick=${() => goTo(changes.findLast((it) => it < here))}>Previous change</button>
+        <button type="button" disabled=${next === undefined} onClick=${() => goTo(next)}>Next change</button>
+        <button type="button" aria-pressed=${columns === "both"}
+          onClick=${() => setColumns(columns === "both" ? "one" : "both")}>Side by side</button>
+      </span>
+    </header>
+    <${Hints} rows=${rows} isCoarse=${isCoarse || shown.slice(from, to).some(isCoarseRow)} />
+    <${Pager} page=${page} pages=${pages} rows=${shown.length} onPage=${(it: number) =>
+    setPlace({ page: it, row: undefined })} />
+    <${DiffRows} shown=${shown} from=${from} to=${to} columns=${columns} onOpen=${open} />
+    ${
+    pages.length > 1 && html`<${Pager} page=${page} pages=${pages} rows=${shown.length}
+      onPage=${(it: number) => setPlace({ page: it, row: pages[it] })} />`
+  }
+  </section>`
+}
+
+const Counts = ({ rows }: { readonly rows: ReadonlyArray<Row> }): VNode => {
+  const { added, removed } = useMemo(() => countsOf(rows), [rows])
+  return added + removed === 0
+    ? html`<span>Nothing differs</span>`
+    : html`<span class="diff-counts"><span class="diff-added">+${added}</span> <span class="diff-removed">−${removed}</span><span class="unseen"> lines</span></span>`
+}
+
+const Hints = ({ isCoarse, rows }: { readonly rows: ReadonlyArray<Row>; readonly isCoarse: boolean }): VNode | null => {
+  const said = useMemo(() => hintsOf(rows), [rows])
+  const hints = isCoarse
+    ? [...said, "So much differs here that more may be marked as changed than was changed. Nothing is left out."]
+    : said
+  return hints.length === 0
+    ? null
+    : html`<ul class="diff-hints">${hints.map((hint) => html`<li key=${hint}>${hint}</li>`)}</ul>`
+}
+
+const Pager = ({ onPage, page, pages, rows }: {
+  readonly page: number
+  readonly pages: ReadonlyArray<number>
+  readonly rows: number
+  readonly onPage: (page: number) => void
+}): VNode | null =>
+  pages.length < 2 ? null : html`<nav class="diff-pages" aria-label="Pages of the differences">
+    <button type="button" disabled=${page === 0} onClick=${() => onPage(page - 1)}>Back</button>
+    <span>${`Rows ${pages[page]! + 1} to ${pages[page + 1] ?? rows} of ${rows}, page ${
+    page + 1
+  } of ${pages.length}`}</span>
+    <button type="button" disabled=${page === pages.length - 1} onClick=${() => onPage(page + 1)}>On</button>
+  </nav>`
+
+const isCoarseRow = (it: Shown): boolean => it.kind === "line" && it.isChanged && it.marks().isCoarse
+
+/** A name for those who hear it: the text itself is shown beside it. */
+const plain = (path: string): string => path.slice(0, 200)

@@ -1,0 +1,236 @@
+/**
+ * Text that a model or a tool chose, cut into pieces that can each be shown as what they are: what
+ * is not visible, what looks like another letter, and what runs from right to left. Put together
+ * again the pieces are the text; nothing is left out and nothing decoded. Pure.
+ */
+import { hidden } from "../../internal/escape.ts"
+
+/** A part of a text, as it is shown. */
+export type Piece =
+  | { readonly kind: "plain" | "tab" | "newline"; readonly text: string }
+  /** From right to left, in a frame of its own: what stands around it stays where it is. */
+  | { readonly kind: "backwards"; readonly text: string }
+  /** Shown by its code point: `⟨U+202E⟩`. */
+  | { readonly kind: "hidden"; readonly text: string; readonly shown: string; readonly name: string }
+  /** Letters that look like others: shown as they are, with `shown` behind them. */
+  | { readonly kind: "alike"; readonly text: string; readonly shown: string; readonly name: string }
+
+/** A piece that is not what it seems, or not seen at all. */
+export type Marked = Extract<Piece, { readonly kind: "hidden" | "alike" }>
+
+/** Cuts a text into pieces. `around` is what the text was cut from, where it is a part of more. */
+export const pieces = (text: string, around: string = text): ReadonlyArray<Piece> => {
+  const found: Array<Piece> = []
+  const deceptive = deceptiveIn(around)
+  let plainFrom = 0
+  for (const match of text.matchAll(special)) {
+    const at = match.index
+    const piece = pieceOf(match, text, deceptive)
+    if (piece === undefined) continue
+    if (at > plainFrom) found.push({ kind: "plain", text: text.slice(plainFrom, at) })
+    found.push(piece)
+    plainFrom = at + piece.text.length
+  }
+  if (plainFrom < text.length) found.push({ kind: "plain", text: text.slice(plainFrom) })
+  return found
+}
+
+/** Tells whether a piece has to be marked for people. */
+export const isMarked = (piece: Piece): piece is Marked => piece.kind === "hidden" || piece.kind === "alike"
+
+/** Counts the characters of a text that are hidden or look like others, for what is folded away. */
+export const countMarked = (text: string): number => {
+  let count = 0
+  for (const piece of pieces(text)) if (isMarked(piece)) count += [...piece.text].length
+  return count
+}
+
+/** Gives the name of one code point: `U+202E`. */
+export const codePoint = (char: string): string =>
+  `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`
+
+/** Shows every character that is not plain ASCII by its code point, for texts that look the same. */
+export const spelled = (text: string): string => text.replaceAll(/[^ -~]/gu, (char) => `⟨${codePoint(char)}⟩`)
+
+/** Gives the place at or before `at` where a text can be cut: in no character of two halves. */
+export const cutBefore = (text: string, at: number): number => {
+  if (at <= 0 || at >= text.length) return Math.max(0, Math.min(at, text.length))
+  const code = text.charCodeAt(at)
+  const before = text.charCodeAt(at - 1)
+  return code >= 0xdc00 && code < 0xe000 && before >= 0xd800 && before < 0xdc00 ? at - 1 : at
+}
+
+// Utilities
+
+/** Blocks whose letters run from right to left (Unicode's `DerivedBidiClass.txt`, by block). */
+const backwards = "\\u0590-\\u08FF\\uFB1D-\\uFDFF\\uFE70-\\uFEFC\\u{10800}-\\u{10FFF}\\u{1E800}-\\u{1EFFF}"
+
+/** Scripts with letters that pass for Latin ones. Scripts that stand beside Latin without a space, such as Han, are not among them. */
+const scripts = [
+  "Cyrillic",
+  "Greek",
+  "Armenian",
+  "Coptic",
+  "Cherokee",
+  "Lisu",
+  "Georgian",
+  "Deseret",
+  "Osage",
+  "Glagolitic",
+  "Canadian_Aboriginal",
+  "Tifinagh",
+  "Vai",
+  "Runic",
+  "Gothic",
+  "Old_Italic",
+  "Bamum"
+]
+
+const foreign = scripts.map((script) => `\\p{Script=${script}}`).join("")
+
+/** Letters that cannot be told from Latin ones, after Unicode's `confusables.txt` (UTS 39). */
+const looksLatin: ReadonlyMap<string, string> = new Map([
+  ["Cyrillic", "аеорсухіјѕһԁԛԝӏѵүгпьвкмнтАВЕІЈКМНОРСТУХЅԌԚԜѴЗӀҮЬ"],
+  ["Greek", "αγεικνορτυχωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺ"],
+  ["Armenian", "օսոհցյքզգաՕՍԼՏ"]
+])
+
+/** Characters of no foreign script, or of Latin itself, that pass for one of ASCII. */
+const passesFor: ReadonlyMap<string, string> = new Map([
+  ..."ɑaɡgɩiƽ5ǀ|ǃ!ꞌ'‐-‑-‒-−-˗-⁃-﹣-⁄/∕/⧸/╱/⟋/꞉:∶:ː:․.ꓸ.‚,ˋ`∼~˜~⁓~∗*⁎*꞊=‹<›>ᐸ<ᐳ>⧵\\∖\\⟍\\∣|⏐|￨|＃#"
+    .matchAll(/(..)/gu)
+].map(([pair]) => [...pair!] as [string, string]))
+
+/** What Unicode itself takes for a letter, digit or sign of ASCII: full width, mathematical, Roman numbers. */
+const compatible =
+  "\\uFF01-\\uFF5E\\u{1D400}-\\u{1D7FF}\\u2102-\\u2149\\u2160-\\u217F\\u037E\\u1FEF\\u{1FBF0}-\\u{1FBF9}"
+
+const escaped = (chars: Iterable<string>): string =>
+  [...chars].map((char) => `\\u{${char.codePointAt(0)!.toString(16)}}`).join("")
+
+const special = new RegExp(
+  `(?<hidden>(?<one>${hidden.source})\\k<one>*)` +
+    `|(?<backwards>(?:(?!${hidden.source})[${backwards}])+(?: (?:(?!${hidden.source})[${backwards}])+)*)` +
+    `|(?<foreign>(?:(?!\\p{M})[${foreign}])+)` +
+    `|(?<alone>[${escaped(passesFor.keys())}${compatible}])`,
+  "gu"
+)
+
+/** How far a word is looked at to both sides of a letter: longer ones are no words. */
+const reach = 64
+
+const pieceOf = (match: RegExpExecArray, whole: string, deceptive: ReadonlySet<string>): Piece | undefined => {
+  const [text] = match
+  const groups = match.groups ?? {}
+  if (groups.hidden !== undefined) return hiddenPiece(groups.one ?? "", text)
+  if (groups.backwards !== undefined) return { kind: "backwards", text }
+  if (groups.foreign !== undefined) return foreignPiece(text, match.index, whole, deceptive)
+  const like = passesFor.get(text) ?? text.normalize("NFKC")
+  if (!/^[!-~]$/.test(like)) return undefined
+  return { kind: "alike", text, shown: `⟨${codePoint(text)}⟩`, name: `${codePoint(text)}, looks like ${like}` }
+}
+
+const hiddenPiece = (one: string, text: string): Piece => {
+  if (text === "\t" || text === "\n") return { kind: text === "\t" ? "tab" : "newline", text }
+  // each tab and line is one of its own
+  if (one === "\t" || one === "\n") return { kind: one === "\t" ? "tab" : "newline", text: one.repeat(text.length) }
+  const times = text.length / one.length
+  const count = times === 1 ? "" : ` ×${times}`
+  const name = nameOf(one)
+  return { kind: "hidden", text, shown: `⟨${codePoint(one)}${count}⟩`, name: `${codePoint(one)}${count}, ${name}` }
+}
+
+const foreignPiece = (
+  text: string,
+  at: number,
+  whole: string,
+  deceptive: ReadonlySet<string>
+): Piece | undefined => {
+  const script = scriptOf(text)
+  const before = whole.slice(cutBefore(whole, Math.max(0, at - reach)), at)
+  const after = whole.slice(at + text.length, cutBefore(whole, at + text.length + reach))
+  const isInWord = latin.test(`${/[\p{L}\p{M}\p{N}_]*$/u.exec(before)?.[0]}${/^[\p{L}\p{M}\p{N}_]*/u.exec(after)?.[0]}`)
+  const isInToken = latin.test(`${/[^\s"'`]*$/u.exec(before)?.[0]}${/^[^\s"'`]*/u.exec(after)?.[0]}`)
+  const letters = looksLatin.get(script) ?? ""
+  const passes = [...text].every((char) => letters.includes(char))
+  if (!isInWord && !(passes && (isInToken || deceptive.has(script)))) return undefined
+  const points = [...text].map(codePoint)
+  const some = points.length > 4 ? [...points.slice(0, 3), "…"] : points
+  return {
+    kind: "alike",
+    text,
+    shown: `⟨${script} ${some.join(" ")}⟩`,
+    name: `${points.length === 1 ? "a letter" : "letters"} of ${script}: ${points.slice(0, 50).join(" ")}`
+  }
+}
+
+const latin = /\p{Script=Latin}/u
+
+const scriptTests = scripts.map((script) => [script, new RegExp(`\\p{Script=${script}}`, "u")] as const)
+
+const scriptOf = (text: string): string =>
+  (scriptTests.find(([, test]) => test.test(text))?.[0] ?? "another script").replace("_", " ")
+
+/**
+ * The scripts of which a text has letters that pass for Latin and no others: nobody writes a language with
+ * these alone.
+ */
+const deceptiveIn = (text: string): ReadonlySet<string> =>
+  new Set(
+    [...deceptiveTests].flatMap(([script, [any, plain]]) => any.test(text) && !plain.test(text) ? [script] : [])
+  )
+
+const deceptiveTests = [...looksLatin].map(([script, letters]) =>
+  [
+    script,
+    [
+      new RegExp(`\\p{Script=${script}}`, "u"),
+      new RegExp(`(?![${letters}\\p{M}])\\p{Script=${script}}`, "u")
+    ]
+  ] as const
+)
+
+const names: ReadonlyMap<string, string> = new Map([
+  ["\0", "null character"],
+  ["\b", "backspace"],
+  ["\r", "carriage return"],
+  ["\u001b", "escape, which commands terminals"],
+  ["\u007f", "delete"],
+  ["\u0085", "next line"],
+  ["\u00a0", "no-break space"],
+  ["\u00ad", "soft hyphen"],
+  ["\u061c", "Arabic letter mark, turns the direction of text"],
+  ["\u200b", "zero width space"],
+  ["\u200c", "zero width non-joiner"],
+  ["\u200d", "zero width joiner"],
+  ["\u200e", "left-to-right mark, turns the direction of text"],
+  ["\u200f", "right-to-left mark, turns the direction of text"],
+  ["\u2028", "line separator"],
+  ["\u2029", "paragraph separator"],
+  ["\u202a", "left-to-right embedding, turns the direction of text"],
+  ["\u202b", "right-to-left embedding, turns the direction of text"],
+  ["\u202c", "end of a turned direction of text"],
+  ["\u202d", "left-to-right override, turns the direction of text"],
+  ["\u202e", "right-to-left override, turns the direction of text"],
+  ["\u2060", "word joiner"],
+  ["\u2066", "left-to-right isolate, turns the direction of text"],
+  ["\u2067", "right-to-left isolate, turns the direction of text"],
+  ["\u2068", "first strong isolate, turns the direction of text"],
+  ["\u2069", "end of an isolate of text"],
+  ["\u3000", "ideographic space"],
+  ["\ufe0f", "variation selector"],
+  ["\ufeff", "byte order mark"]
+])
+
+const kinds: ReadonlyArray<readonly [RegExp, string]> = [
+  [/\p{Cc}/u, "control character"],
+  [/\p{Cs}/u, "half of a character"],
+  [/\p{Co}/u, "private character"],
+  [/\p{Cn}/u, "no character"],
+  [/\p{Zs}/u, "a space of another kind"],
+  [/[\u{e0000}-\u{e007f}]/u, "invisible tag"],
+  [/\p{Default_Ignorable_Code_Point}/u, "invisible"],
+  [/\p{M}/u, "one of many marks above one another"]
+]
+
+const nameOf = (char: string): string => names.get(char) ?? kinds.find(([test]) => test.test(char))?.[1] ?? "invisible"

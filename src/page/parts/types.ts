@@ -1,0 +1,71 @@
+/**
+ * What the parts of the page are given: plain values and callbacks. They know of no server and
+ * keep no state of the app.
+ *
+ * @since 0.1.0
+ */
+import type { QuestionSummary } from "../../server/ApiQuestions.ts"
+import type { Rules } from "../../server/ApiRecords.ts"
+import type { Wire } from "../../ToolEvent.ts"
+
+/** JSON, as it came. */
+export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
+
+/** Text that a model or a tool chose: shown as what it is, and never markup. */
+export interface SafeTextProps {
+  readonly text: string
+  /** Keep line breaks and tabs as such, in a block; default: one line, in the flow of the text. */
+  readonly block?: boolean | undefined
+}
+
+/** The arguments of a call, to be read: a long one folds, and can be opened whole. */
+export interface ArgumentsProps {
+  readonly value: unknown
+}
+
+/** A file before and after; `null`: it is not there. */
+export interface DiffProps {
+  readonly path: string
+  readonly before: string | null
+  readonly after: string | null
+  /** Told once the differences are there to be seen. */
+  readonly onShown?: (() => void) | undefined
+}
+
+/** What is known as a unified diff alone. */
+export interface DiffTextProps {
+  readonly diff: string
+  readonly onShown?: (() => void) | undefined
+}
+
+/** Arguments as the form has them now: a value that fits the schema, or what does not. */
+export type Edited =
+  | { readonly _tag: "Fits"; readonly value: unknown }
+  | { readonly _tag: "Wrong"; readonly problems: ReadonlyArray<{ readonly path: string; readonly message: string }> }
+
+/** A form for arguments. Where the schema cannot be made into fields it is a text of JSON. */
+export interface ArgsFormProps {
+  readonly schema: unknown
+  readonly value: unknown
+  readonly onChange: (edited: Edited) => void
+}
+
+/** Calls as they run, as a picture with a table beside it for those who cannot see it. */
+export interface TimelineProps {
+  readonly events: ReadonlyArray<Wire>
+  /** Epoch milliseconds, while something runs. */
+  readonly now: number | undefined
+  /** Somebody wants to see that call whole. */
+  readonly onOpen: (call: { readonly process: string; readonly call_id: string }) => void
+}
+
+/** A call whole: its events, and the questions about it that wait. */
+export interface CallViewProps {
+  readonly events: ReadonlyArray<Wire>
+  readonly questions: ReadonlyArray<QuestionSummary>
+}
+
+/** The rules as a graph. It comes in a file of its own, when it is looked at. */
+export interface RuleGraphProps {
+  readonly rules: typeof Rules.Type
+}
