@@ -24,7 +24,9 @@ import * as McpCommand from "./McpCommand.ts"
 import * as RulesCommand from "./RulesCommand.ts"
 import * as Run from "./Run.ts"
 import * as Schemas from "./Schemas.ts"
+import * as ServeCommand from "./ServeCommand.ts"
 import * as Simulate from "./Simulate.ts"
+import * as TokenCommand from "./TokenCommand.ts"
 import * as UndoCommand from "./UndoCommand.ts"
 
 /**
@@ -41,6 +43,8 @@ export const command = Command.make("tool-executor").pipe(
     AgentCommand.command,
     JournalCommand.command,
     McpCommand.command,
+    ServeCommand.command,
+    TokenCommand.command,
     Simulate.command,
     RulesCommand.command,
     Schemas.command

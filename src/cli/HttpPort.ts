@@ -4,6 +4,8 @@
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
+import type * as Etag from "effect/http/Etag"
+import type * as HttpPlatform from "effect/http/HttpPlatform"
 import type * as HttpServer from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import type * as Layer from "effect/Layer"
@@ -27,7 +29,10 @@ export interface At {
  * @category references
  * @since 0.1.0
  */
-export const HttpPort = Context.Reference<((at: At) => Layer.Layer<HttpServer.HttpServer, ServeError>) | undefined>(
+export const HttpPort = Context.Reference<
+  | ((at: At) => Layer.Layer<HttpServer.HttpServer | HttpPlatform.HttpPlatform | Etag.Generator, ServeError>)
+  | undefined
+>(
   "effect-tool-executor/cli/HttpPort",
   { defaultValue: () => undefined }
 )

@@ -20,3 +20,15 @@ import * as Effect from "effect/Effect"
 export const Interruption = Context.Reference<Effect.Effect<string>>("effect-tool-executor/cli/Interruption", {
   defaultValue: () => Effect.never
 })
+
+/**
+ * The reasons, by the signals that ask to stop: what models and users read.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const reasons = {
+  SIGINT: "the user stopped it",
+  SIGTERM: "the program was asked to end",
+  SIGHUP: "the terminal is gone"
+} as const

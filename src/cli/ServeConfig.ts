@@ -8,12 +8,14 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { Problem } from "../ConfigurationError.ts"
+import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import type * as LocalExecutor from "../LocalExecutor.ts"
 import * as McpServers from "../mcp/McpServers.ts"
 import { AtLeastOne, fields, Span, SpanOrNone, Tool } from "../policy/ConfigFields.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
-import { Name } from "../server/ApiModels.ts"
+import type * as RuleSet from "../policy/RuleSet.ts"
+import { isUserName } from "../server/Access.ts"
+import * as Tokens from "../server/Tokens.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import { describe, wrong } from "./CliFailure.ts"
@@ -40,9 +42,7 @@ const Expires = Schema.String.check(
 ).annotate({ description: "From when on it is none any more; default: never" })
 
 const Hash = Schema.String.check(
-  Schema.isPattern(/^sha256:[0-9a-f]{64}$/, {
-    expected: "the hash of a token, as `tool-executor token NAME` prints it"
-  })
+  Schema.makeFilter(Tokens.isHash, { expected: "the hash of a token, as `tool-executor token NAME` prints it" })
 )
 
 const Token = Schema.Union([
@@ -54,6 +54,12 @@ const Token = Schema.Union([
   }),
   Schema.Struct({ ...FromEnvironment.fields, expires: optional(Expires) })
 ])
+
+const UserName = Schema.String.check(
+  Schema.makeFilter(isUserName, {
+    expected: "1 to 100 of A-Z a-z 0-9 . _ @ : | + - , the first a letter or digit"
+  })
+)
 
 const Whose = Schema.Array(Schema.NonEmptyString)
 
@@ -94,12 +100,12 @@ export const Server = Schema.Struct({
   port: optional(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))).annotate({
     description: "Port to serve on; 0 is any that is free, and is printed; default 7420"
   }),
-  users: optional(Schema.Record(Name, User)).annotate({ description: "Who may use it, by name" }),
+  users: optional(Schema.Record(UserName, User)).annotate({ description: "Who may use it, by name" }),
   publicUrl: optional(PublicUrl).annotate({
     description: "Where users reach it, if that is not where it serves: behind a proxy, by a name"
   }),
-  trustProxy: optional(Schema.Boolean).annotate({
-    description: "Whether a proxy stands before it, whose X-Forwarded-For says who sends a request; default false"
+  trustProxy: optional(Schema.Union([Schema.Boolean, AtLeastOne])).annotate({
+    description: "Whether a proxy stands before it, or how many, whose X-Forwarded-* are believed; default false"
   }),
   tls: optional(Schema.Struct({
     cert: Schema.NonEmptyString.annotate({
@@ -111,26 +117,34 @@ export const Server = Schema.Struct({
     description: "How long a question waits for an answer; silence is a no; default 1 day"
   }),
   drain: optional(SpanOrNone).annotate({
-    description: "How long calls that run have to come to their end when it is told to stop; default 25 seconds"
+    description: "How long calls that run have to come to their end when it is told to stop; default 20 seconds"
   }),
   sessionIdle: optional(Span).annotate({ description: "How long a session stays that nobody uses; default 1 hour" }),
   turnIdle: optional(Span).annotate({
-    description: "How long a turn is held open for its next wave; default 15 minutes"
+    description: "How long a turn is held open in which nothing runs"
   }),
   limits: optional(Schema.Struct({
-    bodyBytes: optional(AtLeastOne).annotate({ description: "Bytes of a request's body" }),
-    sessions: optional(AtLeastOne).annotate({ description: "Sessions of all users together" }),
-    waves: optional(AtLeastOne).annotate({ description: "Waves that run at once" }),
-    streams: optional(AtLeastOne).annotate({ description: "Streams of all users together" }),
-    streamsPerUser: optional(AtLeastOne).annotate({ description: "Streams of one user" }),
-    requestsPerMinute: optional(AtLeastOne).annotate({ description: "Requests of one user in a minute" })
+    bodyBytes: optional(AtLeastOne).annotate({ description: "Bytes of a request's body; default 4,000,000" }),
+    sessions: optional(AtLeastOne).annotate({ description: "Sessions at once; default 1000" }),
+    sessionsPerUser: optional(AtLeastOne).annotate({ description: "Sessions of one user at once; default 100" }),
+    waves: optional(AtLeastOne).annotate({
+      description: "Waves at once, those that wait for people included; default 2000"
+    }),
+    wavesPerUser: optional(AtLeastOne).annotate({ description: "Waves of one user at once; default 200" }),
+    streams: optional(AtLeastOne).annotate({ description: "Streams at once; default 2000" }),
+    streamsPerUser: optional(AtLeastOne).annotate({ description: "Streams of one user at once; default 600" }),
+    requestsPerSecond: optional(AtLeastOne).annotate({
+      description: "Requests of one user in a second, in the long run; default 200"
+    })
   })).annotate({ description: "How much of anything there may be" }),
   webhook: optional(Schema.Struct({
     url: Schema.String.check(Schema.makeFilter(
       (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol),
       { expected: "an http or https URL" }
-    )).annotate({ description: "Where to POST that there is a question" }),
-    secret: FromEnvironment.annotate({ description: "What the message is signed with" }),
+    )).annotate({ description: "Where to POST that a question waits; needs publicUrl, for the link to it" }),
+    secret: FromEnvironment.annotate({
+      description: "What the message is signed with: whsec_ and 24 to 64 bytes as base64"
+    }),
     delay: optional(SpanOrNone).annotate({
       description: "How long a question has to wait before it is told of; default 10 seconds"
     })
@@ -177,12 +191,7 @@ export type ServeConfig = typeof ServeConfig.Type
  * @category constants
  * @since 0.1.0
  */
-export const defaults = {
-  host: "127.0.0.1",
-  port: 7420,
-  approvalTimeout: "1 day",
-  drain: "25 seconds"
-} as const
+export const defaults = { host: "127.0.0.1", port: 7420, webhookDelay: "10 seconds" } as const
 
 /**
  * Names of the tools that are there without MCP servers.
@@ -205,13 +214,13 @@ export const ownTools = ({ workspace }: Pick<ServeConfig, "workspace">): Readonl
 export const read = Effect.fnUntraced(function*(path: string) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
   if (GatewayConfig.hasServers(input)) {
-    const decode = PolicyFile.decode(ServeConfig, path, () => undefined)
+    const decode = decodeWith(path, () => undefined)
     return yield* GatewayConfig.decodeServers(input, path, decode, (config) => [
       ...GatewayProblems.ofNames({ ...config, mcpServers: config.mcpServers ?? {} }, ownTools(config)),
       ...ofUsers(config)
     ])
   }
-  const decode = PolicyFile.decode(ServeConfig, path, toolsOf)
+  const decode = decodeWith(path, toolsOf)
   const config = yield* Effect.mapError(decode(input), (error) => wrong(describe(error)))
   const problems = [
     // rules and policy have been compared with the tools that are there
@@ -235,9 +244,25 @@ export const toOptions = (config: ServeConfig): LocalExecutor.Options => {
 
 // Utilities
 
-const artifactTools = Object.values(ArtifactTools.toolkit.tools).map((tool) =>
-  [tool.name, { jsonSchema: ToolHandlers.jsonSchemaOf(tool) }] as const
-)
+const decodeWith = (path: string, toolsOf: Parameters<typeof PolicyFile.decode>[2]) => {
+  const decode = PolicyFile.decode(ServeConfig, path, toolsOf)
+  return (input: unknown) =>
+    Effect.mapError(
+      decode(input),
+      ({ problems, subject }) => new ConfigurationError({ subject, problems: problems.map(withoutToken) })
+    )
+}
+
+/** What stands in place of a hash may be the token itself: it is not repeated. */
+const withoutToken = (it: Problem): Problem =>
+  /^server\.users\..*\.tokens\b/.test(it.path) && it.problem.startsWith("it is ") && it.problem !== "it is missing"
+    ? { ...it, problem: "it is none", expected: "{ hash } as `tool-executor token NAME` prints it, or { env }" }
+    : it
+
+const artifactTools = Object.values(ArtifactTools.toolkit.tools).map((tool): [string, RuleSet.RuleTool] => [
+  tool.name,
+  { jsonSchema: ToolHandlers.jsonSchemaOf(tool) }
+])
 
 const toolsOf = (input: unknown) => {
   const hasWorkspace = typeof input === "object" && input !== null && "workspace" in input

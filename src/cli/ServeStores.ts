@@ -55,30 +55,35 @@ export type Stores = Journal | StateStore | ArtifactStore | Checkpoints | KeyVal
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options: Options) =>
-  Layer.unwrap(Effect.map(
-    options.postgres === undefined ? fileIn(options) : urlOf(options.postgres),
-    (at): Layer.Layer<Stores, CliFailure> =>
-      stores.pipe(
-        Layer.provide(Database.layer(at)),
-        Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
-      )
-  ))
+export const layer = (options: Options) => {
+  const from = ({ at, lease }: Place): Layer.Layer<Stores, CliFailure> =>
+    storesWith(lease).pipe(
+      Layer.provide(Database.layer(at)),
+      Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
+    )
+  return Layer.unwrap(Effect.map(options.postgres === undefined ? fileIn(options) : urlOf(options.postgres), from))
+}
 
 // Utilities
 
-const stores = Layer.mergeAll(
-  SqlJournal.layer(),
-  SqlStateStore.layer(),
-  SqlArtifacts.layer(),
-  SqlCheckpoints.layer(),
-  KeyValueStore.layerSql({ table: "tool_executor_server" })
-)
+interface Place {
+  readonly at: string
+  readonly lease: "5 seconds" | undefined
+}
+
+const storesWith = (lease: Place["lease"]) =>
+  Layer.mergeAll(
+    SqlJournal.layer({ lease }),
+    SqlStateStore.layer({ lease }),
+    SqlArtifacts.layer(),
+    SqlCheckpoints.layer(),
+    KeyValueStore.layerSql({ table: "tool_executor_server" })
+  )
 
 /** It does not repeat the URL: there may be a password in it. */
-const urlOf = (url: Redacted.Redacted<string>) =>
+const urlOf = (url: Redacted.Redacted<string>): Effect.Effect<Place, CliFailure> =>
   Database.isPostgres(Redacted.value(url))
-    ? Effect.succeed(Redacted.value(url))
+    ? Effect.succeed({ at: Redacted.value(url), lease: undefined })
     : Effect.fail(wrong("The database has to be given as postgres://…"))
 
 /** The file of the records, in a folder that is this process's until it ends. */
@@ -96,8 +101,9 @@ const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
     Effect.try({ try: () => FileLock.take(path.join(folder, "server.lock")), catch: unwritable }),
     (it) => Effect.sync(() => it?.release())
   )
-  if (lock !== undefined) return path.join(folder, "records.db")
-  return yield* wrong(
+  // nobody else is there who could only be slow: the next start has not long to wait for what a dead one held
+  const place: Place = { at: path.join(folder, "records.db"), lease: "5 seconds" }
+  return lock !== undefined ? place : yield* wrong(
     escape(
       `${folder}: another server keeps its records there. Stop it, or give this one a folder of its own: --data DIR`
     )

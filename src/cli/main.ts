@@ -6,6 +6,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import * as Runtime from "effect/Runtime"
 import * as Stdio from "effect/Stdio"
@@ -14,16 +15,9 @@ import process, { exit } from "node:process"
 import { version } from "../internal/version.ts"
 import * as Cli from "./Cli.ts"
 import { type At, HttpPort } from "./HttpPort.ts"
-import { Interruption } from "./Interruption.ts"
+import { Interruption, reasons } from "./Interruption.ts"
 import { Terminal } from "./Keyboard.ts"
 import * as TtyKeyboard from "./TtyKeyboard.ts"
-
-/** Signals that ask to stop, with the reason that models and users read. */
-const signals = {
-  SIGINT: "the user stopped it",
-  SIGTERM: "the program was asked to end",
-  SIGHUP: "the terminal is gone"
-} as const
 
 /** Hands a signal to the first who waits for one. */
 const makeInterruption = () => {
@@ -49,16 +43,16 @@ const interruption = makeInterruption()
 
 /** Loaded only where it is used: an editor waits for the first answer of a gateway. */
 const listen = ({ host, port, tls }: At) =>
-  Layer.unwrap(
-    Effect.map(
-      Effect.promise(() => Promise.all([import("@effect/platform-node/NodeHttpServer"), import("node:https")])),
-      ([{ layerServer }, https]) =>
-        layerServer(
-          () => tls === undefined ? createServer() : https.createServer({ ...tls, minVersion: "TLSv1.2" }),
-          { host, port, gracefulShutdownTimeout: "1 second" }
-        )
-    )
-  )
+  Layer.unwrap(Effect.gen(function*() {
+    const { layer } = yield* Effect.promise(() => import("@effect/platform-node/NodeHttpServer"))
+    const https = yield* Effect.promise(() => import("node:https"))
+    const server = yield* Effect.try({
+      // a certificate, or a key, may be none
+      try: () => tls === undefined ? createServer() : https.createServer({ ...tls, minVersion: "TLSv1.2" }),
+      catch: (cause) => new ServeError({ cause })
+    })
+    return layer(() => server, { host, port, gracefulShutdownTimeout: "1 second" })
+  }))
 
 const main = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
@@ -76,10 +70,10 @@ const end = (code: number): void => {
 }
 
 const runMain = Runtime.makeRunMain(({ fiber }) => {
-  const onSignal = (signal: keyof typeof signals) => {
-    if (!interruption.hand(signals[signal])) fiber.interruptUnsafe(fiber.id)
+  const onSignal = (signal: keyof typeof reasons) => {
+    if (!interruption.hand(reasons[signal])) fiber.interruptUnsafe(fiber.id)
   }
-  const names = Object.keys(signals) as ReadonlyArray<keyof typeof signals>
+  const names = Object.keys(reasons) as ReadonlyArray<keyof typeof reasons>
   for (const name of names) process.on(name, onSignal)
   // a write finds out that the reader went away
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})

@@ -1,0 +1,214 @@
+/**
+ * The server of `tool-executor serve`, put together, started and ended. Loaded only when it is
+ * used.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as HttpServer from "effect/http/HttpServer"
+import type { ServeError } from "effect/http/HttpServerError"
+import * as Layer from "effect/Layer"
+import * as Path from "effect/Path"
+import type * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
+import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
+import { escape } from "../internal/escape.ts"
+import * as LocalExecutor from "../LocalExecutor.ts"
+import type { McpServerError } from "../mcp/McpServers.ts"
+import * as Access from "../server/Access.ts"
+import * as Server from "../server/Server.ts"
+import * as Undoing from "../server/Undoing.ts"
+import * as WaveStore from "../server/WaveStore.ts"
+import type { WaveStoreError } from "../server/WaveStore.ts"
+import * as Webhook from "../server/Webhook.ts"
+import * as ArtifactTools from "../tools/ArtifactTools.ts"
+import * as Workspace from "../tools/Workspace.ts"
+import { type CliFailure, describe, inLines, wrong } from "./CliFailure.ts"
+import * as Files from "./Files.ts"
+import * as FolderTools from "./FolderTools.ts"
+import * as GatewayProblems from "./GatewayProblems.ts"
+import { HttpPort } from "./HttpPort.ts"
+import { Interruption, reasons } from "./Interruption.ts"
+import * as JoinedTools from "./JoinedTools.ts"
+import * as ServeAddress from "./ServeAddress.ts"
+import * as ServeConfig from "./ServeConfig.ts"
+import * as ServeStores from "./ServeStores.ts"
+import * as ServeUsers from "./ServeUsers.ts"
+
+/**
+ * What is served, and where.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** The config file. */
+  readonly path: string
+  readonly config: ServeConfig.ServeConfig
+  readonly host: string | undefined
+  readonly port: number | undefined
+  readonly data: string | undefined
+  readonly postgres: Redacted.Redacted<string> | undefined
+}
+
+/**
+ * Serves until it is told to end, and then comes to its end in good order; told twice, at once.
+ *
+ * @category commands
+ * @since 0.1.0
+ */
+export const serve = Effect.fnUntraced(function*(options: Options) {
+  const address = yield* Effect.mapError(
+    Effect.fromResult(ServeAddress.make(options.config.server ?? {}, options)),
+    wrong
+  )
+  for (const warning of address.warnings) yield* Effect.logWarning(warning)
+  const layer = yield* layerOf(options, address)
+  const interruption = yield* Interruption
+  const scope = yield* Scope.make()
+  const end = Scope.close(scope, Exit.void)
+  const serving = Effect.gen(function*() {
+    const { address: bound } = Context.get(yield* Layer.buildWithScope(layer, scope), HttpServer.HttpServer)
+    const url = ServeAddress.urlOf(address, "port" in bound ? bound.port : address.port)
+    yield* Files.print(`Serving ${url}/`)
+    if (address.publicUrl !== undefined) yield* Files.print(`Users reach it at ${escape(address.publicUrl)}`)
+    return yield* Effect.never
+  })
+  const reason = yield* Effect.onError(
+    Effect.raceFirst(explained(serving, options.path), interruption),
+    () => end
+  )
+  yield* Effect.logInfo(`It ends: ${reason}. What runs comes to its end; told again, it ends at once`)
+  // what takes long is left behind by whoever does not want to wait
+  const ending = yield* Effect.forkDetach(end)
+  const isDrained = yield* Effect.raceFirst(
+    Effect.as(Fiber.await(ending), true),
+    Effect.as(interruption, false)
+  )
+  yield* isDrained && reason === reasons.SIGTERM ? Effect.void : Effect.interrupt
+})
+
+// Utilities
+
+const layerOf = Effect.fnUntraced(
+  function*({ config, data, path: file, postgres }: Options, at: ServeAddress.ServeAddress) {
+    const path = yield* Path.Path
+    const { server = {}, workspace } = config
+    const listen = yield* HttpPort
+    if (listen === undefined) return yield* wrong("HTTP cannot be served here.")
+    const beside = (it: string) => path.resolve(path.dirname(file), it)
+    const root = workspace === undefined ? undefined : beside(workspace.root)
+    const tls = server.tls === undefined ? undefined : { cert: beside(server.tls.cert), key: beside(server.tls.key) }
+    if (root !== undefined && tls !== undefined) yield* checkKey(root, tls.key)
+    const pem = tls === undefined
+      ? undefined
+      : yield* Effect.all({ cert: Files.read(tls.cert), key: Files.read(tls.key) })
+    const users = yield* ServeUsers.read(server.users ?? {}, file)
+    const webhook = yield* webhookOf(config, file)
+
+    const stores = ServeStores.layer({ config: file, root, data, postgres })
+    const executors = Server.layerExecutors(executorsOptions(server)).pipe(
+      Layer.provide(gatesOf(config, root, [path.resolve(file)])),
+      Layer.provide(WaveStore.layer)
+    )
+    const told = webhook === undefined
+      ? Layer.empty
+      : Webhook.layer(webhook).pipe(Layer.provide(FetchHttpClient.layer))
+    const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
+    const routes = Server.layer(routesOptions(server)).pipe(Layer.provide(undoing))
+    return Server.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
+      Layer.provide(told),
+      Layer.provide(executors),
+      Layer.provide(Access.layer({ users })),
+      Layer.provide(stores),
+      Layer.provideMerge(listen({ host: at.host, port: at.port, tls: pem }))
+    )
+  }
+)
+
+/** The tools, and what holds for them. */
+const gatesOf = (config: ServeConfig.ServeConfig, root: string | undefined, protect: ReadonlyArray<string>) => {
+  const { $schema: _, mcpServers: servers, server: __, workspace, ...unsure } = config
+  const options = ServeConfig.toOptions(config)
+  const about = { servers, tools: options.tools, unsure: [unsure] }
+  const gates = LocalExecutor.layerGates(options)
+  if (root === undefined || workspace === undefined) {
+    return gates.pipe(
+      Layer.provideMerge(JoinedTools.layer([ArtifactTools.toolkit], about)),
+      Layer.provide(ArtifactTools.layer)
+    )
+  }
+  const tools = FolderTools.make(root, workspace, protect)
+  return gates.pipe(
+    Layer.provideMerge(JoinedTools.layer([...tools.toolkits, ArtifactTools.toolkit], about)),
+    Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
+  )
+}
+
+type ServerPart = NonNullable<ServeConfig.ServeConfig["server"]>
+
+// durations were checked when the file was decoded
+
+const executorsOptions = (
+  { approvalTimeout, drain, limits = {}, sessionIdle, turnIdle }: ServerPart
+): Server.ExecutorsOptions => ({
+  idleTimeToLive: sessionIdle,
+  questions: { timeout: approvalTimeout },
+  waves: {
+    maxSessions: limits.sessions,
+    maxSessionsPerUser: limits.sessionsPerUser,
+    maxWaves: limits.waves,
+    maxWavesPerUser: limits.wavesPerUser,
+    turnIdle
+  },
+  draining: { within: drain }
+} as Server.ExecutorsOptions)
+
+const routesOptions = (
+  { publicUrl, trustProxy }: ServerPart
+): Server.Options => ({ publicUrl, trustProxy })
+
+/** What can read files in the root could read the key. */
+const checkKey = Effect.fnUntraced(function*(root: string, key: string) {
+  const workspace = yield* Workspace.make(root)
+  const real = yield* Workspace.resourceKey(workspace, key)
+  if (!Workspace.isWithin(workspace.root, real)) return
+  return yield* wrong(
+    `${escape(key)} lies in the root of the workspace, where tools could read it. Keep the key elsewhere.`
+  )
+}, Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error)))))
+
+const webhookOf = Effect.fnUntraced(
+  function*({ server: { publicUrl, webhook } = {} }: ServeConfig.ServeConfig, file: string) {
+    if (webhook === undefined) return undefined
+    const problems: Array<Problem> = []
+    const secret = yield* ServeUsers.secretIn(webhook.secret.env, "server.webhook.secret", problems)
+    if (publicUrl === undefined) {
+      problems.push({
+        path: "server.publicUrl",
+        problem: "it is missing",
+        expected: "where users reach it, for the link of the webhook"
+      })
+    }
+    if (secret === undefined || publicUrl === undefined) return yield* wrong(describe({ subject: file, problems }))
+    // durations were checked when the file was decoded
+    const delay = webhook.delay ?? ServeConfig.defaults.webhookDelay
+    return { url: webhook.url, secret, publicUrl, delay } as Webhook.Options
+  }
+)
+
+/** What showed when it was built is told as one of the file, or as what it is. */
+const explained = <A, R>(
+  effect: Effect.Effect<A, CliFailure | ConfigurationError | McpServerError | ServeError | WaveStoreError, R>,
+  file: string
+) =>
+  Effect.catchTags(effect, {
+    ConfigurationError: (error) => Effect.fail(wrong(describe(GatewayProblems.inFile(file, error)))),
+    McpServerError: (error) => Effect.fail(wrong(inLines(error.message))),
+    ServeError: (error) => Effect.fail(wrong(`It cannot be served there (${escape(String(error.cause))}).`)),
+    WaveStoreError: (error) => Effect.fail(wrong(escape(`What was handed over cannot be read: ${String(error.cause)}`)))
+  })

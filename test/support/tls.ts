@@ -1,0 +1,20 @@
+/** A certificate of `localhost` and 127.0.0.1 by itself, and its key, which is nobody's secret. Until 2126. */
+export const cert = `-----BEGIN CERTIFICATE-----
+MIIBmzCCAUGgAwIBAgIUSpbUBDhPcRliqyK6Du+KXhMAipYwCgYIKoZIzj0EAwIw
+FDESMBAGA1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMjE2MzgxMFoYDzIxMjYxMDI5
+MTYzODEwWjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjO
+PQMBBwNCAATINoyyMvcBci/QsYdZ1TwwhZRgrlvz2+ZB17vXAsfUJhFtvWfN9xF0
+RPLvFys+FqzpaJaBqVtR4FU7ozKTQbG5o28wbTAdBgNVHQ4EFgQUBBQrcCwxGMDe
+Htvhw6mNoDXBhnwwHwYDVR0jBBgwFoAUBBQrcCwxGMDeHtvhw6mNoDXBhnwwDwYD
+VR0TAQH/BAUwAwEB/zAaBgNVHREEEzARgglsb2NhbGhvc3SHBH8AAAEwCgYIKoZI
+zj0EAwIDSAAwRQIhAPzQobnHzW2UKbUqlq6YZTBOXiBeCUYO/LUAhcvlU2zAAiBH
+vMONlJbyySVWXsz+Btfh2HeMomKuh+RdnESQbubqNw==
+-----END CERTIFICATE-----
+`
+
+export const key = `-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgbKkfHYREUxZvjniE
+QMgzRDIcvY1kkf6JYRhrWfe1OSehRANCAATINoyyMvcBci/QsYdZ1TwwhZRgrlvz
+2+ZB17vXAsfUJhFtvWfN9xF0RPLvFys+FqzpaJaBqVtR4FU7ozKTQbG5
+-----END PRIVATE KEY-----
+`
