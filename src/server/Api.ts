@@ -10,7 +10,7 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
-import { Authorization } from "./ApiAccess.ts"
+import { Authorization, Checks } from "./ApiAccess.ts"
 import * as Models from "./ApiModels.ts"
 import * as Problems from "./ApiProblems.ts"
 import * as Questions from "./ApiQuestions.ts"
@@ -42,6 +42,7 @@ export class LoginGroup extends HttpApiGroup.make("login")
     }),
     HttpApiEndpoint.post("logout", "/logout", { payload: Schema.Struct({}), success: HttpApiSchema.NoContent })
   )
+  .middleware(Checks)
   .prefix("/api")
 {}
 
@@ -121,6 +122,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       error: [NotAllowed, NotFound, Problems.NotUndone, Unavailable]
     })
   )
+  .middleware(Checks)
   .middleware(Authorization)
   .prefix("/api")
 {}
@@ -170,6 +172,7 @@ export class QuestionsGroup extends HttpApiGroup.make("questions")
       error: [NotAllowed, NotFound, Unavailable]
     })
   )
+  .middleware(Checks)
   .middleware(Authorization)
   .prefix("/api")
 {}
@@ -214,6 +217,7 @@ export class RecordsGroup extends HttpApiGroup.make("records")
     HttpApiEndpoint.get("rules", "/rules", { success: Records.Rules }),
     HttpApiEndpoint.get("status", "/status", { success: Records.Status })
   )
+  .middleware(Checks)
   .middleware(Authorization)
   .prefix("/api")
 {}

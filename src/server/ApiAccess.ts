@@ -7,7 +7,7 @@
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
-import { Unauthorized } from "./ApiProblems.ts"
+import { Invalid, TooLarge, TooMany, TooSlow, Unauthorized } from "./ApiProblems.ts"
 
 /**
  * A user, and what they may do. `approve` and `records` name the users for whom; `*` is
@@ -57,13 +57,24 @@ export const cookieName = "tool_executor_session"
 export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentUser }>()(
   "effect-tool-executor/server/ApiAccess/Authorization",
   {
-    error: Unauthorized,
+    error: [Unauthorized, TooMany],
     security: {
       bearer: HttpApiSecurity.bearer,
       cookie: HttpApiSecurity.apiKey({ in: "cookie", key: cookieName })
     }
   }
 ) {}
+
+/**
+ * Takes in what is sent, as far as it is of any use: bounded, in time, JSON, and as the endpoint describes it.
+ * It stands behind `Authorization`: of those who are not let in, nothing is read.
+ *
+ * @category middleware
+ * @since 0.1.0
+ */
+export class Checks extends HttpApiMiddleware.Service<Checks>()("effect-tool-executor/server/ApiAccess/Checks", {
+  error: [Invalid, TooLarge, TooSlow]
+}) {}
 
 /**
  * Tells whether a user may see or answer what is `owner`'s, by a list of names.

@@ -154,3 +154,87 @@ export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailabl
   status: 503,
   title: "This is not possible now. Try again."
 }) {}
+
+/**
+ * The request's body, or what is nested in it, is larger than what is taken.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class TooLarge extends HttpApiError.Problem<TooLarge>()("TooLarge", {
+  type: urn("too-large"),
+  status: 413,
+  title: "The request is too large."
+}) {}
+
+/**
+ * The request's body did not come in time.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class TooSlow extends HttpApiError.Problem<TooSlow>()("TooSlow", {
+  type: urn("too-slow"),
+  status: 408,
+  title: "The request did not come in time."
+}) {}
+
+/**
+ * The body is not said to be JSON: pages of other sites can send everything else.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class NotJson extends HttpApiError.Problem<NotJson>()("NotJson", {
+  type: urn("not-json"),
+  status: 415,
+  title: "The body has to be application/json."
+}) {}
+
+/**
+ * The path is there, but not for this method; `Allow` says for which.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class WrongMethod extends HttpApiError.Problem<WrongMethod>()("WrongMethod", {
+  type: urn("wrong-method"),
+  status: 405,
+  title: "This is not there for this method."
+}) {}
+
+/**
+ * The request was sent to a name that is not this server's.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class WrongHost extends HttpApiError.Problem<WrongHost>()("WrongHost", {
+  type: urn("wrong-host"),
+  status: 421,
+  title: "This server is not reached by that name."
+}) {}
+
+/**
+ * A page of another site sent the request.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class WrongOrigin extends HttpApiError.Problem<WrongOrigin>()("WrongOrigin", {
+  type: urn("wrong-origin"),
+  status: 403,
+  title: "Pages of other sites may not do that."
+}) {}
+
+/**
+ * A mistake of the server, of which its log has the rest.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class Failed extends HttpApiError.Problem<Failed>()("Failed", {
+  type: urn("failed"),
+  status: 500,
+  title: "The server made a mistake."
+}) {}

@@ -1,44 +1,100 @@
 /**
- * Who sends a request, by its token or its cookie. A request that has both is let in only if both are right and of one user; one
- * that is not let in learns nothing.
+ * Who sends a request, by its token or its cookie. A request that has both is let in only if both are right
+ * and of one user; one that is not let in learns nothing.
+ *
+ * A stream is a request that goes on: it ends when its user is none any more or may do something else, and when
+ * its reader takes nothing.
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import * as HttpApiError from "effect/http-api/HttpApiError"
+import * as HttpBody from "effect/http/HttpBody"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Stream from "effect/Stream"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { Access, isUserName } from "./Access.ts"
 import { Authorization, CurrentUser, type User } from "./ApiAccess.ts"
+import { Limits, type Taking } from "./Limits.ts"
 import { Logins } from "./Logins.ts"
+import * as SlowReaders from "./SlowReaders.ts"
 
 /**
- * Layer that lets requests of users in.
+ * How streams are kept an eye on.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** After how long a stream is cut whose reader takes nothing. Default 30 seconds. */
+  readonly stalledAfter?: Duration.Input | undefined
+  /** How often it is asked whether the user of a stream still is one. Default each 30 seconds. */
+  readonly askAgain?: Duration.Input | undefined
+}
+
+/**
+ * What holds unless it is said otherwise.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export const defaults = { stalledAfter: "30 seconds", askAgain: "30 seconds" } as const
+
+/**
+ * Layer that lets requests of users in, as far as the limits let them.
  *
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Authorization, never, Access | Logins> = Layer.effect(
-  Authorization,
-  Effect.gen(function*() {
-    const userOf = make(yield* Effect.context<Access | Logins>())
-    return Authorization.of({
-      // Asked first, and decides by all that the request has.
-      bearer: (httpEffect) =>
-        Effect.gen(function*() {
-          const request = yield* HttpServerRequest.HttpServerRequest
-          const user = Option.getOrUndefined(yield* userOf(request))
-          if (user === undefined) return yield* new HttpApiError.Unauthorized({})
-          return yield* Effect.provideService(httpEffect, CurrentUser, user)
-        }),
-      // Asked after the first has refused: what it would say of the cookie is in that already.
-      cookie: () => Effect.fail(new HttpApiError.Unauthorized({}))
+export const layer = (
+  options?: Options
+): Layer.Layer<Authorization, ConfigurationError, Access | Logins | Limits> =>
+  Layer.effect(
+    Authorization,
+    Effect.gen(function*() {
+      const times = yield* readOptions("Authorizing", (read) => ({
+        stalledAfter: read.millis("stalledAfter", options?.stalledAfter ?? defaults.stalledAfter),
+        askAgain: read.millis("askAgain", options?.askAgain ?? defaults.askAgain)
+      }))
+      const limits = yield* Limits
+      const userOf = make(yield* Effect.context<Access | Logins>())
+      return Authorization.of({
+        // Asked first, and decides by all that the request has.
+        bearer: (httpEffect) =>
+          Effect.gen(function*() {
+            const request = yield* HttpServerRequest.HttpServerRequest
+            const user = Option.getOrUndefined(yield* userOf(request))
+            if (user === undefined) return yield* new HttpApiError.Unauthorized({})
+            const full = yield* refusal(limits.enter(user.name))
+            if (full !== undefined) return full
+            const response = yield* Effect.provideService(httpEffect, CurrentUser, user)
+            const { body } = response
+            if (body._tag !== "Stream") return response
+            const overfull = yield* refusal(limits.stream(user.name))
+            if (overfull !== undefined) return overfull
+            const stream = body.stream.pipe(
+              Stream.interruptWhen(untilOther(user, userOf(request), times.askAgain)),
+              SlowReaders.cut(times.stalledAfter)
+            )
+            return HttpServerResponse.setBody(
+              response,
+              HttpBody.stream(stream, body.contentType, body.contentLength)
+            )
+          }),
+        // Asked after the first has refused: what it would say of the cookie is in that already.
+        cookie: () => Effect.fail(new HttpApiError.Unauthorized({}))
+      })
     })
-  })
-)
+  )
 
 // Utilities
 
@@ -64,6 +120,23 @@ const make = (services: Context.Context<Access | Logins>) => {
     return Option.some(user)
   })
 }
+
+/** As a response: after a failure the other way of saying who one is would be tried. */
+const refusal = (taking: Taking) =>
+  Effect.matchEffect(taking, {
+    onFailure: (problem) => Effect.orDie(HttpServerRespondable.toResponse(problem)),
+    onSuccess: () => Effect.void
+  })
+
+/** Ends when the user is another one, none any more, or may do something else than at first. */
+const untilOther = (user: User, again: Effect.Effect<Option.Option<User>>, millis: number) =>
+  Effect.gen(function*() {
+    for (;;) {
+      const left = (user.expiresAt ?? Infinity) - (yield* Clock.currentTimeMillis)
+      yield* Effect.sleep(Math.max(0, Math.min(millis, left)))
+      if (!Equal.equals(yield* again, Option.some(user))) return
+    }
+  })
 
 const none: Option.Option<User> = Option.none()
 

@@ -9,6 +9,7 @@ import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import type * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { Api } from "./Api.ts"
+import type { Checks } from "./ApiAccess.ts"
 import { Logins } from "./Logins.ts"
 import { me } from "./SessionsHandlers.ts"
 
@@ -18,14 +19,15 @@ import { me } from "./SessionsHandlers.ts"
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<HttpApiGroup.Service<"tool-executor", "login">, never, Logins> = HttpApiBuilder.group(
-  Api,
-  "login",
-  Effect.fnUntraced(function*(handlers) {
-    const logins = yield* Logins
-    return handlers.handleAll({
-      login: ({ payload }) => Effect.map(logins.login(Redacted.make(payload.token)), me),
-      logout: () => logins.logout
+export const layer: Layer.Layer<HttpApiGroup.Service<"tool-executor", "login">, never, Checks | Logins> = HttpApiBuilder
+  .group(
+    Api,
+    "login",
+    Effect.fnUntraced(function*(handlers) {
+      const logins = yield* Logins
+      return handlers.handleAll({
+        login: ({ payload }) => Effect.map(logins.login(Redacted.make(payload.token)), me),
+        logout: () => logins.logout
+      })
     })
-  })
-)
+  )

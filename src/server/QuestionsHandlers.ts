@@ -10,7 +10,7 @@ import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { Api } from "./Api.ts"
-import type { Authorization } from "./ApiAccess.ts"
+import type { Authorization, Checks } from "./ApiAccess.ts"
 import { NotFound } from "./ApiProblems.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as Questions from "./Questions.ts"
@@ -26,7 +26,7 @@ import * as Rights from "./Rights.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "questions">,
   never,
-  Authorization | LiveLog.LiveLog | Questions.Questions | Records.Records
+  Authorization | Checks | LiveLog.LiveLog | Questions.Questions | Records.Records
 > = HttpApiBuilder.group(
   Api,
   "questions",

@@ -8,7 +8,7 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import type * as Layer from "effect/Layer"
 import { Api } from "./Api.ts"
-import { type Authorization, CurrentUser } from "./ApiAccess.ts"
+import { type Authorization, type Checks, CurrentUser } from "./ApiAccess.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as Records from "./Records.ts"
 import * as Rights from "./Rights.ts"
@@ -25,7 +25,7 @@ import * as Waves from "./Waves.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "records">,
   never,
-  Authorization | LiveLog.LiveLog | Records.Records | Status.Status | Waves.Waves
+  Authorization | Checks | LiveLog.LiveLog | Records.Records | Status.Status | Waves.Waves
 > = HttpApiBuilder.group(
   Api,
   "records",

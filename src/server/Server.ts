@@ -44,12 +44,10 @@ import type { StateStore } from "../store/StateStore.ts"
 import * as ToolExecutor from "../ToolExecutor.ts"
 import * as ToolExecutors from "../ToolExecutors.ts"
 import { Api } from "./Api.ts"
-import * as Authorizing from "./Authorizing.ts"
-import * as Callers from "./Callers.ts"
+import * as Door from "./Door.ts"
 import * as Draining from "./Draining.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
-import * as Logins from "./Logins.ts"
 import * as Questions from "./Questions.ts"
 import * as QuestionsHandlers from "./QuestionsHandlers.ts"
 import * as Records from "./Records.ts"
@@ -120,10 +118,7 @@ const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))
  * @category options
  * @since 0.1.0
  */
-export interface Options extends Callers.Options {
-  /** How long logins of the page last, and how many there are. */
-  readonly logins?: Logins.Options | undefined
-}
+export interface Options extends Door.Options {}
 
 /**
  * Layer of the routes: the API and its OpenAPI document (`/openapi.json`).
@@ -141,9 +136,7 @@ export const layer = (options: Options = {}) =>
       SystemHandlers.layer
     ]),
     Layer.provide(Status.layer),
-    Layer.provide(Authorizing.layer),
-    Layer.provide(Logins.layer(options.logins)),
-    Layer.provide(Callers.layer(options))
+    Layer.provide(Door.layer(options))
   )
 
 /**

@@ -13,7 +13,7 @@ import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import { Api } from "./Api.ts"
-import { type Authorization, CurrentUser, type User } from "./ApiAccess.ts"
+import { type Authorization, type Checks, CurrentUser, type User } from "./ApiAccess.ts"
 import type * as Models from "./ApiModels.ts"
 import { NotFound } from "./ApiProblems.ts"
 import type { Owner } from "./Principals.ts"
@@ -31,7 +31,7 @@ import * as Waves from "./Waves.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "sessions">,
   never,
-  Authorization | Waves.Waves
+  Authorization | Checks | Waves.Waves
 > = HttpApiBuilder.group(
   Api,
   "sessions",

@@ -75,6 +75,27 @@ export * as Callers from "./Callers.ts"
 export * as Draining from "./Draining.ts"
 
 /**
+ * What is sent to an endpoint, before anybody acts on it.
+ *
+ * @since 0.1.0
+ */
+export * as Checking from "./Checking.ts"
+
+/**
+ * What every request passes, and every response.
+ *
+ * @since 0.1.0
+ */
+export * as Door from "./Door.ts"
+
+/**
+ * How much there may be at once, and how often.
+ *
+ * @since 0.1.0
+ */
+export * as Limits from "./Limits.ts"
+
+/**
  * What happens on the whole server, for pages.
  *
  * @since 0.1.0
@@ -117,11 +138,25 @@ export * as Records from "./Records.ts"
 export * as Server from "./Server.ts"
 
 /**
+ * Streams to readers that nobody knows.
+ *
+ * @since 0.1.0
+ */
+export * as SlowReaders from "./SlowReaders.ts"
+
+/**
  * Tokens of users: made, hashed and checked.
  *
  * @since 0.1.0
  */
 export * as Tokens from "./Tokens.ts"
+
+/**
+ * How many requests there were.
+ *
+ * @since 0.1.0
+ */
+export * as Traffic from "./Traffic.ts"
 
 /**
  * Undoing, as the server offers it.

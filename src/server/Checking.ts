@@ -1,0 +1,152 @@
+/**
+ * What is sent to an endpoint, before anybody acts on it: bounded in size, depth and time, JSON, and as the
+ * endpoint describes it. What is not is a problem that says where.
+ *
+ * @since 0.1.0
+ */
+import * as ByteSize from "effect/ByteSize"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
+import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
+import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as Layer from "effect/Layer"
+import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import { issuesOf } from "../internal/schemaIssues.ts"
+import { Authorization, Checks } from "./ApiAccess.ts"
+import { Invalid, TooLarge, TooSlow } from "./ApiProblems.ts"
+
+/**
+ * What is taken.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Bytes of a body. Default 4 MB. */
+  readonly maxBodyBytes?: number | undefined
+  /** How long a body may take to come. Default 30 seconds. */
+  readonly bodyTimeout?: Duration.Input | undefined
+}
+
+/**
+ * What holds unless it is said otherwise.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export const defaults = { maxBodyBytes: 4_000_000, bodyTimeout: "30 seconds" } as const
+
+/**
+ * Layer that takes in what is sent.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options?: Options): Layer.Layer<Checks, ConfigurationError> =>
+  Layer.effect(
+    Checks,
+    Effect.map(
+      readOptions("Checking", (read) => ({
+        bytes: read.count("maxBodyBytes", options?.maxBodyBytes ?? defaults.maxBodyBytes, 1),
+        millis: read.millis("bodyTimeout", options?.bodyTimeout ?? defaults.bodyTimeout)
+      })),
+      ({ bytes, millis }) =>
+        Checks.of((httpEffect, { endpoint }) => {
+          // whoever logs in is not known yet
+          const most = isOpenToAll(endpoint) ? Math.min(bytes, openBytes) : bytes
+          const limit = ByteSize.bytes(most)
+          const taken = endpoint.payload.size === 0 ? Effect.void : takeBody(most, millis)
+          return Effect.andThen(taken, httpEffect).pipe(
+            Effect.catch((error) =>
+              HttpApiSchemaError.is(error) && error.kind !== "Body" && error.kind !== "ResponseHeaders"
+                ? Effect.fail(invalidBy(error))
+                : Effect.fail(error)
+            ),
+            Effect.provideService(HttpIncomingMessage.MaxBodySize, limit)
+          )
+        })
+    )
+  )
+
+// Utilities
+
+const openBytes = 4_096
+
+const maxDepth = 256
+
+const isOpenToAll = (endpoint: HttpApiEndpoint.Top): boolean => !endpoint.middlewares.has(Authorization)
+
+const whole = (problem: string) => new Invalid({ errors: [{ path: "", problem }] })
+
+/** Reads the body once: the request keeps it for the endpoint. */
+const takeBody = (most: number, millis: number) =>
+  Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    if (Number(request.headers["content-length"] ?? 0) > most) return yield* tooLarge(most)
+    const coming = Effect.mapError(
+      request.arrayBuffer,
+      ({ reason }) =>
+        reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
+          ? tooLarge(most)
+          : whole("the body broke off")
+    )
+    // whoever stops reading closes the connection: that is for after the answer
+    const reading = yield* Effect.forkScoped(coming, { startImmediately: true })
+    const bytes = yield* Effect.timeoutOrElse(Fiber.join(reading), {
+      duration: millis,
+      orElse: () => Effect.fail(new TooSlow({}))
+    })
+    const text = textOf(bytes)
+    if (text === undefined) return yield* whole("the body is not UTF-8")
+    if (depthOf(text) > maxDepth) {
+      return yield* new TooLarge({ detail: `Values are nested at most ${maxDepth} deep.` })
+    }
+  })
+
+const tooLarge = (most: number) => new TooLarge({ detail: `At most ${most} bytes are taken.` })
+
+const textOf = (bytes: ArrayBuffer): string | undefined => {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
+/** How deep the values of a JSON text are nested. */
+const depthOf = (text: string): number => {
+  let [depth, deepest, isText] = [0, 0, false]
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (isText) {
+      if (char === "\\") at++
+      else if (char === "\"") isText = false
+    } else if (char === "\"") isText = true
+    else if (char === "[" || char === "{") deepest = Math.max(deepest, ++depth)
+    else if (char === "]" || char === "}") depth--
+  }
+  return deepest
+}
+
+const invalidBy = (error: HttpApiSchemaError) => {
+  const at = error.kind === "Payload" ? "" : error.kind.toLowerCase()
+  const issues = issuesOf(error.cause)
+  return new Invalid({
+    ...(issues.length > maxIssues ? { detail: `The first ${maxIssues} of ${issues.length} mistakes.` } : {}),
+    errors: issues.slice(0, maxIssues).map(({ message, path }) => ({
+      path: pathOf(path, at),
+      problem: message.length > 300 ? `${message.slice(0, 300)}…` : message
+    }))
+  })
+}
+
+const maxIssues = 50
+
+const pathOf = (path: ReadonlyArray<PropertyKey>, root: string): string =>
+  path.reduce<string>(
+    (text, key) => typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
+    root
+  )

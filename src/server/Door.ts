@@ -1,0 +1,226 @@
+/**
+ * What every request passes before anybody looks at it, and every response before it leaves: which names the server
+ * is reached by, which pages may send it something, what it says where it has nothing else to say.
+ *
+ * It stands before all routes of a router, and whatever goes wrong behind it leaves as a problem that tells nothing
+ * of the inside.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as HttpEffect from "effect/http/HttpEffect"
+import * as HttpRouter from "effect/http/HttpRouter"
+import { HttpServerError } from "effect/http/HttpServerError"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import type * as Types from "effect/Types"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import { shown } from "../internal/OptionReader.ts"
+import type { Access } from "./Access.ts"
+import { type Authorization, type Checks, cookieName } from "./ApiAccess.ts"
+import * as Problems from "./ApiProblems.ts"
+import * as Authorizing from "./Authorizing.ts"
+import * as Callers from "./Callers.ts"
+import * as Checking from "./Checking.ts"
+import * as Limits from "./Limits.ts"
+import * as Logins from "./Logins.ts"
+import * as Routes from "./Routes.ts"
+import { layer as trafficLayer, Traffic } from "./Traffic.ts"
+
+/**
+ * How the server is reached, by whom, and how often.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options extends Callers.Options, Checking.Options, Authorizing.Options {
+  /**
+   * Names besides that of `publicUrl` and those of this machine itself (`localhost`, `127.0.0.1`, `[::1]`, at any port): `HOST`,
+   * at any port, or `HOST:PORT`. A name that is none of them is refused, or a page of another site could reach
+   * the server by a name of its own that it lets point here.
+   */
+  readonly hosts?: ReadonlyArray<string> | undefined
+  readonly logins?: Logins.Options | undefined
+  readonly limits?: Limits.Options | undefined
+}
+
+/**
+ * Layer of the door and of what stands in it: all that the API's endpoints need of it, and what is counted there.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  options?: Options
+): Layer.Layer<
+  Authorization | Checks | Callers.Callers | Limits.Limits | Logins.Logins | Traffic,
+  ConfigurationError,
+  Access | HttpRouter.HttpRouter
+> =>
+  Layer.mergeAll(Authorizing.layer(options), Checking.layer(options), layerRouter(options)).pipe(
+    Layer.provideMerge(Logins.layer(options?.logins)),
+    Layer.provideMerge(Layer.mergeAll(Callers.layer(options), Limits.layer(options?.limits), trafficLayer))
+  )
+
+/**
+ * Layer of the door alone, before all routes of the router.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerRouter = (
+  options?: Pick<Options, "publicUrl" | "hosts">
+): Layer.Layer<never, ConfigurationError, HttpRouter.HttpRouter | Callers.Callers | Limits.Limits | Traffic> =>
+  Layer.effectDiscard(
+    Effect.gen(function*() {
+      const isOurs = yield* hostsOf(options)
+      const callers = yield* Callers.Callers
+      const limits = yield* Limits.Limits
+      const traffic = yield* Traffic
+      const router = yield* HttpRouter.HttpRouter
+      yield* router.addGlobalMiddleware((httpEffect): Effect.Effect<
+        HttpServerResponse.HttpServerResponse,
+        Types.unhandled,
+        HttpRouter.GlobalProvided
+      > =>
+        Effect.gen(function*() {
+          const request = yield* HttpServerRequest.HttpServerRequest
+          const caller = callers.of(request)
+          const path = pathOf(request.url)
+          yield* HttpEffect.appendPreResponseHandler((_, response) => Effect.succeed(dressed(response)))
+          const response = yield* Effect.gen(function*() {
+            yield* limits.arrive(caller.address)
+            const problem = problemOf(request, path, isProbe(path) || isOurs(caller.host), caller)
+            return problem === undefined ? yield* httpEffect : yield* HttpServerRespondable.toResponse(problem)
+          }).pipe(Effect.catchCause((cause) => responseOf(cause, request, path)))
+          traffic.count(request.method, Routes.find(path)?.path, response.status)
+          return response
+        })
+      )
+    })
+  )
+
+/**
+ * What browsers are told with every response: nothing of other sites is loaded, run or framed, and nothing is
+ * given to them.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const headers = {
+  "content-security-policy":
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+  "referrer-policy": "no-referrer",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY"
+} as const
+
+// Utilities
+
+const hostsOf = (
+  options: Pick<Options, "publicUrl" | "hosts"> | undefined
+): Effect.Effect<(host: string) => boolean, ConfigurationError> =>
+  Effect.suspend(() => {
+    const names = (options?.hosts ?? []).map((it) => it.toLowerCase())
+    const problems = names.flatMap((name, index) =>
+      Callers.originOf(`http://${name}`)?.host.replace(/:80$/, "") === name.replace(/:80$/, "") ? [] : [{
+        path: `hosts[${index}]`,
+        problem: `it is ${shown(name)}`,
+        expected: "a name, or a name and a port, such as tools.example.com:8080"
+      }]
+    )
+    if (problems.length > 0) return Effect.fail(new ConfigurationError({ subject: "Door", problems }))
+    const publicUrl = options?.publicUrl === undefined ? undefined : Callers.originOf(options.publicUrl)
+    const known = new Set(["localhost", "127.0.0.1", "[::1]", ...names, ...(publicUrl ? [publicUrl.host] : [])])
+    return Effect.succeed((host: string) => known.has(host) || known.has(host.replace(/:\d{1,5}$/, "")))
+  })
+
+/** Asked by machines that know an address and no name; they say how the server is, and nothing else. */
+const isProbe = (path: string): boolean => path === "/health" || path === "/ready"
+
+const pathOf = (url: string): string => /^[^?#]*/.exec(url)![0]
+
+type Problem = HttpServerRespondable.Respondable
+
+/** Why a request is not let in, whatever it is for. */
+const problemOf = (
+  request: HttpServerRequest.HttpServerRequest,
+  path: string,
+  isOurHost: boolean,
+  caller: Callers.Caller
+): Problem | undefined => {
+  const { headers, method } = request
+  if (!isOurHost) {
+    return new Problems.WrongHost({ detail: "A host that is reached by another name has to be told so (publicUrl)." })
+  }
+  if (!path.startsWith("/")) return new Problems.NotFound({})
+  const isChange = method !== "GET" && method !== "HEAD" && method !== "OPTIONS"
+  const isOther = isOtherSite(headers["origin"], headers["sec-fetch-site"], caller.origin)
+  if (isOther && (isChange || !isPage(path))) return new Problems.WrongOrigin({})
+  // browsers say the origin with every change; who says none has no cookie of one, either
+  const hasCookie = headers["cookie"]?.includes(cookieName) === true
+  if (isChange && hasCookie && headers["origin"] === undefined) return new Problems.WrongOrigin({})
+  const hasBody = Number(headers["content-length"] ?? 0) !== 0 || headers["transfer-encoding"] !== undefined
+  const needsJson = isChange && (method !== "DELETE" || hasBody)
+  if (needsJson && !/^application\/json *(?:;|$)/i.test(headers["content-type"] ?? "")) return new Problems.NotJson({})
+  return undefined
+}
+
+/** A page that is opened from elsewhere is only shown; it asks for everything else itself. */
+const isPage = (path: string): boolean => !/^\/+(?:api|metrics)(?:\/|$)/i.test(path)
+
+const isOtherSite = (origin: string | undefined, site: string | undefined, own: string): boolean =>
+  (origin !== undefined && origin !== own) || (site !== undefined && site !== "same-origin" && site !== "none")
+
+/** What leaves where something did not go as it should. */
+const responseOf = (
+  cause: Cause.Cause<unknown>,
+  request: HttpServerRequest.HttpServerRequest,
+  path: string
+): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> => {
+  // the client has gone, or the server stops: that is not for us to say
+  if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
+  const thrown = Cause.squash(cause)
+  if (HttpServerResponse.isHttpServerResponse(thrown)) return Effect.succeed(thrown)
+  if (thrown instanceof HttpServerError) {
+    const { reason } = thrown
+    if (reason._tag === "RouteNotFound") return Effect.orDie(missing(request.method, path))
+    if (reason._tag === "RequestParseError") {
+      return Effect.orDie(HttpServerRespondable.toResponse(
+        reason.reason === "BodyTooLarge"
+          ? new Problems.TooLarge({})
+          : new Problems.Invalid({ errors: [{ path: "", problem: "the request broke off" }] })
+      ))
+    }
+  }
+  if (thrown instanceof Problems.TooMany) return Effect.orDie(HttpServerRespondable.toResponse(thrown))
+  return Effect.andThen(
+    Effect.logError("A request ended with a mistake of the server", cause),
+    Effect.orDie(HttpServerRespondable.toResponse(new Problems.Failed({})))
+  )
+}
+
+const missing = (method: string, path: string) => {
+  const methods = Routes.find(path)?.methods ?? []
+  if (methods.length === 0 || methods.includes(method)) {
+    return HttpServerRespondable.toResponse(new Problems.NotFound({}))
+  }
+  return Effect.map(
+    HttpServerRespondable.toResponse(new Problems.WrongMethod({})),
+    HttpServerResponse.setHeader("allow", methods.join(", "))
+  )
+}
+
+const dressed = (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.setHeaders(response, {
+    ...headers,
+    "cache-control": response.headers["cache-control"] ?? "no-store",
+    // RFC 9110, 15.5.2: a 401 says how to come in
+    ...(response.status === 401 ? { "www-authenticate": "Bearer" } : {})
+  })
