@@ -1,0 +1,145 @@
+// Clients of the server under load: requests, and streams that can be cut anywhere.
+import type { ApiModels, ApiQuestions } from "effect-tool-executor/server"
+import { spawn } from "node:child_process"
+import { Agent, type IncomingMessage, request } from "node:http"
+import { fileURLToPath } from "node:url"
+import { tokenOf } from "./tokens.ts"
+
+const agent = new Agent({ keepAlive: true, maxSockets: Infinity })
+
+export interface Answer<A> {
+  readonly status: number
+  readonly json: A
+}
+
+const open = (url: string, user: number, method: string, body: unknown, headers: Record<string, string>) =>
+  new Promise<IncomingMessage>((resolve, reject) => {
+    const sent = request(url, {
+      agent,
+      method,
+      headers: {
+        authorization: `Bearer ${tokenOf(user)}`,
+        ...body === undefined ? {} : { "content-type": "application/json" },
+        ...headers
+      }
+    }, resolve)
+    sent.on("error", reject)
+    sent.end(body === undefined ? undefined : JSON.stringify(body))
+  })
+
+/** Sends a request and reads its answer. */
+export const send = async <A>(
+  url: string,
+  user: number,
+  method: string,
+  path: string,
+  body?: unknown
+): Promise<Answer<A>> => {
+  const response = await open(`${url}${path}`, user, method, body, {})
+  let text = ""
+  for await (const part of response.setEncoding("utf8")) text += part
+  return { status: response.statusCode ?? 0, json: (text === "" ? undefined : JSON.parse(text)) as A }
+}
+
+/** A server-sent event, and when it came. */
+export interface Event {
+  readonly id: string | undefined
+  readonly event: string
+  readonly data: ApiQuestions.LiveItem | ApiModels.WaveItem
+  readonly at: number
+}
+
+/** A stream that is read until it ends, or is cut. */
+export interface Listening {
+  readonly cut: () => void
+  readonly ended: Promise<void>
+}
+
+/** Reads a stream; `told` is called at once with each event. */
+export const listen = async (
+  url: string,
+  user: number,
+  path: string,
+  told: (event: Event) => void,
+  after?: string
+): Promise<Listening> => {
+  const response = await open(`${url}${path}`, user, "GET", undefined, {
+    accept: "text/event-stream",
+    ...after === undefined ? {} : { "last-event-id": after }
+  })
+  if (response.statusCode !== 200) throw new Error(`${path}: ${response.statusCode}`)
+  let left = ""
+  let isCut = false
+  response.setEncoding("utf8").on("data", (part: string) => {
+    if (isCut) return
+    const blocks = (left + part).split("\n\n")
+    left = blocks.pop() ?? ""
+    for (const block of blocks) {
+      const field = (name: string) =>
+        block.split("\n").find((line) => line.startsWith(`${name}:`))?.slice(name.length + 1).trimStart()
+      const data = field("data")
+      if (data === undefined || isCut) continue
+      told({ id: field("id"), event: field("event") ?? "message", data: JSON.parse(data), at: Date.now() })
+    }
+  })
+  const ended = new Promise<void>((resolve) => {
+    response.once("close", resolve)
+    response.once("error", () => resolve())
+  })
+  return {
+    cut: () => {
+      isCut = true
+      response.destroy()
+    },
+    ended
+  }
+}
+
+/** A server as a process. */
+export interface Running {
+  readonly url: string
+  /** What it holds, in megabytes, after a collection. */
+  readonly heap: () => Promise<number>
+  readonly kill: (signal: NodeJS.Signals) => Promise<void>
+}
+
+export const start = async (folder: string, users: number): Promise<Running> => {
+  const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
+  const child = spawn(
+    process.execPath,
+    ["--expose-gc", "--import", path("../source-resolver.ts"), path("server.ts"), folder, String(users)],
+    { stdio: ["ignore", "inherit", "inherit", "ipc"] }
+  )
+  const told: Array<(message: { readonly url?: string; readonly heap?: number }) => void> = []
+  const next = () =>
+    new Promise<{ readonly url?: string; readonly heap?: number }>((resolve) => void told.push(resolve))
+  child.on("message", (it) => told.shift()?.(it as { readonly url?: string; readonly heap?: number }))
+  child.once("close", () => {
+    for (const tell of told) tell({})
+  })
+  const { url } = await next()
+  if (url === undefined) throw new Error("the server did not start")
+  return {
+    url,
+    heap: async () => {
+      const answer = next()
+      child.send({})
+      return (await answer).heap ?? NaN
+    },
+    kill: (signal) =>
+      new Promise((resolve) => {
+        child.once("close", () => resolve())
+        child.kill(signal)
+      })
+  }
+}
+
+/** A message with calls, in our own format: `[tool, key, milliseconds]` each. */
+export const message = (calls: ReadonlyArray<readonly [tool: string, key: string, millis: number]>) => ({
+  format: "native",
+  message: calls.map(([name, key, millis]) => ({ id: key, name, params: { key, millis } }))
+})
+
+/** Names of what is of the life of a call: exactly once each. */
+export const isLife = (event: string): boolean =>
+  /^(?:tool_call_(?:queued|start|complete)|tool_approval_(?:request|resolved)|tools_end|wave_suspended)$/.test(event)
