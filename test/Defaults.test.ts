@@ -1,5 +1,6 @@
 /** The table of defaults in the documents, row by row beside the code that has them. */
 import { assert, describe, it } from "@effect/vitest"
+import { LiveLog, Questions } from "effect-tool-executor/server"
 import { SqlJournal } from "effect-tool-executor/sql"
 import { JournalFile } from "effect-tool-executor/tools"
 import * as Context from "effect/Context"
@@ -61,6 +62,8 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("JournalFile.layer ", JournalFile.defaults),
   ...dotted("SqlJournal.layer ", SqlJournal.defaults),
   ...dotted("AiSdk.layerLanguageModel ", AiSdkModel.defaults),
+  ...dotted("Questions.layer ", Questions.defaults),
+  ...dotted("LiveLog.layer ", LiveLog.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls
@@ -71,6 +74,7 @@ const places: Readonly<Record<string, readonly [file: string, before: string, af
   "policy.default": ["src/policy/Policy.ts", "policy.default ?? ", ","],
   "policy.mode": ["src/policy/Policy.ts", "policy.mode ?? ", ","],
   "Approvals.layer timeout": ["src/policy/Approvals.ts", "options?.timeout ?? ", ")"],
+  "Webhook.layer delay": ["src/server/Webhook.ts", "options.delay ?? ", ","],
   "pools.read": ["src/policy/Pools.ts", "pool(\"read\", ", ")"],
   "pools.concurrent": ["src/policy/Pools.ts", "pool(\"concurrent\", ", ","],
   "pools.serial": ["src/policy/Pools.ts", "pool(\"serial\", ", ")"]
