@@ -105,7 +105,7 @@ const DiffOf = ({ path, rows: { isCoarse, rows }, what }: {
     <header class="diff-head">
       ${path !== "" && html`<strong class="diff-path"><${SafeText} text=${path} /></strong>`}
       ${what !== "" && html`<span class="diff-what">${what}</span>`}
-      <${Counts} rows=${rows} />
+      <${Counts} rows=${rows} none=${what === "" ? "Nothing differs" : "no lines"} />
       <span class="diff-jump">
         <button type="button" disabled=${!changes.some((it) => it < here)}
           onClick=${() => goTo(changes.findLast((it) => it < here))}>Previous change</button>
@@ -125,10 +125,10 @@ const DiffOf = ({ path, rows: { isCoarse, rows }, what }: {
   </section>`
 }
 
-const Counts = ({ rows }: { readonly rows: ReadonlyArray<Row> }): VNode => {
+const Counts = ({ none, rows }: { readonly rows: ReadonlyArray<Row>; readonly none: string }): VNode => {
   const { added, removed } = useMemo(() => countsOf(rows), [rows])
   return added + removed === 0
-    ? html`<span>Nothing differs</span>`
+    ? html`<span>${none}</span>`
     : html`<span class="diff-counts"><span class="diff-added">+${added}</span> <span class="diff-removed">−${removed}</span><span class="unseen"> lines</span></span>`
 }
 

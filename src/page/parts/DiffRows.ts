@@ -49,6 +49,11 @@ export const DiffRows = ({ columns, from, onOpen, shown, to }: {
   }
   return html`<div class="diff-scroll" tabindex="0" role="region" aria-label="Lines">
     <table class=${`diff-table diff-${columns}`}>
+      <colgroup>${
+    columns === "both"
+      ? html`<col class="diff-numbers" /><col /><col class="diff-numbers" /><col />`
+      : html`<col class="diff-numbers" /><col class="diff-numbers" /><col />`
+  }</colgroup>
       <thead class="unseen"><tr>${
     columns === "both"
       ? html`<th>Line before</th><th>Before</th><th>Line after</th><th>After</th>`

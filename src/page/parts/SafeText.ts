@@ -21,13 +21,14 @@ export const showPieces = (text: string, lines: boolean, around: string = text):
  * @since 0.1.0
  */
 export const SafeText = ({ block = false, text }: SafeTextProps): VNode => {
-  const [opened, open] = useState<number | undefined>(undefined)
+  const [chosen, open] = useState<number | undefined>(undefined)
+  const pages = Math.ceil(text.length / page)
+  const opened = chosen === undefined ? undefined : Math.min(chosen, pages - 1)
   const tag = block ? "div" : "span"
   const name = block ? "safe safe-lines" : "safe"
   if (text.length <= folded * 1.2) return html`<${tag} class=${name} dir="ltr">${showPieces(text, block)}</${tag}>`
   const from = cutBefore(text, (opened ?? 0) * page)
   const to = cutBefore(text, opened === undefined ? folded : from + page)
-  const pages = Math.ceil(text.length / page)
   return html`<${tag} class=${name} dir="ltr">
     ${showPieces(text.slice(from, to), block, text)}
     <span class="safe-fold" dir="ltr">${

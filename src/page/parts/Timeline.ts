@@ -6,6 +6,7 @@
  */
 import type { VNode } from "preact"
 import { useMemo, useRef, useState } from "preact/hooks"
+import { escape } from "../../internal/escape.ts"
 import { html } from "../html.ts"
 import {
   duration,
@@ -84,7 +85,8 @@ const Picture = ({ lanes, now, onLane, onView, view }: {
   readonly onView: (view: View | undefined) => void
   readonly onLane: (lane: Lane) => void
 }): VNode => {
-  const [chosen, choose] = useState(0)
+  // by its key: lanes that come move others on
+  const [key, choose] = useState<string | undefined>(undefined)
   const [top, setTop] = useState(0)
   const box = useRef<HTMLDivElement>(null)
   const dragged = useRef<number | undefined>(undefined)
@@ -92,10 +94,11 @@ const Picture = ({ lanes, now, onLane, onView, view }: {
   const x = (time: number) => labels + (time - view.from) / (view.to - view.from) * width
   const first = Math.max(0, Math.floor(top / height) - margin)
   const last = Math.min(lanes.length, first + inSight + 2 * margin)
-  const lane = lanes[Math.min(chosen, lanes.length - 1)]
+  const chosen = Math.max(0, lanes.findIndex((it) => it.key === key))
+  const lane = lanes[chosen]
   const goTo = (index: number) => {
     const at = Math.max(0, Math.min(lanes.length - 1, index))
-    choose(at)
+    choose(lanes[at]?.key)
     const scrolled = box.current
     if (scrolled === null) return
     const seen = scrolled.clientHeight - axis - height
@@ -159,7 +162,7 @@ const Picture = ({ lanes, now, onLane, onView, view }: {
     lanes.slice(first, last).map((it, at) =>
       html`<${LaneOf} key=${it.key} lane=${it} y=${axis + (first + at) * height} x=${x} now=${now}
         isChosen=${it === lane} onLane=${() => {
-        choose(first + at)
+        choose(it.key)
         onLane(it)
       }} />`
     )
@@ -184,7 +187,7 @@ const Picture = ({ lanes, now, onLane, onView, view }: {
     )
   }
     </div>
-    <p id="timeline-chosen" class="unseen" aria-live="polite">${lane === undefined ? "" : spoken(lane, now)}</p>
+    <p id="timeline-chosen" class="unseen" aria-live="polite">${lane === undefined ? "" : spoken(lane)}</p>
   </div>`
 }
 
@@ -255,7 +258,12 @@ const Table = ({ lanes, now, onLane }: {
 const labelOf = ({ agentPath, callId, tool }: Lane): string =>
   `${agentPath.length === 0 ? "" : `${agentPath.at(-1)}: `}${tool} ${callId}`
 
-const spoken = (lane: Lane, now: number): string =>
-  `${labelOf(lane)}: ${stateOf(lane)}; waited ${duration(timeOf(lane, "waiting", now))}, asked ${
-    duration(timeOf(lane, "asking", now))
-  }, ran ${duration(timeOf(lane, "running", now))}`
+/** Without times that go on: what is announced is not to change each second. */
+const spoken = (lane: Lane): string => {
+  const times = lane.to === undefined
+    ? ""
+    : `; waited ${duration(timeOf(lane, "waiting", lane.to) + timeOf(lane, "permits", lane.to))}, asked ${
+      duration(timeOf(lane, "asking", lane.to))
+    }, ran ${duration(timeOf(lane, "running", lane.to))}`
+  return `${escape(labelOf(lane))}: ${escape(stateOf(lane))}${times}`
+}

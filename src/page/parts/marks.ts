@@ -55,7 +55,7 @@ const segments = (
 const maxByWord = 20_000
 
 /** So many characters of one line are compared word by word at most, of which there may be many parts. */
-const maxAllByWord = 300_000
+const maxAllByWord = 200_000
 
 const marksBetween = (before: string, after: string): Marks => {
   if (before.length + after.length <= maxByWord) return byParts(before, after, wordsOf, plainly)

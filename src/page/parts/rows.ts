@@ -154,6 +154,7 @@ const pairs = (
   if (here === other || here * other > maxPairs) {
     return Array.from({ length: Math.min(here, other) }, (_, at) => [at, at] as const)
   }
+  const [ours, theirs] = [removed.map(wordsIn), added.map(wordsIn)]
   const width = other + 1
   const best = new Float64Array((here + 1) * width)
   for (let at = here - 1; at >= 0; at--) {
@@ -161,7 +162,7 @@ const pairs = (
       best[at * width + there] = Math.max(
         best[(at + 1) * width + there]!,
         best[at * width + there + 1]!,
-        likeness(removed[at]!.text, added[there]!.text) + best[(at + 1) * width + there + 1]!
+        likeness(ours[at]!, theirs[there]!) + best[(at + 1) * width + there + 1]!
       )
     }
   }
@@ -175,17 +176,16 @@ const pairs = (
   return found
 }
 
-/** How much two lines begin and end with the same, from 0 to 1; little of it is none. */
-const likeness = (before: string, after: string): number => {
-  const [ours, theirs] = [before.trim().slice(0, 500), after.trim().slice(0, 500)]
-  const most = Math.min(ours.length, theirs.length)
-  let start = 0
-  while (start < most && ours[start] === theirs[start]) start++
-  let end = 0
-  while (end < most - start && ours[ours.length - 1 - end] === theirs[theirs.length - 1 - end]) end++
-  const share = (start + end + 0.1) / (Math.max(ours.length, theirs.length) + 0.1)
+/** How many of their words two lines have in common, from 0 to 1; few of them are none. */
+const likeness = (before: ReadonlySet<string>, after: ReadonlySet<string>): number => {
+  let common = 0
+  for (const word of before) if (after.has(word)) common++
+  const share = (common + 0.1) / (Math.max(before.size, after.size) + 0.1)
   return share < 0.3 ? 0 : share
 }
+
+const wordsIn = ({ text }: Line): ReadonlySet<string> =>
+  new Set(text.slice(0, 500).match(/[\p{L}\p{N}_]+|[^\s\p{L}\p{N}_]/gu) ?? [])
 
 const endsDiffer = (before: Line, after: Line): boolean =>
   before.end !== after.end && before.end !== "" && after.end !== ""

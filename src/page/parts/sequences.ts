@@ -47,7 +47,7 @@ interface Gap {
 }
 
 /** So many steps may all of it take, about: some tenths of a second. */
-const maxSteps = 4_000_000
+const maxSteps = 2_000_000
 
 /** So many differences are looked for item by item in one gap: what this costs grows with their square. */
 const maxDifferences = 150

@@ -51,7 +51,7 @@ const schemas: ReadonlyArray<Record<string, unknown>> = [
   { enum: [{ a: 1, b: 2 }, [1], null, 1] },
   { prefixItems: [{ type: "string" }], items: { type: "number" } }
 ]
-const Values = Schema.Literals([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13])
+const Values = Schema.Literals([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14])
 const values: ReadonlyArray<unknown> = [
   { path: "x" },
   { path: "", edits: [{ text: 1 }, {}] },
@@ -66,7 +66,8 @@ const values: ReadonlyArray<unknown> = [
   ["a", 1],
   { a: 1, b: 2 },
   { b: 2, a: 1 },
-  { a: { a: { path: 1 } } }
+  { a: { a: { path: 1 } } },
+  { a: 1 }
 ]
 
 describe("problemsOf", () => {

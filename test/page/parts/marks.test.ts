@@ -34,30 +34,42 @@ const Words = Schema.Array(
 )
 
 describe("compare", () => {
-  it.prop("gives the one after from the one before", [Few, Few], ([before, after]) => {
-    const made: Array<string> = []
-    const gone: Array<string> = []
+  /** Takes the one before to the one after by what was found. */
+  const applies = <A>(before: ReadonlyArray<A>, after: ReadonlyArray<A>) => {
+    const compared = compare(...numbered(before, after))
+    const made: Array<A> = []
     let at = 0
     let there = 0
-    for (const it of compare(...numbered(before, after)).stretches) {
+    for (const it of compared.stretches) {
       if (it.kind === "same") {
-        assert.deepStrictEqual(before.slice(at, at + it.count), after.slice(there, there + it.count))
-        made.push(...before.slice(at, at + it.count))
+        for (let of = 0; of < it.count; of++) assert.strictEqual(before[at + of], after[there + of])
+        for (const item of before.slice(at, at + it.count)) made.push(item)
         at += it.count
         there += it.count
       } else {
-        gone.push(...before.slice(at, at += it.removed))
-        made.push(...after.slice(there, there += it.added))
+        for (const item of after.slice(there, there + it.added)) made.push(item)
+        at += it.removed
+        there += it.added
       }
     }
     assert.deepStrictEqual(made, [...after])
     assert.strictEqual(at, before.length)
+    return compared
+  }
+
+  it.prop("gives the one after from the one before", [Few, Few], ([before, after]) => void applies(before, after))
+
+  it("finds what stands still between large parts that do not", () => {
+    const part = (name: string) => Array.from({ length: 700 }, (_, at) => `${name} ${at * 31 % 17}`)
+    const before = [...part("a"), "still", ...part("b"), "here", ...part("c")]
+    const after = [...part("x"), "still", ...part("y"), "here", ...part("z")]
+    assert.strictEqual(applies(before, after).stretches.filter(({ kind }) => kind === "same").length, 2)
   })
 
   it("finds what was put in and taken out of a long one", () => {
     const before = Array.from({ length: 50_000 }, (_, at) => at % 97 * 1000 + at % 89)
     const after = before.flatMap((it, at) => at % 1000 === 500 ? [it, -1] : at % 1000 === 700 ? [] : [it])
-    const { isCoarse, stretches } = compare(...numbered(before, after))
+    const { isCoarse, stretches } = applies(before, after)
     assert.isFalse(isCoarse)
     assert.strictEqual(stretches.filter(({ kind }) => kind === "replaced").length, 100)
   })
@@ -65,7 +77,7 @@ describe("compare", () => {
   it("comes to an end with what has nothing in common, and says that it is coarse", () => {
     const dice = (seed: number) =>
       Array.from({ length: 300_000 }, (_, at) => (at * 7919 * seed + (at * at) % 104_729) % 50)
-    const { isCoarse } = compare(...numbered(dice(3), dice(17)))
+    const { isCoarse } = applies(dice(3), dice(17))
     assert.isTrue(isCoarse)
   })
 })

@@ -92,6 +92,7 @@ describe("pieces", () => {
     assert.strictEqual(seen("gοοgle"), "gοο⟨Greek U+03BF U+03BF⟩gle")
     assert.strictEqual(seen("/home/сасhe"), "/home/сас⟨Cyrillic U+0441 U+0430 U+0441⟩he")
     assert.strictEqual(seen("аррӏе.com"), "аррӏе⟨Cyrillic U+0430 U+0440 U+0440 …⟩.com")
+    assert.strictEqual(seen("Жук сат аррӏе.com"), "Жук сат аррӏе⟨Cyrillic U+0430 U+0440 U+0440 …⟩.com")
     assert.strictEqual(seen("run сат now"), "run сат⟨Cyrillic U+0441 U+0430 U+0442⟩ now")
     assert.strictEqual(seen("ｒm"), "ｒ⟨U+FF52⟩m")
     assert.strictEqual(seen("𝐫m ∕etc"), "𝐫⟨U+1D42B⟩m ∕⟨U+2215⟩etc")

@@ -129,6 +129,8 @@ describe("shownOf", () => {
     assert.isTrue(
       shown.every((it) => it.kind === "fold" || it.size <= 2_001)
     )
+    const folded = shown.reduce((sum, it) => it.kind === "fold" ? sum + it.count : sum, 0)
+    assert.strictEqual(read(shown.filter(({ kind }) => kind === "line"), "after").length + folded, after.length)
     assert.strictEqual(read(allOf(rows), "after"), after)
   })
 
