@@ -232,7 +232,7 @@ export class SystemGroup extends HttpApiGroup.make("system")
   .add(
     HttpApiEndpoint.get("health", "/health", { success: Schema.Struct({ status: Schema.Literal("ok") }) }),
     HttpApiEndpoint.get("ready", "/ready", {
-      success: [Records.Ready, Records.Ready.pipe(HttpApiSchema.status(503))]
+      success: [Records.Ready, Records.NotReady.pipe(HttpApiSchema.status(503))]
     }),
     HttpApiEndpoint.get("metrics", "/metrics", {
       success: Schema.String.pipe(HttpApiSchema.asText({ contentType: "text/plain; version=0.0.4" })),

@@ -99,12 +99,20 @@ export const Rules = Schema.Struct({
 })
 
 /**
- * Schema of whether the server takes work, for whoever sends it there.
+ * Schema of that the server takes work, for whoever sends it there.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const Ready = Schema.Struct({ status: Schema.Literals(["ready", "starting", "stopping", "failing"]) })
+export const Ready = Schema.Struct({ status: Schema.Literal("ready") })
+
+/**
+ * Schema of why it takes none.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const NotReady = Schema.Struct({ status: Schema.Literals(["starting", "stopping", "failing"]) })
 
 /**
  * Schema of how the server is, for users; `counts` are for those who may operate it.
@@ -113,7 +121,7 @@ export const Ready = Schema.Struct({ status: Schema.Literals(["ready", "starting
  * @since 0.1.0
  */
 export const Status = Schema.Struct({
-  ...Ready.fields,
+  status: Schema.Union([Ready.fields.status, NotReady.fields.status]),
   checks: Schema.Array(Schema.Struct({
     name: Schema.String,
     is_ok: Schema.Boolean,

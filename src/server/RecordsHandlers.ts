@@ -12,8 +12,8 @@ import { type Authorization, type Checks, CurrentUser } from "./ApiAccess.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as Records from "./Records.ts"
 import * as Rights from "./Rights.ts"
+import * as Sse from "./Sse.ts"
 import * as Status from "./Status.ts"
-import * as Streams from "./Streams.ts"
 import * as Waves from "./Waves.ts"
 
 /**
@@ -39,7 +39,7 @@ export const layer: Layer.Layer<
       live: ({ headers, query }) =>
         Effect.flatMap(
           CurrentUser,
-          (user) => Streams.respond(live.stream(Streams.placeOf({ headers, query }), Rights.sees(user)))
+          (user) => Sse.respond(live.stream(Sse.placeOf({ headers, query }), Rights.sees(user)))
         ),
       waves: Effect.fnUntraced(function*() {
         const user = yield* CurrentUser

@@ -18,7 +18,7 @@ import type * as Models from "./ApiModels.ts"
 import { NotFound } from "./ApiProblems.ts"
 import type { Owner } from "./Principals.ts"
 import * as Rights from "./Rights.ts"
-import * as Streams from "./Streams.ts"
+import * as Sse from "./Sse.ts"
 import * as Undoing from "./Undoing.ts"
 import * as Waves from "./Waves.ts"
 
@@ -62,8 +62,8 @@ export const layer: Layer.Layer<
       hand_over: Effect.fnUntraced(function*({ headers, params, payload }) {
         const wave = yield* waves.handOver(yield* Rights.ownSession(params.session), payload)
         // the wave is the server's: when the client goes, only the waiting ends
-        return Streams.prefersEvents(headers.accept)
-          ? yield* Streams.respond(wave.events(undefined))
+        return Sse.prefersEvents(headers.accept)
+          ? yield* Sse.respond(wave.events(undefined))
           : yield* wave.ended
       }),
       wave: ({ params }) =>
@@ -74,7 +74,7 @@ export const layer: Layer.Layer<
       events: ({ headers, params, query }) =>
         Rights.ownSession(params.session).pipe(
           Effect.flatMap((owner) => waveOf(owner, params.wave)),
-          Effect.flatMap((it) => Streams.respond(it.events(Streams.placeOf({ headers, query }))))
+          Effect.flatMap((it) => Sse.respond(it.events(Sse.placeOf({ headers, query }))))
         ),
       cancel: ({ params, payload }) =>
         Rights.ownSession(params.session).pipe(

@@ -4,11 +4,13 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as HttpEffect from "effect/http/HttpEffect"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Stream from "effect/Stream"
+import { noteNames } from "./ApiModels.ts"
 
 /**
  * The place that a client goes on behind: what its browser sends when it connects again wins
@@ -39,15 +41,29 @@ export const prefersEvents = (accept: string | undefined): boolean =>
   accept !== undefined && weightOf(accept, "text", "event-stream") > weightOf(accept, "application", "json")
 
 /**
+ * A heartbeat, as every stream has it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Beat {
+  readonly event: string
+  readonly data: { readonly _tag: "Heartbeat"; readonly at: number }
+}
+
+/**
  * Prepares a stream for a response: no proxy keeps it or waits for more of it, and a
  * defect ends it, since what it says is for the log.
+ *
+ * A heartbeat comes first: Node sends the head of a response with the first of its body, and
+ * a client would not know before that it is connected.
  *
  * @category responses
  * @since 0.1.0
  */
 export const respond = <A>(
   stream: Stream.Stream<A>
-): Effect.Effect<Stream.Stream<A>, never, HttpServerRequest.HttpServerRequest> =>
+): Effect.Effect<Stream.Stream<A | Beat>, never, HttpServerRequest.HttpServerRequest> =>
   Effect.as(
     HttpEffect.appendPreResponseHandler((_, response) =>
       Effect.succeed(HttpServerResponse.setHeaders(response, {
@@ -56,13 +72,21 @@ export const respond = <A>(
         "x-accel-buffering": "no"
       }))
     ),
-    Stream.catchCause(
-      stream,
-      (cause) => Stream.drain(Stream.fromEffect(Effect.logError("A stream of events broke", cause)))
+    Stream.concat(
+      Stream.fromEffect(beat),
+      Stream.catchCause(
+        stream,
+        (cause) => Stream.drain(Stream.fromEffect(Effect.logError("A stream of events broke", cause)))
+      )
     )
   )
 
 // Utilities
+
+const beat = Effect.map(Clock.currentTimeMillis, (at): Beat => ({
+  event: noteNames.Heartbeat,
+  data: { _tag: "Heartbeat", at }
+}))
 
 /** How much a type is wanted, from 0 to 1. */
 const weightOf = (accept: string, type: string, subtype: string): number => {

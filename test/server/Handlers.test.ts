@@ -1,0 +1,232 @@
+/** What the routes of a whole server let whom do, over real HTTP. */
+import { NodeFileSystem } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, FileSystem } from "effect"
+import * as Sse from "../../src/server/Sse.ts"
+import { start, type TestServer, type UserName } from "../support/Server.ts"
+
+const call = (id: string, name: string, params: unknown) => ({ id, name, params })
+
+const handOver = (server: TestServer, wave: string, name: string, params: unknown, user: UserName = "ada") =>
+  server.request(user, "POST", "/api/sessions/s/waves", { body: { message: [call("1", name, params)], wave } })
+
+/** Has a call asked about, and answered by bob. */
+const answered = Effect.fnUntraced(function*(server: TestServer, wave: string, answer: unknown) {
+  const events = yield* server.sse("ada", "/api/sessions/s/waves", {
+    body: { message: [call("1", "save", { path: "a", text: "new\n" })], wave }
+  })
+  yield* events.until(({ event }) => event === "tool_approval_request")
+  const { json } = yield* server.request("bob", "GET", "/api/questions")
+  const [question] = json.open
+  yield* server.request("bob", "POST", `/api/questions/${question.id}/answer`, {
+    body: { hash: question.hash, answer }
+  })
+  yield* events.rest
+})
+
+describe("rights", () => {
+  it.live("tell who may not do a thing at all, and that what is somebody else's is not there", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      yield* handOver(server, "w", "look", { key: "a" })
+      const status = (user: UserName | undefined, method: string, path: string, body?: unknown) =>
+        Effect.map(server.request(user, method, path, body === undefined ? {} : { body }), (it) => it.status)
+      // eve may nothing but ask who she is and how the server is
+      assert.equal(yield* status("eve", "GET", "/api/me"), 200)
+      assert.equal(yield* status("eve", "GET", "/api/status"), 200)
+      for (const path of ["sessions", "sessions/s/tools", "sessions/s/waves/w", "questions", "grants", "journal"]) {
+        assert.equal(yield* status("eve", "GET", `/api/${path}`), 403, path)
+      }
+      assert.equal(yield* status("eve", "POST", "/api/sessions/s/waves", { message: [] }), 403)
+      assert.equal(yield* status("ada", "GET", "/metrics"), 403)
+      assert.equal(yield* status("ops", "GET", "/metrics"), 200)
+      // the session of that name is bob's own, and has no such wave
+      assert.equal(yield* status("bob", "GET", "/api/sessions/s/waves/w"), 404)
+      assert.equal(yield* status("bob", "POST", "/api/sessions/s/waves/w/cancel", {}), 404)
+      assert.equal(yield* status("ada", "GET", "/api/sessions/s/waves/w"), 200)
+      assert.equal(yield* status(undefined, "GET", "/api/me"), 401)
+      assert.equal(yield* status(undefined, "GET", "/health"), 200)
+      assert.equal(yield* status(undefined, "GET", "/ready"), 200)
+    }))
+
+  it.live("show waves to their owner, to those who answer for them and to those who read records", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      yield* handOver(server, "w", "look", { key: "a" })
+      const names = (user: UserName) =>
+        Effect.map(
+          server.request(user, "GET", "/api/waves"),
+          ({ json }) => json.waves.map((it: { readonly wave: string }) => it.wave)
+        )
+      assert.deepEqual(yield* Effect.forEach(["ada", "bob", "ops", "eve"] as const, names), [["w"], ["w"], ["w"], []])
+    }))
+
+  it.live("let users read the journal of their own, and readers that of those who are named", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      yield* handOver(server, "w", "look", { key: "first" })
+      yield* handOver(server, "w", "look", { key: "second" }, "bob")
+      const read = (user: UserName, query = "") =>
+        Effect.map(server.request(user, "GET", `/api/journal${query}`), ({ json }) => json)
+      const owners = ({ entries }: { readonly entries: ReadonlyArray<{ readonly user: string }> }) =>
+        Array.from(new Set(entries.map(({ user }) => user))).toSorted()
+      assert.deepEqual(owners(yield* read("ada")), ["ada"])
+      assert.deepEqual(owners(yield* read("ada", "?user=bob")), [])
+      assert.deepEqual(owners(yield* read("ops")), ["ada", "bob"])
+      assert.deepEqual(owners(yield* read("ops", "?user=bob&session=s")), ["bob"])
+      assert.deepEqual(owners(yield* read("ops", "?search=SECOND")), ["bob"])
+      const { entries } = yield* read("ada")
+      const text = JSON.stringify(entries)
+      assert.include(text, "\"call_id\":\"1\"")
+      for (const hidden of ["idempotency_key", "idempotencyKey", "reservation", "principal", "span"]) {
+        assert.notInclude(text, hidden)
+      }
+      // page by page, all of them and none twice
+      const first = yield* read("ops", "?limit=2")
+      assert.equal(first.entries.length, 2)
+      const rest = yield* read("ops", `?after=${first.next}`)
+      assert.deepEqual([...first.entries, ...rest.entries], (yield* read("ops")).entries)
+      assert.equal((yield* server.request("ops", "GET", "/api/journal?limit=0")).status, 400)
+    }))
+})
+
+describe("standing permissions", () => {
+  it.live("are listed to their user and to those who answer for them, and are taken back by either", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      yield* answered(server, "w", { _tag: "ApproveForScope" })
+      const grants = (user: UserName) => Effect.map(server.request(user, "GET", "/api/grants"), ({ json }) => json)
+      const [grant] = yield* grants("bob")
+      assert.deepInclude(grant, { user: "ada", session: "s", tool: "save", answer: "ApproveForScope" })
+      assert.deepEqual(yield* grants("ada"), [grant])
+      const revoked = (user: UserName) =>
+        Effect.map(server.request(user, "DELETE", `/api/grants/${grant.id}`), ({ status }) => status)
+      assert.equal(yield* revoked("ops"), 403)
+      assert.equal(yield* revoked("bob"), 204)
+      assert.equal(yield* revoked("bob"), 404)
+      assert.deepEqual(yield* grants("ada"), [])
+    }))
+})
+
+describe("a wave", () => {
+  it.live("goes on when the client that handed it over goes away", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const gone = yield* Effect.forkChild(handOver(server, "w", "hold", { key: "k" }))
+      yield* server.held.runs("k")
+      gone.interruptUnsafe()
+      yield* server.held.release("k")
+      const events = yield* server.sse("ada", "/api/sessions/s/waves/w/events")
+      assert.equal((yield* events.rest).at(-1)?.event, "tools_end")
+      const { json } = yield* server.request("ada", "GET", "/api/sessions/s/waves/w")
+      assert.include(JSON.stringify(json.messages), "held k")
+    }))
+
+  it.live("is read on behind the id that a browser sends, rather than behind what the page said at first", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      yield* handOver(server, "w", "look", { key: "a" })
+      const path = "/api/sessions/s/waves/w/events"
+      const all = yield* (yield* server.sse("ada", path)).rest
+      const behind = yield* (yield* server.sse("ada", `${path}?after=${all[0]!.id}`, { lastEventId: all[1]!.id })).rest
+      assert.deepEqual(behind, all.slice(2))
+      assert.deepEqual(yield* (yield* server.sse("ada", `${path}?after=${all[0]!.id}`)).rest, all.slice(1))
+    }))
+
+  it.live("is cancelled by whose it is, and has its outcomes", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const events = yield* server.sse("ada", "/api/sessions/s/waves", {
+        body: { message: [call("1", "hold", { key: "k" })], wave: "w" }
+      })
+      yield* server.held.runs("k")
+      assert.equal(
+        (yield* server.request("ada", "POST", "/api/sessions/s/waves/w/cancel", { body: { reason: "enough" } })).status,
+        204
+      )
+      assert.equal((yield* events.rest).at(-1)?.data.execution_results[0]._tag, "Cancelled")
+    }))
+})
+
+describe("stopping", () => {
+  it.live("suspends what waits for a person, lets what runs come to its end, and ends every stream", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const live = yield* server.sse("bob", "/api/live")
+      const asked = yield* server.sse("ada", "/api/sessions/one/waves", {
+        body: { message: [call("1", "save", { path: "a", text: "b" })] }
+      })
+      yield* asked.until(({ event }) => event === "tool_approval_request")
+      const running = yield* server.sse("ada", "/api/sessions/two/waves", {
+        body: { message: [call("1", "hold", { key: "k" })] }
+      })
+      yield* server.held.runs("k")
+      const stopped = yield* Effect.forkChild(server.stop)
+      assert.equal((yield* asked.rest).at(-1)?.event, "wave_suspended")
+      assert.equal((yield* server.request(undefined, "GET", "/ready")).status, 503)
+      assert.equal((yield* handOver(server, "late", "look", { key: "late" })).status, 503)
+      yield* server.held.release("k")
+      const last = (yield* running.rest).at(-1)
+      assert.equal(last?.event, "tools_end")
+      assert.equal(last?.data.tool_messages[0].text, "held k")
+      assert.equal((yield* live.rest).at(-1)?.event, "stopping")
+      yield* Fiber.join(stopped)
+    }))
+})
+
+describe("records", () => {
+  it.live("tell the rules as sentences and as a graph", () =>
+    Effect.gen(function*() {
+      const server = yield* start({ rules: [{ _tag: "RequiresPrecedingTools", tool: "save", tools: ["look"] }] })
+      const { json } = yield* server.request("ada", "GET", "/api/rules")
+      assert.equal(json.sentences.length, 1)
+      assert.deepEqual(json.nodes.map((it: { readonly label: string }) => it.label), ["save", "look"])
+      assert.deepInclude(json.edges[0], { kind: "needs", is_mutual: false })
+    }))
+
+  it.live("undo a write in the root, and say what that would do before", () =>
+    Effect.gen(function*() {
+      const files = yield* FileSystem.FileSystem
+      const folder = `${yield* files.makeTempDirectoryScoped()}/root`
+      yield* files.makeDirectory(folder)
+      yield* files.writeFileString(`${folder}/a.txt`, "before\n")
+      const server = yield* start({ folder })
+      const { json } = yield* handOver(server, "w", "write_file", { path: "a.txt", content: "after\n" })
+      assert.equal(json.end.execution_results[0]._tag, "Succeeded", JSON.stringify(json))
+      const path = "/api/sessions/s/checkpoints"
+      const [checkpoint] = (yield* server.request("ada", "GET", path)).json
+      assert.deepInclude(checkpoint, { tool: "write_file", paths: ["a.txt"] })
+      assert.deepEqual((yield* server.request("bob", "GET", path)).json, [])
+      const plan = (yield* server.request("ada", "GET", `${path}/${checkpoint.id}`)).json
+      assert.deepInclude(plan.steps[0], { path: "a.txt", action: "restore" })
+      assert.include(plan.diff, "+before")
+      yield* files.writeFileString(`${folder}/a.txt`, "changed\n")
+      const undo = (user: UserName, body: unknown) =>
+        server.request(user, "POST", `${path}/${checkpoint.id}/undo`, { body })
+      assert.equal((yield* undo("bob", {})).status, 404)
+      const refused = yield* undo("ada", {})
+      assert.equal(refused.status, 409)
+      assert.deepInclude(refused.json, { is_forceable: true })
+      assert.equal(yield* files.readFileString(`${folder}/a.txt`), "changed\n")
+      assert.equal((yield* undo("ada", { force: true })).status, 200)
+      assert.equal(yield* files.readFileString(`${folder}/a.txt`), "before\n")
+    }).pipe(Effect.scoped, Effect.provide(NodeFileSystem.layer)))
+})
+
+describe("the Accept header", () => {
+  it("asks for events where it wants them more than JSON", () => {
+    const asked = ["text/event-stream", "text/event-stream, application/json;q=0.9", "application/json;q=0.1, text/*"]
+    const not = [
+      undefined,
+      "",
+      "*/*",
+      "application/json",
+      "application/json, text/event-stream",
+      "text/event-stream;q=0, application/json",
+      "text/event-stream;q=0.5, */*",
+      "text/event-stream;q=nonsense"
+    ]
+    assert.deepEqual(asked.map(Sse.prefersEvents), asked.map(() => true))
+    assert.deepEqual(not.map(Sse.prefersEvents), not.map(() => false))
+  })
+})
