@@ -31,6 +31,14 @@ export const Name = Schema.String.check(Schema.isPattern(pattern)).annotate({
 export const Owner = { user: Schema.String, session: Schema.String }
 
 /**
+ * Schema of an event of a wave, as clients see it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const WireEvent = ToolEvent.Wire.annotate({ identifier: "ToolEvent" })
+
+/**
  * Schema of who is logged in, and what they may do. `approve` and `records` name users, `*` is
  * all of them.
  *
@@ -45,7 +53,7 @@ export const Me = Schema.Struct({
   /** May read the metrics. */
   operate: Schema.Boolean,
   expires_at: Schema.optionalKey(Schema.Finite)
-})
+}).annotate({ identifier: "Me" })
 
 /**
  * Who is logged in.
@@ -61,7 +69,9 @@ export type Me = typeof Me.Type
  * @category schemas
  * @since 0.1.0
  */
-export const Session = Schema.Struct({ session: Schema.String, waves: Schema.Finite })
+export const Session = Schema.Struct({ session: Schema.String, waves: Schema.Finite }).annotate({
+  identifier: "Session"
+})
 
 /**
  * Schema of a tool as a model is told of it.
@@ -74,7 +84,7 @@ export const Tool = Schema.Struct({
   description: Schema.optionalKey(Schema.String),
   parameters: Schema.Json,
   read_only: Schema.Boolean
-})
+}).annotate({ identifier: "Tool" })
 
 /**
  * Schema of a message that is handed over: its calls are one wave.
@@ -97,7 +107,7 @@ export const HandOver = Schema.Struct({
    * with the same name and message gets what becomes of the first. Default: a random one.
    */
   wave: Schema.optionalKey(Name)
-})
+}).annotate({ identifier: "HandOver" })
 
 /**
  * A message that is handed over.
@@ -122,7 +132,7 @@ export const WaveInfo = Schema.Struct({
   calls: Schema.Finite,
   began_at: Schema.Finite,
   ended_at: Schema.optionalKey(Schema.Finite)
-})
+}).annotate({ identifier: "WaveInfo" })
 
 /**
  * Where a wave stands.
@@ -144,8 +154,8 @@ export const Wave = Schema.Struct({
   format: WireFormat.Format,
   messages: Schema.optionalKey(Schema.Json),
   /** The last event: `tools_end` or `wave_suspended`. */
-  end: Schema.optionalKey(ToolEvent.Wire)
-})
+  end: Schema.optionalKey(WireEvent)
+}).annotate({ identifier: "Wave" })
 
 /**
  * A wave, with its results.
@@ -172,7 +182,7 @@ export const StreamNote = Schema.Union([
   Schema.TaggedStruct("Reset", {}),
   Schema.TaggedStruct("Heartbeat", { at: Schema.Finite }),
   Schema.TaggedStruct("Stopping", {})
-])
+]).annotate({ identifier: "StreamNote" })
 
 /**
  * What a stream says of itself.
@@ -214,7 +224,7 @@ export const sse = <S extends Schema.Top>(data: S) =>
  * @category schemas
  * @since 0.1.0
  */
-export const WaveItem = Schema.Union([ToolEvent.Wire, StreamNote])
+export const WaveItem = Schema.Union([WireEvent, StreamNote]).annotate({ identifier: "WaveItem" })
 
 /**
  * What the stream of a wave says.
@@ -248,6 +258,6 @@ export type WaveSse = typeof WaveSse.Type
  * @since 0.1.0
  */
 export const Waves = Schema.Struct({
-  waves: Schema.Array(Schema.Struct({ ...WaveInfo.fields, events: Schema.Array(ToolEvent.Wire) })),
+  waves: Schema.Array(Schema.Struct({ ...WaveInfo.fields, events: Schema.Array(WireEvent) })),
   cursor: Schema.String
-})
+}).annotate({ identifier: "Waves" })

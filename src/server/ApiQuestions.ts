@@ -5,8 +5,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Answer } from "../policy/ApprovalRequest.ts"
-import * as ToolEvent from "../ToolEvent.ts"
-import { noteNames, Owner, sse, StreamNote, WaveInfo } from "./ApiModels.ts"
+import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
 
 const question = {
   id: Schema.String,
@@ -42,7 +41,7 @@ export const QuestionSummary = Schema.Struct({
   ...question,
   /** The beginning of the arguments, as JSON. */
   summary: Schema.String
-})
+}).annotate({ identifier: "QuestionSummary" })
 
 /**
  * A question that waits, in a list.
@@ -73,7 +72,7 @@ export const Preview = Schema.Union([
   }),
   Schema.TaggedStruct("Diff", { diff: Schema.String }),
   Schema.TaggedStruct("None", { because: Schema.String })
-])
+]).annotate({ identifier: "Preview" })
 
 /**
  * What a call would write.
@@ -95,7 +94,7 @@ export const Question = Schema.Struct({
   preview: Schema.NullOr(Preview),
   /** JSON Schema of the tool's arguments, where it is known: for a form. */
   parameters: Schema.NullOr(Schema.Json)
-})
+}).annotate({ identifier: "Question" })
 
 /**
  * A question that waits, whole.
@@ -111,7 +110,9 @@ export type Question = typeof Question.Type
  * @category schemas
  * @since 0.1.0
  */
-export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKey(Schema.Finite) })
+export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKey(Schema.Finite) }).annotate({
+  identifier: "Part"
+})
 
 /**
  * Schema of a question that is over.
@@ -140,7 +141,7 @@ export const EndedQuestion = Schema.Struct({
   reason: Schema.optionalKey(Schema.String),
   /** What can be done next, as a sentence. */
   next: Schema.String
-})
+}).annotate({ identifier: "EndedQuestion" })
 
 /**
  * A question that is over.
@@ -161,7 +162,7 @@ export const Questions = Schema.Struct({
   open: Schema.Array(QuestionSummary),
   ended: Schema.Array(EndedQuestion),
   cursor: Schema.String
-})
+}).annotate({ identifier: "Questions" })
 
 /**
  * Schema of an answer to what was shown: `hash` is the question's.
@@ -169,7 +170,9 @@ export const Questions = Schema.Struct({
  * @category schemas
  * @since 0.1.0
  */
-export const GivenAnswer = Schema.Struct({ hash: Schema.String, answer: Answer })
+export const GivenAnswer = Schema.Struct({ hash: Schema.String, answer: Answer }).annotate({
+  identifier: "GivenAnswer"
+})
 
 /**
  * Schema of answers to several questions: all of them are given, or none.
@@ -181,7 +184,7 @@ export const GivenAnswers = Schema.Struct({
   answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...GivenAnswer.fields })).check(
     Schema.isMaxLength(500)
   )
-})
+}).annotate({ identifier: "GivenAnswers" })
 
 /**
  * Schema of what the live stream says: what happens to questions and waves of those whom a user
@@ -194,10 +197,10 @@ export const LiveItem = Schema.Union([
   Schema.TaggedStruct("QuestionAsked", { question: QuestionSummary }),
   Schema.TaggedStruct("QuestionEnded", { question: EndedQuestion }),
   Schema.TaggedStruct("WaveBegan", { wave: WaveInfo }),
-  Schema.TaggedStruct("WaveEvent", { ...Owner, wave: Schema.String, event: ToolEvent.Wire }),
+  Schema.TaggedStruct("WaveEvent", { ...Owner, wave: Schema.String, event: WireEvent }),
   Schema.TaggedStruct("WaveEnded", { wave: WaveInfo }),
   StreamNote
-])
+]).annotate({ identifier: "LiveItem" })
 
 /**
  * What the live stream says.

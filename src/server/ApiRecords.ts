@@ -23,7 +23,7 @@ export const Grant = Schema.Struct({
   answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
   granted_at: Schema.Finite,
   expires_at: Schema.optionalKey(Schema.Finite)
-})
+}).annotate({ identifier: "Grant" })
 
 /**
  * Schema of an entry of the journal, as clients see it: names in snake case, outcomes as in
@@ -32,7 +32,9 @@ export const Grant = Schema.Struct({
  * @category schemas
  * @since 0.1.0
  */
-export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Schema.Json })
+export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Schema.Json }).annotate({
+  identifier: "Entry"
+})
 
 /**
  * Schema of a page of the journal; `next` is the place to go on behind.
@@ -41,6 +43,7 @@ export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Sche
  * @since 0.1.0
  */
 export const Entries = Schema.Struct({ entries: Schema.Array(Entry), next: Schema.optionalKey(Schema.Finite) })
+  .annotate({ identifier: "Entries" })
 
 /**
  * Schema of a checkpoint: what a call wrote, and can be undone.
@@ -55,7 +58,7 @@ export const Checkpoint = Schema.Struct({
   call_id: Schema.String,
   tool: Schema.String,
   paths: Schema.Array(Schema.String)
-})
+}).annotate({ identifier: "Checkpoint" })
 
 /**
  * Schema of what undoing a checkpoint does, or would do.
@@ -72,7 +75,7 @@ export const UndoPlan = Schema.Struct({
   })),
   diff: Schema.String,
   not_covered: Schema.Array(Checkpoint)
-})
+}).annotate({ identifier: "UndoPlan" })
 
 /**
  * Schema of the rules: as sentences, and as a graph of what comes before what.
@@ -96,7 +99,7 @@ export const Rules = Schema.Struct({
     /** It has no direction: only one of both. */
     is_mutual: Schema.Boolean
   }))
-})
+}).annotate({ identifier: "Rules" })
 
 /**
  * Schema of that the server takes work, for whoever sends it there.
@@ -104,7 +107,7 @@ export const Rules = Schema.Struct({
  * @category schemas
  * @since 0.1.0
  */
-export const Ready = Schema.Struct({ status: Schema.Literal("ready") })
+export const Ready = Schema.Struct({ status: Schema.Literal("ready") }).annotate({ identifier: "Ready" })
 
 /**
  * Schema of why it takes none.
@@ -112,7 +115,9 @@ export const Ready = Schema.Struct({ status: Schema.Literal("ready") })
  * @category schemas
  * @since 0.1.0
  */
-export const NotReady = Schema.Struct({ status: Schema.Literals(["starting", "stopping", "failing"]) })
+export const NotReady = Schema.Struct({ status: Schema.Literals(["starting", "stopping", "failing"]) }).annotate({
+  identifier: "NotReady"
+})
 
 /**
  * Schema of how the server is, for users; `counts` are for those who may operate it.
@@ -133,7 +138,7 @@ export const Status = Schema.Struct({
     questions: Schema.Finite,
     streams: Schema.Finite
   }))
-})
+}).annotate({ identifier: "Status" })
 
 /**
  * How the server is.
