@@ -4,7 +4,14 @@
  * @since 0.1.0
  */
 import { render } from "preact"
+import { App } from "./App.ts"
 import { html } from "./html.ts"
+import { followAddress } from "./routes.ts"
+import { keepTime } from "./state.ts"
 
 const place = document.getElementById("app")
-if (place !== null) render(html`<main><h1>tool-executor</h1></main>`, place)
+if (place !== null) {
+  followAddress()
+  keepTime()
+  render(html`<${App} />`, place)
+}

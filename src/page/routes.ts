@@ -11,6 +11,14 @@ export interface Route {
   readonly parts: ReadonlyArray<string>
 }
 
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
 /** Reads `#/view/part/part`; what is not encoded well is taken as it stands. */
 export const routeOf = (hash: string): Route => {
   const [view = "", ...parts] = hash.replace(/^#?\/?/, "").split("/").map(decoded)
@@ -29,13 +37,3 @@ export const followAddress = (): void =>
   addEventListener("hashchange", () => {
     route.value = routeOf(location.hash)
   })
-
-// Utilities
-
-const decoded = (text: string): string => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}

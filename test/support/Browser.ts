@@ -68,7 +68,7 @@ export const textOf = async (page: Puppeteer.Page, selector = "body"): Promise<s
 
 /** Waits until a condition, written as an expression in the page, holds. */
 export const until = async (page: Puppeteer.Page, expression: string): Promise<void> => {
-  await page.waitForFunction(expression, { timeout: 15_000, polling: 50 })
+  await page.waitForFunction(expression, { timeout: 8_000, polling: 50 })
 }
 
 /** Waits until a text is shown. */
@@ -138,6 +138,7 @@ const once = async (name: string, make: (folder: string) => Promise<void>): Prom
 const visit = async (browser: Puppeteer.Browser, url: string, visitor: Visitor): Promise<Visit> => {
   const context = visitor.alone === false ? browser.defaultBrowserContext() : await browser.createBrowserContext()
   const page = await context.newPage()
+  page.setDefaultTimeout(8_000)
   const problems: Array<string> = []
   await page.setViewport({ width: visitor.width ?? 1200, height: visitor.height ?? 800 })
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: visitor.scheme ?? "light" }])

@@ -1,0 +1,154 @@
+/**
+ * The answers that a question takes. "Yes" is off until all that is to be seen has been loaded,
+ * and says so to whoever tries; a "no" never waits.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { useState } from "preact/hooks"
+import type { Answer } from "../policy/ApprovalRequest.ts"
+import type { EndedQuestion, Question } from "../server/ApiQuestions.ts"
+import { post, type Problem } from "./api.ts"
+import { html } from "./html.ts"
+import { after } from "./known.ts"
+import { useLater } from "./later.ts"
+import { SafeText } from "./parts/SafeText.ts"
+import type { Edited } from "./parts/types.ts"
+import { Failure } from "./pieces.ts"
+import { known, say, ticked } from "./state.ts"
+import { ending, time } from "./words.ts"
+
+/** How long a "yes" may hold; the first is what is chosen at first. */
+const durations = [["15 minutes", "15 minutes"], ["1 hour", "1 hour"], ["8 hours", "8 hours"], [
+  "7 days",
+  "7 days"
+]] as const
+
+const formModule = () => import("./parts/ArgsForm.ts")
+
+/** The form; `onStale`: what is asked is not what was shown any more. */
+export const AnswerForm = (
+  { isWhole, onStale, question }: {
+    readonly question: Question
+    readonly isWhole: boolean
+    readonly onStale: () => void
+  }
+): VNode => {
+  const { hash, id, is_running, remember, targets, tool } = question
+  const [duration, setDuration] = useState<string>(durations[0][0])
+  const [isWide, setIsWide] = useState(false)
+  const [reason, setReason] = useState("")
+  const [isEditing, setIsEditing] = useState(false)
+  const [edited, setEdited] = useState<Edited | undefined>(undefined)
+  const form = useLater(isEditing, formModule)
+  const [isSending, setIsSending] = useState(false)
+  const [problem, setProblem] = useState<Problem | undefined>(undefined)
+
+  const send = async (answer: Answer) => {
+    if (isSending) return
+    setIsSending(true)
+    setProblem(undefined)
+    const reply = await post<EndedQuestion>(`api/questions/${encodeURIComponent(id)}/answer`, { hash, answer })
+    setIsSending(false)
+    if (reply.ok) {
+      const next = new Set(ticked.value)
+      next.delete(id)
+      ticked.value = next
+      known.value = after(known.value, { _tag: "QuestionEnded", question: reply.value })
+      return say(`${ending(reply.value)}. ${known.value.open.length} wait.`)
+    }
+    setProblem(reply.problem)
+    const { at, by } = reply.problem
+    if (by !== undefined) say(`${by} was first${at === undefined ? "" : `, at ${time(at)}`}.`)
+    if (reply.problem.status === 409 || reply.problem.status === 404) onStale()
+  }
+
+  const isOff = !isWhole || isSending || (isEditing && edited?._tag !== "Fits")
+  const why = !isWhole
+    ? "Yes is off until everything above has been loaded."
+    : isEditing && edited?._tag !== "Fits"
+    ? "Yes is off until the arguments fit."
+    : ""
+  const yes = (answer: Answer) => () => {
+    if (isOff) return say(why)
+    void send(answer)
+  }
+  const scope = isWide || targets.length === 0 ? { scope: "tool" as const } : { scope: "resources" as const }
+  const params = isEditing && edited?._tag === "Fits" ? { params: edited.value as Question["args"] } : {}
+  const mayRemember = remember !== "call" && !isEditing
+  return html`
+    <section class="answer" aria-labelledby="answer-title">
+      <h3 id="answer-title">Your answer</h3>
+      ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
+      ${
+    is_running
+      ? html`<p class="muted">The call is already running, so its arguments cannot be edited.</p>`
+      : html`<p class="row"><button type="button" data-key="edit" aria-expanded=${isEditing} onClick=${() => {
+        setIsEditing(!isEditing)
+        setEdited(undefined)
+      }}>${isEditing ? "Do not edit" : "Edit the arguments"}</button></p>`
+  }
+      ${
+    isEditing
+      ? html`<p class="muted">The call is looked at anew with what you enter; such an answer is not remembered.</p>
+        ${
+        form === undefined
+          ? html`<p>Loading …</p>`
+          : form === "failed"
+          ? html`<p class="problem">The form could not be loaded. Load the page anew to try again.</p>`
+          : html`<${form.module.ArgsForm} schema=${question.parameters} value=${question.args} onChange=${setEdited} />`
+      }`
+      : null
+  }
+      <p id="yes-off" class="muted" role="status">${why}</p>
+      <p class="row">
+        <button type="button" class="main" data-key="yes" aria-disabled=${isOff} aria-describedby="yes-off"
+          onClick=${yes({ _tag: "ApproveOnce", ...params })}>${
+    isEditing ? "Yes, once, as edited" : "Yes, once"
+  }</button>
+      </p>
+      ${
+    mayRemember
+      ? html`
+        <fieldset>
+          <legend>Yes, and remember it ${
+        targets.length > 0 ? "" : html`for every call of <${SafeText} text=${tool} />`
+      }</legend>
+          ${
+        targets.length > 0 && remember === "tool"
+          ? html`<p class="row">
+            <label><input type="radio" name="scope" checked=${!isWide} onChange=${() => setIsWide(false)} /> for ${
+            targets.length === 1 ? "this target" : "these targets"
+          }</label>
+            <label><input type="radio" name="scope" checked=${isWide} onChange=${() =>
+            setIsWide(true)} /> for every call of <${SafeText} text=${tool} /></label>
+          </p>`
+          : targets.length > 0
+          ? html`<p>It holds for ${targets.length === 1 ? "this target" : "these targets"} alone.</p>`
+          : null
+      }
+          <p class="row">
+            <label for="duration">How long</label>
+            <select id="duration" data-key="while" value=${duration} onChange=${(event: Event) =>
+        setDuration((event.currentTarget as HTMLSelectElement).value)}>
+              ${durations.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
+            </select>
+            <button type="button" aria-disabled=${isOff} aria-describedby="yes-off"
+              onClick=${yes({ _tag: "ApproveForDuration", duration, ...scope })}>Yes, for ${duration}</button>
+            <button type="button" aria-disabled=${isOff} aria-describedby="yes-off"
+              onClick=${yes({ _tag: "ApproveForScope", ...scope })}>Yes, until revoked</button>
+          </p>
+        </fieldset>`
+      : null
+  }
+      <form class="row no" onSubmit=${(event: Event) => {
+    event.preventDefault()
+    void send({ _tag: "Deny", ...reason.trim() === "" ? {} : { reason: reason.trim() } })
+  }}>
+        <label for="reason">Reason of a no, which the model is told</label>
+        <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
+    setReason((event.currentTarget as HTMLInputElement).value)} />
+        <button type="submit" class="deny">No</button>
+      </form>
+    </section>`
+}

@@ -1,0 +1,113 @@
+/**
+ * All there is to see of a question before it is answered: who asks, why, for what, with which
+ * arguments, and what would be written.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { useCallback, useEffect, useState } from "preact/hooks"
+import type { EndedQuestion, Part, Question } from "../server/ApiQuestions.ts"
+import { get, type Problem, type Reply } from "./api.ts"
+import { html } from "./html.ts"
+import { Arguments } from "./parts/Arguments.ts"
+import { SafeText } from "./parts/SafeText.ts"
+import { Preview } from "./Preview.ts"
+import { known } from "./state.ts"
+import { time } from "./words.ts"
+
+/** A question as it was read, or why it was not. */
+export type Read =
+  | { readonly _tag: "Reading" }
+  | { readonly _tag: "Open"; readonly question: Question }
+  | { readonly _tag: "Ended"; readonly question: EndedQuestion }
+  | { readonly _tag: "Failed"; readonly problem: Problem }
+
+/**
+ * Reads a question whole, and again whenever another one is asked under its id. What is heard of its end
+ * counts at once; what was read of it before stays to be seen.
+ */
+export const useQuestion = (
+  id: string
+): { readonly read: Read; readonly seen: Question | undefined; readonly again: () => void } => {
+  const [read, setRead] = useState<Read>({ _tag: "Reading" })
+  const [seen, setSeen] = useState<Question | undefined>(undefined)
+  const [attempt, setAttempt] = useState(0)
+  const waiting = known.value.open.find((it) => it.id === id)
+  const ended = known.value.ended.find((it) => it.id === id)
+  useEffect(() => {
+    const asked = { isCurrent: true }
+    void get<Question | EndedQuestion>(`api/questions/${encodeURIComponent(id)}`).then((reply) => {
+      if (!asked.isCurrent) return
+      const read = readOf(reply)
+      setRead(read)
+      if (read._tag === "Open") setSeen(read.question)
+    })
+    return () => {
+      asked.isCurrent = false
+    }
+  }, [id, waiting?.hash, waiting?.asked_at, attempt])
+  return {
+    read: ended === undefined ? read : { _tag: "Ended", question: ended },
+    seen,
+    again: useCallback(() => setAttempt((it) => it + 1), [])
+  }
+}
+
+/** Shows a question; `onWhole` is told whether all of it has been loaded. Of one that is over nothing can be loaded. */
+export const QuestionBody = (
+  { isOver = false, onWhole, question }: {
+    readonly question: Question
+    readonly onWhole: (isWhole: boolean) => void
+    readonly isOver?: boolean | undefined
+  }
+): VNode => {
+  const { agent_path, args, asked_at, call_id, class: kind, id, preview, session, targets, user, why } = question
+  const hasPreview = preview !== null
+  useEffect(() => {
+    if (!hasPreview) onWhole(true)
+  }, [hasPreview, onWhole])
+  const load = useCallback(
+    (index: number, side: "before" | "after", from: number): Promise<Reply<typeof Part.Type>> =>
+      get(`api/questions/${encodeURIComponent(id)}/files/${index}/${side}?from=${from}`),
+    [id]
+  )
+  return html`
+    <dl class="facts">
+      <div><dt>Why it is asked</dt><dd><${SafeText} text=${why} /></dd></div>
+      <div><dt>For</dt><dd>${
+    targets.length === 0
+      ? "no target that is known"
+      : html`<ul class="plain">${
+        targets.map((it) =>
+          html`<li><${SafeText} text=${it.text} />${
+            it.kind === undefined ? "" : html` <em>${kinds[it.kind]}</em>`
+          }</li>`
+        )
+      }</ul>`
+  }</dd></div>
+      <div><dt>Class</dt><dd><${SafeText} text=${kind} />${
+    question.is_running ? ", already running: it waits with what it writes" : ""
+  }</dd></div>
+      <div><dt>Asked by</dt><dd><${SafeText} text=${[`${user}/${session}`, ...agent_path].join(" › ")} /></dd></div>
+      <div><dt>Asked at</dt><dd>${time(asked_at)}</dd></div>
+      <div><dt>Call</dt><dd><${SafeText} text=${call_id} /></dd></div>
+    </dl>
+    <h3>Arguments</h3>
+    <div class="text"><${Arguments} value=${args} /></div>
+    ${
+    preview === null || isOver
+      ? null
+      : html`<h3>What it would write</h3><${Preview} preview=${preview} load=${load} onWhole=${onWhole} />`
+  }`
+}
+
+// Utilities
+
+const kinds = { exact: "exactly this", protected: "protected" } as const
+
+const readOf = (reply: Reply<Question | EndedQuestion>): Read =>
+  !reply.ok
+    ? { _tag: "Failed", problem: reply.problem }
+    : "hash" in reply.value
+    ? { _tag: "Open", question: reply.value }
+    : { _tag: "Ended", question: reply.value }

@@ -1,0 +1,126 @@
+/**
+ * What waits for a person, oldest first, and what ended lately: a list, and beside it the question
+ * that is looked at, or several that are answered together.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { useState } from "preact/hooks"
+import type { EndedQuestion, QuestionSummary } from "../server/ApiQuestions.ts"
+import { html } from "./html.ts"
+import { SafeText } from "./parts/SafeText.ts"
+import { Deadline } from "./pieces.ts"
+import { QuestionView } from "./QuestionView.ts"
+import { route, to } from "./routes.ts"
+import { Several } from "./Several.ts"
+import { known, me, ticked } from "./state.ts"
+import { count, ending, time } from "./words.ts"
+
+/** So many are shown at first, and so many more each time. */
+const step = 50
+
+/** The view. */
+export const Questions = (): VNode => {
+  const { ended, open } = known.value
+  const [chosen] = route.value.parts
+  const [shown, setShown] = useState(step)
+  const [overs, setOvers] = useState(10)
+  const user = me.value
+  const mayApprove = typeof user === "object" && user.approve.length > 0
+  const chosenOnes = open.filter((it) => ticked.value.has(it.id))
+  return html`
+    <div class=${chosen === undefined ? "columns" : "columns chosen"}>
+      <section class="list" aria-labelledby="questions-title">
+        <h1 id="questions-title" tabindex="-1" data-heading=${chosen === undefined ? "" : undefined}>Questions</h1>
+        <p>${
+    mayApprove
+      ? open.length === 0
+        ? "Nothing waits for you."
+        : `${count(open.length, "question waits", "questions wait")}, oldest first.`
+      : "You may not answer questions of anybody."
+  }</p>
+        ${
+    open.length === 0 ? null : html`<p class="row">
+          <button type="button" onClick=${() => {
+      ticked.value = chosenOnes.length === open.length ? new Set() : new Set(open.map((it) => it.id))
+    }}>${chosenOnes.length === open.length ? "Tick none" : `Tick all ${open.length}`}</button>
+          ${
+      chosenOnes.length === 0
+        ? null
+        : html`<a class="button" href=${to("questions", "several")}>Answer ${chosenOnes.length} together</a>`
+    }
+        </p>`
+  }
+        <ol class="cards">
+          ${
+    open.slice(0, shown).map((it) => html`<${Item} key=${it.id} question=${it} isChosen=${it.id === chosen} />`)
+  }
+        </ol>
+        ${
+    open.length > shown
+      ? html`<button type="button" onClick=${() => setShown(shown + step)}>Show more (${
+        open.length - shown
+      } further)</button>`
+      : null
+  }
+        <h2>Ended lately</h2>
+        ${ended.length === 0 ? html`<p>None yet.</p>` : null}
+        <ul class="cards">
+          ${ended.slice(0, overs).map((it) => html`<${Over} key=${it.id} question=${it} />`)}
+        </ul>
+        ${
+    ended.length > overs
+      ? html`<button type="button" onClick=${() => setOvers(overs + step)}>Show more (${
+        ended.length - overs
+      } further)</button>`
+      : null
+  }
+      </section>
+      <section class="detail" aria-label="The question">
+        ${
+    chosen === undefined
+      ? html`<p class="muted">Choose a question to see all of it. <kbd>?</kbd> shows the keys.</p>`
+      : chosen === "several"
+      ? html`<${Several} questions=${chosenOnes} />`
+      : html`<${QuestionView} key=${chosen} id=${chosen} />`
+  }
+      </section>
+    </div>`
+}
+
+// Utilities
+
+const Item = (
+  { isChosen, question }: { readonly question: QuestionSummary; readonly isChosen: boolean }
+): VNode => {
+  const { agent_path, expires_at, id, summary, targets, tool, user } = question
+  const toggle = () => {
+    const next = new Set(ticked.value)
+    if (!next.delete(id)) next.add(id)
+    ticked.value = next
+  }
+  return html`
+    <li class="card">
+      <input type="checkbox" checked=${ticked.value.has(id)} onChange=${toggle}
+        aria-label=${`Tick ${[tool, ...targets.map((it) => it.text)].join(" ").slice(0, 100)}`} />
+      <div class="what">
+        <a href=${to("questions", id)} aria-current=${isChosen ? "true" : undefined}><${SafeText} text=${tool} /></a>
+        ${targets.slice(0, 3).map((it) => html`<span class="target"><${SafeText} text=${it.text} /></span>`)}
+        ${targets.length > 3 ? html`<span class="muted">and ${targets.length - 3} more</span>` : null}
+        <p class="summary"><${SafeText} text=${summary.slice(0, 160)} /></p>
+        <p class="muted">
+          <${SafeText} text=${[user, ...agent_path].join(" › ")} />, <${Deadline} expiresAt=${expires_at} />
+        </p>
+      </div>
+    </li>`
+}
+
+const Over = ({ question }: { readonly question: EndedQuestion }): VNode =>
+  html`
+    <li class="card">
+      <div class="what">
+        <a href=${to("questions", question.id)}><${SafeText} text=${question.tool} /></a>
+        <p>${ending(question)}${question.by === undefined ? "" : html` by <${SafeText} text=${question.by} />`}.</p>
+        <p class="muted">${time(question.ended_at)}</p>
+      </div>
+    </li>`

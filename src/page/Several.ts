@@ -1,0 +1,118 @@
+/**
+ * Several questions answered at once: all of them, or none where one is not as it was shown any
+ * more. All of each is there to be seen before anybody can say yes to them.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { useCallback, useEffect, useState } from "preact/hooks"
+import type { Answer } from "../policy/ApprovalRequest.ts"
+import type { EndedQuestion, QuestionSummary } from "../server/ApiQuestions.ts"
+import { post, type Problem } from "./api.ts"
+import { html } from "./html.ts"
+import { after, type Known } from "./known.ts"
+import { SafeText } from "./parts/SafeText.ts"
+import { Deadline, Failure } from "./pieces.ts"
+import { QuestionBody, useQuestion } from "./QuestionBody.ts"
+import { to } from "./routes.ts"
+import { known, say, ticked } from "./state.ts"
+import { count } from "./words.ts"
+
+/** The hash of each question that was loaded whole. */
+type Wholes = ReadonlyMap<string, string>
+
+/** Shows the questions that are ticked, and answers them together. */
+export const Several = ({ questions }: { readonly questions: ReadonlyArray<QuestionSummary> }): VNode => {
+  const [wholes, setWholes] = useState<Wholes>(new Map())
+  const [reason, setReason] = useState("")
+  const [problem, setProblem] = useState<Problem | undefined>(undefined)
+  const [isSending, setIsSending] = useState(false)
+  const onWhole = useCallback((id: string, hash: string) => setWholes((it) => new Map(it).set(id, hash)), [])
+  const loaded = questions.filter((it) => wholes.get(it.id) === it.hash).length
+  const isWhole = loaded === questions.length
+
+  const send = async (answer: Answer) => {
+    if (isSending) return
+    setIsSending(true)
+    setProblem(undefined)
+    const answers = questions.map(({ hash, id }) => ({ id, hash, answer }))
+    const reply = await post<ReadonlyArray<EndedQuestion>>("api/questions/answers", { answers })
+    setIsSending(false)
+    if (!reply.ok) return setProblem(reply.problem)
+    ticked.value = new Set()
+    known.value = reply.value.reduce<Known>(
+      (known, question) => after(known, { _tag: "QuestionEnded", question }),
+      known.value
+    )
+    say(`${count(reply.value.length, "question")} answered. ${known.value.open.length} wait.`)
+  }
+  const off = isWhole ? "" : `Yes is off until everything has been loaded (${loaded} of ${questions.length}).`
+  const stale = problem?.errors?.flatMap((it) => it.id === undefined ? [] : [it.id]) ?? []
+  if (questions.length === 0) {
+    return html`
+      <p class="back"><a href=${to("questions")}>All questions</a></p>
+      <h2 tabindex="-1" data-heading>None is ticked</h2><p>Tick questions in the list to answer them together.</p>
+      ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}`
+  }
+  return html`
+    <p class="back"><a href=${to("questions")}>All questions</a></p>
+    <h2 tabindex="-1" data-heading>${count(questions.length, "question")} together</h2>
+    ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
+    ${
+    stale.length === 0 ? null : html`<p class="row"><button type="button" onClick=${() => {
+      ticked.value = new Set(Array.from(ticked.value).filter((it) => !stale.includes(it)))
+      setProblem(undefined)
+    }}>Untick ${stale.length === 1 ? "the one" : "those"} that cannot be answered</button></p>`
+  }
+    ${
+    questions.map((it) =>
+      html`<${One} key=${it.id} summary=${it} isStale=${stale.includes(it.id)} onWhole=${onWhole} />`
+    )
+  }
+    <section class="answer" aria-labelledby="answer-title">
+      <h3 id="answer-title">Your answer to all ${questions.length}</h3>
+      <p id="yes-off" class="muted" role="status">${off}</p>
+      <p class="row"><button type="button" class="main" data-key="yes" aria-disabled=${!isWhole || isSending}
+        aria-describedby="yes-off" onClick=${() =>
+    isWhole ? void send({ _tag: "ApproveOnce" }) : say(off)}>Yes to all, once</button></p>
+      <form class="row no" onSubmit=${(event: Event) => {
+    event.preventDefault()
+    void send({ _tag: "Deny", ...reason.trim() === "" ? {} : { reason: reason.trim() } })
+  }}>
+        <label for="reason">Reason of a no, which the model is told</label>
+        <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
+    setReason((event.currentTarget as HTMLInputElement).value)} />
+        <button type="submit" class="deny">No to all</button>
+      </form>
+    </section>`
+}
+
+// Utilities
+
+const One = (
+  { isStale, onWhole, summary }: {
+    readonly summary: QuestionSummary
+    readonly isStale: boolean
+    readonly onWhole: (id: string, hash: string) => void
+  }
+): VNode => {
+  const { again, read, seen } = useQuestion(summary.id)
+  const hash = seen?.hash
+  const [isWhole, setIsWhole] = useState(false)
+  const tell = useCallback((it: boolean) => setIsWhole(it), [])
+  useEffect(() => {
+    if (isWhole && hash !== undefined) onWhole(summary.id, hash)
+  }, [isWhole, hash, summary.id, onWhole])
+  return html`
+    <section class=${isStale ? "one stale" : "one"}>
+      <h3><${SafeText} text=${summary.tool} />${isStale ? " (cannot be answered any more)" : ""}</h3>
+      <p><${Deadline} expiresAt=${summary.expires_at} /></p>
+      ${
+    read._tag === "Failed"
+      ? html`<${Failure} problem=${read.problem} onAgain=${again} />`
+      : seen === undefined
+      ? html`<p>Loading …</p>`
+      : html`<${QuestionBody} key=${seen.hash} question=${seen} onWhole=${tell} />`
+  }
+    </section>`
+}

@@ -1,0 +1,94 @@
+/**
+ * Waves of calls as they run and ran: a list, a picture of one, and a call of it whole.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { useState } from "preact/hooks"
+import { html } from "./html.ts"
+import type { KnownWave } from "./known.ts"
+import { CallView } from "./parts/CallView.ts"
+import { SafeText } from "./parts/SafeText.ts"
+import { Timeline } from "./parts/Timeline.ts"
+import { route, to } from "./routes.ts"
+import { known, now } from "./state.ts"
+import { count, span, time } from "./words.ts"
+
+/** The view. */
+export const Waves = (): VNode => {
+  const [user, session, name, process, call] = route.value.parts
+  const wave = Array.from(known.value.waves.values()).find((it) =>
+    it.user === user && it.session === session && it.wave === name
+  )
+  if (user === undefined) return html`<${List} />`
+  if (wave === undefined) {
+    return html`<h1 tabindex="-1" data-heading>Wave</h1><p>It is not known any more. The <a href=${
+      to("journal")
+    }>journal</a> has what became of its calls.</p>`
+  }
+  return process === undefined || call === undefined
+    ? html`<${One} wave=${wave} />`
+    : html`<${Call} wave=${wave} process=${process} id=${call} />`
+}
+
+// Utilities
+
+const step = 30
+
+const List = (): VNode => {
+  const [shown, setShown] = useState(step)
+  const waves = Array.from(known.value.waves.values()).sort((a, b) => b.began_at - a.began_at)
+  return html`
+    <h1 tabindex="-1" data-heading>Waves</h1>
+    <p>${
+    waves.length === 0
+      ? "None yet."
+      : `${count(waves.length, "wave")}, newest first; ${waves.filter((it) => it.status === "running").length} running.`
+  }</p>
+    <ul class="cards">
+      ${
+    waves.slice(0, shown).map((it) =>
+      html`<li class="card" key=${it.wave}><div class="what">
+        <a href=${to("waves", it.user, it.session, it.wave)}><${SafeText} text=${it.wave} /></a>
+        <p>${states[it.status]}, ${count(it.calls, "call")}</p>
+        <p class="muted"><${SafeText} text=${`${it.user}/${it.session}`} />, ${time(it.began_at)}${
+        it.ended_at === undefined ? "" : `, ${span(it.ended_at - it.began_at)}`
+      }</p>
+      </div></li>`
+    )
+  }
+    </ul>
+    ${
+    waves.length > shown
+      ? html`<button type="button" onClick=${() => setShown(shown + step)}>Show more (${
+        waves.length - shown
+      } further)</button>`
+      : null
+  }`
+}
+
+const states = { running: "Running", ended: "Ended", suspended: "Suspended: it goes on when the server does" } as const
+
+const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
+  html`
+    <p class="back"><a href=${to("waves")}>All waves</a></p>
+    <h1 tabindex="-1" data-heading>Wave <${SafeText} text=${wave.wave} /></h1>
+    <p>${states[wave.status]}, ${
+    count(wave.calls, "call")
+  }, of <${SafeText} text=${`${wave.user}/${wave.session}`} />, since ${time(wave.began_at)}.</p>
+    <${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
+      onOpen=${(call: { readonly process: string; readonly call_id: string }) => {
+    location.hash = to("waves", wave.user, wave.session, wave.wave, call.process, call.call_id)
+  }} />`
+
+const Call = (
+  { id, process, wave }: { readonly wave: KnownWave; readonly process: string; readonly id: string }
+): VNode => {
+  const events = wave.events.filter((it) => it.process === process && "call_id" in it && it.call_id === id)
+  return html`
+    <p class="back"><a href=${to("waves", wave.user, wave.session, wave.wave)}>The wave</a></p>
+    <h1 tabindex="-1" data-heading>Call <${SafeText} text=${id} /></h1>
+    <${CallView} events=${events} questions=${
+    known.value.open.filter((it) => it.process === process && it.call_id === id)
+  } />`
+}

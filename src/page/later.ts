@@ -1,0 +1,18 @@
+/**
+ * Code that comes when it is looked at, and not before.
+ *
+ * @since 0.1.0
+ */
+import { useEffect, useState } from "preact/hooks"
+
+/** Loads a module as soon as it is wanted; `undefined`: it is on its way. */
+export const useLater = <A>(
+  isWanted: boolean,
+  load: () => Promise<A>
+): { readonly module: A } | "failed" | undefined => {
+  const [loaded, setLoaded] = useState<{ readonly module: A } | "failed" | undefined>(undefined)
+  useEffect(() => {
+    if (isWanted) load().then((module) => setLoaded({ module }), () => setLoaded("failed"))
+  }, [isWanted])
+  return loaded
+}

@@ -1,0 +1,25 @@
+/**
+ * Small things that several views show.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { type Problem, sentenceOf } from "./api.ts"
+import { html } from "./html.ts"
+import { SafeText } from "./parts/SafeText.ts"
+import { now } from "./state.ts"
+import { waits } from "./words.ts"
+
+/** How long a question still waits: it alone is drawn anew each second. */
+export const Deadline = ({ expiresAt }: { readonly expiresAt: number | "unlimited" }): VNode =>
+  html`<span class=${expiresAt !== "unlimited" && expiresAt - now.value < 60_000 ? "urgent" : ""}>${
+    waits(expiresAt, now.value)
+  }</span>`
+
+/** The text of a problem, and a way to try again. */
+export const Failure = (
+  { onAgain, problem }: { readonly problem: Problem; readonly onAgain?: (() => void) | undefined }
+): VNode =>
+  html`<p class="problem" role="alert"><${SafeText} text=${sentenceOf(problem)} /> ${
+    onAgain === undefined ? null : html`<button type="button" onClick=${onAgain}>Try again</button>`
+  }</p>`

@@ -1,0 +1,333 @@
+/**
+ * Holds what a person can do on the page, in a real browser: find what waits, see all of it, answer
+ * it by mouse and by keyboard, and not be led astray by what is shown.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { afterAll, beforeAll, beforeEach } from "vitest"
+import {
+  browserForFile,
+  builtPage,
+  logIn,
+  press,
+  seriousFindings,
+  textOf,
+  until,
+  untilText
+} from "../support/Browser.ts"
+import type { Visit, Visitor } from "../support/Browser.ts"
+import { type Script, startScripted, token } from "../support/scriptedServer.ts"
+
+const limit = 60_000
+
+describe("the page", () => {
+  const { visit } = browserForFile()
+  const started: Array<Script> = []
+  const seen: Array<Visit> = []
+  const server = () => started.at(-1)!
+
+  beforeAll(async () => void await builtPage(), limit)
+  beforeEach(async () => void started.push(await startScripted(await builtPage())))
+  afterAll(async () => void await Promise.all(started.map((it) => it.close())))
+
+  /** Comes to the page as somebody who is logged in. */
+  const come = async (visitor?: Visitor): Promise<Visit> => {
+    const visitation = await visit(server().url, visitor)
+    seen.push(visitation)
+    await logIn(visitation.page, token)
+    return visitation
+  }
+  const leave = async (visit: Visit) => {
+    assert.deepStrictEqual(visit.problems, [])
+    await visit.close()
+  }
+
+  it("takes a token, keeps it nowhere, and says no more than that a wrong one is wrong", async () => {
+    const visitation = await visit(server().url)
+    const { page } = visitation
+    await page.waitForSelector("input[name=token]")
+    await page.type("input[name=token]", "wrong")
+    await press(page, "Enter")
+    await untilText(page, "not valid")
+    assert.strictEqual(await page.$eval("input[name=token]", (it) => it.value), "")
+    await logIn(page, token)
+    const kept = await page.evaluate(
+      `JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie, location.href])`
+    )
+    assert.notInclude(String(kept), token)
+    assert.strictEqual(await page.evaluate("document.cookie"), "")
+    await leave(visitation)
+  }, limit)
+
+  it("shows what waits, oldest first, and answers it once by mouse", async () => {
+    server().ask({ id: "q1", tool: "write_file", args: { path: "notes.md" } })
+    server().ask({ id: "q2", tool: "send_mail", args: { to: "bob" } })
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "2 questions wait, oldest first.")
+    const tools = await page.$$eval("ol.cards a", (links) => links.map((it) => it.textContent))
+    assert.deepStrictEqual(tools, ["write_file", "send_mail"])
+    await page.click("ol.cards a")
+    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    assert.include(await textOf(page, ".detail"), "notes.md")
+    await page.click("[data-key=yes]")
+    await untilText(page, "write_file: Allowed once")
+    assert.deepStrictEqual(server().answers.map((it) => it.answer), [{ _tag: "ApproveOnce" }])
+    await untilText(page, "1 question waits")
+    await leave(visitation)
+  }, limit)
+
+  it("is answered by keyboard alone, in each way there is", async () => {
+    for (const id of ["q1", "q2", "q3", "q4"]) server().ask({ id })
+    const text = { type: "string" }
+    server().ask({
+      id: "q5",
+      parameters: { type: "object", properties: { path: text, text }, required: ["path", "text"] }
+    })
+    const visitation = await come()
+    const { page } = visitation
+    const answered = (count: number) => until(page, `document.querySelectorAll("ol.cards > li").length === ${count}`)
+    await untilText(page, "5 questions wait")
+    const ready = () => page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+
+    await press(page, "j")
+    await ready()
+    await press(page, "y", "Enter")
+    await answered(4)
+
+    await press(page, "j")
+    await ready()
+    await press(page, "w", "ArrowDown", "Tab", "Enter")
+    await answered(3)
+
+    await press(page, "j")
+    await ready()
+    await press(page, "w", "Tab", "Tab", "Enter")
+    await answered(2)
+
+    await press(page, "j")
+    await ready()
+    await press(page, "n")
+    await page.keyboard.type("not on a Sunday")
+    await press(page, "Enter")
+    await answered(1)
+
+    await press(page, "j")
+    await ready()
+    await press(page, "e", "Enter")
+    await untilText(page, "looked at anew")
+    const tabTo = async (expression: string) => {
+      for (let tabs = 0; tabs < 20 && await page.evaluate(expression) !== true; tabs++) await press(page, "Tab")
+    }
+    await tabTo(`document.activeElement.value === "notes.md"`)
+    await page.keyboard.type(".bak")
+    await ready()
+    await tabTo(`document.activeElement.dataset.key === "yes"`)
+    await press(page, "Enter")
+    await answered(0)
+    assert.deepStrictEqual(server().answers.map((it) => it.answer), [
+      { _tag: "ApproveOnce" },
+      { _tag: "ApproveForDuration", duration: "1 hour", scope: "resources" },
+      { _tag: "ApproveForScope", scope: "resources" },
+      { _tag: "Deny", reason: "not on a Sunday" },
+      { _tag: "ApproveOnce", params: { path: "notes.md.bak", text: "hello" } }
+    ])
+    await leave(visitation)
+  }, limit)
+
+  it("shows its keys, none of which answers, and they can be switched off", async () => {
+    server().ask({ id: "q1" })
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "1 question waits")
+    await press(page, "j")
+    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await press(page, "y", "n", "Escape")
+    assert.deepStrictEqual(server().answers, [])
+    await page.evaluate("document.activeElement.blur()")
+    await page.keyboard.type("?")
+    await page.waitForSelector("dialog[open]")
+    assert.deepStrictEqual(await seriousFindings(visitation), [])
+    await page.click("dialog input[type=checkbox]")
+    await press(page, "Escape")
+    await page.waitForSelector("dialog:not([open])")
+    await press(page, "3")
+    await page.evaluate("new Promise((it) => requestAnimationFrame(() => requestAnimationFrame(it)))")
+    assert.notInclude(String(await page.evaluate("location.hash")), "journal")
+    await leave(visitation)
+  }, limit)
+
+  it("has yes off until the last part of what would be written is there", async () => {
+    server().texts.set("q1/0/before", "one\n")
+    server().texts.set("q1/0/after", "one\ntwo\n")
+    server().ask({
+      id: "q1",
+      preview: {
+        _tag: "Files",
+        files: [{
+          path: "notes.md",
+          before: { length: 4, is_text: true, hash: "a" },
+          after: { length: 8, is_text: true, hash: "b" }
+        }]
+      }
+    })
+    server().holdParts(true)
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "1 question waits")
+    await press(page, "j")
+    await untilText(page, "Yes is off until everything above has been loaded.")
+    await page.click("[data-key=yes]")
+    server().holdParts(false)
+    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    assert.deepStrictEqual(server().answers, [])
+    assert.include(await textOf(page, ".detail"), "two")
+    await page.click("[data-key=yes]")
+    await untilText(page, "Allowed once")
+    await leave(visitation)
+  }, limit)
+
+  it("shows hostile texts as texts, and runs none of them", async () => {
+    const markup = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
+    const bidi = "safe\u202Etxt.exe"
+    const long = `${"a".repeat(1_000_000)}the very end`
+    server().ask({ id: "q1", tool: markup, args: { [markup]: bidi, long }, why: bidi, targets: [{ text: markup }] })
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "1 question waits")
+    await press(page, "j")
+    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    const text = await textOf(page)
+    assert.include(text, "<img src=x onerror=")
+    assert.notInclude(text, "\u202E")
+    assert.match(text, /202e/i)
+    assert.notInclude(await page.title(), "taken")
+    assert.strictEqual(await page.evaluate("document.images.length"), 0)
+    await leave(visitation)
+  }, limit)
+
+  it("answers several at once, all or none, and says which could not be", async () => {
+    for (const id of ["q1", "q2", "q3"]) server().ask({ id, tool: `tool_${id}` })
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "3 questions wait")
+    for (const box of await page.$$("ol.cards input")) await box.click()
+    await page.evaluate(`[...document.querySelectorAll("a")].find((it) => it.textContent.includes("together")).click()`)
+    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    // another person answers, and the page is not told before it sends its own answers
+    server().hold(true)
+    server().end("q2", { how: "denied", by: "bob" })
+    await page.click("[data-key=yes]")
+    await untilText(page, "q2 is over.")
+    assert.deepStrictEqual(server().answers, [])
+    server().hold(false)
+    await untilText(page, "2 questions together")
+    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.click("[data-key=yes]")
+    await untilText(page, "Nothing waits for you.")
+    assert.deepStrictEqual(server().answers.map((it) => it.id), ["q1", "q3"])
+    await leave(visitation)
+  }, limit)
+
+  it("tells the second of two people who was first", async () => {
+    server().ask({ id: "q1" })
+    const first = await come()
+    const second = await come()
+    for (const { page } of [first, second]) {
+      await untilText(page, "1 question waits")
+      await press(page, "j")
+      await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    }
+    // the second is quicker than the news of the first
+    server().hold(true)
+    server().end("q1", { how: "approved", answer: "ApproveOnce", by: "bob" })
+    await press(second.page, "y", "Enter")
+    await untilText(second.page, "bob, who was first")
+    server().hold(false)
+    await untilText(first.page, "bob, who was first")
+    assert.deepStrictEqual(server().answers, [])
+    await leave(first)
+    await leave(second)
+  }, limit)
+
+  it("says that the connection is lost, and comes back without losing a question", async () => {
+    server().ask({ id: "q1" })
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "1 question waits")
+    server().goAway()
+    await untilText(page, "The connection is lost.")
+    server().ask({ id: "q2", tool: "asked_meanwhile" })
+    server().comeBack()
+    await untilText(page, "asked_meanwhile")
+    await until(page, `!document.body.innerText.includes("The connection is lost.")`)
+    server().goAway()
+    await untilText(page, "The connection is lost.")
+    server().forget()
+    server().ask({ id: "q3", tool: "asked_in_another_life" })
+    server().comeBack()
+    await untilText(page, "asked_in_another_life")
+    await untilText(page, "3 questions wait")
+    await until(page, `!document.body.innerText.includes("The connection is lost.")`)
+    assert.strictEqual(server().streams(), 1)
+    await leave(visitation)
+  }, limit)
+
+  it("stays usable with 200 questions, on a telephone's width, without sideways scrolling", async () => {
+    for (let at = 0; at < 200; at++) server().ask({ id: `q${at}`, tool: `tool_${at}`, args: { text: "x".repeat(300) } })
+    const visitation = await come({ width: 360, height: 740 })
+    const { page } = visitation
+    await untilText(page, "200 questions wait")
+    const wide = () => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert.strictEqual(await wide(), 0)
+    await page.click("ol.cards a")
+    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    assert.strictEqual(await wide(), 0)
+    await press(page, "y", "Enter")
+    await untilText(page, "Allowed once")
+    await page.click(".back a")
+    await untilText(page, "199 questions wait")
+    for (let shown = 50; shown < 199; shown += 50) {
+      await page.evaluate(
+        `[...document.querySelectorAll("button")].find((it) => it.textContent.startsWith("Show more (")).click()`
+      )
+    }
+    await untilText(page, "tool_199")
+    await leave(visitation)
+  }, limit)
+
+  it("has nothing serious for axe to find, on any view, in light and in dark", async () => {
+    server().ask({ id: "q1", args: { path: "notes.md" } })
+    server().ask({ id: "q2" })
+    server().end("q2", { how: "expired" })
+    server().grants.push({
+      id: "g1",
+      user: "ada",
+      session: "s1",
+      tool: "write_file",
+      agent_path: [],
+      targets: ["notes.md"],
+      answer: "ApproveForScope",
+      granted_at: 1_700_000_000_000
+    })
+    server().entries.push({ place: 1, user: "ada", session: "s1", entry: { _tag: "Ended", tool: "write_file", at: 1 } })
+    for (const scheme of ["light", "dark"] as const) {
+      const login = await visit(server().url, { scheme })
+      await login.page.waitForSelector("input[name=token]")
+      assert.deepStrictEqual(await seriousFindings(login), [], `login, ${scheme}`)
+      await leave(login)
+      const visitation = await come({ scheme })
+      const { page } = visitation
+      for (
+        const view of ["questions/q1", "questions/q2", "waves", "journal", "grants", "rules", "health", "questions"]
+      ) {
+        await page.evaluate(`location.hash = "#/${view}"`)
+        await until(
+          page,
+          `document.querySelector("[data-heading]") === document.activeElement && !document.body.innerText.includes("Loading")`
+        )
+        assert.deepStrictEqual(await seriousFindings(visitation), [], `${view}, ${scheme}`)
+      }
+      await leave(visitation)
+    }
+  }, limit)
+})

@@ -1,0 +1,210 @@
+/**
+ * The whole way, with nothing made up: a model's calls are handed to a real server, its executor asks,
+ * a person answers in a real browser, and the tool runs or does not.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Redacted } from "effect"
+import { Tokens } from "effect-tool-executor/server"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { browserForFile, builtPage, logIn, press, until, untilText } from "../support/Browser.ts"
+import { front } from "../support/pageFront.ts"
+import { start, tokens } from "../support/Server.ts"
+
+const limit = 60_000
+
+const cleo = Effect.runSync(Tokens.make)
+const hash = (token: string) => ({ hash: Tokens.hash(Redacted.make(token)) })
+const users = [
+  { name: "ada", run: true, tokens: [hash(tokens.ada)] },
+  { name: "bob", approve: ["ada"], records: ["ada"], tokens: [hash(tokens.bob)] },
+  { name: "cleo", approve: ["ada"], tokens: [hash(Redacted.value(cleo))] }
+]
+
+const ready = "[data-key=yes]:not([aria-disabled=true])"
+
+describe("the page and a real server", () => {
+  const { visit } = browserForFile()
+
+  /** A server with a workspace of its own, and its page. */
+  const setting = Effect.gen(function*() {
+    const base = yield* Effect.acquireRelease(
+      Effect.sync(() => mkdtempSync(join(tmpdir(), "effect-tool-executor-page-"))),
+      (it) => Effect.sync(() => rmSync(it, { recursive: true, force: true }))
+    )
+    const folder = join(base, "workspace")
+    mkdirSync(folder)
+    const server = yield* start({ folder, users, policy: { default: "allow", ask: ["write_file"] } })
+    const page = yield* Effect.promise(builtPage)
+    const { url } = yield* Effect.acquireRelease(
+      Effect.promise(() => front(page, server.url)),
+      (it) => Effect.promise(it.close)
+    )
+    /** A model wants to write a file. */
+    const write = (wave: string, path: string, content: string) =>
+      server.request("ada", "POST", "/api/sessions/s/waves", {
+        body: { wave, message: [{ id: `call-${wave}`, name: "write_file", params: { path, content } }] }
+      })
+    const read = (path: string) => existsSync(join(folder, path)) ? readFileSync(join(folder, path), "utf8") : undefined
+    const come = (token = tokens.bob) =>
+      Effect.acquireRelease(
+        Effect.promise(async () => {
+          const visitation = await visit(url)
+          await logIn(visitation.page, token)
+          return visitation
+        }),
+        (it) =>
+          Effect.promise(async () => {
+            await it.close()
+            assert.deepStrictEqual(it.problems, [])
+          })
+      )
+    return { server, folder, write, read, come }
+  })
+
+  it.live("run the tool when a person says yes, and show what it would write before", () =>
+    Effect.gen(function*() {
+      const { come, folder, read, write } = yield* setting
+      writeFileSync(join(folder, "notes.md"), "first line\n")
+      const { page } = yield* come()
+      const wave = yield* Effect.forkChild(write("w1", "notes.md", "first line\nsecond line\n"))
+      yield* Effect.promise(async () => {
+        await untilText(page, "1 question waits")
+        await page.click("ol.cards a")
+        await page.waitForSelector(ready)
+        await untilText(page, "second line")
+        assert.strictEqual(read("notes.md"), "first line\n")
+        await page.click("[data-key=yes]")
+        await untilText(page, "write_file: Allowed once")
+      })
+      assert.strictEqual((yield* Fiber.join(wave)).json.status, "ended")
+      assert.strictEqual(read("notes.md"), "first line\nsecond line\n")
+    }), limit)
+
+  it.live(
+    "do not run it when a person says no, and tell the model why: by keyboard alone",
+    () =>
+      Effect.gen(function*() {
+        const { come, read, write } = yield* setting
+        const { page } = yield* come()
+        const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
+        yield* Effect.promise(async () => {
+          await untilText(page, "1 question waits")
+          await press(page, "j")
+          await page.waitForSelector(ready)
+          await press(page, "n")
+          await page.keyboard.type("write it elsewhere")
+          await press(page, "Enter")
+          await untilText(page, "write_file: Denied")
+        })
+        assert.include((yield* Fiber.join(wave)).text, "write it elsewhere")
+        assert.isUndefined(read("notes.md"))
+      }),
+    limit
+  )
+
+  it.live("do not ask again while a yes holds, and ask again when it is revoked", () =>
+    Effect.gen(function*() {
+      const { come, read, write } = yield* setting
+      const { page } = yield* come()
+      const first = yield* Effect.forkChild(write("w1", "notes.md", "one"))
+      yield* Effect.promise(async () => {
+        await untilText(page, "1 question waits")
+        await press(page, "j")
+        await page.waitForSelector(ready)
+        await press(page, "w", "Tab", "Tab", "Enter")
+        await untilText(page, "write_file: Allowed until revoked")
+      })
+      yield* Fiber.join(first)
+      yield* write("w2", "notes.md", "two")
+      assert.strictEqual(read("notes.md"), "two")
+      yield* Effect.promise(async () => {
+        await page.evaluate(`document.activeElement.blur()`)
+        await press(page, "4")
+        await untilText(page, "1 grant.")
+        await page.click("li button")
+        await page.click("li button.deny")
+        await untilText(page, "Nothing is allowed for longer than one call.")
+      })
+      const third = yield* Effect.forkChild(write("w3", "notes.md", "three"))
+      yield* Effect.promise(async () => {
+        await until(page, `document.querySelector(".badge")?.textContent === "1"`)
+        await press(page, "1", "j")
+        await page.waitForSelector(ready)
+        await press(page, "w", "Tab", "Enter")
+        await untilText(page, "write_file: Allowed for a while")
+      })
+      yield* Fiber.join(third)
+      yield* write("w4", "notes.md", "four")
+      assert.strictEqual(read("notes.md"), "four")
+    }), limit)
+
+  it.live("run it with the arguments that a person edited", () =>
+    Effect.gen(function*() {
+      const { come, read, write } = yield* setting
+      const { page } = yield* come()
+      const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
+      yield* Effect.promise(async () => {
+        await untilText(page, "1 question waits")
+        await press(page, "j")
+        await page.waitForSelector(ready)
+        await press(page, "e", "Enter")
+        const at = (expression: string) => page.evaluate(expression)
+        for (let tabs = 0; tabs < 20 && await at(`document.activeElement.value === "notes.md"`) !== true; tabs++) {
+          await press(page, "Tab")
+        }
+        await press(page, "End")
+        await page.keyboard.type(".new")
+        await page.waitForSelector(ready)
+        await page.click("[data-key=yes]")
+        await untilText(page, "write_file: Allowed")
+      })
+      yield* Fiber.join(wave)
+      assert.isUndefined(read("notes.md"))
+      assert.strictEqual(read("notes.md.new"), "text")
+    }), limit)
+
+  it.live("take one answer of two people, and tell the second who was first", () =>
+    Effect.gen(function*() {
+      const { come, write } = yield* setting
+      const bob = yield* come()
+      const other = yield* come(Redacted.value(cleo))
+      const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
+      yield* Effect.promise(async () => {
+        for (const { page } of [bob, other]) {
+          await untilText(page, "1 question waits")
+          await press(page, "j")
+          await page.waitForSelector(ready)
+        }
+        await bob.page.click("[data-key=yes]")
+        await untilText(other.page, "bob, who was first")
+        await untilText(bob.page, "Allowed once")
+      })
+      yield* Fiber.join(wave)
+    }), limit)
+
+  it.live("show waves, calls, the journal, the rules and how the server is", () =>
+    Effect.gen(function*() {
+      const { come, server } = yield* setting
+      yield* server.request("ada", "POST", "/api/sessions/s/waves", {
+        body: { wave: "w1", message: [{ id: "1", name: "look", params: { key: "the-key" } }] }
+      })
+      const { page } = yield* come()
+      yield* Effect.promise(async () => {
+        await press(page, "2")
+        await untilText(page, "1 wave, newest first")
+        await page.click(".cards a")
+        await untilText(page, "look")
+        await page.evaluate(`location.hash = "#/journal"`)
+        await untilText(page, "look")
+        await page.type("#journal-search", "nothing like this")
+        await press(page, "Enter")
+        await untilText(page, "Nothing found.")
+        await page.evaluate(`location.hash = "#/rules"`)
+        await untilText(page, "In sentences")
+        await page.evaluate(`location.hash = "#/health"`)
+        await untilText(page, "connected")
+      })
+    }), limit)
+})

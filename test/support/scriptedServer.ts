@@ -1,0 +1,302 @@
+/**
+ * A server of the API's shapes whose every word is the test's: for what a real one does
+ * not do at will, such as to go away in the middle, or to ask 200 questions at once.
+ */
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+import { join } from "node:path"
+import type { Me, Waves } from "../../src/server/ApiModels.ts"
+import type { EndedQuestion, GivenAnswers, LiveItem, Question, QuestionSummary } from "../../src/server/ApiQuestions.ts"
+import type { Entry, Grant, Rules, Status } from "../../src/server/ApiRecords.ts"
+
+/** What the server is told to say. */
+export interface Script {
+  readonly url: string
+  /** Asks a question; what is left out is made up. */
+  readonly ask: (question: Partial<Question> & { readonly id: string }) => void
+  /** Ends a question as another person would. */
+  readonly end: (id: string, how: Partial<EndedQuestion> & Pick<EndedQuestion, "how">) => void
+  /** Keeps what it has to tell to itself for a while. */
+  readonly hold: (isHeld: boolean) => void
+  /** Cuts all connections, and takes none until `comeBack`. */
+  readonly goAway: () => void
+  readonly comeBack: () => void
+  /** Forgets the places of its stream, as one of another life does. */
+  readonly forget: () => void
+  /** Answers each part of a file only when it is let go. */
+  readonly holdParts: (isHeld: boolean) => void
+  /** Answers that were given, in their order. */
+  readonly answers: ReadonlyArray<{ readonly id: string; readonly answer: unknown }>
+  readonly texts: Map<string, string>
+  readonly waves: Array<typeof Waves.Type["waves"][number]>
+  readonly entries: Array<typeof Entry.Type>
+  readonly grants: Array<typeof Grant.Type>
+  readonly streams: () => number
+  readonly close: () => Promise<void>
+}
+
+export const token = "a-token-for-tests"
+
+/** The policy that the real server sends, too. */
+export const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'"
+].join("; ")
+
+const user: Me = { name: "ada", run: true, approve: ["*"], records: ["*"], operate: true }
+
+const rules: typeof Rules.Type = {
+  sentences: ["write_file needs read_file first."],
+  nodes: [
+    { id: "read_file", label: "read_file", kind: "tool", notes: [] },
+    { id: "write_file", label: "write_file", kind: "tool", notes: [] }
+  ],
+  edges: [{ from: "read_file", to: "write_file", kind: "needs", label: "needs", is_mutual: false }]
+}
+
+const status: Status = {
+  status: "ready",
+  checks: [{ name: "journal", is_ok: true }],
+  counts: { sessions: 1, waves: 1, questions: 1, streams: 1 }
+}
+
+export const startScripted = async (folder: string): Promise<Script> => {
+  const open = new Map<string, Question>()
+  const ended = new Map<string, EndedQuestion>()
+  const answers: Array<{ readonly id: string; readonly answer: unknown }> = []
+  const texts = new Map<string, string>()
+  const waves: Script["waves"] = []
+  const entries: Script["entries"] = []
+  const grants: Script["grants"] = []
+  const log: Array<LiveItem> = []
+  const streams = new Set<ServerResponse>()
+  const held: Array<() => void> = []
+  const now = { life: 1, isAway: false, isHolding: false, isSilent: false, heldFrom: 0, asked: 0 }
+
+  const place = () => `${now.life}-${log.length}`
+  const send = (response: ServerResponse, at: number) => {
+    const item = log[at]!
+    response.write(`id: ${now.life}-${at + 1}\nevent: ${nameOf(item)}\ndata: ${JSON.stringify(item)}\n\n`)
+  }
+  const tell = (item: LiveItem) => {
+    log.push(item)
+    if (!now.isSilent) { for (const response of streams) send(response, log.length - 1) }
+  }
+  const ask: Script["ask"] = (given) => {
+    const args = given.args ?? { path: "notes.md", text: "hello" }
+    const question: Question = {
+      user: "grace",
+      session: "s1",
+      agent_path: [],
+      batch: "b",
+      process: "p",
+      call_id: `call-${given.id}`,
+      tool: "write_file",
+      class: "write",
+      why: "a rule requires consent",
+      targets: [{ text: "notes.md" }],
+      is_running: false,
+      remember: "tool",
+      asked_at: 1_700_000_000_000 + now.asked++,
+      expires_at: "unlimited",
+      hash: createHash("sha256").update(JSON.stringify([given.tool, args])).digest("hex"),
+      preview: null,
+      parameters: null,
+      ...given,
+      args
+    }
+    open.set(question.id, question)
+    tell({ _tag: "QuestionAsked", question: summaryOf(question) })
+  }
+  const end = (id: string, how: Partial<EndedQuestion> & Pick<EndedQuestion, "how">): EndedQuestion => {
+    const { asked_at, call_id, session, tool, user } = open.get(id)!
+    const question: EndedQuestion = {
+      id,
+      user,
+      session,
+      call_id,
+      tool,
+      asked_at,
+      ended_at: Date.now(),
+      next: "The model may ask again.",
+      ...how
+    }
+    open.delete(id)
+    ended.set(id, question)
+    tell({ _tag: "QuestionEnded", question })
+    return question
+  }
+
+  const stream = (request: IncomingMessage, response: ServerResponse, after: string) => {
+    response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" })
+    response.write(`event: heartbeat\ndata: ${JSON.stringify({ _tag: "Heartbeat", at: Date.now() })}\n\n`)
+    const [life, at] = after.split("-").map(Number)
+    if (life === now.life) { for (let place = at!; place < log.length; place++) send(response, place) }
+    else response.write(`id: ${place()}\nevent: reset\ndata: {"_tag":"Reset"}\n\n`)
+    streams.add(response)
+    request.on("close", () => streams.delete(response))
+  }
+
+  const respond = async (request: IncomingMessage, response: ServerResponse) => {
+    const url = new URL(request.url ?? "/", "http://server")
+    const json = (value: unknown, status = 200) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value))
+    const path = url.pathname
+    if (!path.startsWith("/api/")) {
+      const file = path === "/" ? "index.html" : path.slice(1)
+      response.writeHead(200, { "content-type": typeOf(file), "content-security-policy": policy })
+      return response.end(readFileSync(join(folder, file)))
+    }
+    if (path === "/api/login") {
+      const given = JSON.parse(await bodyOf(request)) as { readonly token: string }
+      if (given.token !== token) return response.writeHead(401).end()
+      response.setHeader("set-cookie", "session=1; HttpOnly; SameSite=Strict; Path=/")
+      return json(user)
+    }
+    if (request.headers.cookie !== "session=1") return response.writeHead(401).end()
+    const [, , kind, id, sub, index, side] = path.split("/").map(decodeURIComponent)
+    if (request.method === "POST" && kind === "logout") {
+      response.setHeader("set-cookie", "session=; Max-Age=0; Path=/")
+      return response.writeHead(204).end()
+    }
+    if (request.method === "DELETE" && kind === "grants") {
+      grants.splice(grants.findIndex((it) => it.id === id), 1)
+      return response.writeHead(204).end()
+    }
+    if (request.method === "POST" && id === "answers") {
+      const given = JSON.parse(await bodyOf(request)) as typeof GivenAnswers.Type
+      const stale = given.answers.filter((it) => open.get(it.id)?.hash !== it.hash)
+      if (stale.length > 0) {
+        return json({
+          title: "Nothing was answered.",
+          errors: stale.map((it) => ({ id: it.id, reason: "AlreadyEnded", problem: `${it.id} is over.` }))
+        }, 409)
+      }
+      return json(given.answers.map((it) => answered(it.id, it.answer)))
+    }
+    if (request.method === "POST" && sub === "answer") {
+      const given = JSON.parse(await bodyOf(request)) as { readonly hash: string; readonly answer: { _tag: string } }
+      const over = ended.get(id!)
+      if (over !== undefined) {
+        return json({ title: "The question is over.", id, how: over.how, by: over.by, at: over.ended_at }, 409)
+      }
+      return json(answered(id!, given.answer))
+    }
+    if (sub === "files") {
+      const text = texts.get(`${id}/${index}/${side}`) ?? ""
+      const from = Number(url.searchParams.get("from") ?? 0)
+      const next = from + 100_000
+      const give = () => json({ text: text.slice(from, next), ...next < text.length ? { next } : {} })
+      return now.isHolding ? held.push(give) : give()
+    }
+    switch (kind) {
+      case "me":
+        return json(user)
+      case "live":
+        return stream(request, response, url.searchParams.get("after") ?? "")
+      case "questions": {
+        if (id === undefined) {
+          const list = Array.from(open.values(), summaryOf)
+          return json({ open: list, ended: Array.from(ended.values()).toReversed(), cursor: place() })
+        }
+        const found = open.get(id) ?? ended.get(id)
+        return found === undefined ? json({ title: "There is no such thing." }, 404) : json(found)
+      }
+      case "waves":
+        return json({ waves, cursor: place() })
+      case "journal": {
+        const text = url.searchParams.get("search") ?? ""
+        return json({ entries: entries.filter((it) => JSON.stringify(it.entry).includes(text)) })
+      }
+      case "grants":
+        return json(grants)
+      case "rules":
+        return json(rules)
+      case "status":
+        return json(status)
+      default:
+        return response.writeHead(404).end()
+    }
+  }
+  const answered = (id: string, answer: { readonly _tag: string; readonly reason?: string | undefined }) => {
+    answers.push({ id, answer })
+    const how = answer._tag === "Deny" ? "denied" as const : "approved" as const
+    return end(id, {
+      how,
+      answer: answer._tag,
+      by: user.name,
+      ...answer.reason === undefined ? {} : { reason: answer.reason }
+    })
+  }
+
+  const server = createServer((request, response) => {
+    if (now.isAway) request.destroy()
+    else respond(request, response).catch((error: unknown) => response.writeHead(500).end(String(error)))
+  })
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    ask,
+    end,
+    hold: (isHeld) => {
+      const from = now.heldFrom
+      now.isSilent = isHeld
+      now.heldFrom = log.length
+      if (!isHeld) { for (const response of streams) for (let at = from; at < log.length; at++) send(response, at) }
+    },
+    goAway: () => {
+      now.isAway = true
+      server.closeAllConnections()
+    },
+    comeBack: () => {
+      now.isAway = false
+    },
+    forget: () => {
+      now.life++
+      log.length = 0
+    },
+    holdParts: (isHeld) => {
+      now.isHolding = isHeld
+      for (const give of held.splice(0)) give()
+    },
+    answers,
+    texts,
+    waves,
+    entries,
+    grants,
+    streams: () => streams.size,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      })
+  }
+}
+
+// Utilities
+
+const summaryOf = ({ args, parameters: _, preview: __, ...question }: Question): QuestionSummary => ({
+  ...question,
+  summary: JSON.stringify(args).slice(0, 200)
+})
+
+const nameOf = ({ _tag }: LiveItem): string => _tag.replaceAll(/(?!^)[A-Z]/g, "_$&").toLowerCase()
+
+export const typeOf = (file: string): string =>
+  file.endsWith(".js") ? "text/javascript" : file.endsWith(".css") ? "text/css" : "text/html"
+
+const bodyOf = async (request: IncomingMessage): Promise<string> => {
+  const chunks: Array<Uint8Array> = []
+  for await (const chunk of request) chunks.push(chunk as Uint8Array)
+  return Buffer.concat(chunks).toString("utf8")
+}
