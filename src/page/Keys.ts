@@ -9,7 +9,7 @@
  */
 import { signal } from "@preact/signals"
 import type { VNode } from "preact"
-import { useEffect, useRef } from "preact/hooks"
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks"
 import { html } from "./html.ts"
 import { route, to } from "./routes.ts"
 import { known, say, ticked } from "./state.ts"
@@ -20,7 +20,8 @@ export const isHelpOpen = signal(false)
 /** The dialog that lists the keys, and the keys. */
 export const Keys = (): VNode => {
   const dialog = useRef<HTMLDialogElement>(null)
-  useEffect(() => {
+  // before anything can be seen: whoever is quick is not to press into nothing
+  useLayoutEffect(() => {
     addEventListener("keydown", onKey)
     return () => removeEventListener("keydown", onKey)
   }, [])

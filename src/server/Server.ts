@@ -48,6 +48,7 @@ import * as Door from "./Door.ts"
 import * as Draining from "./Draining.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
+import * as PageAssets from "./PageAssets.ts"
 import * as Questions from "./Questions.ts"
 import * as QuestionsHandlers from "./QuestionsHandlers.ts"
 import * as Records from "./Records.ts"
@@ -118,10 +119,13 @@ const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))
  * @category options
  * @since 0.1.0
  */
-export interface Options extends Door.Options {}
+export interface Options extends Door.Options {
+  /** The page at `/`; `false`: there is none. Default: the one of the package. */
+  readonly page?: PageAssets.Options | false | undefined
+}
 
 /**
- * Layer of the routes: the API and its OpenAPI document (`/openapi.json`).
+ * Layer of the routes: the API, its OpenAPI document (`/openapi.json`) and the page (`/`).
  *
  * @category layers
  * @since 0.1.0
@@ -136,6 +140,7 @@ export const layer = (options: Options = {}) =>
       SystemHandlers.layer
     ]),
     Layer.provide(Status.layer),
+    Layer.merge(options.page === false ? Layer.empty : PageAssets.layer(options.page)),
     Layer.provide(Door.layer(options))
   )
 

@@ -110,6 +110,13 @@ export * as LiveLog from "./LiveLog.ts"
 export * as Logins from "./Logins.ts"
 
 /**
+ * The page's files.
+ *
+ * @since 0.1.0
+ */
+export * as PageAssets from "./PageAssets.ts"
+
+/**
  * Whose a session is.
  *
  * @since 0.1.0

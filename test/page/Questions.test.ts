@@ -10,6 +10,7 @@ import {
   logIn,
   press,
   seriousFindings,
+  tabTo,
   textOf,
   until,
   untilText
@@ -115,13 +116,10 @@ describe("the page", () => {
     await ready()
     await press(page, "e", "Enter")
     await untilText(page, "looked at anew")
-    const tabTo = async (expression: string) => {
-      for (let tabs = 0; tabs < 20 && await page.evaluate(expression) !== true; tabs++) await press(page, "Tab")
-    }
-    await tabTo(`document.activeElement.value === "notes.md"`)
+    await tabTo(page, `it.value === "notes.md"`)
     await page.keyboard.type(".bak")
     await ready()
-    await tabTo(`document.activeElement.dataset.key === "yes"`)
+    await tabTo(page, `it.dataset.key === "yes"`)
     await press(page, "Enter")
     await answered(0)
     assert.deepStrictEqual(server().answers.map((it) => it.answer), [

@@ -8,8 +8,7 @@ import { Tokens } from "effect-tool-executor/server"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { browserForFile, builtPage, logIn, press, until, untilText } from "../support/Browser.ts"
-import { front } from "../support/pageFront.ts"
+import { browserForFile, builtPage, logIn, press, tabTo, until, untilText } from "../support/Browser.ts"
 import { start, tokens } from "../support/Server.ts"
 
 const limit = 60_000
@@ -35,12 +34,13 @@ describe("the page and a real server", () => {
     )
     const folder = join(base, "workspace")
     mkdirSync(folder)
-    const server = yield* start({ folder, users, policy: { default: "allow", ask: ["write_file"] } })
     const page = yield* Effect.promise(builtPage)
-    const { url } = yield* Effect.acquireRelease(
-      Effect.promise(() => front(page, server.url)),
-      (it) => Effect.promise(it.close)
-    )
+    const server = yield* start({
+      folder,
+      users,
+      policy: { default: "allow", ask: ["write_file"] },
+      server: { page: { folder: page } }
+    })
     /** A model wants to write a file. */
     const write = (wave: string, path: string, content: string) =>
       server.request("ada", "POST", "/api/sessions/s/waves", {
@@ -50,7 +50,7 @@ describe("the page and a real server", () => {
     const come = (token = tokens.bob) =>
       Effect.acquireRelease(
         Effect.promise(async () => {
-          const visitation = await visit(url)
+          const visitation = await visit(`${server.url}/`)
           await logIn(visitation.page, token)
           return visitation
         }),
@@ -150,10 +150,7 @@ describe("the page and a real server", () => {
         await press(page, "j")
         await page.waitForSelector(ready)
         await press(page, "e", "Enter")
-        const at = (expression: string) => page.evaluate(expression)
-        for (let tabs = 0; tabs < 20 && await at(`document.activeElement.value === "notes.md"`) !== true; tabs++) {
-          await press(page, "Tab")
-        }
+        await tabTo(page, `it.value === "notes.md"`)
         await press(page, "End")
         await page.keyboard.type(".new")
         await page.waitForSelector(ready)

@@ -80,6 +80,16 @@ export const press = async (page: Puppeteer.Page, ...keys: ReadonlyArray<Puppete
   for (const key of keys) await page.keyboard.press(key)
 }
 
+/** Waits for an element that is so, by an expression over `it`, and goes there with the tabulator. */
+export const tabTo = async (page: Puppeteer.Page, is: string): Promise<void> => {
+  await until(page, `[...document.querySelectorAll("*")].some((it) => ${is})`)
+  for (let tabs = 0; tabs < 50; tabs++) {
+    if (await page.evaluate(`((it) => ${is})(document.activeElement)`) === true) return
+    await press(page, "Tab")
+  }
+  throw new Error(`no tabulator leads to where ${is}`)
+}
+
 /** Logs in, by keyboard alone: the field has the focus when the page comes up. */
 export const logIn = async (page: Puppeteer.Page, token: string): Promise<void> => {
   await page.waitForSelector("input[name=token]")

@@ -2,6 +2,7 @@
  * A server of the API's shapes whose every word is the test's: for what a real one does
  * not do at will, such as to go away in the middle, or to ask 200 questions at once.
  */
+import { Door } from "effect-tool-executor/server"
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
@@ -38,20 +39,6 @@ export interface Script {
 }
 
 export const token = "a-token-for-tests"
-
-/** The policy that the real server sends, too. */
-export const policy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "connect-src 'self'",
-  "img-src 'self' data:",
-  "base-uri 'none'",
-  "form-action 'self'",
-  "frame-ancestors 'none'",
-  "require-trusted-types-for 'script'",
-  "trusted-types 'none'"
-].join("; ")
 
 const user: Me = { name: "ada", run: true, approve: ["*"], records: ["*"], operate: true }
 
@@ -154,7 +141,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
     const path = url.pathname
     if (!path.startsWith("/api/")) {
       const file = path === "/" ? "index.html" : path.slice(1)
-      response.writeHead(200, { "content-type": typeOf(file), "content-security-policy": policy })
+      response.writeHead(200, { "content-type": typeOf(file), ...Door.headers })
       return response.end(readFileSync(join(folder, file)))
     }
     if (path === "/api/login") {
@@ -292,7 +279,7 @@ const summaryOf = ({ args, parameters: _, preview: __, ...question }: Question):
 
 const nameOf = ({ _tag }: LiveItem): string => _tag.replaceAll(/(?!^)[A-Z]/g, "_$&").toLowerCase()
 
-export const typeOf = (file: string): string =>
+const typeOf = (file: string): string =>
   file.endsWith(".js") ? "text/javascript" : file.endsWith(".css") ? "text/css" : "text/html"
 
 const bodyOf = async (request: IncomingMessage): Promise<string> => {
