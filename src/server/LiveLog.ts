@@ -33,8 +33,8 @@ export class LiveLog extends Context.Service<LiveLog, {
   /** The place behind what is there now. */
   readonly cursor: Effect.Effect<string>
   /**
-   * What is behind a place, and then what comes, as far as `sees` lets it: with ids, and a heartbeat each 15
-   * seconds. A place that is not known gives a `Reset`, and what comes from now on; so does falling behind
+   * What is behind a place, and then what comes, as far as `sees` lets it: with ids, and a heartbeat at
+   * once and each 15 seconds. A place that is not known gives a `Reset`, and what comes from now on; so does falling behind
    * what is kept. Without a place it is what comes from now on.
    */
   readonly stream: (
@@ -209,7 +209,8 @@ class Reader {
     this.sees = sees
     this.now = now
     this.next = from
-    this.beats = log.beats
+    // it has one at once: a server may send the head of its answer no sooner than the first of its body
+    this.beats = log.beats - 1
   }
 
   readonly pull: Effect.Effect<readonly [LiveSse, ...Array<LiveSse>], Cause.Done> = Effect.suspend(() => {

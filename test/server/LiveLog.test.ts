@@ -7,6 +7,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
+import { start } from "../support/Server.ts"
 
 const wave = (name: string): ApiQuestions.LiveItem => ({
   _tag: "WaveBegan",
@@ -18,9 +19,14 @@ const short = ({ data }: ApiQuestions.LiveSse): string => data._tag === "WaveBeg
 
 const all = () => true
 
-/** Reads until it has had so many, beginning at once. */
-const read = (stream: Stream.Stream<ApiQuestions.LiveSse>, count: number) =>
+/** Reads until it has had so many that are no heartbeats, beginning at once. */
+const read = (stream: Stream.Stream<ApiQuestions.LiveSse>, count: number) => readAll(told(stream), count)
+
+const readAll = (stream: Stream.Stream<ApiQuestions.LiveSse>, count: number) =>
   Effect.forkChild(Stream.runCollect(Stream.take(stream, count)), { startImmediately: true })
+
+const told = (stream: Stream.Stream<ApiQuestions.LiveSse>) =>
+  Stream.filter(stream, ({ data }) => data._tag !== "Heartbeat")
 
 describe("LiveLog", () => {
   it.effect("tells a reader what is behind its place, and then what comes", () =>
@@ -32,39 +38,39 @@ describe("LiveLog", () => {
       const fiber = yield* read(log.stream(place, all), 2)
       const fresh = yield* read(log.stream(undefined, all), 1)
       log.tell("ada", wave("c"))
-      const told = yield* Fiber.join(fiber)
-      assert.deepStrictEqual(told.map(short), ["b", "c"])
-      assert.deepStrictEqual(told.map(({ event }) => event), ["wave_began", "wave_began"])
-      Schema.encodeUnknownSync(Schema.Array(ApiQuestions.LiveSse))(told)
+      const had = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(had.map(short), ["b", "c"])
+      assert.deepStrictEqual(had.map(({ event }) => event), ["wave_began", "wave_began"])
+      Schema.encodeUnknownSync(Schema.Array(ApiQuestions.LiveSse))(had)
       assert.deepStrictEqual((yield* Fiber.join(fresh)).map(short), ["c"])
-      const again = yield* Fiber.join(yield* read(log.stream(told[0]!.id, all), 1))
+      const again = yield* Fiber.join(yield* read(log.stream(had[0]!.id, all), 1))
       assert.deepStrictEqual(again.map(short), ["c"])
     }).pipe(Effect.provide(LiveLog.layer())))
 
   it.effect("says nothing of what a reader may not see, and moves its place on all the same", () =>
     Effect.gen(function*() {
       const log = yield* LiveLog.LiveLog
-      const fiber = yield* read(log.stream(yield* log.cursor, (user) => user === "ada"), 3)
+      const fiber = yield* readAll(log.stream(yield* log.cursor, (user) => user === "ada"), 4)
       for (let n = 0; n < 300; n++) log.tell("bob", wave("hidden"))
       log.tell("ada", wave("own"))
       for (let n = 0; n < 300; n++) log.tell("bob", wave("hidden"))
       yield* TestClock.adjust("30 seconds")
-      const told = yield* Fiber.join(fiber)
-      assert.deepStrictEqual(told.map(short), ["own", "Heartbeat", "Heartbeat"])
-      assert.strictEqual(told[1]!.id, yield* log.cursor)
+      const had = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(had.map(short), ["Heartbeat", "own", "Heartbeat", "Heartbeat"])
+      assert.strictEqual(had[2]!.id, yield* log.cursor)
     }).pipe(Effect.provide(LiveLog.layer())))
 
-  it.effect("beats each 15 seconds, whatever a reader may not see happens", () =>
+  it.effect("beats at once and each 15 seconds, whatever a reader may not see happens", () =>
     Effect.gen(function*() {
       const log = yield* LiveLog.LiveLog
-      const fiber = yield* read(log.stream(undefined, () => false), 4)
+      const fiber = yield* readAll(log.stream(undefined, () => false), 5)
       for (let n = 0; n < 60; n++) {
         log.tell("bob", wave("hidden"))
         yield* TestClock.adjust("1 second")
       }
-      const told = yield* Fiber.join(fiber)
-      const beats = told.map(({ data }) => data._tag === "Heartbeat" ? data.at : data._tag)
-      assert.deepStrictEqual(beats, [15_000, 30_000, 45_000, 60_000])
+      const had = yield* Fiber.join(fiber)
+      const beats = had.map(({ data }) => data._tag === "Heartbeat" ? data.at : data._tag)
+      assert.deepStrictEqual(beats, [0, 15_000, 30_000, 45_000, 60_000])
     }).pipe(Effect.provide(LiveLog.layer())))
 
   it.effect("tells a reader of a place that is not known to begin anew, and goes on from now", () =>
@@ -99,7 +105,7 @@ describe("LiveLog", () => {
     Effect.gen(function*() {
       const log = yield* LiveLog.LiveLog
       const slow: Array<string> = []
-      const reading = log.stream(undefined, all).pipe(
+      const reading = told(log.stream(undefined, all)).pipe(
         Stream.mapEffect((it) => Effect.delay(Effect.sync(() => slow.push(short(it))), "1 second")),
         Stream.runDrain
       )
@@ -110,8 +116,8 @@ describe("LiveLog", () => {
         if (n % 50 === 0) yield* Effect.yieldNow
       }
       yield* TestClock.adjust("200 seconds")
-      const told = yield* Fiber.join(fast)
-      assert.deepStrictEqual(told.map(short), Array.from({ length: 5_000 }, (_, n) => String(n)))
+      const had = yield* Fiber.join(fast)
+      assert.deepStrictEqual(had.map(short), Array.from({ length: 5_000 }, (_, n) => String(n)))
       assert.isTrue(slow.includes("Reset"))
       const before = slow.slice(0, slow.indexOf("Reset"))
       assert.deepStrictEqual(before, before.map((_, n) => String(n)))
@@ -140,18 +146,20 @@ describe("LiveLog", () => {
     Effect.gen(function*() {
       const log = yield* LiveLog.LiveLog
       const start = yield* log.cursor
-      const waiting = yield* Effect.forkChild(Stream.runCollect(log.stream(start, all)), { startImmediately: true })
+      const waiting = yield* Effect.forkChild(Stream.runCollect(told(log.stream(start, all))), {
+        startImmediately: true
+      })
       for (let n = 0; n < 100; n++) log.tell("ada", wave(String(n)))
       yield* log.stop
-      const told = (yield* Fiber.join(waiting)).map(short)
-      assert.deepStrictEqual(told, [...Array.from({ length: 100 }, (_, n) => String(n)), "Stopping"])
-      assert.deepStrictEqual((yield* Stream.runCollect(log.stream(undefined, all))).map(short), ["Stopping"])
+      const had = (yield* Fiber.join(waiting)).map(short)
+      assert.deepStrictEqual(had, [...Array.from({ length: 100 }, (_, n) => String(n)), "Stopping"])
+      assert.deepStrictEqual((yield* Stream.runCollect(told(log.stream(undefined, all)))).map(short), ["Stopping"])
     }).pipe(Effect.provide(LiveLog.layer())))
 
   it.effect("ends with its layer", () =>
     Effect.gen(function*() {
       const log = yield* Effect.provide(LiveLog.LiveLog, LiveLog.layer())
-      assert.deepStrictEqual((yield* Stream.runCollect(log.stream(undefined, all))).map(short), ["Stopping"])
+      assert.deepStrictEqual((yield* Stream.runCollect(told(log.stream(undefined, all)))).map(short), ["Stopping"])
       const other = yield* Effect.provide(LiveLog.LiveLog, LiveLog.layer())
       assert.notStrictEqual(yield* other.cursor, yield* log.cursor)
     }))
@@ -162,4 +170,13 @@ describe("LiveLog", () => {
       assert.deepStrictEqual(error.problems.map(({ path }) => path), ["maxItems", "maxChars"])
       assert.strictEqual(ApiQuestions.liveNames.Reset, ApiModels.noteNames.Reset)
     }))
+
+  it.live("opens its stream over HTTP before anything happens", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      // Node sends the head of an answer with the first of its body
+      const stream = yield* server.sse("bob", "/api/live")
+      assert.strictEqual(stream.status, 200)
+      yield* stream.close
+    }).pipe(Effect.scoped, Effect.timeout("10 seconds")))
 })
