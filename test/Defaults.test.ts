@@ -20,6 +20,7 @@ import {
   TurnBudget
 } from "../src/index.ts"
 import * as HostGates from "../src/policy/HostGates.ts"
+import * as Waves from "../src/server/Waves.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
 
@@ -64,6 +65,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("AiSdk.layerLanguageModel ", AiSdkModel.defaults),
   ...dotted("Questions.layer ", Questions.defaults),
   ...dotted("LiveLog.layer ", LiveLog.defaults),
+  ...dotted("Waves.layer ", Waves.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import {
@@ -168,6 +169,27 @@ describe("a session", () => {
       )
       assert.include(names.map((it) => it.name), "deploy")
     })))
+
+  it.effect("is counted as long as it has an executor, by a metric, too", () =>
+    run(
+      Effect.gen(function*() {
+        const executors = yield* ToolExecutors.ToolExecutors
+        const counts = Effect.all([
+          executors.size,
+          Effect.map(Metric.snapshot, (all) => all.find(({ id }) => id === "tool_executor.executors")?.state)
+        ])
+        yield* Effect.scoped(Effect.gen(function*() {
+          for (const session of ["ada", "bob", "ada"]) yield* executors.get(session)
+          assert.deepStrictEqual(yield* counts, [2, { value: 2 }])
+        }))
+        yield* executors.end("bob")
+        yield* Effect.sleep("30 seconds")
+        assert.deepStrictEqual(yield* counts, [1, { value: 1 }])
+        yield* Effect.sleep("1 minute")
+        assert.deepStrictEqual(yield* counts, [0, { value: 0 }])
+      }).pipe(Effect.provideService(Metric.MetricRegistry, new Map())),
+      { idleTimeToLive: "1 minute" }
+    ))
 
   it.effect("says that it lives, and is ended whoever holds it", () =>
     run(Effect.gen(function*() {

@@ -273,7 +273,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 
   return {
     handOver: Effect.fnUntraced(function*(owner, { format, message, turn, wave }) {
-      if (isDraining) return yield* stopping
       const read = WireFormat.read(message, format)
       if (Result.isFailure(read)) return yield* invalid(read.failure)
       const { calls } = read.success

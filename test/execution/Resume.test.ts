@@ -306,6 +306,30 @@ describe("a wave that is resumed", () => {
     })
   })
 
+  test("tells of itself once it is resumed, and nobody of an attempt that failed", () => {
+    const { specs } = world()
+    const wave = [call("1", "serial", {}), call("2", "serial", hanging)]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf()
+      const first = yield* live(journal, { specs })
+      const second = yield* live(journal, { specs })
+      const running = yield* Effect.forkScoped(first.executeWave(wave))
+      yield* Effect.sleep("1 second")
+      const told: Array<string> = []
+      yield* second.listen(({ _tag }) => told.push(_tag) > 0)
+      assert.strictEqual((yield* Effect.flip(second.resume(wave)))._tag, "ResumeError")
+      assert.deepStrictEqual(told, [])
+      yield* first.cancelCall("2")
+      yield* Fiber.join(running)
+      yield* second.resume(wave)
+      const queuedOnce = ["ToolCallQueued", "ToolCallQueued"]
+      assert.deepStrictEqual(told, [...queuedOnce, "ToolCallComplete", "ToolCallComplete", "ToolsEnd"])
+      told.length = 0
+      yield* second.resume([])
+      assert.deepStrictEqual(told, ["ToolsEnd"])
+    })
+  })
+
   test("is resumed once, however many want to", () => {
     const { ran, specs } = world()
     const wave = [call("1", "keyed", hanging), call("2", "write", {})]

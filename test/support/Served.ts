@@ -1,0 +1,136 @@
+/**
+ * The waves of a server over a handful of tools, in lives one after the other: what the
+ * stores of a life have is there for the next one.
+ */
+import type * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as KeyValueStore from "effect/persistence/KeyValueStore"
+import * as Scope from "effect/Scope"
+import type * as SqlClient from "effect/sql/SqlClient"
+import * as Stream from "effect/Stream"
+import {
+  type Approvals,
+  Dedupe,
+  Journal,
+  Permissions,
+  type Policy,
+  Pools,
+  Rules,
+  StateStore,
+  ToolExecutors,
+  ToolHandlers,
+  type ToolRule
+} from "../../src/index.ts"
+import type { LiveItem } from "../../src/server/ApiQuestions.ts"
+import * as LiveLog from "../../src/server/LiveLog.ts"
+import * as Questions from "../../src/server/Questions.ts"
+import * as Waves from "../../src/server/Waves.ts"
+import * as WaveStore from "../../src/server/WaveStore.ts"
+import * as Sqlite from "../../src/sql/Sqlite.ts"
+import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
+import { toolkit, type ToolSpec } from "./Harness.ts"
+
+export interface Options {
+  readonly waves?: Waves.Options | undefined
+  readonly rules?: ReadonlyArray<ToolRule.ToolRule>
+  readonly policy?: Policy.Policy
+  /** Everything that the live log is told. */
+  readonly told?: Array<LiveItem>
+}
+
+export type Tools = { readonly [name: string]: ToolSpec }
+
+type Provided = Waves.Waves | ToolExecutors.ToolExecutors | Questions.Questions | Approvals.Approvals
+
+/** Everything above the stores. */
+const above = (tools: Tools, { policy = { default: "allow" }, rules = [], told = [], waves }: Options) => {
+  const { handlers, kit } = toolkit(tools)
+  const gates = Layer.mergeAll(
+    Rules.layer(rules),
+    Permissions.layer(policy),
+    Dedupe.layerNoop,
+    Pools.layer()
+  ).pipe(Layer.provideMerge(ToolHandlers.layer(kit).pipe(Layer.provide(handlers))))
+  const live = Layer.succeed(LiveLog.LiveLog, {
+    tell: (_, item) => void told.push(item),
+    cursor: Effect.succeed(""),
+    stream: () => Stream.empty,
+    stop: Effect.void
+  })
+  return Waves.layer(waves).pipe(
+    Layer.provideMerge(ToolExecutors.layer()),
+    Layer.provide(gates),
+    Layer.provideMerge(Questions.layer()),
+    Layer.provide(live)
+  )
+}
+
+/** A server that keeps everything in memory. */
+export const inMemory = (tools: Tools, options: Options = {}) =>
+  above(tools, options).pipe(Layer.provideMerge(Journal.layerMemory()))
+
+/** Stores in a database. */
+const stores = (lease: Duration.Input) =>
+  Layer.mergeAll(
+    SqlJournal.layer({ lease }),
+    SqlStateStore.layer(),
+    WaveStore.layer.pipe(Layer.provide(KeyValueStore.layerSql()))
+  )
+
+const withoutJournal = Layer.mergeAll(
+  StateStore.layerMemory(),
+  WaveStore.layer.pipe(Layer.provide(KeyValueStore.layerSql()))
+)
+
+export interface Life {
+  readonly context: Context.Context<Provided>
+  /** It dies: from one moment to the next nothing of it is written any more. */
+  readonly kill: Effect.Effect<void>
+  /** It is told to end, and ends. */
+  readonly close: Effect.Effect<void>
+}
+
+/** Begins a life over a file. */
+export const begin = Effect.fnUntraced(function*(
+  filename: string,
+  tools: Tools,
+  { hasJournal = true, lease = "200 millis", ...options }: Options & {
+    readonly hasJournal?: boolean
+    readonly lease?: Duration.Input
+  } = {}
+): Effect.fn.Return<Life, unknown, Scope.Scope> {
+  const [database, rest] = [yield* Scope.make(), yield* Scope.make()]
+  const client: Context.Context<SqlClient.SqlClient> = yield* Layer.buildWithScope(Sqlite.layer({ filename }), database)
+  const layer = above(tools, options).pipe(
+    Layer.provideMerge(hasJournal ? stores(lease) : withoutJournal),
+    Layer.provide(Layer.succeedContext(client))
+  )
+  const context = yield* Layer.buildWithScope(Layer.fresh(layer), rest)
+  let isOver = false
+  const once = (end: Effect.Effect<void>) =>
+    Effect.suspend(() => {
+      if (isOver) return Effect.void
+      isOver = true
+      return end
+    })
+  const close = once(Effect.andThen(Scope.close(rest, Exit.void), Scope.close(database, Exit.void)))
+  yield* Effect.addFinalizer(() => close)
+  // what it was about to do it does not come to: nobody runs its finalizers
+  return { context, close, kill: once(Scope.close(database, Exit.void)) }
+})
+
+/** A message of OpenAI with a call for each name. */
+export const message = (...names: ReadonlyArray<string>) => ({
+  role: "assistant",
+  tool_calls: names.map((name, index) => ({
+    id: `c${index}`,
+    type: "function",
+    function: { name, arguments: JSON.stringify({ index }) }
+  }))
+})
+
+export const ada = { user: "ada", session: "one" }
