@@ -9,7 +9,7 @@ import type { Grant } from "../server/ApiRecords.ts"
 import { get, type Problem, remove } from "./api.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure } from "./pieces.ts"
+import { Failure, Who } from "./pieces.ts"
 import { now, say } from "./state.ts"
 import { count, span, time } from "./words.ts"
 
@@ -54,7 +54,7 @@ const One = (
   { grant, onRevoke }: { readonly grant: typeof Grant.Type; readonly onRevoke: () => void }
 ): VNode => {
   const [isSure, setIsSure] = useState(false)
-  const { agent_path, expires_at, granted_at, session, targets, tool, user } = grant
+  const { expires_at, granted_at, targets, tool } = grant
   return html`
     <li class="card"><div class="what">
       <strong><${SafeText} text=${tool} /></strong>
@@ -63,9 +63,9 @@ const One = (
       ? html`<p>Every call of it</p>`
       : html`<ul class="plain">${targets.map((it) => html`<li class="target"><${SafeText} text=${it} /></li>`)}</ul>`
   }
-      <p class="muted"><${SafeText} text=${[`${user}/${session}`, ...agent_path].join(" › ")} />, since ${
-    time(granted_at)
-  }, ${expires_at === undefined ? "until revoked" : `for another ${span(expires_at - now.value)}`}</p>
+      <p class="muted"><${Who} of=${grant} />, since ${time(granted_at)}, ${
+    expires_at === undefined ? "until revoked" : `for another ${span(expires_at - now.value)}`
+  }</p>
       <p class="row">${
     isSure
       ? html`<button type="button" class="deny" onClick=${onRevoke}>Yes, revoke it</button>

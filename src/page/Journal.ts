@@ -10,7 +10,7 @@ import { get, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { Arguments } from "./parts/Arguments.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure } from "./pieces.ts"
+import { Failure, Who } from "./pieces.ts"
 import { say } from "./state.ts"
 import { count, time } from "./words.ts"
 
@@ -75,7 +75,8 @@ export const Journal = (): VNode => {
 
 // Utilities
 
-const One = ({ entry: { entry, session, user } }: { readonly entry: typeof Entry.Type }): VNode => {
+const One = ({ entry: whole }: { readonly entry: typeof Entry.Type }): VNode => {
+  const { entry } = whole
   const [isOpen, setIsOpen] = useState(false)
   const fields = typeof entry === "object" && entry !== null && !Array.isArray(entry)
     ? entry as Readonly<Record<string, unknown>>
@@ -87,7 +88,7 @@ const One = ({ entry: { entry, session, user } }: { readonly entry: typeof Entry
       <details onToggle=${(event: Event) => setIsOpen((event.currentTarget as HTMLDetailsElement).open)}>
         <summary><${SafeText} text=${title === "" ? "Entry" : title} /> <span class="muted">${
     typeof fields["at"] === "number" ? time(fields["at"]) : ""
-  } <${SafeText} text=${`${user}/${session}`} /></span></summary>
+  } <${Who} of=${whole} /></span></summary>
         ${isOpen ? html`<${Arguments} value=${entry} />` : null}
       </details>
     </li>`

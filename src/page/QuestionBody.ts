@@ -11,6 +11,7 @@ import { get, type Problem, type Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { Arguments } from "./parts/Arguments.ts"
 import { SafeText } from "./parts/SafeText.ts"
+import { Who } from "./pieces.ts"
 import { Preview } from "./Preview.ts"
 import { known } from "./state.ts"
 import { time } from "./words.ts"
@@ -61,7 +62,7 @@ export const QuestionBody = (
     readonly isOver?: boolean | undefined
   }
 ): VNode => {
-  const { agent_path, args, asked_at, call_id, class: kind, id, preview, session, targets, user, why } = question
+  const { args, asked_at, call_id, class: kind, id, preview, targets, why } = question
   const hasPreview = preview !== null
   useEffect(() => {
     if (!hasPreview) onWhole(true)
@@ -88,17 +89,17 @@ export const QuestionBody = (
       <div><dt>Class</dt><dd><${SafeText} text=${kind} />${
     question.is_running ? ", already running: it waits with what it writes" : ""
   }</dd></div>
-      <div><dt>Asked by</dt><dd><${SafeText} text=${[`${user}/${session}`, ...agent_path].join(" › ")} /></dd></div>
+      <div><dt>Asked by</dt><dd><${Who} of=${question} /></dd></div>
       <div><dt>Asked at</dt><dd>${time(asked_at)}</dd></div>
       <div><dt>Call</dt><dd><${SafeText} text=${call_id} /></dd></div>
     </dl>
-    <h3>Arguments</h3>
-    <div class="text"><${Arguments} value=${args} /></div>
     ${
     preview === null || isOver
       ? null
       : html`<h3>What it would write</h3><${Preview} preview=${preview} load=${load} onWhole=${onWhole} />`
-  }`
+  }
+    <h3>Arguments</h3>
+    <div class="text"><${Arguments} value=${args} /></div>`
 }
 
 // Utilities

@@ -9,7 +9,7 @@ import { useState } from "preact/hooks"
 import type { EndedQuestion, QuestionSummary } from "../server/ApiQuestions.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Deadline } from "./pieces.ts"
+import { Deadline, Who } from "./pieces.ts"
 import { QuestionView } from "./QuestionView.ts"
 import { route, to } from "./routes.ts"
 import { Several } from "./Several.ts"
@@ -93,7 +93,7 @@ export const Questions = (): VNode => {
 const Item = (
   { isChosen, question }: { readonly question: QuestionSummary; readonly isChosen: boolean }
 ): VNode => {
-  const { agent_path, expires_at, id, summary, targets, tool, user } = question
+  const { expires_at, id, summary, targets, tool } = question
   const toggle = () => {
     const next = new Set(ticked.value)
     if (!next.delete(id)) next.add(id)
@@ -109,7 +109,7 @@ const Item = (
         ${targets.length > 3 ? html`<span class="muted">and ${targets.length - 3} more</span>` : null}
         <p class="summary"><${SafeText} text=${summary.slice(0, 160)} /></p>
         <p class="muted">
-          <${SafeText} text=${[user, ...agent_path].join(" › ")} />, <${Deadline} expiresAt=${expires_at} />
+          <${Who} of=${question} />, <${Deadline} expiresAt=${expires_at} />
         </p>
       </div>
     </li>`

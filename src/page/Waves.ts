@@ -10,6 +10,7 @@ import type { KnownWave } from "./known.ts"
 import { CallView } from "./parts/CallView.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Timeline } from "./parts/Timeline.ts"
+import { Who } from "./pieces.ts"
 import { route, to } from "./routes.ts"
 import { known, now } from "./state.ts"
 import { count, span, time } from "./words.ts"
@@ -51,7 +52,7 @@ const List = (): VNode => {
       html`<li class="card" key=${it.wave}><div class="what">
         <a href=${to("waves", it.user, it.session, it.wave)}><${SafeText} text=${it.wave} /></a>
         <p>${states[it.status]}, ${count(it.calls, "call")}</p>
-        <p class="muted"><${SafeText} text=${`${it.user}/${it.session}`} />, ${time(it.began_at)}${
+        <p class="muted"><${Who} of=${it} />, ${time(it.began_at)}${
         it.ended_at === undefined ? "" : `, ${span(it.ended_at - it.began_at)}`
       }</p>
       </div></li>`
@@ -73,9 +74,7 @@ const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
   html`
     <p class="back"><a href=${to("waves")}>All waves</a></p>
     <h1 tabindex="-1" data-heading>Wave <${SafeText} text=${wave.wave} /></h1>
-    <p>${states[wave.status]}, ${
-    count(wave.calls, "call")
-  }, of <${SafeText} text=${`${wave.user}/${wave.session}`} />, since ${time(wave.began_at)}.</p>
+    <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, since ${time(wave.began_at)}.</p>
     <${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
       onOpen=${(call: { readonly process: string; readonly call_id: string }) => {
     location.hash = to("waves", wave.user, wave.session, wave.wave, call.process, call.call_id)

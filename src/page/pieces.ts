@@ -23,3 +23,15 @@ export const Failure = (
   html`<p class="problem" role="alert"><${SafeText} text=${sentenceOf(problem)} /> ${
     onAgain === undefined ? null : html`<button type="button" onClick=${onAgain}>Try again</button>`
   }</p>`
+
+/** Who it is, from the user down to the agent. What separates them is the page's, and the names are not. */
+export const Who = (
+  { of: { agent_path = [], session, user } }: {
+    readonly of: { readonly user: string; readonly session: string; readonly agent_path?: ReadonlyArray<string> }
+  }
+): VNode =>
+  html`<span>${
+    [user, session, ...agent_path].map((name, at) =>
+      html`${at === 0 ? "" : at === 1 ? "/" : " › "}<${SafeText} text=${name} />`
+    )
+  }</span>`

@@ -20,6 +20,8 @@ import { type Script, startScripted, token } from "../support/scriptedServer.ts"
 
 const limit = 60_000
 
+const ready = "[data-key=yes]:not([aria-disabled=true])"
+
 describe("the page", () => {
   const { visit } = browserForFile()
   const started: Array<Script> = []
@@ -68,7 +70,7 @@ describe("the page", () => {
     const tools = await page.$$eval("ol.cards a", (links) => links.map((it) => it.textContent))
     assert.deepStrictEqual(tools, ["write_file", "send_mail"])
     await page.click("ol.cards a")
-    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.waitForSelector(ready)
     assert.include(await textOf(page, ".detail"), "notes.md")
     await page.click("[data-key=yes]")
     await untilText(page, "write_file: Allowed once")
@@ -88,37 +90,36 @@ describe("the page", () => {
     const { page } = visitation
     const answered = (count: number) => until(page, `document.querySelectorAll("ol.cards > li").length === ${count}`)
     await untilText(page, "5 questions wait")
-    const ready = () => page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
 
     await press(page, "j")
-    await ready()
+    await page.waitForSelector(ready)
     await press(page, "y", "Enter")
     await answered(4)
 
     await press(page, "j")
-    await ready()
+    await page.waitForSelector(ready)
     await press(page, "w", "ArrowDown", "Tab", "Enter")
     await answered(3)
 
     await press(page, "j")
-    await ready()
+    await page.waitForSelector(ready)
     await press(page, "w", "Tab", "Tab", "Enter")
     await answered(2)
 
     await press(page, "j")
-    await ready()
+    await page.waitForSelector(ready)
     await press(page, "n")
     await page.keyboard.type("not on a Sunday")
     await press(page, "Enter")
     await answered(1)
 
     await press(page, "j")
-    await ready()
+    await page.waitForSelector(ready)
     await press(page, "e", "Enter")
     await untilText(page, "looked at anew")
     await tabTo(page, `it.value === "notes.md"`)
     await page.keyboard.type(".bak")
-    await ready()
+    await page.waitForSelector(ready)
     await tabTo(page, `it.dataset.key === "yes"`)
     await press(page, "Enter")
     await answered(0)
@@ -138,7 +139,7 @@ describe("the page", () => {
     const { page } = visitation
     await untilText(page, "1 question waits")
     await press(page, "j")
-    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.waitForSelector(ready)
     await press(page, "y", "n", "Escape")
     assert.deepStrictEqual(server().answers, [])
     await page.evaluate("document.activeElement.blur()")
@@ -176,11 +177,43 @@ describe("the page", () => {
     await untilText(page, "Yes is off until everything above has been loaded.")
     await page.click("[data-key=yes]")
     server().holdParts(false)
-    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.waitForSelector(ready)
     assert.deepStrictEqual(server().answers, [])
     assert.include(await textOf(page, ".detail"), "two")
     await page.click("[data-key=yes]")
     await untilText(page, "Allowed once")
+    await leave(visitation)
+  }, limit)
+
+  it("has yes off where a part could not be loaded, until it could", async () => {
+    server().texts.set("q1/0/after", "all of it\n")
+    const after = { length: 10, is_text: true, hash: "b" }
+    server().ask({ id: "q1", preview: { _tag: "Files", files: [{ path: "notes.md", before: null, after }] } })
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "1 question waits")
+    server().failParts(true)
+    await press(page, "j")
+    await untilText(page, "The part cannot be read.")
+    assert.strictEqual(await page.$(ready), null)
+    server().failParts(false)
+    await page.click(".problem button")
+    await untilText(page, "all of it")
+    await page.waitForSelector(ready)
+    await leave(visitation)
+  }, limit)
+
+  it("asks for a token again when the login has ended", async () => {
+    server().ask({ id: "q1" })
+    const visitation = await come()
+    const { page } = visitation
+    await untilText(page, "1 question waits")
+    await visitation.page.deleteCookie(...await page.cookies())
+    server().goAway()
+    await untilText(page, "The connection is lost.")
+    server().comeBack()
+    await page.waitForSelector("input[name=token]")
+    assert.notInclude(await textOf(page), "write_file")
     await leave(visitation)
   }, limit)
 
@@ -193,7 +226,7 @@ describe("the page", () => {
     const { page } = visitation
     await untilText(page, "1 question waits")
     await press(page, "j")
-    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.waitForSelector(ready)
     const text = await textOf(page)
     assert.include(text, "<img src=x onerror=")
     assert.notInclude(text, "\u202E")
@@ -210,7 +243,7 @@ describe("the page", () => {
     await untilText(page, "3 questions wait")
     for (const box of await page.$$("ol.cards input")) await box.click()
     await page.evaluate(`[...document.querySelectorAll("a")].find((it) => it.textContent.includes("together")).click()`)
-    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.waitForSelector(ready)
     // another person answers, and the page is not told before it sends its own answers
     server().hold(true)
     server().end("q2", { how: "denied", by: "bob" })
@@ -219,7 +252,7 @@ describe("the page", () => {
     assert.deepStrictEqual(server().answers, [])
     server().hold(false)
     await untilText(page, "2 questions together")
-    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.waitForSelector(ready)
     await page.click("[data-key=yes]")
     await untilText(page, "Nothing waits for you.")
     assert.deepStrictEqual(server().answers.map((it) => it.id), ["q1", "q3"])
@@ -233,7 +266,7 @@ describe("the page", () => {
     for (const { page } of [first, second]) {
       await untilText(page, "1 question waits")
       await press(page, "j")
-      await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+      await page.waitForSelector(ready)
     }
     // the second is quicker than the news of the first
     server().hold(true)
@@ -278,7 +311,7 @@ describe("the page", () => {
     const wide = () => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert.strictEqual(await wide(), 0)
     await page.click("ol.cards a")
-    await page.waitForSelector("[data-key=yes]:not([aria-disabled=true])")
+    await page.waitForSelector(ready)
     assert.strictEqual(await wide(), 0)
     await press(page, "y", "Enter")
     await untilText(page, "Allowed once")
@@ -293,7 +326,7 @@ describe("the page", () => {
     await leave(visitation)
   }, limit)
 
-  it("has nothing serious for axe to find, on any view, in light and in dark", async () => {
+  it("has nothing serious for axe to find, on any view, in light and in dark, wide and narrow", async () => {
     server().ask({ id: "q1", args: { path: "notes.md" } })
     server().ask({ id: "q2" })
     server().end("q2", { how: "expired" })
@@ -313,7 +346,7 @@ describe("the page", () => {
       await login.page.waitForSelector("input[name=token]")
       assert.deepStrictEqual(await seriousFindings(login), [], `login, ${scheme}`)
       await leave(login)
-      const visitation = await come({ scheme })
+      const visitation = await come({ scheme, width: scheme === "light" ? 1200 : 360 })
       const { page } = visitation
       for (
         const view of ["questions/q1", "questions/q2", "waves", "journal", "grants", "rules", "health", "questions"]
@@ -324,6 +357,8 @@ describe("the page", () => {
           `document.querySelector("[data-heading]") === document.activeElement && !document.body.innerText.includes("Loading")`
         )
         assert.deepStrictEqual(await seriousFindings(visitation), [], `${view}, ${scheme}`)
+        const wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert.strictEqual(wide, 0, `${view} scrolls sideways, ${scheme}`)
       }
       await leave(visitation)
     }

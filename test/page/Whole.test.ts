@@ -8,7 +8,16 @@ import { Tokens } from "effect-tool-executor/server"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { browserForFile, builtPage, logIn, press, tabTo, until, untilText } from "../support/Browser.ts"
+import {
+  browserForFile,
+  builtPage,
+  logIn,
+  press,
+  seriousFindings,
+  tabTo,
+  until,
+  untilText
+} from "../support/Browser.ts"
 import { start, tokens } from "../support/Server.ts"
 
 const limit = 60_000
@@ -187,12 +196,17 @@ describe("the page and a real server", () => {
       yield* server.request("ada", "POST", "/api/sessions/s/waves", {
         body: { wave: "w1", message: [{ id: "1", name: "look", params: { key: "the-key" } }] }
       })
-      const { page } = yield* come()
+      const visitation = yield* come()
+      const { page } = visitation
       yield* Effect.promise(async () => {
         await press(page, "2")
         await untilText(page, "1 wave, newest first")
         await page.click(".cards a")
-        await untilText(page, "look")
+        await page.waitForSelector("svg")
+        assert.deepStrictEqual(await seriousFindings(visitation), [], "the wave")
+        await page.evaluate(`document.querySelector("table button").click()`)
+        await untilText(page, "the-key")
+        assert.deepStrictEqual(await seriousFindings(visitation), [], "the call")
         await page.evaluate(`location.hash = "#/journal"`)
         await untilText(page, "look")
         await page.type("#journal-search", "nothing like this")

@@ -28,6 +28,8 @@ export interface Script {
   readonly forget: () => void
   /** Answers each part of a file only when it is let go. */
   readonly holdParts: (isHeld: boolean) => void
+  /** Says that it cannot read parts of files. */
+  readonly failParts: (isFailing: boolean) => void
   /** Answers that were given, in their order. */
   readonly answers: ReadonlyArray<{ readonly id: string; readonly answer: unknown }>
   readonly texts: Map<string, string>
@@ -68,7 +70,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
   const log: Array<LiveItem> = []
   const streams = new Set<ServerResponse>()
   const held: Array<() => void> = []
-  const now = { life: 1, isAway: false, isHolding: false, isSilent: false, heldFrom: 0, asked: 0 }
+  const now = { life: 1, isAway: false, isHolding: false, isSilent: false, isFailing: false, heldFrom: 0, asked: 0 }
 
   const place = () => `${now.life}-${log.length}`
   const send = (response: ServerResponse, at: number) => {
@@ -180,6 +182,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
       return json(answered(id!, given.answer))
     }
     if (sub === "files") {
+      if (now.isFailing) return json({ title: "The part cannot be read." }, 503)
       const text = texts.get(`${id}/${index}/${side}`) ?? ""
       const from = Number(url.searchParams.get("from") ?? 0)
       const next = from + 100_000
@@ -255,6 +258,9 @@ export const startScripted = async (folder: string): Promise<Script> => {
     holdParts: (isHeld) => {
       now.isHolding = isHeld
       for (const give of held.splice(0)) give()
+    },
+    failParts: (isFailing) => {
+      now.isFailing = isFailing
     },
     answers,
     texts,

@@ -1,0 +1,74 @@
+/** Holds what the page makes of the stream: nothing is lost, and nothing counts twice. */
+import { assert, describe, it } from "@effect/vitest"
+import { Schema } from "effect"
+import { after, type Known, nothing, ofLists } from "../../src/page/known.ts"
+import type { EndedQuestion, LiveItem, QuestionSummary } from "../../src/server/ApiQuestions.ts"
+
+const asked = (id: string, asked_at: number): LiveItem => ({
+  _tag: "QuestionAsked",
+  question: { id, asked_at, hash: id } as QuestionSummary
+})
+const over = (id: string): LiveItem => ({
+  _tag: "QuestionEnded",
+  question: { id, how: "suspended", ended_at: 9 } as EndedQuestion
+})
+const wave = { user: "ada", session: "s", turn: "t", wave: "w", status: "running", calls: 1, began_at: 1 } as const
+const event = (sequence: number): LiveItem =>
+  ({
+    ...wave,
+    _tag: "WaveEvent",
+    event: { _tag: "ToolStatus", process: "p", wave: 1, sequence, agent_path: [] }
+  }) as never
+
+const ids = (known: Known) => known.open.map((it) => it.id)
+
+const Id = Schema.Literals(["a", "b", "c"])
+
+const Step = Schema.Union([
+  Schema.Struct({ kind: Schema.Literal("asked"), id: Id, at: Schema.Literals([0, 1, 2]) }),
+  Schema.Struct({ kind: Schema.Literal("over"), id: Id }),
+  Schema.Struct({ kind: Schema.Literal("began") }),
+  Schema.Struct({ kind: Schema.Literal("event"), sequence: Schema.Literals([1, 2, 3]) })
+])
+
+const itemOf = (step: typeof Step.Type): LiveItem => {
+  switch (step.kind) {
+    case "asked":
+      return asked(step.id, step.at)
+    case "over":
+      return over(step.id)
+    case "began":
+      return { _tag: "WaveBegan", wave }
+    case "event":
+      return event(step.sequence)
+  }
+}
+
+const Steps = Schema.Array(Step)
+
+describe("what the page knows", () => {
+  it.prop("is the same however often the last item comes", [Steps], ([steps]) => {
+    const known = steps.map(itemOf).reduce<Known>(after, nothing)
+    const last = steps.at(-1)
+    if (last !== undefined) assert.deepStrictEqual(after(known, itemOf(last)), known)
+  })
+
+  it.prop("has a question once, open or over, and the oldest first", [Steps], ([steps]) => {
+    const known = steps.map(itemOf).reduce<Known>(after, nothing)
+    const each = [...ids(known), ...known.ended.map((it) => it.id)]
+    assert.strictEqual(new Set(each).size, each.length)
+    const times = known.open.map((it) => it.asked_at)
+    assert.deepStrictEqual(times, times.toSorted((a, b) => a - b))
+  })
+
+  it("has a question again that was suspended and is asked under its id", () => {
+    const known = [asked("a", 1), over("a"), asked("a", 1)].reduce<Known>(after, nothing)
+    assert.deepStrictEqual(ids(known), ["a"])
+    assert.deepStrictEqual(known.ended, [])
+  })
+
+  it("loses nothing that happens while the lists are read", () => {
+    const lists = ofLists({ open: [], ended: [], cursor: "1-1" }, { waves: [], cursor: "1-1" })
+    assert.deepStrictEqual(ids([asked("b", 2), asked("a", 1)].reduce<Known>(after, lists)), ["a", "b"])
+  })
+})
