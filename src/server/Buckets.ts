@@ -1,8 +1,6 @@
 /**
  * How often something may happen, by key: each key has a bucket that fills evenly, and an event takes one out of
  * it. As many keys are kept as there is room for; one that is forgotten begins with a full bucket.
- *
- * @internal
  */
 
 /** So much at once, and so much per second in the long run. */
