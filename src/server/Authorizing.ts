@@ -81,7 +81,7 @@ export const layer = (
             if (body._tag !== "Stream") return response
             const overfull = yield* refusal(limits.stream(user.name))
             if (overfull !== undefined) return overfull
-            const stream = body.stream.pipe(
+            const stream = Stream.concat(Stream.make(opening), body.stream).pipe(
               Stream.interruptWhen(untilOther(user, userOf(request), times.askAgain)),
               SlowReaders.cut(times.stalledAfter)
             )
@@ -137,6 +137,9 @@ const untilOther = (user: User, again: Effect.Effect<Option.Option<User>>, milli
       if (!Equal.equals(yield* again, Option.some(user))) return
     }
   })
+
+/** A comment of server-sent events: a server sends its headers with the first bytes, and a client waits for them. */
+const opening = new TextEncoder().encode(":\n\n")
 
 const none: Option.Option<User> = Option.none()
 

@@ -48,6 +48,7 @@ import * as Door from "./Door.ts"
 import * as Draining from "./Draining.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
+import * as Metrics from "./Metrics.ts"
 import * as PageAssets from "./PageAssets.ts"
 import * as Questions from "./Questions.ts"
 import * as QuestionsHandlers from "./QuestionsHandlers.ts"
@@ -139,7 +140,7 @@ export const layer = (options: Options = {}) =>
       RecordsHandlers.layer,
       SystemHandlers.layer
     ]),
-    Layer.provide(Status.layer),
+    Layer.provide([Metrics.layer, Status.layer]),
     Layer.merge(options.page === false ? Layer.empty : PageAssets.layer(options.page)),
     Layer.provide(Door.layer(options))
   )

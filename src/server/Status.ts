@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import type { User } from "./ApiAccess.ts"
 import type * as Api from "./ApiRecords.ts"
 import * as Draining from "./Draining.ts"
+import * as Limits from "./Limits.ts"
 import * as Questions from "./Questions.ts"
 import * as Waves from "./Waves.ts"
 
@@ -29,20 +30,24 @@ export class Status extends Context.Service<Status, {
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Status, never, Draining.Draining | Questions.Questions | Waves.Waves> = Layer.effect(
-  Status,
-  Effect.gen(function*() {
-    const { isBegun } = yield* Draining.Draining
-    const questions = yield* Questions.Questions
-    const waves = yield* Waves.Waves
-    const counts = Effect.zipWith(waves.counts, questions.count, (of, open) => ({ ...of, questions: open, streams: 0 }))
-    return Status.of({
-      of: (user) =>
-        Effect.zipWith(
-          isBegun,
-          user.operate ? counts : Effect.succeed(null),
-          (is, counts): Api.Status => ({ status: is ? "stopping" : "ready", checks: [], counts })
-        )
+export const layer: Layer.Layer<Status, never, Draining.Draining | Limits.Limits | Questions.Questions | Waves.Waves> =
+  Layer.effect(
+    Status,
+    Effect.gen(function*() {
+      const { isBegun } = yield* Draining.Draining
+      const limits = yield* Limits.Limits
+      const questions = yield* Questions.Questions
+      const waves = yield* Waves.Waves
+      const counts = Effect.zipWith(waves.counts, questions.count, (of, open) => ({ ...of, questions: open })).pipe(
+        Effect.zipWith(limits.counts, (counts, { streams }) => ({ ...counts, streams }))
+      )
+      return Status.of({
+        of: (user) =>
+          Effect.zipWith(
+            isBegun,
+            user.operate ? counts : Effect.succeed(null),
+            (is, counts): Api.Status => ({ status: is ? "stopping" : "ready", checks: [], counts })
+          )
+      })
     })
-  })
-)
+  )

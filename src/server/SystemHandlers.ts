@@ -7,10 +7,10 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import type * as Layer from "effect/Layer"
-import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import { Api } from "./Api.ts"
 import type { Authorization } from "./ApiAccess.ts"
 import * as Draining from "./Draining.ts"
+import * as Metrics from "./Metrics.ts"
 import * as Rights from "./Rights.ts"
 
 /**
@@ -22,16 +22,17 @@ import * as Rights from "./Rights.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "system">,
   never,
-  Authorization | Draining.Draining
+  Authorization | Draining.Draining | Metrics.Metrics
 > = HttpApiBuilder.group(
   Api,
   "system",
   Effect.fnUntraced(function*(handlers) {
     const { isBegun } = yield* Draining.Draining
+    const { text } = yield* Metrics.Metrics
     return handlers.handleAll({
       health: () => Effect.succeed({ status: "ok" as const }),
       ready: () => Effect.map(isBegun, (is) => ({ status: is ? "stopping" as const : "ready" as const })),
-      metrics: () => Effect.andThen(Rights.operator, PrometheusMetrics.format())
+      metrics: () => Effect.andThen(Rights.operator, text)
     })
   })
 )

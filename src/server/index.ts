@@ -110,6 +110,13 @@ export * as LiveLog from "./LiveLog.ts"
 export * as Logins from "./Logins.ts"
 
 /**
+ * What a monitoring system reads.
+ *
+ * @since 0.1.0
+ */
+export * as Metrics from "./Metrics.ts"
+
+/**
  * The page's files.
  *
  * @since 0.1.0

@@ -1,0 +1,84 @@
+/**
+ * What a monitoring system reads of the server, as Prometheus text: what the executors count, and what the
+ * server has open now. Nothing here is by user or session; requests are by route, which the API has only so many of.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
+import * as Limits from "./Limits.ts"
+import * as Logins from "./Logins.ts"
+import * as Questions from "./Questions.ts"
+import { Traffic } from "./Traffic.ts"
+import * as Waves from "./Waves.ts"
+
+/**
+ * The metrics.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Metrics extends Context.Service<Metrics, {
+  readonly text: Effect.Effect<string>
+}>()("effect-tool-executor/server/Metrics") {}
+
+/**
+ * Layer of the metrics.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<
+  Metrics,
+  never,
+  Limits.Limits | Logins.Logins | Questions.Questions | Traffic | Waves.Waves
+> = Layer.effect(
+  Metrics,
+  Effect.gen(function*() {
+    const limits = yield* Limits.Limits
+    const logins = yield* Logins.Logins
+    const questions = yield* Questions.Questions
+    const traffic = yield* Traffic
+    const waves = yield* Waves.Waves
+    return Metrics.of({
+      text: Effect.gen(function*() {
+        const open = yield* limits.counts
+        const login = yield* logins.counts
+        const work = yield* waves.counts
+        const waiting = yield* questions.count
+        const requests = traffic.counts().map(({ method, requests, route, status }) =>
+          `tool_executor_server_requests_total{method="${method}",route="${route}",status="${status}"} ${requests}`
+        )
+        return [
+          (yield* PrometheusMetrics.format()).trimEnd(),
+          ...gauge("sessions", "Sessions with an executor", work.sessions),
+          ...gauge("waves", "Waves that are known", work.waves),
+          ...gauge("questions", "Questions that wait for a person", waiting),
+          ...gauge("open_requests", "Requests that are open, streams among them", open.requests),
+          ...gauge("streams", "Streams that are open", open.streams),
+          ...gauge("logins", "Logins of the page", login.open),
+          ...counter("refused_logins_total", "Logins that were refused", login.refused),
+          ...counter("refused_requests_total", "Requests that were refused for their number", open.refused),
+          "# HELP tool_executor_server_requests_total Requests by route and status",
+          "# TYPE tool_executor_server_requests_total counter",
+          ...requests,
+          ""
+        ].join("\n").trimStart()
+      })
+    })
+  })
+)
+
+// Utilities
+
+const lines = (type: "counter" | "gauge") => (name: string, help: string, value: number): ReadonlyArray<string> => [
+  `# HELP tool_executor_server_${name} ${help}`,
+  `# TYPE tool_executor_server_${name} ${type}`,
+  `tool_executor_server_${name} ${value}`
+]
+
+const gauge = lines("gauge")
+
+const counter = lines("counter")
