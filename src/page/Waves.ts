@@ -13,7 +13,7 @@ import { Timeline } from "./parts/Timeline.ts"
 import { Who } from "./pieces.ts"
 import { route, to } from "./routes.ts"
 import { known, now } from "./state.ts"
-import { count, span, time } from "./words.ts"
+import { count, ending, span, time } from "./words.ts"
 
 /** The view. */
 export const Waves = (): VNode => {
@@ -39,6 +39,7 @@ const step = 30
 const List = (): VNode => {
   const [shown, setShown] = useState(step)
   const waves = Array.from(known.value.waves.values()).sort((a, b) => b.began_at - a.began_at)
+  const newest = waves.find((it) => it.status === "running") ?? waves[0]
   return html`
     <h1 tabindex="-1" data-heading>Waves</h1>
     <p>${
@@ -46,6 +47,17 @@ const List = (): VNode => {
       ? "None yet."
       : `${count(waves.length, "wave")}, newest first; ${waves.filter((it) => it.status === "running").length} running.`
   }</p>
+    ${
+    newest === undefined
+      ? null
+      : html`<section aria-labelledby="newest-title">
+          <h2 id="newest-title"><${SafeText} text=${newest.wave} />${
+        newest.status === "running" ? ", running now" : ""
+      }</h2>
+          <${Picture} wave=${newest} />
+        </section>
+        <h2>All waves</h2>`
+  }
     <ul class="cards">
       ${
     waves.slice(0, shown).map((it) =>
@@ -75,8 +87,11 @@ const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
     <p class="back"><a href=${to("waves")}>All waves</a></p>
     <h1 tabindex="-1" data-heading>Wave <${SafeText} text=${wave.wave} /></h1>
     <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, since ${time(wave.began_at)}.</p>
-    <${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
-      onOpen=${(call: { readonly process: string; readonly call_id: string }) => {
+    <${Picture} wave=${wave} />`
+
+const Picture = ({ wave }: { readonly wave: KnownWave }): VNode =>
+  html`<${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
+    onOpen=${(call: { readonly process: string; readonly call_id: string }) => {
     location.hash = to("waves", wave.user, wave.session, wave.wave, call.process, call.call_id)
   }} />`
 
@@ -84,10 +99,20 @@ const Call = (
   { id, process, wave }: { readonly wave: KnownWave; readonly process: string; readonly id: string }
 ): VNode => {
   const events = wave.events.filter((it) => it.process === process && "call_id" in it && it.call_id === id)
+  const answered = known.value.ended.filter((it) =>
+    it.call_id === id && it.user === wave.user && it.session === wave.session && it.asked_at >= wave.began_at
+  )
   return html`
     <p class="back"><a href=${to("waves", wave.user, wave.session, wave.wave)}>The wave</a></p>
     <h1 tabindex="-1" data-heading>Call <${SafeText} text=${id} /></h1>
     <${CallView} events=${events} questions=${
     known.value.open.filter((it) => it.process === process && it.call_id === id)
-  } />`
+  } />
+    ${
+    answered.map((it) =>
+      html`<p key=${it.id}>${ending(it)}${it.by === undefined ? "" : html` by <${SafeText} text=${it.by} />`}, ${
+        time(it.ended_at)
+      }.</p>`
+    )
+  }`
 }

@@ -88,6 +88,12 @@ describe("the page and a real server", () => {
         await untilText(page, "write_file: Allowed once")
       })
       assert.strictEqual((yield* Fiber.join(wave)).json.status, "ended")
+      yield* Effect.promise(async () => {
+        await page.evaluate(`location.hash = "#/waves"`)
+        await page.waitForSelector("table button")
+        await page.evaluate(`document.querySelector("table button").click()`)
+        await untilText(page, "Allowed once by bob")
+      })
       assert.strictEqual(read("notes.md"), "first line\nsecond line\n")
     }), limit)
 
@@ -201,6 +207,8 @@ describe("the page and a real server", () => {
       yield* Effect.promise(async () => {
         await press(page, "2")
         await untilText(page, "1 wave, newest first")
+        // the newest is there to be seen at once
+        await page.waitForSelector("svg")
         await page.click(".cards a")
         await page.waitForSelector("svg")
         assert.deepStrictEqual(await seriousFindings(visitation), [], "the wave")

@@ -23,6 +23,7 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
   const place = useRef<SVGSVGElement>(null)
   const isLarge = rules.nodes.length > maxNodes
   const picture = useMemo(() => isLarge ? undefined : layoutOf(rules), [rules])
+  const name = (id: string) => rules.nodes.find((it) => it.id === id)?.label ?? id
   const around = rules.edges.filter(({ from, to }) => chosen === undefined || from === chosen || to === chosen)
   const move = (event: KeyboardEvent) => {
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key]
@@ -73,7 +74,7 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
       <h3>${
     chosen === undefined
       ? "All of it"
-      : html`What there is to <${SafeText} text=${rules.nodes.find(({ id }) => id === chosen)?.label ?? chosen} />`
+      : html`What there is to <${SafeText} text=${name(chosen)} />`
   }
         ${
     chosen !== undefined && html` <button type="button" onClick=${() => choose(undefined)}>Show all</button>`
@@ -87,7 +88,7 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
         ${
     around.map((edge, at) =>
       html`<li key=${at}><${SafeText} text=${
-        edge.label === "" ? `${edge.from} ${verbs[edge.kind]} ${edge.to}` : edge.label
+        edge.label === "" ? `${name(edge.from)} ${verbs[edge.kind]} ${name(edge.to)}` : edge.label
       } /></li>`
     )
   }
