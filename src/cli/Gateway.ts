@@ -30,6 +30,7 @@ import * as Approver from "./Approver.ts"
 import { type CliFailure, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
+import * as GatewayPage from "./GatewayPage.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import { HttpPort } from "./HttpPort.ts"
 import { Interruption } from "./Interruption.ts"
@@ -50,6 +51,14 @@ export const start = (config: GatewayConfig.GatewayConfig) =>
   )
 
 /**
+ * Who is asked: the person behind the client, nobody, or one who always says yes.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type Approve = "ask" | "deny" | "auto"
+
+/**
  * Layer of an executor for each session, over the tools of the servers; and of who
  * is asked.
  *
@@ -59,7 +68,7 @@ export const start = (config: GatewayConfig.GatewayConfig) =>
 export const executorsOf = (
   handlers: ToolHandlers["Service"],
   config: GatewayConfig.GatewayConfig,
-  approve: "ask" | "deny" | "auto",
+  approve: Approve,
   record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure> = Layer.empty
 ) => {
   // durations were checked when the file was decoded
@@ -114,6 +123,19 @@ export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.Gate
 }, Effect.scoped)
 
 /**
+ * Where it is reached: `port` undefined is standard input and output.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Ports {
+  readonly host: string
+  readonly port: number | undefined
+  /** Of the page, on loopback; 0 is any that is free. */
+  readonly pagePort: number
+}
+
+/**
  * Serves until the client is gone, or whoever started it ends it; on standard
  * input and output, or on a port. Clients are answered at once; what needs the
  * tools waits until they are there.
@@ -123,17 +145,18 @@ export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.Gate
  */
 export const serve = Effect.fnUntraced(function*(
   config: GatewayConfig.GatewayConfig,
-  approve: "ask" | "deny" | "auto",
-  host: string,
-  port: number | undefined,
+  approve: Approve | "page",
+  { host, pagePort, port }: Ports,
   record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure>
 ) {
   const servers = yield* start(config)
   const door = yield* McpDoor.make({ ready: Effect.ignore(servers.ready) })
-  const registrations = Layer.provide(
-    McpGateway.layerSessions({ door }),
-    executorsOf(servers.handlers, config, approve, record)
-  )
+  const registrations = approve === "page"
+    ? Effect.map(
+      GatewayPage.open(gatesOf(servers.handlers, config), config, record, pagePort),
+      ({ executors, url }) => Layer.provide(McpGateway.layerSessions({ door, elsewhere: url }), executors)
+    ).pipe(Layer.unwrap)
+    : Layer.provide(McpGateway.layerSessions({ door }), executorsOf(servers.handlers, config, approve, record))
   const options = { name: "effect-tool-executor", version, protocols, registrations }
   const serving = Effect.gen(function*() {
     if (port === undefined) {

@@ -33,12 +33,18 @@ const input = {
     Flag.withDescription("Address to serve HTTP on; default 127.0.0.1. There is no authentication"),
     Flag.withDefault("127.0.0.1")
   ),
-  approve: Flag.Literals("approve", ["ask", "deny", "auto"]).pipe(
+  approve: Flag.Literals("approve", ["ask", "page", "deny", "auto"]).pipe(
     Flag.withDescription(
       "What happens to calls that a person has to allow: ask through the client (elicitation), the default, and deny " +
-        "where it cannot; deny; auto allows them all"
+        "where it cannot; page asks on a page of this machine where the client cannot; deny; auto allows them all"
     ),
     Flag.withDefault("ask")
+  ),
+  pagePort: Flag.Int("page-port").pipe(
+    Flag.withMetavar("PORT"),
+    Flag.withDescription("Port of the page (--approve page), on 127.0.0.1; default any that is free, which is printed"),
+    Flag.filter((port) => port >= 0 && port <= 65_535, () => "a port, 0 to 65535"),
+    Flag.withDefault(0)
   ),
   journal: JournalAt.flag,
   list: Flag.Boolean("list").pipe(
@@ -56,14 +62,14 @@ const input = {
 export const command = Command.make(
   "mcp",
   input,
-  Effect.fnUntraced(function*({ approve, config: path, host, http, journal, list }) {
+  Effect.fnUntraced(function*({ approve, config: path, host, http, journal, list, pagePort }) {
     const config = yield* GatewayConfig.read(path)
     const gateway = yield* load
     const program = Effect.gen(function*() {
       if (list) yield* gateway.printTools(config)
       else {
         const record = Option.match(journal, { onNone: () => Layer.empty, onSome: JournalAt.layerOf })
-        yield* gateway.serve(config, approve, host, Option.getOrUndefined(http), record)
+        yield* gateway.serve(config, approve, { host, port: Option.getOrUndefined(http), pagePort }, record)
       }
     })
     yield* program.pipe(

@@ -119,7 +119,7 @@ const layerOf = Effect.fnUntraced(
       ? Layer.empty
       : Webhook.layer(webhook).pipe(Layer.provide(FetchHttpClient.layer))
     const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
-    const routes = Server.layer(routesOptions(server)).pipe(Layer.provide(undoing))
+    const routes = Server.layer(routesOptions(server, at)).pipe(Layer.provide(undoing))
     return Server.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
       Layer.provide(told),
       Layer.provide(executors),
@@ -169,8 +169,21 @@ const executorsOptions = (
 } as Server.ExecutorsOptions)
 
 const routesOptions = (
-  { publicUrl, trustProxy }: ServerPart
-): Server.Options => ({ publicUrl, trustProxy })
+  { limits = {}, publicUrl, trustProxy }: ServerPart,
+  { names }: ServeAddress.ServeAddress
+): Server.Options => ({
+  publicUrl,
+  trustProxy,
+  hosts: names,
+  maxBodyBytes: limits.bodyBytes,
+  limits: {
+    perUser: { ...limits.requestsPerSecond === undefined ? {} : { perSecond: limits.requestsPerSecond } },
+    streams: {
+      ...limits.streams === undefined ? {} : { ofAll: limits.streams },
+      ...limits.streamsPerUser === undefined ? {} : { perUser: limits.streamsPerUser }
+    }
+  }
+})
 
 /** What can read files in the root could read the key. */
 const checkKey = Effect.fnUntraced(function*(root: string, key: string) {

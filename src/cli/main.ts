@@ -41,6 +41,14 @@ const makeInterruption = () => {
 
 const interruption = makeInterruption()
 
+/** Who sends slowly, or much before anything is known of them, does not hold a connection. */
+const patience = {
+  headersTimeout: 10_000,
+  requestTimeout: 60_000,
+  connectionsCheckingInterval: 5_000,
+  maxHeaderSize: 16_384
+}
+
 /** Loaded only where it is used: an editor waits for the first answer of a gateway. */
 const listen = ({ host, port, tls }: At) =>
   Layer.unwrap(Effect.gen(function*() {
@@ -48,9 +56,13 @@ const listen = ({ host, port, tls }: At) =>
     const https = yield* Effect.promise(() => import("node:https"))
     const server = yield* Effect.try({
       // a certificate, or a key, may be none
-      try: () => tls === undefined ? createServer() : https.createServer({ ...tls, minVersion: "TLSv1.2" }),
+      try: () =>
+        tls === undefined
+          ? createServer(patience)
+          : https.createServer({ ...patience, ...tls, minVersion: "TLSv1.2" }),
       catch: (cause) => new ServeError({ cause })
     })
+    server.maxConnections = 4_000
     return layer(() => server, { host, port, gracefulShutdownTimeout: "1 second" })
   }))
 

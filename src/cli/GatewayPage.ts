@@ -1,0 +1,62 @@
+/**
+ * The page of a gateway (`tool-executor mcp --approve page`): what a client cannot ask its person
+ * is asked there, on loopback, of whoever has the token of this run.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as HttpServer from "effect/http/HttpServer"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import type { ConfigurationError } from "../ConfigurationError.ts"
+import type * as LocalExecutor from "../LocalExecutor.ts"
+import * as Access from "../server/Access.ts"
+import * as Server from "../server/Server.ts"
+import * as Tokens from "../server/Tokens.ts"
+import type { Journal } from "../store/Journal.ts"
+import type { ToolHandlers } from "../ToolHandlers.ts"
+import { type CliFailure, wrong } from "./CliFailure.ts"
+import * as Files from "./Files.ts"
+import type { GatewayConfig } from "./GatewayConfig.ts"
+import { HttpPort } from "./HttpPort.ts"
+
+/**
+ * Serves the page for the rest of the scope, says where and with which token on standard error, and gives
+ * the executors whose questions it shows.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const open = Effect.fnUntraced(function*(
+  gates: Layer.Layer<LocalExecutor.Gates | ToolHandlers, ConfigurationError>,
+  config: GatewayConfig,
+  record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure>,
+  port: number
+) {
+  const listen = yield* HttpPort
+  if (listen === undefined) return yield* wrong("The page cannot be served here.")
+  const token = yield* Tokens.make
+  const person = {
+    name: "person",
+    approve: ["*"],
+    records: ["*"],
+    operate: true,
+    tokens: [{ hash: Tokens.hash(token) }]
+  }
+  // durations were checked when the file was decoded
+  const questions = { timeout: config.approvalTimeout } as Server.ExecutorsOptions["questions"]
+  const context = yield* Layer.build(
+    Server.layerExecutors({ questions }).pipe(Layer.provide(gates), Layer.provide(record))
+  )
+  const executors = Layer.succeedContext(context)
+  const page = Server.serve(Server.layer(), { disableLogger: true, disableListenLog: true }).pipe(
+    Layer.provide(executors),
+    Layer.provide(Access.layer({ users: [person] })),
+    Layer.provideMerge(listen({ host: "127.0.0.1", port }))
+  )
+  const { address } = Context.get(yield* Layer.build(page), HttpServer.HttpServer)
+  const url = `http://127.0.0.1:${"port" in address ? address.port : port}/`
+  yield* Files.tell(`Questions are answered at ${url} with the token of this run: ${Redacted.value(token)}\n`)
+  return { executors, url }
+})
