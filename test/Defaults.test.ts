@@ -1,6 +1,6 @@
 /** The table of defaults in the documents, row by row beside the code that has them. */
 import { assert, describe, it } from "@effect/vitest"
-import { LiveLog, Questions } from "effect-tool-executor/server"
+import { Authorizing, Checking, Draining, Limits, LiveLog, Questions, Waves } from "effect-tool-executor/server"
 import { SqlJournal } from "effect-tool-executor/sql"
 import { JournalFile } from "effect-tool-executor/tools"
 import * as Context from "effect/Context"
@@ -20,7 +20,6 @@ import {
   TurnBudget
 } from "../src/index.ts"
 import * as HostGates from "../src/policy/HostGates.ts"
-import * as Waves from "../src/server/Waves.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
 
@@ -66,6 +65,10 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("Questions.layer ", Questions.defaults),
   ...dotted("LiveLog.layer ", LiveLog.defaults),
   ...dotted("Waves.layer ", Waves.defaults),
+  ...dotted("Draining.layer ", Draining.defaults),
+  ...dotted("Limits.layer ", Limits.defaults),
+  ...dotted("Checking.layer ", Checking.defaults),
+  ...dotted("Authorizing.layer ", Authorizing.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls
