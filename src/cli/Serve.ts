@@ -177,7 +177,7 @@ const routesOptions = (
   hosts: names,
   maxBodyBytes: limits.bodyBytes,
   limits: {
-    perUser: { ...limits.requestsPerSecond === undefined ? {} : { perSecond: limits.requestsPerSecond } },
+    perUser: limits.requestsPerSecond === undefined ? undefined : { perSecond: limits.requestsPerSecond },
     streams: {
       ...limits.streams === undefined ? {} : { ofAll: limits.streams },
       ...limits.streamsPerUser === undefined ? {} : { perUser: limits.streamsPerUser }
