@@ -15,7 +15,6 @@ import * as Equal from "effect/Equal"
 import * as HttpApiError from "effect/http-api/HttpApiError"
 import * as HttpBody from "effect/http/HttpBody"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
-import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -24,7 +23,7 @@ import * as Stream from "effect/Stream"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { Access, isUserName } from "./Access.ts"
 import { Authorization, CurrentUser, type User } from "./ApiAccess.ts"
-import { Limits, type Taking } from "./Limits.ts"
+import { Limits, refusal } from "./Limits.ts"
 import { Logins } from "./Logins.ts"
 import * as SlowReaders from "./SlowReaders.ts"
 
@@ -74,6 +73,7 @@ export const layer = (
             const request = yield* HttpServerRequest.HttpServerRequest
             const user = Option.getOrUndefined(yield* userOf(request))
             if (user === undefined) return yield* new HttpApiError.Unauthorized({})
+            // as a response: after a failure the other way of saying who one is would be tried
             const full = yield* refusal(limits.enter(user.name))
             if (full !== undefined) return full
             const response = yield* Effect.provideService(httpEffect, CurrentUser, user)
@@ -120,13 +120,6 @@ const make = (services: Context.Context<Access | Logins>) => {
     return Option.some(user)
   })
 }
-
-/** As a response: after a failure the other way of saying who one is would be tried. */
-const refusal = (taking: Taking) =>
-  Effect.matchEffect(taking, {
-    onFailure: (problem) => Effect.orDie(HttpServerRespondable.toResponse(problem)),
-    onSuccess: () => Effect.void
-  })
 
 /** Ends when the user is another one, none any more, or may do something else than at first. */
 const untilOther = (user: User, again: Effect.Effect<Option.Option<User>>, millis: number) =>

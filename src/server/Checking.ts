@@ -17,6 +17,8 @@ import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { issuesOf } from "../internal/schemaIssues.ts"
 import { Authorization, Checks } from "./ApiAccess.ts"
 import { Invalid, TooLarge, TooSlow } from "./ApiProblems.ts"
+import { Callers } from "./Callers.ts"
+import { Limits, refusal } from "./Limits.ts"
 
 /**
  * What is taken.
@@ -45,30 +47,39 @@ export const defaults = { maxBodyBytes: 4_000_000, bodyTimeout: "30 seconds" } a
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options?: Options): Layer.Layer<Checks, ConfigurationError> =>
+export const layer = (
+  options?: Options
+): Layer.Layer<Checks, ConfigurationError, Callers | Limits> =>
   Layer.effect(
     Checks,
-    Effect.map(
-      readOptions("Checking", (read) => ({
+    Effect.gen(function*() {
+      const { bytes, millis } = yield* readOptions("Checking", (read) => ({
         bytes: read.count("maxBodyBytes", options?.maxBodyBytes ?? defaults.maxBodyBytes, 1),
         millis: read.millis("bodyTimeout", options?.bodyTimeout ?? defaults.bodyTimeout)
-      })),
-      ({ bytes, millis }) =>
-        Checks.of((httpEffect, { endpoint }) => {
-          // whoever logs in is not known yet
-          const most = isOpenToAll(endpoint) ? Math.min(bytes, openBytes) : bytes
-          const limit = ByteSize.bytes(most)
-          const taken = endpoint.payload.size === 0 ? Effect.void : takeBody(most, millis)
-          return Effect.andThen(taken, httpEffect).pipe(
-            Effect.catch((error) =>
-              HttpApiSchemaError.is(error) && error.kind !== "Body" && error.kind !== "ResponseHeaders"
-                ? Effect.fail(invalidBy(error))
-                : Effect.fail(error)
-            ),
-            Effect.provideService(HttpIncomingMessage.MaxBodySize, limit)
-          )
+      }))
+      const callers = yield* Callers
+      const limits = yield* Limits
+      return Checks.of((httpEffect, { endpoint }) => {
+        // whoever logs in is not known yet
+        const isOpen = isOpenToAll(endpoint)
+        const most = isOpen ? Math.min(bytes, openBytes) : bytes
+        const limit = ByteSize.bytes(most)
+        const taken = endpoint.payload.size === 0 ? Effect.void : takeBody(most, millis)
+        const checked = Effect.andThen(taken, httpEffect).pipe(
+          Effect.catch((error) =>
+            HttpApiSchemaError.is(error) && error.kind !== "Body" && error.kind !== "ResponseHeaders"
+              ? Effect.fail(invalidBy(error))
+              : Effect.fail(error)
+          ),
+          Effect.provideService(HttpIncomingMessage.MaxBodySize, limit)
+        )
+        if (!isOpen) return checked
+        return Effect.gen(function*() {
+          const { address } = callers.of(yield* HttpServerRequest.HttpServerRequest)
+          return (yield* refusal(limits.knock(address))) ?? (yield* checked)
         })
-    )
+      })
+    })
   )
 
 // Utilities

@@ -172,8 +172,11 @@ const problemOf = (
   return undefined
 }
 
-/** A page that is opened from elsewhere is only shown; it asks for everything else itself. */
-const isPage = (path: string): boolean => !/^\/+(?:api|metrics)(?:\/|$)/i.test(path)
+/**
+ * A page that is opened from elsewhere is only shown; it asks for everything else itself. A path in disguise is none: the
+ * router takes `%61` for `a`, and what is behind a `;` for a query.
+ */
+const isPage = (path: string): boolean => !/[%;]|^\/+(?:api|metrics)(?:\/|$)/i.test(path)
 
 const isOtherSite = (origin: string | undefined, site: string | undefined, own: string): boolean =>
   (origin !== undefined && origin !== own) || (site !== undefined && site !== "same-origin" && site !== "none")

@@ -9,6 +9,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpEffect from "effect/http/HttpEffect"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
@@ -26,6 +27,8 @@ import { Buckets, type Rate } from "./Buckets.ts"
 export class Limits extends Context.Service<Limits, {
   /** A request of an address. */
   readonly arrive: (address: string) => Taking
+  /** A request of an address that is listened to although nobody knows whose it is: one to log in. */
+  readonly knock: (address: string) => Taking
   /** A request of a user. */
   readonly enter: (user: string) => Taking
   /** A stream of a user. */
@@ -54,6 +57,8 @@ export interface Options {
   readonly perUser?: Partial<Rate> | undefined
   /** Requests that are open, streams among them. */
   readonly open?: Partial<Bounds> | undefined
+  /** Requests to log in that are open: they are a part of those, so that strangers do not take the places of users. */
+  readonly strangers?: Partial<Strangers> | undefined
   /** Streams that are open. */
   readonly streams?: Partial<Bounds> | undefined
 }
@@ -70,6 +75,17 @@ export interface Bounds {
 }
 
 /**
+ * How many at once, of one address and of all together.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Strangers {
+  readonly perAddress: number
+  readonly ofAll: number
+}
+
+/**
  * What holds unless it is said otherwise.
  *
  * @category options
@@ -79,6 +95,7 @@ export const defaults = {
   perAddress: { burst: 2_000, perSecond: 500 },
   perUser: { burst: 1_000, perSecond: 200 },
   open: { perUser: 1_000, ofAll: 4_000 },
+  strangers: { perAddress: 20, ofAll: 500 },
   streams: { perUser: 600, ofAll: 2_000 }
 } as const
 
@@ -100,10 +117,15 @@ export const make = Effect.fnUntraced(function*(
       perUser: read.count(`${name}.perUser`, options?.[name]?.perUser ?? defaults[name].perUser, 1),
       ofAll: read.count(`${name}.ofAll`, options?.[name]?.ofAll ?? defaults[name].ofAll, 1)
     })
+    const given = { ...defaults.strangers, ...options?.strangers }
     return {
       perAddress: rate("perAddress"),
       perUser: rate("perUser"),
       open: bounds("open"),
+      strangers: {
+        perAddress: read.count("strangers.perAddress", given.perAddress, 1),
+        ofAll: read.count("strangers.ofAll", given.ofAll, 1)
+      },
       streams: bounds("streams")
     }
   })
@@ -147,15 +169,30 @@ export const make = Effect.fnUntraced(function*(
   const user = often(rates.perUser)
   const all = atOnce(rates.open.ofAll, "Too many requests are open. Try again later.")
   const ofUser = atOnce(rates.open.perUser, "Too many of your requests are open. Let some end first.")
+  const strangers = atOnce(rates.strangers.ofAll, "Too many requests are open. Try again later.")
+  const ofAddress = atOnce(rates.strangers.perAddress, "Too many requests of yours are open. Let some end first.")
   const streams = atOnce(rates.streams.ofAll, "Too many streams are open. Try again later.")
   const streamsOfUser = atOnce(rates.streams.perUser, "Too many of your streams are open. Close some first.")
   return Limits.of({
     arrive: (key) => Effect.andThen(address(key), all.take("")),
+    knock: (key) => Effect.andThen(ofAddress.take(key), strangers.take("")),
     enter: (key) => Effect.andThen(user(key), ofUser.take(key)),
     stream: (key) => Effect.andThen(streamsOfUser.take(key), streams.take("")),
     counts: Effect.sync(() => ({ requests: all.count(""), streams: streams.count(""), refused: counted.refused }))
   })
 })
+
+/**
+ * Takes one; gives the response to send where there is none to take.
+ *
+ * @category combinators
+ * @internal
+ */
+export const refusal = (taking: Taking) =>
+  Effect.matchEffect(taking, {
+    onFailure: (problem) => Effect.orDie(HttpServerRespondable.toResponse(problem)),
+    onSuccess: () => Effect.void
+  })
 
 /**
  * Layer of limits.

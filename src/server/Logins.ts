@@ -101,7 +101,8 @@ export const make = Effect.fnUntraced(function*(
     const request = yield* HttpServerRequest.HttpServerRequest
     const now = yield* Clock.currentTimeMillis
     const caller = callers.of(request)
-    const wait = Math.max(addresses.take(caller.address, now), all.take("", now))
+    // an address that is over its own limit takes nothing of what all have, or it could keep everybody out
+    const wait = addresses.take(caller.address, now) || all.take("", now)
     if (wait > 0) {
       counted.refused++
       yield* HttpEffect.appendPreResponseHandler((_, response) =>

@@ -201,7 +201,12 @@ export const make = (store: KeyValueStore.KeyValueStore): WaveStore["Service"] =
               const all = hasEnd ? [keys.wave(id), keys.end(id), key] : [key]
               yield* Effect.forEach(all, (it) => store.remove(it), { discard: true })
             } else if (turnPattern.test(key)) {
-              const kept = yield* read(key, decodeTurn)
+              // one that is damaged keeps no other from being forgotten, and is of no use to anybody
+              const kept = yield* Effect.catchTag(
+                read(key, decodeTurn),
+                "SchemaError",
+                () => Effect.succeed({ at: -Infinity })
+              )
               if (kept !== undefined && kept.at < turns) yield* store.remove(key)
             }
           }
