@@ -51,8 +51,10 @@ export const QuestionView = ({ id }: { readonly id: string }): VNode => {
 
 const Ended = ({ question }: { readonly question: EndedQuestion }): VNode => {
   const heading = useRef<HTMLHeadingElement>(null)
-  // what had the focus is gone: a button of the answer
-  useEffect(() => heading.current?.focus(), [])
+  useEffect(() => {
+    // what had the focus is gone: a button of the answer; of whoever is elsewhere nothing is taken
+    if (document.activeElement === document.body) heading.current?.focus()
+  }, [])
   const user = me.value
   const isOther = question.by !== undefined && typeof user === "object" && question.by !== user.name
   const [next] = known.value.open

@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import type { VNode } from "preact"
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import type { EndedQuestion, QuestionSummary } from "../server/ApiQuestions.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
@@ -19,6 +19,9 @@ import { count, ending, time } from "./words.ts"
 /** So many are shown at first, and so many more each time. */
 const step = 50
 
+/** As wide as the list and a question are beside each other. */
+const wide = "(min-width: 52.01rem)"
+
 /** The view. */
 export const Questions = (): VNode => {
   const { ended, open } = known.value
@@ -27,6 +30,11 @@ export const Questions = (): VNode => {
   const [overs, setOvers] = useState(10)
   const user = me.value
   const mayApprove = typeof user === "object" && user.approve.length > 0
+  // on a wide screen the oldest is open by itself, and stays, whatever comes or goes, until somebody goes
+  // elsewhere: what an answer is to must never change under a hand
+  const [opened, setOpened] = useState<string | undefined>(undefined)
+  const looked = chosen ?? opened ?? (matchMedia(wide).matches ? open[0]?.id : undefined)
+  useEffect(() => setOpened(chosen === undefined ? looked : undefined), [chosen, looked])
   const chosenOnes = open.filter((it) => ticked.value.has(it.id))
   return html`
     <div class=${chosen === undefined ? "columns" : "columns chosen"}>
@@ -53,7 +61,7 @@ export const Questions = (): VNode => {
   }
         <ol class="cards">
           ${
-    open.slice(0, shown).map((it) => html`<${Item} key=${it.id} question=${it} isChosen=${it.id === chosen} />`)
+    open.slice(0, shown).map((it) => html`<${Item} key=${it.id} question=${it} isChosen=${it.id === looked} />`)
   }
         </ol>
         ${
@@ -78,11 +86,11 @@ export const Questions = (): VNode => {
       </section>
       <section class="detail" aria-label="The question">
         ${
-    chosen === undefined
+    looked === undefined
       ? html`<p class="muted">Choose a question to see all of it. <kbd>?</kbd> shows the keys.</p>`
-      : chosen === "several"
+      : looked === "several"
       ? html`<${Several} questions=${chosenOnes} />`
-      : html`<${QuestionView} key=${chosen} id=${chosen} />`
+      : html`<${QuestionView} key=${looked} id=${looked} />`
   }
       </section>
     </div>`

@@ -8,6 +8,7 @@ import {
   browserForFile,
   builtPage,
   logIn,
+  next,
   press,
   seriousFindings,
   tabTo,
@@ -91,29 +92,29 @@ describe("the page", () => {
     const answered = (count: number) => until(page, `document.querySelectorAll("ol.cards > li").length === ${count}`)
     await untilText(page, "5 questions wait")
 
-    await press(page, "j")
+    await next(page)
     await page.waitForSelector(ready)
     await press(page, "y", "Enter")
     await answered(4)
 
-    await press(page, "j")
+    await next(page)
     await page.waitForSelector(ready)
     await press(page, "w", "ArrowDown", "Tab", "Enter")
     await answered(3)
 
-    await press(page, "j")
+    await next(page)
     await page.waitForSelector(ready)
     await press(page, "w", "Tab", "Tab", "Enter")
     await answered(2)
 
-    await press(page, "j")
+    await next(page)
     await page.waitForSelector(ready)
     await press(page, "n")
     await page.keyboard.type("not on a Sunday")
     await press(page, "Enter")
     await answered(1)
 
-    await press(page, "j")
+    await next(page)
     await page.waitForSelector(ready)
     await press(page, "e", "Enter")
     await untilText(page, "looked at anew")
@@ -138,7 +139,7 @@ describe("the page", () => {
     const visitation = await come()
     const { page } = visitation
     await untilText(page, "1 question waits")
-    await press(page, "j")
+    await next(page)
     await page.waitForSelector(ready)
     await press(page, "y", "n", "Escape")
     assert.deepStrictEqual(server().answers, [])
@@ -173,7 +174,7 @@ describe("the page", () => {
     const visitation = await come()
     const { page } = visitation
     await untilText(page, "1 question waits")
-    await press(page, "j")
+    await next(page)
     await untilText(page, "Yes is off until everything above has been loaded.")
     await page.click("[data-key=yes]")
     server().holdParts(false)
@@ -189,17 +190,29 @@ describe("the page", () => {
     server().texts.set("q1/0/after", "all of it\n")
     const after = { length: 10, is_text: true, hash: "b" }
     server().ask({ id: "q1", preview: { _tag: "Files", files: [{ path: "notes.md", before: null, after }] } })
+    server().failParts(true)
     const visitation = await come()
     const { page } = visitation
     await untilText(page, "1 question waits")
-    server().failParts(true)
-    await press(page, "j")
     await untilText(page, "The part cannot be read.")
     assert.strictEqual(await page.$(ready), null)
     server().failParts(false)
     await page.click(".problem button")
     await untilText(page, "all of it")
     await page.waitForSelector(ready)
+    await leave(visitation)
+  }, limit)
+
+  it("has the oldest open by itself on a wide screen, and never changes it under a hand", async () => {
+    server().ask({ id: "q1", tool: "the_oldest" })
+    server().ask({ id: "q2", tool: "the_next" })
+    const visitation = await come()
+    const { page } = visitation
+    await page.waitForSelector(ready)
+    assert.include(await textOf(page, ".detail h2"), "the_oldest")
+    server().end("q1", { how: "withdrawn" })
+    await untilText(page, "the_oldest: Withdrawn")
+    assert.strictEqual(await page.$(ready), null)
     await leave(visitation)
   }, limit)
 
@@ -225,7 +238,7 @@ describe("the page", () => {
     const visitation = await come()
     const { page } = visitation
     await untilText(page, "1 question waits")
-    await press(page, "j")
+    await next(page)
     await page.waitForSelector(ready)
     const text = await textOf(page)
     assert.include(text, "<img src=x onerror=")
@@ -265,7 +278,7 @@ describe("the page", () => {
     const second = await come()
     for (const { page } of [first, second]) {
       await untilText(page, "1 question waits")
-      await press(page, "j")
+      await next(page)
       await page.waitForSelector(ready)
     }
     // the second is quicker than the news of the first

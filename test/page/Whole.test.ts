@@ -12,6 +12,7 @@ import {
   browserForFile,
   builtPage,
   logIn,
+  next,
   press,
   seriousFindings,
   tabTo,
@@ -106,7 +107,7 @@ describe("the page and a real server", () => {
         const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
         yield* Effect.promise(async () => {
           await untilText(page, "1 question waits")
-          await press(page, "j")
+          await next(page)
           await page.waitForSelector(ready)
           await press(page, "n")
           await page.keyboard.type("write it elsewhere")
@@ -126,7 +127,7 @@ describe("the page and a real server", () => {
       const first = yield* Effect.forkChild(write("w1", "notes.md", "one"))
       yield* Effect.promise(async () => {
         await untilText(page, "1 question waits")
-        await press(page, "j")
+        await next(page)
         await page.waitForSelector(ready)
         await press(page, "w", "Tab", "Tab", "Enter")
         await untilText(page, "write_file: Allowed until revoked")
@@ -145,7 +146,8 @@ describe("the page and a real server", () => {
       const third = yield* Effect.forkChild(write("w3", "notes.md", "three"))
       yield* Effect.promise(async () => {
         await until(page, `document.querySelector(".badge")?.textContent === "1"`)
-        await press(page, "1", "j")
+        await press(page, "1")
+        await next(page)
         await page.waitForSelector(ready)
         await press(page, "w", "Tab", "Enter")
         await untilText(page, "write_file: Allowed for a while")
@@ -162,7 +164,7 @@ describe("the page and a real server", () => {
       const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
       yield* Effect.promise(async () => {
         await untilText(page, "1 question waits")
-        await press(page, "j")
+        await next(page)
         await page.waitForSelector(ready)
         await press(page, "e", "Enter")
         await tabTo(page, `it.value === "notes.md"`)
@@ -186,7 +188,7 @@ describe("the page and a real server", () => {
       yield* Effect.promise(async () => {
         for (const { page } of [bob, other]) {
           await untilText(page, "1 question waits")
-          await press(page, "j")
+          await next(page)
           await page.waitForSelector(ready)
         }
         await bob.page.click("[data-key=yes]")

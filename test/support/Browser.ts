@@ -80,6 +80,13 @@ export const press = async (page: Puppeteer.Page, ...keys: ReadonlyArray<Puppete
   for (const key of keys) await page.keyboard.press(key)
 }
 
+/** Goes to the next question with its key, and is there when its heading has the focus. */
+export const next = async (page: Puppeteer.Page): Promise<void> => {
+  const before = await page.evaluate("location.hash")
+  await press(page, "j")
+  await until(page, `location.hash !== ${JSON.stringify(before)} && document.activeElement?.matches("h2")`)
+}
+
 /** Waits for an element that is so, by an expression over `it`, and goes there with the tabulator. */
 export const tabTo = async (page: Puppeteer.Page, is: string): Promise<void> => {
   await until(page, `[...document.querySelectorAll("*")].some((it) => ${is})`)
