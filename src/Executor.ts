@@ -134,6 +134,21 @@ export interface Orphans {
 }
 
 /**
+ * Options of a batch.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface BatchOptions {
+  /**
+   * Leaving the batch forgets nothing: whoever enters one of its id later, also after a restart over a
+   * `StateStore` that outlives the process, goes on with its counts. `completeBatch` forgets them, and the
+   * store by itself, some time after the batch was used last. Default `false`.
+   */
+  readonly keep?: boolean | undefined
+}
+
+/**
  * Error of a fork that would be nested too deeply.
  *
  * @category errors
@@ -169,10 +184,13 @@ export interface Service {
   }
   /**
    * Begins a batch. Closing its scope cancels what still runs and forgets the
-   * batch's counts. Without an id it gets one of its own.
+   * batch's counts, unless they are to be kept. Without an id it gets one of its own.
    */
-  readonly batch: (id?: string) => Effect.Effect<Batch, never, Scope.Scope>
-  /** Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone. */
+  readonly batch: (id?: string, options?: BatchOptions) => Effect.Effect<Batch, never, Scope.Scope>
+  /**
+   * Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone.
+   * One that is not open here, but that a store still has the counts of, is forgotten there.
+   */
   readonly completeBatch: (id: string) => Effect.Effect<void>
   /** Tells whether an agent goes on after the tool only if the model asks for it: with `Heartbeats`, without a `ContinueLoop` rule. */
   readonly requiresHeartbeat: (tool: string) => boolean

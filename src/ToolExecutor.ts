@@ -66,6 +66,7 @@ import type { Of } from "./ToolRule.ts"
 
 export {
   type Batch,
+  type BatchOptions,
   DepthExceeded,
   type ForkOptions,
   type NewProcessOptions,

@@ -10,7 +10,7 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import type { ProcessOptions } from "../Executor.ts"
+import type { BatchOptions, ProcessOptions } from "../Executor.ts"
 import { RuleHistory } from "../policy/RuleHistory.ts"
 import type * as TurnBudget from "../policy/TurnBudget.ts"
 import { StateStoreError } from "../store/StateStore.ts"
@@ -58,20 +58,22 @@ export class Batches implements BatchTree {
   enter(
     id: string = `batch-${this.unique}-${++this.lastBatch}`,
     caller?: OpenBatch,
-    handle?: Caller
+    handle?: Caller,
+    { keep = false }: BatchOptions = {}
   ): Effect.Effect<OpenBatch, never, Scope.Scope> {
     return Effect.map(
       Effect.acquireRelease(
         Effect.sync(() => {
           const found = this.open.get(id) ?? this.begin(id, caller)
           found.scopes++
+          found.isKept ||= keep
           this.open.set(id, found)
           let isIn = true
           const leave = (reason: string) =>
             Effect.suspend(() => {
               if (!isIn) return Effect.void
               isIn = false
-              return --found.scopes === 0 && this.open.get(id) === found ? this.complete(id, reason) : Effect.void
+              return --found.scopes === 0 && this.open.get(id) === found ? this.leave(id, found, reason) : Effect.void
             })
           const forget = handle?.atEnd(() => void Effect.runForkWith(this.engine.context)(leave(tooLate)))
           return { found, leave: Effect.andThen(Effect.sync(() => forget?.()), leave(closedReason)) }
@@ -138,24 +140,12 @@ export class Batches implements BatchTree {
     })
   }
 
-  /** Forgets a batch: its processes are cancelled, its counts are gone. */
-  complete(id: string, reason = closedReason): Effect.Effect<void> {
+  /** Forgets a batch, also one that is not open here: its processes are cancelled, its counts are gone. */
+  complete(id: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       const open = this.open.get(id)
-      if (open === undefined) return Effect.void
-      this.open.delete(id)
-      open.over ??= this.over ?? reason
-      // before anybody can go on in a batch of the same id
-      const closed = open.base === undefined && !this.isResumable(open)
-        ? this.engine.store.closeBatch(open.state.key)
-        : undefined
-      end(open, this.isOver)
-      return closed === undefined
-        ? Effect.void
-        : Effect.flatMap(
-          closed,
-          (it) => it instanceof StateStoreError ? Effect.logWarning(it.message, it.cause) : Effect.void
-        )
+      if (open !== undefined) return this.end(id, open, closedReason, open.base === undefined)
+      return this.engine.parent === undefined ? this.forget(this.keyOf(id)) : Effect.void
     })
   }
 
@@ -166,12 +156,34 @@ export class Batches implements BatchTree {
       for (const open of this.open.values()) open.over ??= reason
       return Effect.andThen(
         Effect.forEach(Array.from(this.below), (it) => it.close(reason), { concurrency: "unbounded", discard: true }),
-        Effect.forEach(Array.from(this.open.keys()), (id) => this.complete(id), {
+        Effect.forEach(Array.from(this.open), ([id, open]) => this.leave(id, open, reason), {
           concurrency: "unbounded",
           discard: true
         })
       )
     })
+  }
+
+  /** Ends a batch that nobody is in any more. What it is counted by is forgotten, unless somebody may go on with it. */
+  private leave(id: string, open: OpenBatch, reason: string): Effect.Effect<void> {
+    return this.end(id, open, reason, open.base === undefined && !open.isKept && !this.isResumable(open))
+  }
+
+  private end(id: string, open: OpenBatch, reason: string, forgets: boolean): Effect.Effect<void> {
+    this.open.delete(id)
+    open.over ??= this.over ?? reason
+    // before anybody can go on in a batch of the same id
+    const forgotten = forgets ? this.forget(open.state.key) : Effect.void
+    end(open, this.isOver)
+    return forgotten
+  }
+
+  /** The store is asked at once, whoever waits for its answer. */
+  private forget(key: string): Effect.Effect<void> {
+    return Effect.flatMap(
+      this.engine.store.closeBatch(key),
+      (it) => it instanceof StateStoreError ? Effect.logWarning(it.message, it.cause) : Effect.void
+    )
   }
 
   /** It was left in the middle: somebody may go on with its calls elsewhere, over a store that outlives this executor. */
@@ -182,14 +194,18 @@ export class Batches implements BatchTree {
   }
 
   private begin(id: string, caller: OpenBatch | undefined): OpenBatch {
-    const { parent, principal, unique } = this.engine
-    const base = caller ?? batchOf(this.engine) ?? parent?.engine.batches().find(id)
-    // a sub-agent's batch is never mistaken for one that its caller begins later
-    const key = JSON.stringify(parent === undefined ? [principal, id] : [principal, id, unique])
+    const base = caller ?? batchOf(this.engine) ?? this.engine.parent?.engine.batches().find(id)
+    const key = this.keyOf(id)
     const state: BatchState = base === undefined
       ? { id, key, outputChars: 0, fileChars: 0, succeeded: new Set() }
       : { ...base.state, outputChars: 0, fileChars: 0 }
-    return { state, base, processes: new Set(), scopes: 0, over: undefined }
+    return { state, base, isKept: false, processes: new Set(), scopes: 0, over: undefined }
+  }
+
+  /** A sub-agent's batch is never mistaken for one that its caller begins later. */
+  private keyOf(id: string): string {
+    const { parent, principal, unique } = this.engine
+    return JSON.stringify(parent === undefined ? [principal, id] : [principal, id, unique])
   }
 }
 

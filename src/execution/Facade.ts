@@ -7,7 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import { readOptions } from "../ConfigurationError.ts"
-import type { Batch, ForkOptions, NewProcessOptions, ProcessOptions, Service } from "../Executor.ts"
+import type { Batch, BatchOptions, ForkOptions, NewProcessOptions, ProcessOptions, Service } from "../Executor.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as TurnBudget from "../policy/TurnBudget.ts"
 import * as TurnState from "../policy/TurnState.ts"
@@ -37,9 +37,9 @@ export const fromEngine = (
   /** What is done with the handle of a call that is over is not done. */
   const unlessOver = <A, E, R>(effect: Effect.Effect<A, E, R>, instead: A): Effect.Effect<A, E, R> =>
     handle === undefined ? effect : Effect.suspend(() => handle.isOver ? Effect.succeed(instead) : effect)
-  const enter = (id?: string) =>
+  const enter = (id?: string, options?: BatchOptions) =>
     Effect.map(
-      Effect.flatMap(caller, (caller) => batches.enter(id, Agents.batchFor(engine, caller), handle)),
+      Effect.flatMap(caller, (caller) => batches.enter(id, Agents.batchFor(engine, caller), handle, options)),
       (open): Batch => {
         // without an option that has to be looked at there is nothing to be wrong
         const process = ((options: ProcessOptions = {}) =>

@@ -41,6 +41,8 @@ export interface OpenBatch {
   readonly base: OpenBatch | undefined
   /** Calls of it are on record that somebody may resume elsewhere: what they are limited by is not forgotten. */
   isSuspended?: true
+  /** Whoever entered it goes on with it after this executor, or forgets it. */
+  isKept: boolean
   /** Those that have waves under way, or readers of their events: the others need not be told of its end. */
   readonly processes: Set<ProcessState>
   /** Open scopes that entered it. */

@@ -3,8 +3,9 @@
  * executor, which is held open between them for a while.
  *
  * What rules remember of a turn goes on from wave to wave, also behind a restart: it is
- * kept as each wave ends. A turn that a client did not name is of one wave and ends with
- * it.
+ * kept as each wave ends. What it is counted by is the `StateStore`'s, under the batch's id: a
+ * server that stops forgets neither. A turn that a client did not name is of one wave and ends
+ * with it.
  *
  * @since 0.1.0
  */
@@ -31,6 +32,8 @@ export interface Turn {
   readonly batch: Batch
   /** What its waves have left so far; the next one goes on from it. */
   readonly state: Effect.Effect<TurnState | undefined>
+  /** A wave is on record as begun: until its end is, too, the turn is not forgotten for being idle. */
+  readonly began: (wave: string) => void
   /** A wave has ended that began with one state and left another. `persisted` is done before the next one may end. */
   readonly ended: (
     wave: { readonly name: string; readonly before: TurnState | undefined; readonly after: TurnState },
@@ -82,14 +85,16 @@ export const make = Effect.fnUntraced(function*(options: {
   let isClosing = false
   const open = Effect.fnUntraced(function*({ owner, turn }: Key) {
     const executor = yield* executors.get(toPrincipal(owner))
-    const batch = yield* executor.batch(turn)
+    const batch = yield* executor.batch(turn, { keep: true })
+    const complete = executor.completeBatch(turn)
     const isKept = !isOwn(turn)
     const kept = isKept ? yield* store.turn(owner, turn) : undefined
     const opened = new Opened(batch, kept?.state, kept?.wave)
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
-        if (isClosing || !isKept || opened.isOver) return Effect.void
-        return logged(store.keepTurn(owner, turn, undefined))
+        if (isClosing || opened.isOver || opened.open.size > 0) return Effect.void
+        const forget = isKept ? logged(store.keepTurn(owner, turn, undefined)) : Effect.void
+        return Effect.andThen(complete, forget)
       })
     )
     const ended: Turn["ended"] = ({ after, before, name }, persisted) =>
@@ -103,10 +108,12 @@ export const make = Effect.fnUntraced(function*(options: {
             yield* store.keepTurn(owner, turn, { state, wave: name, at: yield* Clock.currentTimeMillis })
           }
           yield* persisted
+          opened.open.delete(name)
         }))
       })
-    const entered: Turn = { batch, state: Effect.sync(() => opened.state), ended }
-    return { entered, complete: executor.completeBatch(turn), opened }
+    const began = (name: string) => void opened.open.add(name)
+    const entered: Turn = { batch, state: Effect.sync(() => opened.state), began, ended }
+    return { entered, complete, opened }
   })
   const turns = yield* RcMap.make({
     lookup: (key: string) => open(JSON.parse(key) as Key),
@@ -124,6 +131,7 @@ export const make = Effect.fnUntraced(function*(options: {
       if (!(yield* RcMap.has(turns, key))) {
         // it may be of an earlier start, and no wave of it came since
         if ((yield* store.turn(owner, turn)) === undefined) return false
+        yield* (yield* executors.get(toPrincipal(owner))).completeBatch(turn)
         yield* store.keepTurn(owner, turn, undefined)
         return true
       }
@@ -204,6 +212,8 @@ class Opened {
   readonly endings = Semaphore.makeUnsafe(1)
   state: TurnState | undefined
   wave: string | undefined
+  /** Waves that have no end on record: the next start goes on with them. */
+  readonly open = new Set<string>()
   isOver = false
 
   constructor(batch: Batch, state: TurnState | undefined, wave: string | undefined) {

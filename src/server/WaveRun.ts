@@ -46,6 +46,7 @@ export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
     Effect.gen(function*() {
       const turn = yield* around.turns.enter(wave.handedOver, wave.handedOver.turn)
       yield* around.store.begin(wave.handedOver)
+      turn.began(wave.handedOver.wave)
       wave.begin()
       const before = yield* turn.state
       const { after, result } = yield* inProcess(wave, turn, before, (process) => process.executeWave(wave.calls))
@@ -66,6 +67,7 @@ export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
     Effect.gen(function*() {
       wave.begin()
       const turn = yield* around.turns.enter(wave.handedOver, wave.handedOver.turn)
+      turn.began(wave.handedOver.wave)
       if (!around.hasJournal) return yield* lost(around, wave)
       const before = yield* turn.state
       const { after, result } = yield* inProcess(wave, turn, before, (process) => process.resume(wave.calls)).pipe(

@@ -107,6 +107,29 @@ describe("a batch that is closed", () => {
       }))))
 })
 
+describe("a batch that is kept", () => {
+  it.effect("goes on with its counts whenever it is entered again, until it is forgotten", () =>
+    run({ t: sleeper }, options, ({ executor }) =>
+      Effect.gen(function*() {
+        let n = 0
+        const once = (keep?: boolean) =>
+          Effect.scoped(Effect.gen(function*() {
+            const process = yield* (yield* executor.batch("b", { keep })).process()
+            return tags(yield* process.executeWave(calls(["t", { b: ++n }])))
+          }))
+        assert.deepStrictEqual(yield* once(true), ["Succeeded"])
+        assert.deepStrictEqual(yield* once(true), ["RuleViolation"])
+        // it is open nowhere
+        yield* executor.completeBatch("b")
+        assert.deepStrictEqual(yield* once(true), ["Succeeded"])
+        assert.deepStrictEqual(yield* once(), ["RuleViolation"])
+        assert.deepStrictEqual(yield* once(), ["Succeeded"])
+        // and of two who are in it one is enough
+        yield* Effect.scoped(Effect.andThen(executor.batch("b"), once(true)))
+        assert.deepStrictEqual(yield* once(true), ["RuleViolation"])
+      })))
+})
+
 describe("cancelling a process", () => {
   it.effect("leaves the process alone that its agent begins at once, in the same batch", () =>
     run({ p: () => Effect.never, t: sleeper }, {}, ({ batch, process }) =>

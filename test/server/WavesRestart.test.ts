@@ -200,6 +200,68 @@ describe("a server that is killed and started again", () => {
 })
 
 describe("a server that is stopped and started again", () => {
+  const limits: ReadonlyArray<ToolRule.ToolRule> = [
+    { _tag: "MaxCalls", tool: "read", max: 2 },
+    { _tag: "ExclusiveGroup", tools: ["write", "also"] }
+  ]
+  const hand = (life: Life, turn: string | undefined, ...names: ReadonlyArray<string>) =>
+    Effect.flatMap(
+      wavesOf(life).handOver(ada, { message: message(...names), ...turn === undefined ? {} : { turn } }),
+      (it) => Effect.map(it.ended, tagsOf)
+    )
+
+  test("lets no turn pass its limits, until it is ended or was idle for long", (filename) =>
+    Effect.gen(function*() {
+      const { lives, tools: some } = world()
+      const tools = { ...some, also: { class: "SerialMut", handler: () => Effect.succeed("also") } } as const
+      const options = { rules: limits, waves: { turnIdle: "40 minutes" } } as const
+      const first = yield* begin(filename, tools, options)
+      for (const turn of ["t", "ended", "later", "idle"]) {
+        assert.deepStrictEqual(yield* hand(first, turn, "read", "write"), ["Succeeded", "Succeeded"])
+      }
+      // the executor is told to end, while those turns are open
+      yield* wavesOf(first).handOver(ada, { message: message("slow") })
+      yield* Effect.sleep("1 second")
+      yield* wavesOf(first).drain("1 second")
+      yield* first.close
+      lives.now++
+      const second = yield* begin(filename, tools, options)
+      assert.deepStrictEqual(yield* hand(second, "t", "read", "read", "also", "write"), [
+        "Succeeded",
+        "Denied",
+        "Denied",
+        "Succeeded"
+      ])
+      assert.deepStrictEqual(yield* hand(second, "idle", "also"), ["Denied"])
+      assert.isTrue(yield* wavesOf(second).endTurn(ada, "ended"))
+      yield* second.close
+      const third = yield* begin(filename, tools, options)
+      assert.deepStrictEqual(yield* hand(third, "t", "read"), ["Denied"])
+      assert.deepStrictEqual(yield* hand(third, "ended", "read", "read", "also"), [
+        "Succeeded",
+        "Succeeded",
+        "Succeeded"
+      ])
+      assert.deepStrictEqual(yield* hand(third, "idle", "read"), ["Succeeded"])
+      yield* Effect.sleep("45 minutes")
+      assert.deepStrictEqual(yield* hand(third, "idle", "read", "read", "also"), [
+        "Succeeded",
+        "Succeeded",
+        "Succeeded"
+      ])
+    }))
+
+  test("counts anew in a turn that is ended while it runs", (filename) =>
+    Effect.gen(function*() {
+      const { tools } = world()
+      const first = yield* begin(filename, tools, { rules: limits.slice(0, 1) })
+      const running = yield* wavesOf(first).handOver(ada, { message: message("read", "read", "slow"), turn: "t" })
+      yield* Effect.sleep("1 second")
+      assert.isTrue(yield* wavesOf(first).endTurn(ada, "t"))
+      assert.deepStrictEqual(tagsOf(yield* running.ended), ["Succeeded", "Succeeded", "Cancelled"])
+      assert.deepStrictEqual(yield* hand(first, "t", "read"), ["Succeeded"])
+    }))
+
   test("goes on with what had not begun, and asks again what nobody had answered", (filename) =>
     Effect.gen(function*() {
       const { begun, lives, tools } = world()
