@@ -117,7 +117,7 @@ class Log {
   /** Those before it are gone, and taken out of the array now and then. */
   private gone = 0
   private chars = 0
-  private readonly waiting = new Set<() => void>()
+  private readonly waiting = new Set<(effect: Effect.Effect<void>) => void>()
   /** One for all readers, as long as there are any. */
   private timer: Fiber.Fiber<void> | undefined
   /** Number of the first item that is kept. */
@@ -150,7 +150,8 @@ class Log {
       this.items = this.items.slice(this.gone)
       this.gone = 0
     }
-    this.wake()
+    // in turns of their own: who answers what is being told would come before it can be answered
+    this.wake(Effect.yieldNow)
   }
 
   at(number: number) {
@@ -176,10 +177,9 @@ class Log {
 
   /** Waits until something is new. */
   readonly news = Effect.callback<void>((resume) => {
-    const wake = () => resume(Effect.void)
-    this.waiting.add(wake)
+    this.waiting.add(resume)
     this.timer ??= this.run(Effect.andThen(Effect.sleep("15 seconds"), Effect.sync(() => this.beat())))
-    return Effect.sync(() => void this.waiting.delete(wake))
+    return Effect.sync(() => void this.waiting.delete(resume))
   })
 
   private beat(): void {
@@ -188,10 +188,10 @@ class Log {
     this.wake()
   }
 
-  private wake(): void {
+  private wake(first: Effect.Effect<void> = Effect.void): void {
     const all = Array.from(this.waiting)
     this.waiting.clear()
-    for (const wake of all) wake()
+    for (const resume of all) resume(first)
   }
 }
 

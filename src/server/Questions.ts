@@ -146,7 +146,13 @@ export const layer = (
         return problem === undefined ? [] : [problem]
       })
       if (stale.length > 0) return Result.fail(new NotAnswered({ errors: stale }))
-      const said = answerAll(given.map(({ answer, id }) => ({ id, answer, person: user.name })))
+      const meant = given.flatMap(({ answer, id }) => {
+        const whole = record.open.get(id)!.meant(answer)
+        return whole === undefined ? [] : [{ id, answer: whole, person: user.name }]
+      })
+      const lost = given.filter(({ id }) => meant.every((it) => it.id !== id))
+      if (lost.length > 0) return Result.fail(new NotAnswered({ errors: lost.map(({ id }) => notPutBack(id)) }))
+      const said = answerAll(meant)
       return Result.isFailure(said)
         ? Result.fail(new NotAnswered({ errors: said.failure.map(notTaken) }))
         : Result.succeed(given.map(({ id }) => record.ended.get(id)!.question))
@@ -158,7 +164,7 @@ export const layer = (
         ...approvals,
         ask: (request, told) =>
           Effect.suspend(() => {
-            const shown = ShownRequest.make(request)
+            const shown = ShownRequest.make(request, handlers?.current().get(request.tool)?.redactor.declared)
             if (shown === undefined) return Effect.succeed(notShown)
             coming.set(request, shown)
             return approvals.ask(request, told)
@@ -221,6 +227,13 @@ const twice = (id: string): Problem => ({
   id,
   reason: "NotAnAnswer",
   problem: "There are two answers to it. Give one."
+})
+
+const notPutBack = (id: string): Problem => ({
+  id,
+  reason: "NotEditable",
+  problem:
+    "A part of its arguments is not shown, and stands elsewhere in the edited ones. Leave it where it was, or write a new one."
 })
 
 /** Why an answer is to something that is not asked, or not any more. */

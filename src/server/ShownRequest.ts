@@ -1,16 +1,19 @@
 /**
  * What people are shown of a request, and the hash that an answer brings back: of all of it, so that
  * an answer is one to these arguments, this write, these targets, this reason, and to nothing that
- * came later under the same id.
+ * came later under the same id. Of what a tool declares to be a secret they see that it is there.
  *
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
 import * as FileChange from "../FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
+import type { Redactor } from "../internal/redact.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import type { Part, Preview, Question, QuestionSummary } from "./ApiQuestions.ts"
+import * as Hidden from "./Hidden.ts"
 import * as Principals from "./Principals.ts"
+import * as Tokens from "./Tokens.ts"
 
 /**
  * Where in a file a part begins.
@@ -38,21 +41,26 @@ export interface ShownRequest {
   readonly whole: (parameters: Schema.Json | undefined) => Question
   /** A part of such a text; `undefined` if there is none. */
   readonly part: (at: Place) => typeof Part.Type | undefined
+  /** An answer with what was not shown in its arguments; `undefined`: it stands where nobody can tell what it was. */
+  readonly meant: (answer: Approvals.Answer) => Approvals.Answer | undefined
 }
 
 /**
  * Gives a request as it is shown; `undefined` where its arguments cannot be shown as what
- * they are: they are no JSON, or nested too deeply.
+ * they are: they are no JSON, or nested too deeply. `declared` knows what its tool declares to be secret.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = (request: Approvals.ApprovalRequest): ShownRequest | undefined => {
-  const json = textOf(request)
-  if (json === undefined) return undefined
+export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): ShownRequest | undefined => {
+  const whole = textOf(request)
+  if (whole === undefined) return undefined
+  const hidden = Hidden.of(request.args, declared)
+  const left = hidden?.text ?? ((text: string) => text)
+  const json = hidden === undefined ? whole : JSON.stringify(hidden.args)
   const owner = Principals.fromPrincipal(request.principal)
-  const files = (request.preview?._tag === "Diff" ? request.preview.changes : undefined)?.map(fileOf)
-  const preview = previewOf(request.preview, files)
+  const files = (request.preview?._tag === "Diff" ? request.preview.changes : undefined)?.map(fileOf(left))
+  const preview = previewOf(request.preview, files, left)
   const { askedAt, expiresAt, id } = request
   const about = {
     ...owner,
@@ -62,12 +70,14 @@ export const make = (request: Approvals.ApprovalRequest): ShownRequest | undefin
     call_id: request.callId,
     tool: request.tool,
     class: request.class,
-    why: request.why,
-    targets: request.targets.map(({ kind, text }) => ({ text, ...(kind === undefined ? {} : { kind }) })),
+    why: left(request.why),
+    targets: request.targets.map(({ kind, text }) => ({ text: left(text), ...(kind === undefined ? {} : { kind }) })),
     is_running: request.isRunning,
     remember: request.remember
   }
-  const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview]))
+  // a hash of a secret tells whether a guess is right, unless there is in it what nobody guesses
+  const salt = hidden === undefined ? "" : Tokens.secret("")
+  const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview, salt]))
   const question = { id, ...about, asked_at: askedAt, expires_at: expiresAt, hash }
   return {
     request,
@@ -85,6 +95,11 @@ export const make = (request: Approvals.ApprovalRequest): ShownRequest | undefin
       const part = begin(text.slice(from, from + partChars + 1), partChars)
       const next = from + part.length
       return next < text.length ? { text: part, next } : { text: part }
+    },
+    meant: (answer) => {
+      if (hidden === undefined || answer._tag === "Deny" || answer.params === undefined) return answer
+      const meant = hidden.meant(answer.params)
+      return meant === undefined ? undefined : { ...answer, params: meant.params as Schema.Json }
     }
   }
 }
@@ -127,16 +142,17 @@ interface Content {
   readonly hash: string
 }
 
-const fileOf = ({ after, before, path }: FileChange.FileChange) => ({
-  path,
-  before: contentOf(before),
-  after: contentOf(after)
+const fileOf = (left: (text: string) => string) => ({ after, before, path }: FileChange.FileChange) => ({
+  path: left(path),
+  before: contentOf(before, left),
+  after: contentOf(after, left)
 })
 
-const contentOf = (content: FileChange.FileChange["before"]): Content | null => {
+const contentOf = (content: FileChange.FileChange["before"], left: (text: string) => string): Content | null => {
   if (content === undefined) return null
-  const text = typeof content === "string" ? content : decoded(content)
-  return { text, length: (text ?? content).length, hash: FileChange.hashOf(content) }
+  const whole = typeof content === "string" ? content : decoded(content)
+  const text = whole === undefined ? undefined : left(whole)
+  return { text, length: (text ?? content).length, hash: FileChange.hashOf(text ?? content) }
 }
 
 const decoded = (bytes: Uint8Array): string | undefined => {
@@ -150,11 +166,12 @@ const decoded = (bytes: Uint8Array): string | undefined => {
 
 const previewOf = (
   preview: Approvals.Preview | undefined,
-  files: ReadonlyArray<ReturnType<typeof fileOf>> | undefined
+  files: ReadonlyArray<ReturnType<ReturnType<typeof fileOf>>> | undefined,
+  left: (text: string) => string
 ): Preview | null => {
   if (preview === undefined) return null
   if (preview._tag === "None") return preview
-  if (files === undefined) return { _tag: "Diff", diff: preview.diff }
+  if (files === undefined) return { _tag: "Diff", diff: left(preview.diff) }
   const shown = (content: Content | null) =>
     content === null
       ? null
