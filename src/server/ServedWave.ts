@@ -37,6 +37,7 @@ export class ServedWave {
   private status: WaveInfo["status"] = "running"
   private endedAt: number | undefined
   private messages: Schema.Json | undefined
+  private size = 0
   private process: ToolProcess | undefined
   /** Why all of it was cancelled. */
   private cancelled: string | undefined
@@ -57,8 +58,17 @@ export class ServedWave {
     return this.status === "running"
   }
 
+  get hasEnded(): boolean {
+    return this.status === "ended"
+  }
+
   get isSuspended(): boolean {
     return this.status === "suspended"
+  }
+
+  /** Characters of what it holds, as JSON; 0 until it has ended. */
+  get chars(): number {
+    return this.size
   }
 
   /** Epoch milliseconds at which it was over. */
@@ -124,6 +134,7 @@ export class ServedWave {
     this.status = "ended"
     this.endedAt = at
     this.messages = messages
+    this.size = JSON.stringify([this.handedOver.message, this.log.kept, messages]).length
   }
 
   /** Nothing more happens in this life: what has no end is suspended, and what has not begun is nobody's. */

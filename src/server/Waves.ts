@@ -115,6 +115,10 @@ export interface Options {
   readonly turnIdle?: Duration.Input | undefined
   /** How long a wave that ended is listed, and in memory with the latest that its tools emitted. */
   readonly listed?: Duration.Input | undefined
+  /** How many of those are, the latest ones. */
+  readonly maxListed?: number | undefined
+  /** Characters of the messages, results and events of all of those, as JSON. */
+  readonly listedChars?: number | undefined
   /** How long a wave that ended is found again, with its results, in the `WaveStore`. */
   readonly retention?: Duration.Input | undefined
 }
@@ -135,6 +139,8 @@ export const defaults = {
   keptChars: 1_000_000,
   turnIdle: "1 hour",
   listed: "10 minutes",
+  maxListed: 1_000,
+  listedChars: 32_000_000,
   retention: "24 hours"
 } as const satisfies Options
 
@@ -190,12 +196,24 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const log = new WaveLog(`${life}.${++logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
     return new ServedWave(handedOver, calls, log, live)
   }
+  /** Lets go of those that ended and are too many, or too large: whoever asks for one finds it in the store. */
+  const letGo = () => {
+    let [count, chars] = [0, 0]
+    for (const [key, wave] of Array.from(known).reverse()) {
+      if (!wave.hasEnded) continue
+      count++
+      chars += wave.chars
+      if (count > bounds.maxListed || chars > bounds.listedChars) known.delete(key)
+    }
+  }
   /** Has it known, and runs it whether or not whoever asked for it stays. */
   const launch = (wave: ServedWave, run: typeof WaveRun.first) => {
     const key = keyOf(wave.handedOver, wave.handedOver.wave)
     known.delete(key)
     known.set(key, wave)
-    return FiberMap.run(running, key, run(around, wave), { startImmediately: true })
+    return FiberMap.run(running, key, Effect.ensuring(run(around, wave), Effect.sync(letGo)), {
+      startImmediately: true
+    })
   }
   /** Goes on with a wave that has no end, or tells what it has come to. */
   const recall = Effect.fnUntraced(function*(
@@ -211,6 +229,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     if (ended !== undefined) {
       wave.recall(ended)
       known.set(keyOf(handedOver, handedOver.wave), wave)
+      letGo()
     } else yield* launch(wave, WaveRun.again)
     return wave
   })
@@ -361,8 +380,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 const checked = (options: Options) =>
   readOptions("Waves", (read) => {
     const given = { ...defaults, ...options }
-    const count = (name: "maxSessions" | "maxSessionsPerUser" | "maxWaves" | "maxWavesPerUser" | "maxCalls") =>
-      read.count(name, given[name] ?? defaults[name], 1)
+    const count = (
+      name: "maxSessions" | "maxSessionsPerUser" | "maxWaves" | "maxWavesPerUser" | "maxCalls" | "maxListed"
+    ) => read.count(name, given[name] ?? defaults[name], 1)
     return {
       maxSessions: count("maxSessions"),
       maxSessionsPerUser: count("maxSessionsPerUser"),
@@ -373,6 +393,8 @@ const checked = (options: Options) =>
       keptChars: read.count("keptChars", given.keptChars ?? defaults.keptChars, 0),
       turnIdle: read.millis("turnIdle", given.turnIdle ?? defaults.turnIdle),
       listed: read.millis("listed", given.listed ?? defaults.listed),
+      maxListed: count("maxListed"),
+      listedChars: read.count("listedChars", given.listedChars ?? defaults.listedChars, 0),
       retention: read.millis("retention", given.retention ?? defaults.retention)
     }
   })

@@ -238,6 +238,32 @@ describe("a message that is handed over", () => {
       })
     ))
 
+  it.effect("is let go of sooner where there are many that have ended, or large ones, and is found again", () =>
+    run(
+      world().tools,
+      Effect.gen(function*() {
+        const waves = yield* Waves
+        const hand = (wave: string, padding = "") =>
+          Effect.flatMap(
+            waves.handOver(ada, { message: { ...message("read"), content: padding }, wave }),
+            (it) => it.ended
+          )
+        const names = Effect.flatMap(waves.list, (all) =>
+          Effect.forEach(all, (it) => Effect.map(it.info, ({ wave }) => wave)))
+        for (const name of ["a", "b", "c", "d"]) {
+          yield* hand(name)
+        }
+        assert.deepStrictEqual(yield* names, ["b", "c", "d"])
+        yield* hand("e", "x".repeat(15_000))
+        assert.deepStrictEqual(yield* names, ["c", "d", "e"])
+        yield* hand("f", "x".repeat(15_000))
+        assert.deepStrictEqual(yield* names, ["f"])
+        const found = Option.getOrThrow(yield* waves.get(ada, "a"))
+        assert.deepStrictEqual(tagsOf(yield* found.wave), ["Succeeded"])
+      }),
+      { waves: { maxListed: 3, listedChars: 25_000 } }
+    ))
+
   it.effect("counts what its tools emitted and was not kept", () =>
     run(
       world().tools,
