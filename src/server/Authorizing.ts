@@ -78,16 +78,19 @@ export const layer = (
             if (full !== undefined) return full
             const response = yield* Effect.provideService(httpEffect, CurrentUser, user)
             const { body } = response
+            const withBody = handedOn(response, times.stalledAfter)
+            // one whose reader takes nothing would be held for as long as that likes
+            if (body._tag === "Uint8Array" && body.contentLength > largeBytes) {
+              return withBody(body, Stream.make(body.body))
+            }
             if (body._tag !== "Stream") return response
             const overfull = yield* refusal(limits.stream(user.name))
             if (overfull !== undefined) return overfull
-            const stream = Stream.concat(Stream.make(opening), body.stream).pipe(
-              Stream.interruptWhen(untilOther(user, userOf(request), times.askAgain)),
-              SlowReaders.cut(times.stalledAfter)
-            )
-            return HttpServerResponse.setBody(
-              response,
-              HttpBody.stream(stream, body.contentType, body.contentLength)
+            return withBody(
+              body,
+              Stream.concat(Stream.make(opening), body.stream).pipe(
+                Stream.interruptWhen(untilOther(user, userOf(request), times.askAgain))
+              )
             )
           }),
         // Asked after the first has refused: what it would say of the cookie is in that already.
@@ -97,6 +100,18 @@ export const layer = (
   )
 
 // Utilities
+
+/** What a connection takes at once, about. */
+const largeBytes = 64 * 1024
+
+/** A response whose body is handed on in pieces, and cut where its reader takes nothing. */
+const handedOn =
+  (response: HttpServerResponse.HttpServerResponse, stalledAfter: number) =>
+  ({ contentLength, contentType }: HttpBody.Stream | HttpBody.Uint8Array, stream: Stream.Stream<Uint8Array, unknown>) =>
+    HttpServerResponse.setBody(
+      response,
+      HttpBody.stream(SlowReaders.cut(stalledAfter)(stream), contentType, contentLength)
+    )
 
 /** Gives the user of a request, by everything in it that says who that is. */
 const make = (services: Context.Context<Access | Logins>) => {

@@ -26,12 +26,12 @@ const flood = (sent: { events: number; ended: number }) =>
     }))
   )
 
-const open = (as: string) =>
+const open = (as: string, path = "/api/live") =>
   Effect.flatMap(port, (port) =>
     Effect.acquireRelease(
       Effect.callback<ReturnType<typeof connect>>((resume) => {
         const socket = connect(port, "127.0.0.1", () => {
-          socket.write(`GET /api/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token(as)}\r\n\r\n`)
+          socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token(as)}\r\n\r\n`)
           resume(Effect.succeed(socket))
         })
         socket.on("error", () => {})
@@ -117,4 +117,20 @@ describe("a stream", () => {
       yield* open("bob")
       yield* eventually(Effect.map(streams, (it) => it === 3))
     }).pipe(Effect.scoped, Effect.provide(layer({ limits: { streams: { perUser: 2, ofAll: 3 } } }))))
+})
+
+describe("an answer that is large", () => {
+  const text = "x".repeat(20_000_000)
+  const requests = Effect.flatMap(Limits.Limits, ({ counts }) => Effect.map(counts, (it) => it.requests))
+
+  it.live("is whole for who takes it, and cut for who does not", () =>
+    Effect.gen(function*() {
+      const whole = yield* send("/api/journal", { as: "ada" })
+      assert.strictEqual(whole.headers.get("content-length"), String(whole.text.length))
+      assert.strictEqual(JSON.parse(whole.text).text.length, text.length)
+      const socket = yield* open("ada", "/api/journal")
+      socket.pause()
+      yield* eventually(Effect.map(requests, (it) => it === 1))
+      yield* eventually(Effect.map(requests, (it) => it === 0))
+    }).pipe(Effect.scoped, Effect.provide(layer({ text, stalledAfter: "400 millis" }))))
 })

@@ -35,7 +35,7 @@ class Some extends HttpApiGroup.make("some")
     }),
     HttpApiEndpoint.get("journal", "/journal", {
       query: { limit: Schema.optionalKey(Schema.FiniteFromString) },
-      success: Schema.Struct({})
+      success: Schema.Struct({ text: Schema.optionalKey(Schema.String) })
     }),
     HttpApiEndpoint.delete("revoke", "/grants/:id", {
       params: { id: Schema.String },
@@ -56,6 +56,8 @@ export interface Options extends Door.Options {
   readonly access?: Layer.Layer<Access.Access>
   readonly live?: Stream.Stream<LiveSse>
   readonly me?: Effect.Effect<void>
+  /** What the journal has. */
+  readonly text?: string
   readonly node?: ServerOptions
 }
 
@@ -76,7 +78,7 @@ export const layer = (options: Options = {}) => {
     handlers
       .handle("me", () => Effect.andThen(options.me ?? Effect.void, Effect.map(CurrentUser, ({ name }) => ({ name }))))
       .handle("hand_over", ({ payload }) => Effect.succeed({ bytes: JSON.stringify(payload.message).length }))
-      .handle("journal", () => Effect.succeed({}))
+      .handle("journal", () => Effect.succeed(options.text === undefined ? {} : { text: options.text }))
       .handle("revoke", () => Effect.fail(new NotFound({})))
       .handle("live", () => Effect.succeed(options.live ?? never)))
   const login = HttpApiBuilder.group(SomeApi, "login", (handlers) =>
