@@ -1,5 +1,5 @@
 /**
- * The journal: what happened to calls, searched, page after page.
+ * The journal: what happened to calls lately, searched, page after page.
  *
  * @since 0.1.0
  */
@@ -32,8 +32,8 @@ export const Journal = (): VNode => {
   const [next, setNext] = useState<number | undefined>(undefined)
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
   const read = async (query: string, place: number | undefined) => {
-    const after = place === undefined ? "" : `&after=${place}`
-    const reply = await get<typeof Entries.Type>(`api/journal?limit=${size}${query}${after}`)
+    const before = place === undefined ? "" : `&before=${place}`
+    const reply = await get<typeof Entries.Type>(`api/journal?limit=${size}${query}${before}`)
     if (!reply.ok) return setProblem(reply.problem)
     setProblem(undefined)
     setNext(reply.value.next)
@@ -69,7 +69,7 @@ export const Journal = (): VNode => {
     ${
     next === undefined
       ? null
-      : html`<button type="button" onClick=${() => void read(query, next)}>Show more</button>`
+      : html`<button type="button" onClick=${() => void read(query, next)}>Show older</button>`
   }`
 }
 

@@ -206,8 +206,12 @@ export class RecordsGroup extends HttpApiGroup.make("records")
         search: Schema.optionalKey(Schema.String),
         /** Epoch milliseconds. */
         since: Schema.optionalKey(Schema.FiniteFromString),
+        /** Which come first: default `newest`. The `next` of a page is then the next one's `before`, and else its `after`. */
+        order: Schema.optionalKey(Schema.Literals(["newest", "oldest"])),
         /** Those behind this place. */
         after: Schema.optionalKey(Schema.FiniteFromString),
+        /** Those before this place. */
+        before: Schema.optionalKey(Schema.FiniteFromString),
         /** At most 1000, which is also the default. */
         limit: Schema.optionalKey(Schema.FiniteFromString)
       },

@@ -37,7 +37,8 @@ export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Sche
 })
 
 /**
- * Schema of a page of the journal; `next` is the place to go on behind.
+ * Schema of a page of the journal; `next` is the place to go on from: `before` it with the
+ * newest first, `after` it with the oldest first.
  *
  * @category schemas
  * @since 0.1.0

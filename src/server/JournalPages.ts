@@ -2,8 +2,9 @@
  * Pages of the journal, as far as a user may read it.
  *
  * A page is bounded in entries, in characters and in how many entries are looked at for it: one
- * with few entries, or none, may still have a `next` to go on behind. The journal is
- * never held as a whole.
+ * with few entries, or none, may still have a `next` to go on from. The journal is
+ * never held as a whole, and read from the end that is asked for: the newest one, if
+ * nothing is said.
  *
  * @since 0.1.0
  */
@@ -31,7 +32,9 @@ export interface Wanted {
   readonly call?: string
   readonly search?: string
   readonly since?: number
+  readonly order?: "newest" | "oldest"
   readonly after?: number
+  readonly before?: number
   readonly limit?: number
 }
 
@@ -91,23 +94,29 @@ export const read = Effect.fnUntraced(function*(
 // Utilities
 
 /** What the journal can leave out by itself. */
-const queryOf = ({ after, batch, call, session, since, tool, user }: Wanted): Journal.Query => ({
+const queryOf = (
+  { after, batch, before, call, order = "newest", session, since, tool, user }: Wanted
+): Journal.Query => ({
   principal: user === undefined || session === undefined ? undefined : Principals.toPrincipal({ user, session }),
   batch,
   tool,
   callId: call,
   since,
-  after
+  after,
+  before,
+  order
 })
 
 const isOf = ({ session, user }: Wanted, owner: Principals.Owner): boolean =>
   (user === undefined || user === owner.user) && (session === undefined || session === owner.session)
 
-const problems = ({ after, limit }: Wanted): Invalid["errors"] => [
+const problems = ({ after, before, limit }: Wanted): Invalid["errors"] => [
   ...limit === undefined || (Number.isInteger(limit) && limit >= 1 && limit <= mostEntries) ? [] : [
     { path: "limit", problem: `it is ${limit}`, expected: `a whole number from 1 to ${mostEntries}` }
   ],
-  ...after === undefined || (Number.isInteger(after) && after >= 0) ? [] : [
-    { path: "after", problem: `it is ${after}`, expected: "the `next` of another page" }
-  ]
+  ...Object.entries({ after, before }).flatMap(([path, place]) =>
+    place === undefined || (Number.isSafeInteger(place) && place >= 0)
+      ? []
+      : [{ path, problem: `it is ${place}`, expected: "the `next` of another page" }]
+  )
 ]

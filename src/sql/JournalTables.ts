@@ -206,21 +206,21 @@ export const lastPlace = (sql: Sql): Effect.Effect<number, SqlError> =>
   )
 
 /**
- * Some entries that a query may ask for, in the order of their places.
+ * Some entries between two places that a query may ask for, in its order.
  *
  * @category running
  * @since 0.1.0
  */
 export const page = (
   sql: Sql,
-  { batch, callId, keys, principal, since, tool }: Query,
-  { after, count, last }: { readonly after: number; readonly last: number; readonly count: number }
+  { batch, callId, keys, order, principal, since, tool }: Query,
+  { after, before, count }: { readonly after: number; readonly before: number; readonly count: number }
 ): Effect.Effect<ReadonlyArray<{ readonly place: unknown; readonly entry: string }>, SqlError> => {
   const equal = (column: string, value: string | undefined) =>
     value === undefined ? [] : [sql`${sql(column)} = ${plain(value)}`]
   const where = sql.and([
     sql`place > ${after}`,
-    sql`place <= ${last}`,
+    sql`place < ${before}`,
     sql`tag <> 'Claimed'`,
     ...equal("principal", principal),
     ...equal("batch", batch),
@@ -230,7 +230,8 @@ export const page = (
     ...(keys === undefined ? [] : [keys.length === 0 ? sql`1 = 0` : sql.in("call_key", keys)])
   ])
   return sql<{ readonly place: unknown; readonly entry: string }>`
-    SELECT place, entry FROM tool_executor_journal_entries WHERE ${where} ORDER BY place LIMIT ${count}
+    SELECT place, entry FROM tool_executor_journal_entries WHERE ${where}
+    ORDER BY place ${sql.literal(order === "newest" ? "DESC" : "ASC")} LIMIT ${count}
   `.withoutTransform
 }
 

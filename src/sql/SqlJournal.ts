@@ -131,7 +131,13 @@ export const read = (
 ): Stream.Stream<Journal.Recorded, Journal.JournalError> =>
   Stream.unwrap(Effect.map(
     failing("read", own(sql)(Tables.lastPlace(sql))),
-    (last) => Stream.paginate(query.after ?? 0, (after) => failing("read", own(sql)(pageOf(sql, query, after, last))))
+    (last) => {
+      const isNewestFirst = query.order === "newest"
+      const after = query.after ?? 0
+      const before = Math.min(query.before ?? Infinity, last + 1)
+      return Stream.paginate(isNewestFirst ? before : after, (at) =>
+        failing("read", own(sql)(pageOf(sql, query, isNewestFirst ? { after, before: at } : { after: at, before }))))
+    }
   ))
 
 /**
@@ -237,13 +243,12 @@ const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, term: Term, 
 const pageOf = Effect.fnUntraced(function*(
   sql: SqlClient.SqlClient,
   query: Journal.Query,
-  after: number,
-  last: number
+  between: { readonly after: number; readonly before: number }
 ): Effect.fn.Return<
   readonly [ReadonlyArray<Journal.Recorded>, Option.Option<number>],
   SqlError | Journal.JournalError
 > {
-  const rows = yield* Tables.page(sql, query, { after, last, count: pageSize })
+  const rows = yield* Tables.page(sql, query, { ...between, count: pageSize })
   const found: Array<Journal.Recorded> = []
   for (const row of rows) {
     const place = Number(row.place)

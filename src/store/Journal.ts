@@ -63,7 +63,7 @@ export class Journal extends Context.Service<Journal, {
     lines: ReadonlyArray<Line>,
     options: { readonly durable: boolean }
   ) => Effect.Effect<void, JournalError>
-  /** Reads entries in the order of their places; the stream ends at what was the last one when it began. */
+  /** Reads entries in the order of their places, or backwards; those that come once the stream has begun are not in it. */
   readonly read: (query: Query) => Stream.Stream<Recorded, JournalError>
   /**
    * Takes over calls that have no end and that nobody works on, by their keys, in one

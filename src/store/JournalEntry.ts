@@ -348,6 +348,10 @@ export interface Query {
   readonly since?: number | undefined
   /** Those behind this place. */
   readonly after?: number | undefined
+  /** Those before this place. */
+  readonly before?: number | undefined
+  /** Which come first: default `oldest`. From either end no more is read than is taken. */
+  readonly order?: "oldest" | "newest" | undefined
 }
 
 /**
@@ -369,8 +373,9 @@ export type Claimed =
  * @since 0.1.0
  */
 export const matches = (query: Query, { entry, place }: Recorded): boolean => {
-  const { after, batch, callId, keys, principal, since, tool } = query
+  const { after, batch, before, callId, keys, principal, since, tool } = query
   if (after !== undefined && place <= after) return false
+  if (before !== undefined && place >= before) return false
   if (since !== undefined && entry.at < since) return false
   if (principal !== undefined && entry.principal !== principal) return false
   if (batch === undefined && tool === undefined && callId === undefined && keys === undefined) return true

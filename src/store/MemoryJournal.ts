@@ -77,11 +77,10 @@ export const make = (options: Required<{ readonly [K in keyof Options]: NonNulla
       if (entry._tag === "Settled" || entry._tag === "Suspended") claimed.delete(entry.key)
     }
   }
-  const recorded = (query: Query): ReadonlyArray<Recorded> => {
+  /** Of what there is when this is called. */
+  const recorded = (query: Query): Iterable<Recorded> => {
     const from = Math.max(0, lines.length - maxEntries)
-    return lines.slice(from)
-      .map(({ entry }, index) => ({ place: first + from + index + 1, entry }))
-      .filter((it) => matches(query, it))
+    return found(lines.slice(from), first + from + 1, query)
   }
   const claim = (keys: ReadonlyArray<string>): Claimed => {
     const last = new Map<string, "running" | "ended" | "free">()
@@ -107,5 +106,16 @@ export const make = (options: Required<{ readonly [K in keyof Options]: NonNulla
     },
     read: (query: Query) => Stream.suspend(() => Stream.fromIterable(recorded(query))),
     claim: (keys: ReadonlyArray<string>) => Effect.sync(() => claim(keys))
+  }
+}
+
+// Utilities
+
+/** What a query asks for of lines whose first one has a place; no more entries are made than are taken. */
+function* found(lines: ReadonlyArray<Line>, first: number, query: Query): Generator<Recorded> {
+  for (let index = 0; index < lines.length; index++) {
+    const at = query.order === "newest" ? lines.length - 1 - index : index
+    const recorded = { place: first + at, entry: lines[at]!.entry }
+    if (matches(query, recorded)) yield recorded
   }
 }

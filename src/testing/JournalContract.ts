@@ -218,6 +218,53 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     })
   },
   {
+    name: "reads what lies between two places, from either end",
+    body: Effect.fnUntraced(function*(journal) {
+      const keys = Array.from({ length: 12 }, (_, index) => String(index))
+      for (const key of keys) {
+        yield* append(journal, entry("Arrived", { key, tool: Number(key) % 3 === 0 ? "third" : "t" }))
+      }
+      const places = (yield* read(journal)).map((it) => it.place)
+      const found = (query: Journal.Query) => keysOf(journal, query)
+      const between = { after: places[2]!, before: places[9]! }
+      assert.deepEqual(yield* found({ order: "newest" }), keys.toReversed())
+      assert.deepEqual(yield* found({ before: places[2]! }), ["0", "1"])
+      assert.deepEqual(yield* found({ ...between, order: "oldest" }), keys.slice(3, 9))
+      assert.deepEqual(yield* found({ ...between, order: "newest" }), keys.slice(3, 9).toReversed())
+      assert.deepEqual(yield* found({ ...between, order: "newest", tool: "third" }), ["6", "3"])
+      assert.deepEqual(yield* found({ order: "newest", before: places[0]! }), [])
+      assert.deepEqual(yield* found({ order: "newest", before: places[11]! + 1_000, after: places[10]! }), ["11"])
+      // page by page: the last place is where the next one begins
+      const paged: Array<number> = []
+      for (let before: number | undefined = Infinity; before !== undefined;) {
+        const query: Journal.Query = { order: "newest", before }
+        const page: ReadonlyArray<Journal.Recorded> = yield* Stream.runCollect(Stream.take(journal.read(query), 5))
+        paged.push(...page.map((it) => it.place))
+        before = page.at(-1)?.place
+      }
+      assert.deepEqual(paged, places.toReversed())
+    })
+  },
+  {
+    name: "reads long journals backwards, from what was the last entry when it began",
+    body: Effect.fnUntraced(function*(journal) {
+      const keys = Array.from({ length: 2_500 }, (_, index) => `${index} ${"x".repeat(index % 300)}`)
+      for (let at = 0; at < keys.length; at += 500) {
+        yield* append(journal, ...keys.slice(at, at + 500).map((key) => entry("Arrived", { key })))
+      }
+      const seen: Array<Journal.Recorded> = []
+      yield* Stream.runForEach(journal.read({ order: "newest" }), (it) => {
+        seen.push(it)
+        return seen.length === 1 ? append(journal, entry("Arrived", { key: "late" })) : Effect.void
+      })
+      assert.deepEqual(seen.map(({ entry }) => Journal.isOfCall(entry) && entry.key), keys.toReversed())
+      assert.deepEqual(
+        yield* Stream.runCollect(Stream.take(journal.read({ order: "newest", before: seen[0]!.place }), 2_000)),
+        seen.slice(1, 2_001)
+      )
+    })
+  },
+  {
     name: "keeps what was appended together together, whoever else appends",
     body: Effect.fnUntraced(function*(journal) {
       const groups = Array.from(

@@ -144,7 +144,7 @@ async function* entries(path: string, query: Journal.Query): AsyncGenerator<Jour
   // each of these is in the line as JSON has it
   const wanted = [batch, callId, principal, tool].flatMap((it) => it === undefined ? [] : [JSON.stringify(it)])
   const anyOf = keys?.map((it) => JSON.stringify(it))
-  for await (const { place, text } of Parts.lines(path, query.after)) {
+  for await (const { place, text } of Parts.lines(path, query)) {
     if (isOpening(text) || !wanted.every((it) => text.includes(it))) continue
     if (anyOf?.some((it) => text.includes(it)) === false) continue
     const entry = JournalText.decode(text)

@@ -6,6 +6,7 @@
  */
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
+import type { Query } from "../store/JournalEntry.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -48,31 +49,43 @@ export const isThere = async (path: string): Promise<boolean> => {
 }
 
 /**
- * Reads all whole lines behind a place, up to the end that the journal has when this
- * begins.
+ * Reads the whole lines between two places, up to the end that the journal has when this
+ * begins, or from that end backwards.
  *
  * @category reading
  * @since 0.1.0
  */
-export async function* lines(path: string, after = 0): AsyncGenerator<Line> {
+export async function* lines(
+  path: string,
+  { after = 0, before = Infinity, order }: Pick<Query, "after" | "before" | "order">
+): AsyncGenerator<Line> {
+  const isNewestFirst = order === "newest"
   // opened first: a part that becomes full meanwhile is read twice, not left out
   const current = await opened(path)
   try {
     const end = current === undefined ? 0 : (await current.stat()).size
-    let last = after
-    for (const number of await numbers(path)) {
-      const part = await opened(`${path}.${number}`)
+    const full = (await numbers(path)).map((it) => `${path}.${it}`)
+    let last = isNewestFirst ? before : after
+    for (const name of isNewestFirst ? [path, ...full.reverse()] : [...full, path]) {
+      const part = name === path ? current : await opened(name)
       if (part === undefined) continue
       try {
-        for await (const line of linesOf(part, (await part.stat()).size, last)) {
-          last = line.place
-          yield line
+        const size = part === current ? end : (await part.stat()).size
+        for await (const text of isNewestFirst ? backwards(part, size, last) : forwards(part, size, last)) {
+          const place = placeOf(text)
+          if (place === undefined) {
+            const where = last === Infinity ? "at its end" : `${isNewestFirst ? "before" : "behind"} entry ${last}`
+            throw new Error(`what stands ${where} is no line of a journal: ${text.slice(0, 100)}`)
+          }
+          if (isNewestFirst ? place >= last : place <= last) continue
+          if (isNewestFirst ? place <= after : place >= before) return
+          last = place
+          yield { place, text }
         }
       } finally {
-        await part.close()
+        if (part !== current) await part.close()
       }
     }
-    if (current !== undefined) yield* linesOf(current, end, last)
   } finally {
     await current?.close()
   }
@@ -136,37 +149,57 @@ const isWhole = (text: string): boolean => {
   }
 }
 
-async function* linesOf(file: NodeFsPromises.FileHandle, end: number, after: number): AsyncGenerator<Line> {
+/** Whole lines of a file from one near a place on: none that is behind it is left out. */
+async function* forwards(file: NodeFsPromises.FileHandle, end: number, after: number): AsyncGenerator<string> {
   let rest: Buffer = Buffer.alloc(0)
-  for (let at = await behind(file, end, after); at < end;) {
+  for (let [at] = after === 0 ? [0] : await around(file, end, after); at < end;) {
     const read = await slice(file, at, Math.min(end, at + chunk))
     if (read.length === 0) return
     at += read.length
     const all = Buffer.concat([rest, read])
     const until = all.lastIndexOf(newline) + 1
     rest = all.subarray(until)
-    for (const text of all.toString("utf8", 0, until).split("\n")) {
-      if (text === "") continue
-      const place = placeOf(text)
-      if (place === undefined) {
-        throw new Error(`what stands behind entry ${after} is no line of a journal: ${text.slice(0, 100)}`)
-      }
-      if (place > after) yield { place, text }
-    }
+    yield* textsOf(all.subarray(0, until))
   }
 }
 
-/** Where to begin reading for what is behind a place: lines are in the order of their places. */
-const behind = async (file: NodeFsPromises.FileHandle, end: number, after: number): Promise<number> => {
-  if (after === 0) return 0
+/** The same backwards, the last one first: none that is before the place is left out. */
+async function* backwards(file: NodeFsPromises.FileHandle, end: number, before: number): AsyncGenerator<string> {
+  /** Ends with a line whose beginning is not read yet. */
+  let rest: Buffer = Buffer.alloc(0)
+  for (let [, at] = before === Infinity ? [0, end] : await around(file, end, before); at > 0;) {
+    const start = Math.max(0, at - chunk)
+    const all = Buffer.concat([await slice(file, start, at), rest])
+    at = start
+    const first = all.indexOf(newline)
+    const from = at === 0 ? 0 : first === -1 ? all.length : first + 1
+    rest = all.subarray(0, from)
+    // what stands behind the last newline is torn, or being written
+    yield* textsOf(all.subarray(from, all.lastIndexOf(newline) + 1)).reverse()
+  }
+}
+
+const textsOf = (lines: Buffer): Array<string> => lines.toString("utf8").split("\n").filter((it) => it !== "")
+
+/**
+ * Where lines begin that are not far from a place, one before and one behind what has
+ * it: lines are in the order of their places.
+ */
+const around = async (
+  file: NodeFsPromises.FileHandle,
+  end: number,
+  wanted: number
+): Promise<readonly [low: number, high: number]> => {
   let [low, high] = [0, end]
   while (high - low > chunk) {
     const start = await startOf(file, Math.floor((low + high) / 2))
+    // a line that is longer than half of what is left
+    if (start <= low) break
     const place = placeOf((await slice(file, start, Math.min(end, start + 100))).toString("latin1"))
-    if (place === undefined || place > after || start <= low) high = start
+    if (place === undefined || place > wanted) high = start
     else low = start
   }
-  return low
+  return [low, high]
 }
 
 /** Where the line begins that has the byte at `at`, its newline included. */

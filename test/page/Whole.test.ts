@@ -202,10 +202,14 @@ describe("the page and a real server", () => {
     Effect.gen(function*() {
       const { come, server } = yield* setting
       yield* server.request("ada", "POST", "/api/sessions/s/waves", {
-        body: { wave: "w1", message: [{ id: "1", name: "look", params: { key: "the-key" } }] }
+        body: {
+          wave: "w1",
+          message: Array.from({ length: 40 }, (_, at) => ({ id: `${at}`, name: "look", params: { key: "the-key" } }))
+        }
       })
       const visitation = yield* come()
       const { page } = visitation
+      const titles = () => page.$$eval(".cards summary", (all) => all.map((it) => it.textContent.split(" ")[0]))
       yield* Effect.promise(async () => {
         await press(page, "2")
         await untilText(page, "1 wave, newest first")
@@ -218,7 +222,16 @@ describe("the page and a real server", () => {
         await untilText(page, "the-key")
         assert.deepStrictEqual(await seriousFindings(visitation), [], "the call")
         await page.evaluate(`location.hash = "#/journal"`)
-        await untilText(page, "look")
+        // what happened last comes first, and what was before it when it is asked for
+        await untilText(page, "Show older")
+        const lately = await titles()
+        assert.strictEqual(lately[0], "Settled")
+        await page.click(".cards + button")
+        await page.waitForFunction(`document.querySelectorAll(".cards summary").length > ${lately.length}`)
+        const all = await titles()
+        assert.deepStrictEqual(all.slice(0, lately.length), lately)
+        assert.strictEqual(all.at(-1), "Arrived")
+        assert.notInclude(await page.evaluate("document.body.innerText"), "Show older")
         await page.type("#journal-search", "nothing like this")
         await press(page, "Enter")
         await untilText(page, "Nothing found.")

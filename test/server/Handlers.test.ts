@@ -84,9 +84,21 @@ describe("rights", () => {
       // page by page, all of them and none twice
       const first = yield* read("ops", "?limit=2")
       assert.equal(first.entries.length, 2)
-      const rest = yield* read("ops", `?after=${first.next}`)
-      assert.deepEqual([...first.entries, ...rest.entries], (yield* read("ops")).entries)
-      assert.equal((yield* server.request("ops", "GET", "/api/journal?limit=0")).status, 400)
+      const rest = yield* read("ops", `?before=${first.next}`)
+      const all = (yield* read("ops")).entries
+      assert.deepEqual([...first.entries, ...rest.entries], all)
+      // the newest first, and the oldest where they are asked for
+      const places: ReadonlyArray<number> = all.map((it: { readonly place: number }) => it.place)
+      assert.deepEqual(places, places.toSorted((one, other) => other - one))
+      const oldest = yield* read("ops", "?order=oldest&limit=3")
+      assert.deepEqual(oldest.entries, all.toReversed().slice(0, 3))
+      const later = yield* read("ops", `?order=oldest&after=${oldest.next}`)
+      assert.deepEqual([...oldest.entries, ...later.entries], all.toReversed())
+      const between = yield* read("ops", `?after=${places.at(-2)}&before=${places[1]}`)
+      assert.deepEqual(between.entries, all.slice(2, -2))
+      for (const wrong of ["limit=0", "before=-1", "after=1.5", "before=1e300", "order=random"]) {
+        assert.equal((yield* server.request("ops", "GET", `/api/journal?${wrong}`)).status, 400, wrong)
+      }
     }))
 })
 

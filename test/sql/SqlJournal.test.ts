@@ -81,6 +81,24 @@ const holds = <Needs>(
       })
   )
 
+  checkWith("reads the newest without what is older than they", (journal) =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* append(journal, ...Array.from({ length: 2_500 }, (_, index) => entry("Arrived", { key: String(index) })))
+      // what would be found out if it were read
+      yield* sql`UPDATE tool_executor_journal_entries SET entry = '?' WHERE call_key = '1000'`
+      const newest = yield* Stream.runCollect(Stream.take(journal.read({ order: "newest" }), 1_000))
+      assert.deepStrictEqual(newest.map(({ entry: it }) => Journal.isOfCall(it) && Number(it.key)).slice(0, 3), [
+        2_499,
+        2_498,
+        2_497
+      ])
+      assert.include(
+        String((yield* Effect.flip(Stream.runDrain(journal.read({ order: "newest" })))).cause),
+        "not valid"
+      )
+    }))
+
   checkWith("lets one go on who was only late, and whose calls nobody wanted", (journal) =>
     Effect.gen(function*() {
       yield* append(journal, entry("Arrived", { key: "1" }))

@@ -98,16 +98,52 @@ describe("the journal in a file", () => {
       }
     })))
 
-  it.live("finds what is behind a place in a large file", () =>
+  it.live("finds what is behind a place in a large file, and what is before it", () =>
     run(Effect.gen(function*() {
       const written = yield* journal()
-      const args = { _tag: "Full" as const, value: "x".repeat(3_000) }
-      const entries = Array.from({ length: 400 }, (_, index) => entry("Arrived", { key: String(index), args }))
+      // some of them longer than what is read at once
+      const args = (index: number) => ({ _tag: "Full" as const, value: "é".repeat(index % 50 === 7 ? 90_000 : 3_000) })
+      const entries = Array.from(
+        { length: 400 },
+        (_, index) => entry("Arrived", { key: String(index), args: args(index) })
+      )
       yield* append(written, ...entries)
       const all = yield* read(written)
       for (const index of [0, 1, 7, 199, 200, 398, 399]) {
-        const after = Number(all[index]!.split(" ")[0])
-        assert.deepStrictEqual(yield* read(written, { after }), all.slice(index + 1))
+        const place = Number(all[index]!.split(" ")[0])
+        assert.deepStrictEqual(yield* read(written, { after: place }), all.slice(index + 1))
+        assert.deepStrictEqual(
+          yield* read(written, { before: place, order: "newest" }),
+          all.slice(0, index).toReversed()
+        )
+      }
+    })))
+
+  it.live("reads no more of it than is taken, from the newest on", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      const written = yield* journal({ maxBytes: 400_000 })
+      const args = { _tag: "Full" as const, value: "x".repeat(3_000) }
+      for (let at = 0; at < 300; at += 10) {
+        yield* append(
+          written,
+          ...Array.from({ length: 10 }, (_, index) => entry("Arrived", { key: String(at + index), args }))
+        )
+      }
+      // what would be found out if it were read
+      writeFileSync(`${path}.1`, "no line of a journal\n")
+      writeFileSync(path, readFileSync(path, "utf8").replace(/^.*\n/, (it) => `${"?".repeat(it.length - 1)}\n`))
+      const lately = (query: Journal.Query) =>
+        Effect.map(
+          Stream.runCollect(Stream.take(written.read({ ...query, order: "newest" }), 3)),
+          (all) => all.map(({ entry: it }) => "key" in it && it.key)
+        )
+      assert.deepStrictEqual(yield* lately({}), ["299", "298", "297"])
+      const [newest] = yield* Stream.runCollect(Stream.take(written.read({ order: "newest" }), 1))
+      assert.deepStrictEqual(yield* lately({ before: newest!.place - 1 }), ["297", "296", "295"])
+      for (const order of ["oldest", "newest"] as const) {
+        const error = yield* Effect.flip(Stream.runDrain(written.read({ order })))
+        assert.include(String(error.cause), "is no line of a journal")
       }
     })))
 
@@ -119,7 +155,10 @@ describe("the journal in a file", () => {
         const before = readFileSync(path)
         appendFileSync(path, torn)
         const reader = yield* journal()
-        if (!torn.includes("\n")) assert.deepStrictEqual(yield* read(reader), ["2 1"])
+        if (!torn.includes("\n")) {
+          assert.deepStrictEqual(yield* read(reader), ["2 1"])
+          assert.deepStrictEqual(yield* read(reader, { order: "newest" }), ["2 1"])
+        }
         yield* Effect.scoped(Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "2" }))))
         assert.deepStrictEqual(yield* read(reader), ["2 1", "4 2"])
         writeFileSync(path, before)
