@@ -116,7 +116,7 @@ export const Ready = Schema.Struct({ status: Schema.Literal("ready") }).annotate
  * @category schemas
  * @since 0.1.0
  */
-export const NotReady = Schema.Struct({ status: Schema.Literals(["starting", "stopping", "failing"]) }).annotate({
+export const NotReady = Schema.Struct({ status: Schema.Literals(["stopping", "failing"]) }).annotate({
   identifier: "NotReady"
 })
 

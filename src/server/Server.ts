@@ -46,6 +46,7 @@ import * as ToolExecutors from "../ToolExecutors.ts"
 import { Api } from "./Api.ts"
 import * as Door from "./Door.ts"
 import * as Draining from "./Draining.ts"
+import * as Health from "./Health.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
 import * as Metrics from "./Metrics.ts"
@@ -83,6 +84,7 @@ export type Executors =
   | ToolExecutors.ToolExecutors
   | Approvals.Approvals
   | Draining.Draining
+  | Health.Health
   | LiveLog.LiveLog
   | Questions.Questions
   | Records.Records
@@ -104,7 +106,8 @@ export type Executors =
 export const layerExecutors = (
   options: ExecutorsOptions = {}
 ): Layer.Layer<Executors, ConfigurationError | WaveStoreError, ToolExecutor.Gates | StateStore> =>
-  Layer.mergeAll(Records.layer, Draining.layer(options.draining), checked).pipe(
+  Layer.mergeAll(Records.layer, Health.layer, checked).pipe(
+    Layer.provideMerge(Draining.layer(options.draining)),
     Layer.provideMerge(Waves.layer(options.waves)),
     Layer.provideMerge(ToolExecutors.layer(options)),
     Layer.provideMerge(Questions.layer(options.questions)),

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { User } from "./ApiAccess.ts"
 import type * as Api from "./ApiRecords.ts"
-import * as Draining from "./Draining.ts"
+import * as Health from "./Health.ts"
 import * as Limits from "./Limits.ts"
 import * as Questions from "./Questions.ts"
 import * as Waves from "./Waves.ts"
@@ -30,11 +30,11 @@ export class Status extends Context.Service<Status, {
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Status, never, Draining.Draining | Limits.Limits | Questions.Questions | Waves.Waves> =
+export const layer: Layer.Layer<Status, never, Health.Health | Limits.Limits | Questions.Questions | Waves.Waves> =
   Layer.effect(
     Status,
     Effect.gen(function*() {
-      const { isBegun } = yield* Draining.Draining
+      const { now } = yield* Health.Health
       const limits = yield* Limits.Limits
       const questions = yield* Questions.Questions
       const waves = yield* Waves.Waves
@@ -43,11 +43,7 @@ export const layer: Layer.Layer<Status, never, Draining.Draining | Limits.Limits
       )
       return Status.of({
         of: (user) =>
-          Effect.zipWith(
-            isBegun,
-            user.operate ? counts : Effect.succeed(null),
-            (is, counts): Api.Status => ({ status: is ? "stopping" : "ready", checks: [], counts })
-          )
+          Effect.zipWith(now, user.operate ? counts : Effect.succeed(null), (health, counts) => ({ ...health, counts }))
       })
     })
   )

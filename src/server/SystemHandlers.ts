@@ -9,7 +9,7 @@ import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import type * as Layer from "effect/Layer"
 import { Api } from "./Api.ts"
 import type { Authorization } from "./ApiAccess.ts"
-import * as Draining from "./Draining.ts"
+import * as Health from "./Health.ts"
 import * as Metrics from "./Metrics.ts"
 import * as Rights from "./Rights.ts"
 
@@ -22,16 +22,16 @@ import * as Rights from "./Rights.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "system">,
   never,
-  Authorization | Draining.Draining | Metrics.Metrics
+  Authorization | Health.Health | Metrics.Metrics
 > = HttpApiBuilder.group(
   Api,
   "system",
   Effect.fnUntraced(function*(handlers) {
-    const { isBegun } = yield* Draining.Draining
+    const { now } = yield* Health.Health
     const { text } = yield* Metrics.Metrics
     return handlers.handleAll({
       health: () => Effect.succeed({ status: "ok" as const }),
-      ready: () => Effect.map(isBegun, (is) => ({ status: is ? "stopping" as const : "ready" as const })),
+      ready: () => Effect.map(now, ({ status }) => ({ status })),
       metrics: () => Effect.andThen(Rights.operator, text)
     })
   })

@@ -75,6 +75,13 @@ export * as Callers from "./Callers.ts"
 export * as Draining from "./Draining.ts"
 
 /**
+ * Whether the server can do its work.
+ *
+ * @since 0.1.0
+ */
+export * as Health from "./Health.ts"
+
+/**
  * What is sent to an endpoint, before anybody acts on it.
  *
  * @since 0.1.0

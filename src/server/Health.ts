@@ -1,0 +1,80 @@
+/**
+ * Whether the server can do its work: what it keeps things in answers, and it is not about to stop.
+ *
+ * It is looked at when somebody asks, and at most every two seconds: whoever asks often costs nothing. What
+ * is wrong with a store is for the log; users are told that it does not answer.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as Journal from "../store/Journal.ts"
+import { StateStore } from "../store/StateStore.ts"
+import type { Status } from "./ApiRecords.ts"
+import * as Draining from "./Draining.ts"
+import { WaveStore } from "./WaveStore.ts"
+
+/**
+ * How the server is now.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Health extends Context.Service<Health, {
+  readonly now: Effect.Effect<Pick<Status, "status" | "checks">>
+}>()("effect-tool-executor/server/Health") {}
+
+/**
+ * Layer of how the server is, by the stores that are there.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> = Layer.effect(
+  Health,
+  Effect.gen(function*() {
+    const { isBegun } = yield* Draining.Draining
+    const state = yield* StateStore
+    const journal = Option.filter(yield* Effect.serviceOption(Journal.Journal), (it) => it !== Journal.noop)
+    const waves = yield* Effect.serviceOption(WaveStore)
+    const asked = [
+      check("state", Effect.flatMap(Clock.currentTimeMillis, (now) => state.grants("", now))),
+      ...Option.toArray(journal).map((it) =>
+        check("journal", Stream.runDrain(Stream.take(it.read({ after: Number.MAX_SAFE_INTEGER }), 1)))
+      ),
+      ...Option.toArray(waves).map((it) => check("waves", it.get({ user: "", session: "" }, "")))
+    ]
+    const checks = yield* Effect.cachedWithTTL(Effect.all(asked, { concurrency: "unbounded" }), "2 seconds")
+    return Health.of({
+      now: Effect.zipWith(isBegun, checks, (isStopping, checks) => ({
+        status: isStopping ? "stopping" : checks.every((it) => it.is_ok) ? "ready" : "failing",
+        checks
+      }))
+    })
+  })
+)
+
+// Utilities
+
+const patience = "2 seconds"
+
+const check = <E>(name: string, asked: Effect.Effect<unknown, E>): Effect.Effect<Status["checks"][number]> =>
+  Effect.flatMap(
+    Effect.exit(Effect.timeoutOption(asked, patience)),
+    (exit) =>
+      Exit.isSuccess(exit)
+        ? Effect.succeed(
+          Option.isSome(exit.value)
+            ? { name, is_ok: true }
+            : { name, is_ok: false, problem: `It did not answer within ${patience}.` }
+        )
+        : Effect.as(
+          Effect.logWarning(`The store of ${name} does not answer`, exit.cause),
+          { name, is_ok: false, problem: "It does not answer; the server's log says why." }
+        )
+  )
