@@ -131,7 +131,10 @@ const callerOf = (
   }
 }
 
-const networkOf = (address: string): string => {
+const networkOf = (given: string): string => {
+  // some proxies write the port, too, which is another one with each connection
+  const [, bracketed, plain] = /^\[([^\]]*)\](?::\d+)?$|^([^:]*):\d+$/.exec(given) ?? []
+  const address = bracketed ?? plain ?? given
   const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? []
   if (mapped !== undefined) return mapped
   if (!address.includes(":")) return address

@@ -39,6 +39,25 @@ describe("a stranger", () => {
       assert.strictEqual((yield* login(token("ada"), "192.0.2.2")).status, 200)
     }).pipe(served({ trustProxy: true, logins: { failuresOfAll: 20 } })))
 
+  it.live("is one address however a proxy writes it, whatever port it comes from", () =>
+    Effect.gen(function*() {
+      const codes = (address: (port: number) => string) =>
+        Effect.forEach(Array.from({ length: 4 }, (_, n) => address(40_000 + n)), (it) =>
+          Effect.map(login("wrong", it), ({ status }) => status))
+      const expected = [401, 401, 429, 429]
+      assert.deepStrictEqual(
+        yield* codes((port) =>
+          `192.0.2.1:${port}`
+        ),
+        expected
+      )
+      assert.deepStrictEqual(yield* codes((port) => `[2001:db8::${port % 4}]:${port}`), expected)
+      assert.deepStrictEqual(yield* codes((port) => `2001:db8:0:1::${port % 4}`), expected)
+      assert.strictEqual((yield* login("wrong", "192.0.2.1")).status, 429)
+      assert.strictEqual((yield* login("wrong", "[2001:db8::9]")).status, 429)
+      assert.strictEqual((yield* login("wrong", "192.0.2.3")).status, 401)
+    }).pipe(served({ trustProxy: true, logins: { failuresPerAddress: 2 } })))
+
   it.live("whose requests never end takes no place of users", () =>
     Effect.gen(function*() {
       yield* stuck("POST /api/login HTTP/1.1", 30)
