@@ -244,7 +244,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     // somebody may have been first
     const meanwhile = known.get(key)
     if (meanwhile !== here && meanwhile !== undefined) return meanwhile
-    return kept === undefined || isDraining ? here : yield* recall(kept.handedOver, kept.ended)
+    if (kept === undefined || isDraining) return here
+    // what cannot be read any more may have been run: it is not run anew under its name
+    return (yield* recall(kept.handedOver, kept.ended)) ?? (yield* new Unavailable({}))
   })
   const runningOf = (user?: string) =>
     Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.handedOver.user === user))
