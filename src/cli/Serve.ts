@@ -13,6 +13,7 @@ import * as HttpServer from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
+import * as Predicate from "effect/Predicate"
 import type * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
@@ -214,6 +215,12 @@ const webhookOf = Effect.fnUntraced(
   }
 )
 
+const unserved = ({ cause }: ServeError): string => {
+  const isTaken = Predicate.hasProperty(cause, "code") && cause.code === "EADDRINUSE"
+  const hint = isTaken ? " Something else serves there: choose another port with --port, or server.port." : ""
+  return `It cannot be served there (${escape(String(cause))}).${hint}`
+}
+
 /** What showed when it was built is told as one of the file, or as what it is. */
 const explained = <A, R>(
   effect: Effect.Effect<A, CliFailure | ConfigurationError | McpServerError | ServeError | WaveStoreError, R>,
@@ -222,6 +229,6 @@ const explained = <A, R>(
   Effect.catchTags(effect, {
     ConfigurationError: (error) => Effect.fail(wrong(describe(GatewayProblems.inFile(file, error)))),
     McpServerError: (error) => Effect.fail(wrong(inLines(error.message))),
-    ServeError: (error) => Effect.fail(wrong(`It cannot be served there (${escape(String(error.cause))}).`)),
+    ServeError: (error) => Effect.fail(wrong(unserved(error))),
     WaveStoreError: (error) => Effect.fail(wrong(escape(`What was handed over cannot be read: ${String(error.cause)}`)))
   })

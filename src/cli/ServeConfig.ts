@@ -39,7 +39,7 @@ const Expires = Schema.String.check(
   Schema.makeFilter((text) => Option.isSome(DateTime.make(text)), {
     expected: "a date such as \"2027-01-31\", or a time such as \"2027-01-31T12:00:00Z\""
   })
-).annotate({ description: "From when on it is none any more; default: never" })
+).annotate({ description: "When it expires; default: never" })
 
 const Hash = Schema.String.check(
   Schema.makeFilter(Tokens.isHash, { expected: "the hash of a token, as `tool-executor token NAME` prints it" })
@@ -256,7 +256,11 @@ const decodeWith = (path: string, toolsOf: Parameters<typeof PolicyFile.decode>[
 /** What stands in place of a hash may be the token itself: it is not repeated. */
 const withoutToken = (it: Problem): Problem =>
   /^server\.users\..*\.tokens\b/.test(it.path) && it.problem.startsWith("it is ") && it.problem !== "it is missing"
-    ? { ...it, problem: "it is none", expected: "{ hash } as `tool-executor token NAME` prints it, or { env }" }
+    ? {
+      ...it,
+      problem: "it is no token as the config has them",
+      expected: "{ hash } as `tool-executor token NAME` prints it, or { env }"
+    }
     : it
 
 const artifactTools = Object.values(ArtifactTools.toolkit.tools).map((tool): [string, RuleSet.RuleTool] => [

@@ -24,6 +24,7 @@ import * as FileLock from "../tools/FileLock.ts"
 import * as PrivateFolder from "../tools/PrivateFolder.ts"
 import { CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
+import * as GatewayProblems from "./GatewayProblems.ts"
 import * as StateFolder from "./StateFolder.ts"
 
 /**
@@ -93,7 +94,9 @@ const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
   const folder = yield* Effect.catchTag(
     PrivateFolder.locate("--data", { directory: given, root }),
     "ConfigurationError",
-    (error) => Effect.fail(wrong(describe(error)))
+    (error) =>
+      // what is wrong with the root stands in the config
+      Effect.fail(wrong(describe(error.subject === "--data" ? error : GatewayProblems.inFile(config, error))))
   )
   const unwritable = (cause: unknown) => wrong(escape(`${folder}: it cannot be written to (${messageOf(cause)})`))
   yield* Effect.tryPromise({ try: () => PrivateFolder.make(folder), catch: unwritable })

@@ -34,7 +34,9 @@ export const read = Effect.fnUntraced(function*(users: Users, path: string) {
     for (const [index, token] of tokens.entries()) {
       const at = `server.users.${name}.tokens[${index}]`
       const expiresAt = token.expires === undefined ? undefined : millisOf(token.expires)
-      if (expiresAt !== undefined && expiresAt <= now) yield* Effect.logWarning(`${at}: its time is over`)
+      if (expiresAt !== undefined && expiresAt <= now) {
+        yield* Effect.logWarning(`${at}: it expired on ${token.expires}, and lets nobody in`)
+      }
       const hash = "hash" in token ? token.hash : yield* hashIn(token.env, at, problems)
       if (hash !== undefined) known.push({ hash, expiresAt })
     }

@@ -23,7 +23,7 @@ const input = {
   expires: Flag.String("expires").pipe(
     Flag.withMetavar("WHEN"),
     Flag.withDescription(
-      "From when on it is none any more: a time from now, such as \"90 days\", or a date; default never"
+      "When it expires: a time from now, such as \"90 days\", or a date; default never"
     ),
     Flag.optional
   )

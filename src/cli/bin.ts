@@ -5,20 +5,25 @@
  *
  * @since 0.1.0
  */
-import { enableCompileCache } from "node:module"
+import * as Module from "node:module"
 import process from "node:process"
-
-// a command is started often, and most of its start is compiling what never changes
-enableCompileCache()
+import { isTooOld, oldest } from "./nodeVersion.ts"
 
 const missing = (error: unknown): string | undefined =>
   error instanceof Error && "code" in error && error.code === "ERR_MODULE_NOT_FOUND"
     ? /Cannot find package '(effect|@effect\/platform-node)'/.exec(error.message)?.[1]
     : undefined
 
-await import("./main.ts").catch((error: unknown) => {
-  const name = missing(error)
-  if (name === undefined) throw error
-  process.stderr.write(`tool-executor needs ${name}: npm install ${name}\n`)
+if (isTooOld(process.versions.node)) {
+  process.stderr.write(`tool-executor needs Node ${oldest} or newer; this is ${process.versions.node}\n`)
   process.exitCode = 2
-})
+} else {
+  // a command is started often, and most of its start is compiling what never changes
+  Module.enableCompileCache()
+  await import("./main.ts").catch((error: unknown) => {
+    const name = missing(error)
+    if (name === undefined) throw error
+    process.stderr.write(`tool-executor needs ${name}: npm install ${name}\n`)
+    process.exitCode = 2
+  })
+}

@@ -9,6 +9,7 @@ import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { FileChange } from "../FileChange.ts"
 import type { Checkpoint } from "../output/Checkpoints.ts"
+import type { ApprovalRequest } from "../policy/ApprovalRequest.ts"
 import type { Gate, GateCall } from "../policy/Gate.ts"
 import type { Permissions } from "../policy/Permissions.ts"
 import type { Permit, Ticket } from "../policy/Permit.ts"
@@ -116,7 +117,7 @@ export interface Resumed {
   /** Why a person is asked before it runs again. */
   readonly why?: string | undefined
   /** The question that was open. */
-  readonly question?: { readonly id: string; readonly expiresAt: number | "unlimited" } | undefined
+  readonly question?: Pick<ApprovalRequest, "id" | "askedAt" | "expiresAt"> | undefined
   /** It had started, so it needs no start of its own that could be refused; `spent` where the store knows. */
   readonly started?: "spent" | "unknown" | undefined
 }

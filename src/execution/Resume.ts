@@ -187,8 +187,10 @@ const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life
       life.started = entry
       if (entry.reservation !== undefined) life.isSpent = true
     } else if (entry._tag === "Settled") life.settled = entry.outcome
-    else if (entry._tag === "Asked") life.asked = entry
-    else if (entry._tag === "Answered" && entry.by !== "suspended" && entry.by !== "withdrawn") life.asked = undefined
+    else if (entry._tag === "Asked") {
+      // one that was asked again under its id has waited since it was asked first
+      if (life.asked?.requestId !== entry.requestId) life.asked = entry
+    } else if (entry._tag === "Answered" && entry.by !== "suspended" && entry.by !== "withdrawn") life.asked = undefined
   }
   return lives
 }
@@ -222,7 +224,7 @@ const goOn = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void> {
   const question = asked === undefined
     ? {}
-    : { question: { id: asked.requestId, expiresAt: asked.expiresAt } }
+    : { question: { id: asked.requestId, askedAt: asked.at, expiresAt: asked.expiresAt } }
   if (started === undefined) {
     call.resumed = question
     return

@@ -12,7 +12,7 @@ import type { VNode } from "preact"
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks"
 import { html } from "./html.ts"
 import { route, to } from "./routes.ts"
-import { known, say, ticked } from "./state.ts"
+import { known, say, shownQuestion, ticked } from "./state.ts"
 
 /** The list of keys is shown. */
 export const isHelpOpen = signal(false)
@@ -74,7 +74,7 @@ const focus = (name: string) => (): void => {
 }
 
 const tick = (): void => {
-  const id = shownId()
+  const id = shownQuestion.value
   if (id === undefined || !known.value.open.some((it) => it.id === id)) return say("No question is shown.")
   const next = new Set(ticked.value)
   if (!next.delete(id)) next.add(id)
@@ -88,8 +88,8 @@ const keys: ReadonlyArray<Key> = [
   { key: "j", what: "the next question", run: goBy(1) },
   { key: "k", what: "the question before", run: goBy(-1) },
   { key: "y", what: "to “Yes, once”", run: focus("yes") },
-  { key: "w", what: "to “Yes, for a while”", run: focus("while") },
-  { key: "n", what: "to the reason of a no", run: focus("no") },
+  { key: "w", what: "to “Yes, and remember it”", run: focus("while") },
+  { key: "n", what: "to the reason for a no", run: focus("no") },
   { key: "e", what: "to editing the arguments", run: focus("edit") },
   { key: "x", what: "tick the question, or not", run: tick },
   ...views.map((name, at) => ({
@@ -101,7 +101,7 @@ const keys: ReadonlyArray<Key> = [
   })),
   {
     key: "?",
-    what: "this list",
+    what: "this list, and a switch that turns the keys off",
     run: () => {
       isHelpOpen.value = true
     }

@@ -86,7 +86,7 @@ export const QuestionBody = (
         )
       }</ul>`
   }</dd></div>
-      <div><dt>Class</dt><dd><${SafeText} text=${kind} />${
+      <div><dt>Class</dt><dd><${SafeText} text=${kind} />${classes[kind] ?? ""}${
     question.is_running ? ", already running: it waits with what it writes" : ""
   }</dd></div>
       <div><dt>Asked by</dt><dd><${Who} of=${question} /></dd></div>
@@ -103,6 +103,12 @@ export const QuestionBody = (
 }
 
 // Utilities
+
+const classes: Readonly<Record<string, string>> = {
+  ReadOnly: ": it only reads",
+  ConcurrentMut: ": it may change things, and runs beside others",
+  SerialMut: ": it may change things, and runs alone"
+}
 
 const kinds = { exact: "exactly this", protected: "protected" } as const
 

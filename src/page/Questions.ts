@@ -13,7 +13,7 @@ import { Deadline, Who } from "./pieces.ts"
 import { QuestionView } from "./QuestionView.ts"
 import { route, to } from "./routes.ts"
 import { Several } from "./Several.ts"
-import { known, me, ticked } from "./state.ts"
+import { known, me, shownQuestion, ticked } from "./state.ts"
 import { count, ending, time } from "./words.ts"
 
 /** So many are shown at first, and so many more each time. */
@@ -34,7 +34,13 @@ export const Questions = (): VNode => {
   // elsewhere: what an answer is to must never change under a hand
   const [opened, setOpened] = useState<string | undefined>(undefined)
   const looked = chosen ?? opened ?? (matchMedia(wide).matches ? open[0]?.id : undefined)
-  useEffect(() => setOpened(chosen === undefined ? looked : undefined), [chosen, looked])
+  useEffect(() => {
+    setOpened(chosen === undefined ? looked : undefined)
+    shownQuestion.value = looked
+    return () => {
+      shownQuestion.value = undefined
+    }
+  }, [chosen, looked])
   const chosenOnes = open.filter((it) => ticked.value.has(it.id))
   return html`
     <div class=${chosen === undefined ? "columns" : "columns chosen"}>
@@ -48,7 +54,7 @@ export const Questions = (): VNode => {
       : "You may not answer questions of anybody."
   }</p>
         ${
-    open.length === 0 ? null : html`<p class="row">
+    open.length < 2 && chosenOnes.length === 0 ? null : html`<p class="row">
           <button type="button" onClick=${() => {
       ticked.value = chosenOnes.length === open.length ? new Set() : new Set(open.map((it) => it.id))
     }}>${chosenOnes.length === open.length ? "Tick none" : `Tick all ${open.length}`}</button>
@@ -87,7 +93,9 @@ export const Questions = (): VNode => {
       <section class="detail" aria-label="The question">
         ${
     looked === undefined
-      ? html`<p class="muted">Choose a question to see all of it. <kbd>?</kbd> shows the keys.</p>`
+      ? html`<p class="muted">${
+        open.length === 0 ? "What is asked comes up here by itself." : "Choose a question to see all of it."
+      } <kbd>?</kbd> shows the keys.</p>`
       : looked === "several"
       ? html`<${Several} questions=${chosenOnes} />`
       : html`<${QuestionView} key=${looked} id=${looked} />`
@@ -97,6 +105,9 @@ export const Questions = (): VNode => {
 }
 
 // Utilities
+
+/** A list is looked through: the whole of what is long is in the question. */
+const brief = (text: string): string => text.length > 160 ? `${text.slice(0, 160)}…` : text
 
 const Item = (
   { isChosen, question }: { readonly question: QuestionSummary; readonly isChosen: boolean }
@@ -113,9 +124,9 @@ const Item = (
         aria-label=${`Tick ${[tool, ...targets.map((it) => it.text)].join(" ").slice(0, 100)}`} />
       <div class="what">
         <a href=${to("questions", id)} aria-current=${isChosen ? "true" : undefined}><${SafeText} text=${tool} /></a>
-        ${targets.slice(0, 3).map((it) => html`<span class="target"><${SafeText} text=${it.text} /></span>`)}
+        ${targets.slice(0, 3).map((it) => html`<span class="target"><${SafeText} text=${brief(it.text)} /></span>`)}
         ${targets.length > 3 ? html`<span class="muted">and ${targets.length - 3} more</span>` : null}
-        <p class="summary"><${SafeText} text=${summary.slice(0, 160)} /></p>
+        <p class="summary"><${SafeText} text=${brief(summary)} /></p>
         <p class="muted">
           <${Who} of=${question} />, <${Deadline} expiresAt=${expires_at} />
         </p>

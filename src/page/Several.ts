@@ -79,7 +79,7 @@ export const Several = ({ questions }: { readonly questions: ReadonlyArray<Quest
     event.preventDefault()
     void send({ _tag: "Deny", ...reason.trim() === "" ? {} : { reason: reason.trim() } })
   }}>
-        <label for="reason">Reason of a no, which the model is told</label>
+        <label for="reason">Reason for a no, which the model is told</label>
         <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
     setReason((event.currentTarget as HTMLInputElement).value)} />
         <button type="submit" class="deny">No to all</button>

@@ -86,7 +86,9 @@ const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
   html`
     <p class="back"><a href=${to("waves")}>All waves</a></p>
     <h1 tabindex="-1" data-heading>Wave <${SafeText} text=${wave.wave} /></h1>
-    <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, since ${time(wave.began_at)}.</p>
+    <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, begun at ${time(wave.began_at)}${
+    wave.ended_at === undefined ? "" : `, after ${span(wave.ended_at - wave.began_at)}`
+  }.</p>
     <${Picture} wave=${wave} />`
 
 const Picture = ({ wave }: { readonly wave: KnownWave }): VNode =>

@@ -31,7 +31,7 @@ export const Who = (
   }
 ): VNode =>
   html`<span>${
-    [user, session, ...agent_path].map((name, at) =>
-      html`${at === 0 ? "" : at === 1 ? "/" : " › "}<${SafeText} text=${name} />`
+    [user, ...session === "" ? [] : [session], ...agent_path].map((name, at) =>
+      html`${at === 0 ? "" : at === 1 && session !== "" ? "/" : " › "}<${SafeText} text=${name} />`
     )
   }</span>`

@@ -22,6 +22,9 @@ export const clockOffset = signal(0)
 /** Epoch milliseconds of the server, each second. */
 export const now = signal(Date.now())
 
+/** The question that is shown whole, chosen or open by itself. */
+export const shownQuestion = signal<string | undefined>(undefined)
+
 /** Questions that are ticked. */
 export const ticked = signal<ReadonlySet<string>>(new Set())
 

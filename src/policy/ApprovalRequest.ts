@@ -68,14 +68,15 @@ export type Preview =
   | { readonly _tag: "None"; readonly because: string }
 
 /**
- * What an executor asks. The driver chooses the id and the deadline where the
- * question does not bring them.
+ * What an executor asks. The driver chooses the id and the deadline, and it is asked now, where
+ * the question does not say so itself: one that was open when a process ended brings what it had.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Question extends Omit<ApprovalRequest, "id" | "askedAt" | "expiresAt"> {
   readonly id?: string | undefined
+  readonly askedAt?: number | undefined
   readonly expiresAt?: ApprovalRequest["expiresAt"] | undefined
 }
 

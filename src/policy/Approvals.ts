@@ -160,8 +160,8 @@ export const makeRecorded = Effect.fnUntraced(function*(
   const approvals = Approvals.of({
     request: (question) =>
       Effect.map(question.id === undefined ? makeId : Effect.succeed(question.id), (id) => {
-        const askedAt = clock.currentTimeMillisUnsafe()
-        const expiresAt = question.expiresAt ?? (timeout === Infinity ? "unlimited" : askedAt + timeout)
+        const now = clock.currentTimeMillisUnsafe()
+        const { askedAt = now, expiresAt = timeout === Infinity ? "unlimited" : now + timeout } = question
         return { ...question, id, askedAt, expiresAt }
       }),
     ask: (request, told) => pending.wait(request, told),

@@ -175,7 +175,9 @@ export const layer = (
       Questions.of({
         list: (user) =>
           Effect.map(Effect.sync(() => record.forget()), () => ({
-            open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary),
+            // those that are asked again after a start come in any order
+            open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary)
+              .sort((a, b) => a.asked_at - b.asked_at),
             ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.question).reverse()
           })),
         get: (user, id) =>

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import { existsSync, readFileSync, statSync } from "node:fs"
 import { createServer } from "node:http"
 import { Agent, request } from "node:https"
+import type { AddressInfo } from "node:net"
 import { asking, type Json, openIn, start, until, user } from "../support/serveProcess.ts"
 import * as tls from "../support/tls.ts"
 import { folder, openai, run } from "./harness.ts"
@@ -22,7 +23,8 @@ const listen = (at: At) => NodeHttpServer.layer(createServer, at)
 /** What the command says about a config; it is one that is refused. */
 const refused = Effect.fnUntraced(function*(config: unknown, ...args: ReadonlyArray<string>) {
   const { file } = yield* folder({ "serve.json": config })
-  const command = ["serve", "--config", file("serve.json"), "--data", file("data"), "--port", "0", ...args]
+  const port = args.includes("--port") ? [] : ["--port", "0"]
+  const command = ["serve", "--config", file("serve.json"), "--data", file("data"), ...port, ...args]
   const { code, stderr, stdout } = yield* Effect.provideService(run(command), HttpPort, listen)
   assert.strictEqual(code, 2, stderr)
   assert.strictEqual(stdout, "")
@@ -83,6 +85,23 @@ describe("a server that must not be", () => {
       ) assert.include(said, at)
       assert.notInclude(said, "tex_a-secret")
     }))
+
+  it.live("is refused where there is no such root, by where the config says it, or where something else serves", () =>
+    Effect.gen(function*() {
+      const missing = yield* refused({ workspace: { root: "missing" }, server: { users: { ada } } })
+      assert.include(missing, "serve.json: 1 problem")
+      assert.include(missing, "workspace.root: ")
+      const busy = createServer()
+      const port = yield* Effect.acquireRelease(
+        Effect.callback<number>((resume) => {
+          busy.listen(0, "127.0.0.1", () => resume(Effect.succeed((busy.address() as AddressInfo).port)))
+        }),
+        () => Effect.sync(() => busy.close())
+      )
+      const taken = yield* refused({ server: { users: { ada } } }, "--port", String(port))
+      assert.include(taken, "EADDRINUSE")
+      assert.include(taken, "choose another port with --port")
+    }).pipe(Effect.scoped))
 
   it.live("is refused where users are named that nobody is, or share a token", () =>
     Effect.gen(function*() {

@@ -4,6 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
+import { isTooOld, oldest } from "../../src/cli/nodeVersion.ts"
 import { folder, openai } from "./harness.ts"
 import { once, run, without } from "./process.ts"
 
@@ -21,6 +22,18 @@ describe("the executable", () => {
       assert.strictEqual(code, 0)
       assert.include(stdout, version)
     }))
+
+  it("says that a Node is too old by what the package says", () => {
+    const { engines } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+      readonly engines: { readonly node: string }
+    }
+    assert.strictEqual(engines.node, `>=${oldest}`)
+    const versions = ["18.20.8", "20.20.2", "22.18.9", "22.19.0", "22.20.1", "24.0.0"]
+    assert.deepStrictEqual(versions.map(isTooOld), [true, true, true, false, false, false])
+    // what an old one cannot even link is no message at all
+    const bin = readFileSync(new URL("../../src/cli/bin.ts", import.meta.url), "utf8")
+    assert.notMatch(bin, /^import \{[^}]*\} from "node:/m)
+  })
 
   it.live("ends with 0, 1 and 2", () =>
     Effect.gen(function*() {

@@ -285,6 +285,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
     }
     const seen = await shown("RuleGraph", JSON.stringify({ rules }))
     assert.strictEqual(await seen.page.evaluate(`document.querySelectorAll(".graph-edge").length`), 2)
+    assert.match(await textOf(seen.page, ".graph-words"), /read → write.*: read comes before write/s)
     await seen.page.evaluate(`document.querySelector(".graph-node").focus()`)
     await press(seen.page, "ArrowRight", "ArrowRight")
     await untilText(seen.page, "at most 3 times")

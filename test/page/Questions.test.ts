@@ -316,6 +316,20 @@ describe("the page", () => {
     await leave(visitation)
   }, limit)
 
+  it("lists no more than the beginning of what is long, and ticks the question that is open by itself", async () => {
+    const long = "x".repeat(3_000)
+    server().ask({ id: "q1", tool: "first", args: { command: long }, targets: [{ text: long }] })
+    server().ask({ id: "q2", tool: "second" })
+    const visitation = await come()
+    const { page } = visitation
+    await page.waitForSelector(ready)
+    assert.isBelow((await textOf(page, "ol.cards li")).length, 500)
+    await press(page, "x")
+    await until(page, `document.querySelector("ol.cards input").checked`)
+    await untilText(page, "Answer 1 together")
+    await leave(visitation)
+  }, limit)
+
   it("stays usable with 200 questions, on a telephone's width, without sideways scrolling", async () => {
     for (let at = 0; at < 200; at++) server().ask({ id: `q${at}`, tool: `tool_${at}`, args: { text: "x".repeat(300) } })
     const visitation = await come({ width: 360, height: 740 })

@@ -126,7 +126,9 @@ describe("a server that is killed and started again", () => {
       const approvals = Context.get(second.context, Approvals.Approvals)
       yield* Effect.repeat(Effect.sleep("1 second"), { until: () => Effect.map(approvals.list, (it) => it.length > 0) })
       const requests = yield* approvals.list
-      assert.deepStrictEqual(requests.map((it) => [it.id, it.expiresAt]), [[asked!.id, asked!.expiresAt]])
+      assert.deepStrictEqual(requests.map((it) => [it.id, it.askedAt, it.expiresAt]), [
+        [asked!.id, asked!.askedAt, asked!.expiresAt]
+      ])
       const [question] = (yield* Context.get(second.context, Questions).list(everybody)).open
       assert.strictEqual(question?.id, asked?.id)
       yield* approvals.answer(asked!.id, { _tag: "ApproveOnce" })

@@ -88,7 +88,9 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
         ${
     around.map((edge, at) =>
       html`<li key=${at}><${SafeText} text=${
-        edge.label === "" ? `${name(edge.from)} ${verbs[edge.kind]} ${name(edge.to)}` : edge.label
+        edge.label === ""
+          ? `${name(edge.from)} ${verbs[edge.kind]} ${name(edge.to)}`
+          : `${name(edge.from)} ${isMutual(edge) ? "–" : "→"} ${name(edge.to)}: ${edge.label}`
       } /></li>`
     )
   }
