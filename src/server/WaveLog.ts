@@ -84,10 +84,7 @@ export class WaveLog {
   stream(after: string | undefined): Stream.Stream<WaveSse> {
     return Stream.unwrap(Effect.sync(() => {
       const place = after === undefined ? 0 : this.placeOf(after)
-      const rest = Stream.paginate<Place, WaveSse>(
-        { at: place ?? 0, isFirst: place !== undefined },
-        (it) => this.page(it)
-      )
+      const rest = Stream.paginate<number, WaveSse>(place ?? 0, (it) => this.page(it))
       return place === undefined ? Stream.concat(Stream.succeed(this.note(0, { _tag: "Reset" })), rest) : rest
     }))
   }
@@ -106,21 +103,21 @@ export class WaveLog {
   }
 
   /** The next of what is behind a place; where there is nothing yet, it waits. */
-  private page({ at, isFirst }: Place): Page {
+  private page(at: number): Page {
     return Effect.suspend((): Page => {
       const items = this.behind(at)
       const last = items.at(-1)
       if (last !== undefined) {
-        return Effect.succeed([items.map(({ sse }) => sse), Option.some({ at: last.place, isFirst: false })])
+        return Effect.succeed([items.map(({ sse }) => sse), Option.some(last.place)])
       }
       if (this.isClosed) return Effect.succeed([[], Option.none()])
-      const next = Option.some({ at, isFirst: false })
-      const beating = Effect.map(Clock.currentTimeMillis, (now) => [[beat(now)], next] as const)
-      // servers send the head of an answer with the first piece of its body
-      if (isFirst) return beating
+      const next = Option.some(at)
       return Effect.flatMap(
         Effect.timeoutOption(Deferred.await(this.news), heartbeat),
-        (news): Page => Option.isSome(news) ? Effect.succeed([[], next]) : beating
+        (news): Page =>
+          Option.isSome(news)
+            ? Effect.succeed([[], next])
+            : Effect.map(Clock.currentTimeMillis, (now) => [[beat(now)], next])
       )
     })
   }
@@ -178,14 +175,7 @@ interface Item {
   readonly sse: WaveSse
 }
 
-/** Where a reader is. */
-interface Place {
-  readonly at: number
-  /** It has had nothing yet. */
-  readonly isFirst: boolean
-}
-
-type Page = Effect.Effect<readonly [ReadonlyArray<WaveSse>, Option.Option<Place>]>
+type Page = Effect.Effect<readonly [ReadonlyArray<WaveSse>, Option.Option<number>]>
 
 /** So many items are read at once. */
 const pageSize = 100

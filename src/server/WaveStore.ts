@@ -5,8 +5,9 @@
  *
  * What a call has done is not in here: that is the `Journal`'s.
  *
- * Keys say what is needed to find waves without an end, and those that ended long ago,
- * without reading them.
+ * All keys are listed once, at the start: they say which waves have no end, without reading
+ * them. Ends are numbered one after the other, so that those of long ago are found from the
+ * first one on, however many there are.
  *
  * @since 0.1.0
  */
@@ -14,6 +15,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
+import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as FileChange from "../FileChange.ts"
 import { TurnState } from "../policy/TurnState.ts"
@@ -113,7 +115,7 @@ export type KeptTurn = typeof KeptTurn.Type
  * @since 0.1.0
  */
 export class WaveStore extends Context.Service<WaveStore, {
-  /** Waves that were handed over and have no end, oldest first. */
+  /** Waves that were handed over and have no end, oldest first. What earlier lives have left is known from then on. */
   readonly open: Effect.Effect<ReadonlyArray<HandedOver>, WaveStoreError>
   readonly get: (owner: Owner, wave: string) => Effect.Effect<
     { readonly handedOver: HandedOver; readonly ended: Ended | undefined } | undefined,
@@ -124,7 +126,7 @@ export class WaveStore extends Context.Service<WaveStore, {
   readonly turn: (owner: Owner, turn: string) => Effect.Effect<KeptTurn | undefined, WaveStoreError>
   /** Keeps what a turn remembers; `undefined`: it is over. */
   readonly keepTurn: (owner: Owner, turn: string, kept: KeptTurn | undefined) => Effect.Effect<void, WaveStoreError>
-  /** Forgets waves that ended before a time, and turns that nothing happened in since another one. */
+  /** Forgets waves that ended before a time, and turns of earlier lives that nothing happened in since another one. */
   readonly prune: (before: { readonly waves: number; readonly turns: number }) => Effect.Effect<void, WaveStoreError>
 }>()("effect-tool-executor/server/WaveStore") {}
 
@@ -134,9 +136,31 @@ export class WaveStore extends Context.Service<WaveStore, {
  * @category constructors
  * @since 0.1.0
  */
-export const make = (store: KeyValueStore.KeyValueStore): WaveStore["Service"] => {
+export const make = Effect.fnUntraced(function*(
+  store: KeyValueStore.KeyValueStore
+): Effect.fn.Return<WaveStore["Service"]> {
+  const own: Ends = { life: (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36), from: 0, to: 0 }
+  const ends = new Map([[own.life, own]])
+  /** Numbers of ends that are being written. */
+  const pending = new Set<number>()
+  /** Keys of turns that earlier lives have left. */
+  const left = new Set<string>()
   const read = <A>(key: string, decode: (text: string) => Effect.Effect<A, Schema.SchemaError>) =>
     Effect.flatMap(store.get(key), (text) => text === undefined ? Effect.undefined : decode(text))
+  const forget = (id: string) => Effect.andThen(store.remove(keys.wave(id)), store.remove(keys.end(id)))
+  /** Forgets those of a life that ended before a time. */
+  const pruneEnds = Effect.fnUntraced(function*(of: Ends, before: number) {
+    const to = of === own ? Math.min(own.to, ...pending) : of.to
+    for (; of.from < to; of.from++) {
+      const key = keys.ended(of.life, of.from)
+      const ended = yield* Effect.catchTag(read(key, decodeEndedAt), "SchemaError", () => Effect.undefined)
+      if (ended !== undefined && ended.at >= before) return
+      // one that could not be kept after all has no end, and is gone on with
+      if (ended !== undefined && (yield* store.get(keys.end(ended.id))) !== undefined) yield* forget(ended.id)
+      yield* store.remove(key)
+    }
+    if (of !== own && of.from === of.to) ends.delete(of.life)
+  })
   return {
     open: failing(
       "open",
@@ -144,6 +168,12 @@ export const make = (store: KeyValueStore.KeyValueStore): WaveStore["Service"] =
         const all = new Set(yield* store.keys)
         const open: Array<HandedOver> = []
         for (const key of all) {
+          if (turnPattern.test(key)) left.add(key)
+          const [, life, number] = endedPattern.exec(key) ?? []
+          if (life !== undefined && life !== own.life) {
+            const of = ends.get(life) ?? { life, from: Number(number), to: 0 }
+            ends.set(life, { life, from: Math.min(of.from, Number(number)), to: Math.max(of.to, Number(number) + 1) })
+          }
           const [, id] = wavePattern.exec(key) ?? []
           if (id === undefined || all.has(keys.end(id))) continue
           // one that is damaged keeps no other from going on
@@ -175,11 +205,15 @@ export const make = (store: KeyValueStore.KeyValueStore): WaveStore["Service"] =
     end: (wave, ended) =>
       failing(
         "end",
-        Effect.gen(function*() {
+        Effect.suspend(() => {
           const id = idOf(wave, wave.wave)
-          // what is found by its time is forgotten, so this comes first
-          yield* store.set(keys.endedAt(ended.at, id), "")
-          yield* store.set(keys.end(id), yield* encodeEnded(ended))
+          const number = own.to++
+          pending.add(number)
+          return Effect.gen(function*() {
+            // what is found by its number is forgotten some day, so this comes first
+            yield* store.set(keys.ended(own.life, number), yield* encodeEndedAt({ at: ended.at, id }))
+            yield* store.set(keys.end(id), yield* encodeEnded(ended))
+          }).pipe(Effect.ensuring(Effect.sync(() => pending.delete(number))))
         })
       ),
     turn: (owner, turn) => failing("turn", read(keys.turn(idOf(owner, turn)), decodeTurn)),
@@ -194,26 +228,18 @@ export const make = (store: KeyValueStore.KeyValueStore): WaveStore["Service"] =
       failing(
         "prune",
         Effect.gen(function*() {
-          for (const key of yield* store.keys) {
-            const [, at, id] = endedPattern.exec(key) ?? []
-            if (id !== undefined && Number(at) < waves) {
-              const hasEnd = (yield* store.get(keys.end(id))) !== undefined
-              const all = hasEnd ? [keys.wave(id), keys.end(id), key] : [key]
-              yield* Effect.forEach(all, (it) => store.remove(it), { discard: true })
-            } else if (turnPattern.test(key)) {
-              // one that is damaged keeps no other from being forgotten, and is of no use to anybody
-              const kept = yield* Effect.catchTag(
-                read(key, decodeTurn),
-                "SchemaError",
-                () => Effect.succeed({ at: -Infinity })
-              )
-              if (kept !== undefined && kept.at < turns) yield* store.remove(key)
-            }
+          for (const of of Array.from(ends.values())) yield* pruneEnds(of, waves)
+          for (const key of left) {
+            // one that is damaged keeps no other from being forgotten, and is of no use to anybody
+            const kept = yield* Effect.catchTag(read(key, decodeTurn), "SchemaError", () => Effect.undefined)
+            if (kept !== undefined && kept.at >= turns) continue
+            yield* store.remove(key)
+            left.delete(key)
           }
         })
       )
   }
-}
+})
 
 /**
  * Layer of the store over a key-value store, such as one in a database
@@ -224,7 +250,7 @@ export const make = (store: KeyValueStore.KeyValueStore): WaveStore["Service"] =
  */
 export const layer: Layer.Layer<WaveStore, never, KeyValueStore.KeyValueStore> = Layer.effect(
   WaveStore,
-  Effect.map(KeyValueStore.KeyValueStore, make)
+  Effect.flatMap(KeyValueStore.KeyValueStore, make)
 )
 
 /**
@@ -244,6 +270,18 @@ const encodeEnded = Schema.encodeEffect(Schema.fromJsonString(Ended))
 const decodeTurn = Schema.decodeUnknownEffect(Schema.fromJsonString(KeptTurn))
 const encodeTurn = Schema.encodeEffect(Schema.fromJsonString(KeptTurn))
 
+/** When a wave ended. */
+const EndedAt = Schema.fromJsonString(Schema.Struct({ at: Schema.Finite, id: Schema.String }))
+const decodeEndedAt = Schema.decodeUnknownEffect(EndedAt)
+const encodeEndedAt = Schema.encodeEffect(EndedAt)
+
+/** The ends that one life of a server has kept and not forgotten: all numbers of a range, but for those that failed. */
+interface Ends {
+  readonly life: string
+  from: number
+  to: number
+}
+
 /** A user may have any name; what stands for it is good in every store. */
 const idOf = ({ session, user }: Owner, name: string): string =>
   FileChange.hashOf(JSON.stringify([user, session, name])).slice(0, 32)
@@ -251,12 +289,12 @@ const idOf = ({ session, user }: Owner, name: string): string =>
 const keys = {
   wave: (id: string) => `served.wave.${id}`,
   end: (id: string) => `served.end.${id}`,
-  endedAt: (at: number, id: string) => `served.ended.${at}.${id}`,
+  ended: (life: string, number: number) => `served.ended.${life}.${number}`,
   turn: (id: string) => `served.turn.${id}`
 }
 
 const wavePattern = /^served\.wave\.([0-9a-f]{32})$/
-const endedPattern = /^served\.ended\.(\d+)\.([0-9a-f]{32})$/
+const endedPattern = /^served\.ended\.([0-9a-z]{1,10})\.(\d{1,15})$/
 const turnPattern = /^served\.turn\.[0-9a-f]{32}$/
 
 const failing = <A, R>(

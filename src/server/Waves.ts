@@ -244,7 +244,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     // somebody may have been first
     const meanwhile = known.get(key)
     if (meanwhile !== here && meanwhile !== undefined) return meanwhile
-    if (kept === undefined || isDraining) return here
+    if (kept === undefined) return here
+    // the next start goes on with it
+    if (kept.ended === undefined && isDraining) return here ?? (yield* stopping)
     // what cannot be read any more may have been run: it is not run anew under its name
     return (yield* recall(kept.handedOver, kept.ended)) ?? (yield* new Unavailable({}))
   })

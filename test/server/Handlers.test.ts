@@ -1,7 +1,7 @@
 /** What the routes of a whole server let whom do, over real HTTP. */
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, FileSystem } from "effect"
+import { Effect, Fiber, FileSystem, Option } from "effect"
 import * as Sse from "../../src/server/Sse.ts"
 import { start, type TestServer, type UserName } from "../support/Server.ts"
 
@@ -143,6 +143,24 @@ describe("a wave", () => {
       const behind = yield* (yield* server.sse("ada", `${path}?after=${all[0]!.id}`, { lastEventId: all[1]!.id })).rest
       assert.deepEqual(behind, all.slice(2))
       assert.deepEqual(yield* (yield* server.sse("ada", `${path}?after=${all[0]!.id}`)).rest, all.slice(1))
+    }))
+
+  it.live("has a stream that opens at once, while there is nothing to be said", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const path = "/api/sessions/s/waves/w/events"
+      const first = yield* server.sse("ada", "/api/sessions/s/waves", {
+        body: { message: [call("1", "hold", { key: "k" })], wave: "w" }
+      })
+      const seen = yield* first.until(({ event }) => event === "tool_status")
+      // sooner than the heartbeat of each 15 seconds
+      const second = yield* server.sse("ada", path, { lastEventId: seen.at(-1)!.id }).pipe(
+        Effect.timeoutOption("10 seconds"),
+        Effect.map(Option.getOrThrow)
+      )
+      assert.equal(second.status, 200)
+      yield* server.held.release("k")
+      assert.deepEqual(yield* second.rest, yield* first.rest)
     }))
 
   it.live("is cancelled by whose it is, and has its outcomes", () =>

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
@@ -26,8 +27,9 @@ describe("WaveStore", () => {
   it.effect("forgets what is old although something in it is damaged", () =>
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
-      const waves = WaveStore.make(store)
       yield* store.set(`served.turn.${"0".repeat(32)}`, "{\"state\":")
+      const waves = yield* WaveStore.make(store)
+      yield* waves.open
       yield* waves.begin(begun("old"))
       yield* waves.end(begun("old"), { at: 5, messages: [], events: [] })
       yield* waves.begin(begun("new"))
@@ -40,7 +42,7 @@ describe("WaveStore", () => {
 
   it.live("has what cannot be read any more run by nobody anew", () =>
     Effect.gen(function*() {
-      const store = WaveStore.make(
+      const store = yield* WaveStore.make(
         Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
       )
       yield* store.begin({ ...begun("w"), message: { of: "another version" } })
@@ -62,5 +64,92 @@ describe("WaveStore", () => {
       yield* Effect.flatMap(waves.handOver(ada, { wave: "other", message }), (it) => it.ended)
       assert.strictEqual(runs, 1)
       assert.isTrue(Option.isSome(yield* waves.get(ada, "other")))
+    }).pipe(Effect.scoped))
+
+  it.effect("goes by what has no end, whatever else is damaged or of a later version", () =>
+    Effect.gen(function*() {
+      const store = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
+      const before = yield* WaveStore.make(store)
+      for (const wave of ["damaged", "one", "later", "ended", "two"]) yield* before.begin(begun(wave))
+      yield* before.end(begun("ended"), { at: 5, messages: [], events: [] })
+      const keyOf = Effect.fnUntraced(function*(wave: string) {
+        for (const key of yield* store.keys) {
+          if (key.startsWith("served.wave.") && (yield* store.get(key))?.includes(`"${wave}"`) === true) return key
+        }
+        return assert.fail("there is none")
+      })
+      yield* store.set(yield* keyOf("damaged"), "{\"user\":")
+      yield* store.set(yield* keyOf("later"), JSON.stringify({ version: 2, of: "wave" }))
+      const waves = yield* WaveStore.make(store)
+      assert.deepStrictEqual((yield* waves.open).map(({ wave }) => wave), ["one", "two"])
+      // it is neither none nor anything that could go on
+      assert.strictEqual((yield* Effect.flip(waves.get(ada, "later")))._tag, "WaveStoreError")
+    }).pipe(Effect.scoped))
+
+  it.effect("forgets what all lives have left, though it lists its keys only once", () =>
+    Effect.gen(function*() {
+      const memory = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
+      let listed = 0
+      const store: KeyValueStore.KeyValueStore = {
+        ...memory,
+        keys: Effect.suspend(() => {
+          listed++
+          return memory.keys
+        })
+      }
+      const state = {
+        rules: { succeeded: [], succeededInBatch: [], exitWanted: false, held: 0, letThrough: false },
+        blocked: [],
+        calls: 0
+      }
+      const play = Effect.fnUntraced(function*(life: number) {
+        const waves = yield* WaveStore.make(store)
+        yield* waves.open
+        for (let at = 10 * life; at < 10 * life + 10; at++) {
+          yield* waves.begin(begun(`w${at}`))
+          yield* waves.end(begun(`w${at}`), { at, messages: [], events: [] })
+        }
+        yield* waves.keepTurn(ada, `t${life}`, { state, wave: "w", at: 10 * life })
+        return waves
+      })
+      yield* play(0)
+      const first = yield* play(1)
+      yield* first.prune({ waves: 5, turns: 0 })
+      const last = yield* play(2)
+      listed = 0
+      const there = Effect.filter(
+        Array.from({ length: 30 }, (_, at) => at),
+        (at) => Effect.map(last.get(ada, `w${at}`), (it) => it !== undefined)
+      )
+      assert.deepStrictEqual((yield* there)[0], 5)
+      yield* last.prune({ waves: 15, turns: 5 })
+      assert.deepStrictEqual((yield* there)[0], 15)
+      assert.isUndefined(yield* last.turn(ada, "t0"))
+      assert.isDefined(yield* last.turn(ada, "t1"))
+      yield* last.prune({ waves: 100, turns: 15 })
+      assert.deepStrictEqual(yield* there, [])
+      assert.isUndefined(yield* last.turn(ada, "t1"))
+      assert.strictEqual(listed, 0)
+      // that of the turn of this life, which ends it by itself
+      assert.lengthOf(yield* memory.keys, 1)
+    }).pipe(Effect.scoped))
+
+  it.effect("keeps the end of a wave that is being written, however soon it is forgotten", () =>
+    Effect.gen(function*() {
+      const memory = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
+      const slow: KeyValueStore.KeyValueStore = {
+        ...memory,
+        set: (key, value) => Effect.andThen(Effect.yieldNow, memory.set(key, value))
+      }
+      const waves = yield* WaveStore.make(slow)
+      yield* waves.begin(begun("w"))
+      const ending = yield* Effect.forkChild(waves.end(begun("w"), { at: 5, messages: [], events: [] }), {
+        startImmediately: true
+      })
+      yield* waves.prune({ waves: 10, turns: 10 })
+      yield* Fiber.join(ending)
+      assert.isDefined((yield* waves.get(ada, "w"))?.ended)
+      yield* waves.prune({ waves: 10, turns: 10 })
+      assert.lengthOf(yield* memory.keys, 0)
     }).pipe(Effect.scoped))
 })

@@ -237,7 +237,8 @@ describe("a server that is stopped and started again", () => {
       assert.deepStrictEqual(yield* hand(second, "idle", "also"), ["Denied"])
       assert.isTrue(yield* wavesOf(second).endTurn(ada, "ended"))
       yield* second.close
-      const third = yield* begin(filename, tools, options)
+      // nobody takes it for dead in all that time, and it need not say so
+      const third = yield* begin(filename, tools, { ...options, lease: "2 hours" })
       assert.deepStrictEqual(yield* hand(third, "t", "read"), ["Denied"])
       assert.deepStrictEqual(yield* hand(third, "ended", "read", "read", "also"), [
         "Succeeded",

@@ -74,12 +74,18 @@ export const inMemory = (tools: Tools, options: Options = {}) =>
   above(tools, options).pipe(Layer.provideMerge(Journal.layerMemory()))
 
 /** Stores in a database. */
-const stores = (lease: Duration.Input) =>
+const stores = (lease: Duration.Input, around: Around) =>
   Layer.mergeAll(
     SqlJournal.layer({ lease }),
     SqlStateStore.layer(),
-    WaveStore.layer.pipe(Layer.provide(KeyValueStore.layerSql()))
+    Layer.effect(WaveStore.WaveStore, Effect.map(WaveStore.WaveStore, around)).pipe(
+      Layer.provide(WaveStore.layer),
+      Layer.provide(KeyValueStore.layerSql())
+    )
   )
+
+/** What a test does to a store of waves. */
+export type Around = (store: WaveStore.WaveStore["Service"]) => WaveStore.WaveStore["Service"]
 
 const withoutJournal = Layer.mergeAll(
   StateStore.layerMemory(),
@@ -98,7 +104,8 @@ export interface Life {
 export const begin = Effect.fnUntraced(function*(
   filename: string,
   tools: Tools,
-  { hasJournal = true, lease = "200 millis", ...options }: Options & {
+  { around = (store) => store, hasJournal = true, lease = "200 millis", ...options }: Options & {
+    readonly around?: Around
     readonly hasJournal?: boolean
     readonly lease?: Duration.Input
   } = {}
@@ -106,7 +113,7 @@ export const begin = Effect.fnUntraced(function*(
   const [database, rest] = [yield* Scope.make(), yield* Scope.make()]
   const client: Context.Context<SqlClient.SqlClient> = yield* Layer.buildWithScope(Sqlite.layer({ filename }), database)
   const layer = above(tools, options).pipe(
-    Layer.provideMerge(hasJournal ? stores(lease) : withoutJournal),
+    Layer.provideMerge(hasJournal ? stores(lease, around) : withoutJournal),
     Layer.provide(Layer.succeedContext(client))
   )
   const context = yield* Layer.buildWithScope(Layer.fresh(layer), rest)
