@@ -52,7 +52,7 @@ const titles: Readonly<Record<number, string>> = {
   403: "You may not do that.",
   404: "There is no such thing.",
   413: "That is too large.",
-  429: "There is too much of that now. Try again in a moment.",
+  429: "A limit is reached. Try again in a moment.",
   503: "This is not possible now. Try again."
 }
 

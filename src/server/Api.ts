@@ -10,6 +10,7 @@ import * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import * as HttpApiSchema from "effect/http-api/HttpApiSchema"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
+import { version } from "../internal/version.ts"
 import { Authorization, Checks } from "./ApiAccess.ts"
 import * as Models from "./ApiModels.ts"
 import * as Problems from "./ApiProblems.ts"
@@ -255,6 +256,7 @@ export class Api extends HttpApi.make("tool-executor")
   .add(LoginGroup, SessionsGroup, QuestionsGroup, RecordsGroup, SystemGroup)
   .annotateMerge(OpenApi.annotations({
     title: "tool-executor",
+    version,
     description:
       "Runs the tool calls of language models behind rules, permissions and limits; asks people; keeps records."
   }))

@@ -140,7 +140,7 @@ export class NotUndone extends HttpApiError.Problem<NotUndone>()("NotUndone", {
 export class TooMany extends HttpApiError.Problem<TooMany>()("TooMany", {
   type: urn("too-many"),
   status: 429,
-  title: "There is too much of that now."
+  title: "A limit is reached."
 }) {}
 
 /**

@@ -261,14 +261,14 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const isNew = !sessions.has(toPrincipal(owner)) ? 1 : 0
     const ofUser = Array.from(sessions).filter((it) => fromPrincipal(it).user === owner.user).length
     const checks = [
-      ["waves of yours", mine.length + waves, bounds.maxWavesPerUser],
-      ["waves", all.length + waves, bounds.maxWaves],
-      ["sessions of yours", ofUser + isNew, bounds.maxSessionsPerUser],
-      ["sessions", sessions.size + isNew, bounds.maxSessions]
+      ["waves of yours", mine.length + waves, bounds.maxWavesPerUser, "Try again once one of them has ended."],
+      ["waves", all.length + waves, bounds.maxWaves, "Try again once one of them has ended."],
+      ["sessions of yours", ofUser + isNew, bounds.maxSessionsPerUser, "End one of them first."],
+      ["sessions", sessions.size + isNew, bounds.maxSessions, "Try again once one of them has ended."]
     ] as const
-    for (const [what, count, most] of checks) {
+    for (const [what, count, most, next] of checks) {
       if (count > most) {
-        return yield* new TooMany({ detail: `There are ${most} ${what} already, and no more are taken.` })
+        return yield* new TooMany({ detail: `There are ${most} ${what} already, and no more are taken. ${next}` })
       }
     }
   })
