@@ -28,7 +28,8 @@ const program = Effect.gen(function*() {
   const port = Number(new URL(server.url).port)
   const choices = Hostile.choices(seed)
   const known = {
-    paths: Object.keys(OpenApi.fromApi(Api.Api).paths),
+    endpoints: Hostile.endpointsOf(OpenApi.fromApi(Api.Api).paths),
+    right: `Bearer ${tokens.bob}`,
     authorizations: [
       `Bearer ${tokens.eve}`,
       `Bearer ${tokens.bob}`,

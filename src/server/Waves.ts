@@ -309,14 +309,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         message,
         beganAt: yield* Clock.currentTimeMillis
       }
-      const found = wave === undefined ? undefined : yield* find(owner, name)
+      const kept = wave === undefined ? undefined : yield* find(owner, name)
+      if (kept === undefined) yield* admit(owner, 1)
+      // somebody may have been first; nothing is waited for between this and `launch`
+      const found = kept ?? known.get(keyOf(owner, name))
       if (found !== undefined) {
         if (!isSame(found.handedOver, handedOver)) return yield* conflict
         yield* Deferred.await(found.begun)
         return handle(found)
       }
-      yield* admit(owner, 1)
-      // nothing is waited for between this and `launch`
       if (isDraining) return yield* stopping
       const begun = served(handedOver, calls)
       yield* launch(begun, WaveRun.first)

@@ -193,7 +193,7 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
 })
 
 const bodyOf = (
-  { askedAt, expiresAt, id, principal, tool, why }: Approvals.ApprovalRequest,
+  { askedAt, expiresAt, id, principal, tool }: Approvals.ApprovalRequest,
   publicUrl: string
 ): string =>
   JSON.stringify({
@@ -203,7 +203,6 @@ const bodyOf = (
       id,
       ...Principals.fromPrincipal(principal),
       tool,
-      why: why.slice(0, 1_000),
       asked_at: askedAt,
       expires_at: expiresAt,
       url: `${publicUrl}/#/questions/${encodeURIComponent(id)}`

@@ -4,12 +4,13 @@ import * as Effect from "effect/Effect"
 import * as OpenApi from "effect/http-api/OpenApi"
 import { Api } from "../../src/server/Api.ts"
 import * as Hostile from "../support/hostile.ts"
-import { secretDefect, start, tokens } from "../support/Server.ts"
+import { only, secretDefect, start, tokens } from "../support/Server.ts"
 
 describe("hostile requests", () => {
   it.live("get no word of the inside, and the server is as well as before", () =>
     Effect.gen(function*() {
-      const server = yield* start()
+      // bob may run calls, and see nothing of anybody else
+      const server = yield* start({ users: only({ ada: { run: true }, bob: { run: true }, eve: {} }) })
       const port = Number(new URL(server.url).port)
       yield* server.request("ada", "POST", "/api/sessions/hidden-of-ada/waves", {
         body: {
@@ -21,7 +22,8 @@ describe("hostile requests", () => {
       })
       const choices = Hostile.choices(42)
       const known = {
-        paths: Object.keys(OpenApi.fromApi(Api).paths),
+        endpoints: Hostile.endpointsOf(OpenApi.fromApi(Api).paths),
+        right: `Bearer ${tokens.bob}`,
         authorizations: [
           `Bearer ${tokens.eve}`,
           `Bearer ${tokens.bob}`,

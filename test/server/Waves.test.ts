@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import * as Scheduler from "effect/Scheduler"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { ToolContext, type ToolExecutors } from "../../src/index.ts"
@@ -116,6 +117,25 @@ describe("a message that is handed over", () => {
       { waves: { maxCalls: 2 } }
     )
   })
+
+  it.effect("is run once, wherever those who hand it over at once are interleaved", () =>
+    Effect.forEach(Array.from({ length: 20 }, (_, steps) => steps + 5), (steps) => {
+      const { begun, tools } = world()
+      return run(
+        tools,
+        Effect.gen(function*() {
+          const waves = yield* Waves
+          const one = { message: message("read"), wave: "w" }
+          const all = yield* Effect.forEach(
+            Array.from({ length: 4 }),
+            () => Effect.provideService(waves.handOver(ada, one), Scheduler.MaxOpsBeforeYield, steps),
+            { concurrency: "unbounded" }
+          )
+          yield* Effect.forEach(all, (it) => it.ended, { concurrency: "unbounded" })
+          assert.deepStrictEqual(begun, ["c0"])
+        })
+      )
+    }, { discard: true }))
 
   it.effect("is run once, however often and by how many it is handed over under its name", () => {
     const { begun, tools } = world()

@@ -113,7 +113,6 @@ describe("Webhook", () => {
           user: "bob",
           session: "home",
           tool: "write",
-          why: "the policy asks",
           asked_at: 1_700_000_000_500,
           expires_at: "unlimited",
           url: "https://tools.example.com/page/#/questions/question%20one"

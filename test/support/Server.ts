@@ -62,6 +62,17 @@ export const toolkit = Toolkit.make(
 /** What a defect says: it must never leave the server. */
 export const secretDefect = "the password of the database is hunter2"
 
+/** Some of them, with these rights. */
+export function only(
+  some: { readonly [name in UserName]?: Omit<Access.UserOptions, "name" | "tokens"> }
+): ReadonlyArray<Access.UserOptions> {
+  return Object.entries(some).map(([name, rights]) => ({
+    name,
+    ...rights,
+    tokens: [{ hash: Tokens.hash(Redacted.make(tokens[name as UserName])) }]
+  }))
+}
+
 /** Calls that are held, by their keys. */
 export class Held {
   private readonly begun = new Map<string, Deferred.Deferred<void>>()
@@ -226,11 +237,7 @@ const layer = (held: Held, options: Options) => {
   return app.pipe(Layer.provide(stores(folder)), Layer.provideMerge(server))
 }
 
-const everybody = Object.entries(users).map(([name, rights]): Access.UserOptions => ({
-  name,
-  ...rights,
-  tokens: [{ hash: Tokens.hash(Redacted.make(tokens[name as UserName])) }]
-}))
+const everybody = only(users)
 
 const stores = (folder: string | undefined) =>
   folder === undefined

@@ -15,14 +15,24 @@ export const choices = (seed: number) => {
 }
 
 export interface Known {
-  /** Paths of the API, as its document writes them. */
-  readonly paths: ReadonlyArray<string>
+  /** Endpoints of the API, as its document writes them. */
+  readonly endpoints: ReadonlyArray<{ readonly method: string; readonly path: string }>
+  /** The `Authorization` of somebody who may run calls. */
+  readonly right: string
   /** `Authorization` values: right ones, wrong ones, and what is none. */
   readonly authorizations: ReadonlyArray<string>
 }
 
+/** Endpoints of a document of OpenAPI. */
+export const endpointsOf = (paths: Readonly<Record<string, object>>): Known["endpoints"] =>
+  Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path }))
+  )
+
 /** The bytes of one request, whose connection is closed after its answer. */
 export const request = ({ next, of }: ReturnType<typeof choices>, known: Known): string => {
+  // those that are right but for what they say come as far as what they are about
+  const isPolite = next() < 0.5
   const ids = [
     "x",
     "work",
@@ -50,8 +60,13 @@ export const request = ({ next, of }: ReturnType<typeof choices>, known: Known):
     ":session",
     "~one"
   ]
-  const path = of(known.paths).replace(/\{\w+\}/g, () => next() < 0.3 ? "work" : of(ids)).replaceAll(/[ \r\n]/g, "")
-  const twist = next() < 0.6 ? (it: string) => it : of<(path: string) => string>([
+  const endpoint = of(known.endpoints)
+  const path = endpoint.path.replace(
+    /\{\w+\}/g,
+    () => next() < (isPolite ? 0.8 : 0.3) ? of(["work", "one", "a-1"]) : of(ids)
+  )
+    .replaceAll(/[ \r\n]/g, "")
+  const twist = isPolite || next() < 0.6 ? (it: string) => it : of<(path: string) => string>([
     (it) => it,
     (it) => it,
     (it) => it,
@@ -105,7 +120,7 @@ export const request = ({ next, of }: ReturnType<typeof choices>, known: Known):
   ]
   const object = () =>
     JSON.stringify(Object.fromEntries(Array.from({ length: Math.floor(next() * 5) }, () => [of(fields), of(values)])))
-  const body = of<() => string>([
+  const body = isPolite ? object() : of<() => string>([
     object,
     object,
     object,
@@ -120,7 +135,7 @@ export const request = ({ next, of }: ReturnType<typeof choices>, known: Known):
     () => object().slice(0, 9)
   ])()
   const size = Buffer.byteLength(body, "latin1")
-  const framing = next() < 0.75 ? `Content-Length: ${size}` : of([
+  const framing = isPolite || next() < 0.75 ? `Content-Length: ${size}` : of([
     `Content-Length: ${size}`,
     `Content-Length: ${size}`,
     `Content-Length: ${size}`,
@@ -132,7 +147,7 @@ export const request = ({ next, of }: ReturnType<typeof choices>, known: Known):
     "Transfer-Encoding: gzip",
     "X-No: framing"
   ])
-  const headers = Array.from({ length: Math.floor(next() * next() * 4) }, () =>
+  const headers = isPolite ? [] : Array.from({ length: Math.floor(next() * next() * 4) }, () =>
     of([
       "Cookie: tool_executor_session=x",
       "Cookie: a",
@@ -154,27 +169,32 @@ export const request = ({ next, of }: ReturnType<typeof choices>, known: Known):
       "X-Method-Override: DELETE",
       "Accept-Encoding: gzip;q=0"
     ]))
+  const methods = [
+    "GET",
+    "GET",
+    "POST",
+    "POST",
+    "POST",
+    "DELETE",
+    "PUT",
+    "PATCH",
+    "HEAD",
+    "OPTIONS",
+    "TRACE",
+    "PROPFIND",
+    "get"
+  ]
   return [
-    `${
-      of([
-        "GET",
-        "GET",
-        "POST",
-        "POST",
-        "POST",
-        "DELETE",
-        "PUT",
-        "PATCH",
-        "HEAD",
-        "OPTIONS",
-        "TRACE",
-        "PROPFIND",
-        "get"
-      ])
-    } ${twist(path)} HTTP/1.1`,
-    `Host: ${next() < 0.9 ? "localhost" : of(["evil.example", "a b", "[::1"])}`,
-    `Content-Type: ${next() < 0.85 ? "application/json" : of(["text/plain", "", "application/json; charset=x"])}`,
-    ...(next() < 0.8 ? [`Authorization: ${of(known.authorizations)}`] : []),
+    `${isPolite ? endpoint.method : of(methods)} ${twist(path)} HTTP/1.1`,
+    `Host: ${isPolite || next() < 0.9 ? "localhost" : of(["evil.example", "a b", "[::1"])}`,
+    `Content-Type: ${
+      isPolite || next() < 0.85 ? "application/json" : of(["text/plain", "", "application/json; charset=x"])
+    }`,
+    ...(isPolite
+      ? [`Authorization: ${known.right}`]
+      : next() < 0.8
+      ? [`Authorization: ${of(known.authorizations)}`]
+      : []),
     ...headers,
     framing,
     "Connection: close",
