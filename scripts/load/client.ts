@@ -12,8 +12,14 @@ export interface Answer<A> {
   readonly json: A
 }
 
-const open = (url: string, user: number, method: string, body: unknown, headers: Record<string, string>) =>
-  new Promise<IncomingMessage>((resolve, reject) => {
+const open = (
+  url: string,
+  user: number,
+  method: string,
+  body: unknown,
+  headers: Record<string, string>
+): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
     const sent = request(url, {
       agent,
       method,
@@ -23,7 +29,11 @@ const open = (url: string, user: number, method: string, body: unknown, headers:
         ...headers
       }
     }, resolve)
-    sent.on("error", reject)
+    sent.on("error", (error: NodeJS.ErrnoException) =>
+      // a connection that was kept has ended just when it was used again
+      sent.reusedSocket && error.code === "ECONNRESET"
+        ? resolve(open(url, user, method, body, headers))
+        : reject(error))
     sent.end(body === undefined ? undefined : JSON.stringify(body))
   })
 

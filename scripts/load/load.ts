@@ -181,7 +181,7 @@ console.log(
   `${waves.size} waves, ${calls} calls, ${events} events told in ${Math.round((Date.now() - begin) / 1_000)} s`
 )
 console.log(`from event to client: median ${at(0.5)} ms, p99 ${at(0.99)} ms, most ${at(1)} ms`)
-console.log(`held: ${third(0).toFixed(1)} MB in the first third, ${third(2).toFixed(1)} MB in the last`)
+console.log(`held, by thirds: ${[0, 1, 2].map((from) => third(from).toFixed(1)).join(", ")} MB`)
 console.log(`cut ${cuts} times and resumed`)
 for (const it of problems) console.log(`PROBLEM ${it}`)
 process.exit(problems.length === 0 ? 0 : 1)
