@@ -181,9 +181,8 @@ export const GivenAnswer = Schema.Struct({ hash: Schema.String, answer: Answer }
  * @since 0.1.0
  */
 export const GivenAnswers = Schema.Struct({
-  answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...GivenAnswer.fields })).check(
-    Schema.isMaxLength(500)
-  )
+  // as many as wait: what bounds them is the size of a body
+  answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...GivenAnswer.fields }))
 }).annotate({ identifier: "GivenAnswers" })
 
 /**

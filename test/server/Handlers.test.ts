@@ -1,7 +1,7 @@
 /** What the routes of a whole server let whom do, over real HTTP. */
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, FileSystem, Option } from "effect"
+import { Effect, Fiber, FileSystem, Option, Schedule } from "effect"
 import * as Sse from "../../src/server/Sse.ts"
 import { start, type TestServer, type UserName } from "../support/Server.ts"
 
@@ -99,6 +99,34 @@ describe("rights", () => {
       for (const wrong of ["limit=0", "before=-1", "after=1.5", "before=1e300", "order=random"]) {
         assert.equal((yield* server.request("ops", "GET", `/api/journal?${wrong}`)).status, 400, wrong)
       }
+    }))
+})
+
+describe("the questions of the largest wave there is", () => {
+  it.live("are answered together", () =>
+    Effect.gen(function*() {
+      const server = yield* start({ policy: { ask: ["look"] } })
+      const calls = Array.from({ length: 1_000 }, (_, index) => ({
+        id: `c${index}`,
+        name: "look",
+        params: { key: `${index}` }
+      }))
+      const handed = yield* Effect.forkChild(
+        server.request("ada", "POST", "/api/sessions/s/waves", { body: { format: "native", message: calls } })
+      )
+      const asked = server.request("bob", "GET", "/api/questions")
+      const { json } = yield* Effect.repeat(asked, {
+        until: ({ json }) => json.open.length === 1_000,
+        schedule: Schedule.spaced("50 millis")
+      })
+      const answers = json.open.map(({ hash, id }: { readonly hash: string; readonly id: string }) => ({
+        id,
+        hash,
+        answer: { _tag: "Deny" }
+      }))
+      const { status } = yield* server.request("bob", "POST", "/api/questions/answers", { body: { answers } })
+      assert.equal(status, 200)
+      assert.lengthOf((yield* Fiber.join(handed)).json.messages, 1_000)
     }))
 })
 
