@@ -5,8 +5,6 @@
  *     npm run hostile -- [seed] [count]
  */
 import { Effect } from "effect"
-import { Api } from "effect-tool-executor/server"
-import { OpenApi } from "effect/http-api"
 import * as Hostile from "../test/support/hostile.ts"
 import { secretDefect, start, tokens } from "../test/support/Server.ts"
 
@@ -27,24 +25,12 @@ const program = Effect.gen(function*() {
   })
   const port = Number(new URL(server.url).port)
   const choices = Hostile.choices(seed)
-  const known = {
-    endpoints: Hostile.endpointsOf(OpenApi.fromApi(Api.Api).paths),
-    right: `Bearer ${tokens.bob}`,
-    authorizations: [
-      `Bearer ${tokens.eve}`,
-      `Bearer ${tokens.bob}`,
-      "Bearer x",
-      "Bearer",
-      "Basic eDp5",
-      `bearer  ${tokens.eve} `
-    ]
-  }
   const secrets = [secretDefect, tokens.ada, tokens.ops]
   const statuses = new Map<string, number>()
   const found: Array<string> = []
   const attack = (times: number) =>
     Effect.forEach(
-      Array.from({ length: times }, () => Hostile.request(choices, known)),
+      Array.from({ length: times }, () => Hostile.request(choices)),
       (bytes) =>
         Effect.map(Effect.promise(() => Hostile.send(port, bytes, 500)), (answer) => {
           const status = /^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? "closed"

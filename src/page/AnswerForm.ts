@@ -12,6 +12,7 @@ import { post, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { after } from "./known.ts"
 import { useLater } from "./later.ts"
+import { No } from "./No.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import type { Edited } from "./parts/types.ts"
 import { Failure } from "./pieces.ts"
@@ -19,10 +20,7 @@ import { known, say, ticked } from "./state.ts"
 import { ending, time } from "./words.ts"
 
 /** How long a "yes" may hold; the first is what is chosen at first. */
-const durations = [["15 minutes", "15 minutes"], ["1 hour", "1 hour"], ["8 hours", "8 hours"], [
-  "7 days",
-  "7 days"
-]] as const
+const durations = ["15 minutes", "1 hour", "8 hours", "7 days"] as const
 
 const formModule = () => import("./parts/ArgsForm.ts")
 
@@ -35,9 +33,8 @@ export const AnswerForm = (
   }
 ): VNode => {
   const { hash, id, is_running, remember, targets, tool } = question
-  const [duration, setDuration] = useState<string>(durations[0][0])
+  const [duration, setDuration] = useState<string>(durations[0])
   const [isWide, setIsWide] = useState(false)
-  const [reason, setReason] = useState("")
   const [isEditing, setIsEditing] = useState(false)
   const [edited, setEdited] = useState<Edited | undefined>(undefined)
   const form = useLater(isEditing, formModule)
@@ -131,7 +128,7 @@ export const AnswerForm = (
             <label for="duration">How long</label>
             <select id="duration" data-key="while" value=${duration} onChange=${(event: Event) =>
         setDuration((event.currentTarget as HTMLSelectElement).value)}>
-              ${durations.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
+              ${durations.map((it) => html`<option value=${it}>${it}</option>`)}
             </select>
             <button type="button" aria-disabled=${isOff} aria-describedby="yes-off"
               onClick=${yes({ _tag: "ApproveForDuration", duration, ...scope })}>Yes, for ${duration}</button>
@@ -141,14 +138,6 @@ export const AnswerForm = (
         </fieldset>`
       : null
   }
-      <form class="row no" onSubmit=${(event: Event) => {
-    event.preventDefault()
-    void send({ _tag: "Deny", ...reason.trim() === "" ? {} : { reason: reason.trim() } })
-  }}>
-        <label for="reason">Reason for a no, which the model is told</label>
-        <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
-    setReason((event.currentTarget as HTMLInputElement).value)} />
-        <button type="submit" class="deny">No</button>
-      </form>
+      <${No} label="No" send=${(answer: Answer) => void send(answer)} />
     </section>`
 }

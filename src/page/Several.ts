@@ -11,6 +11,7 @@ import type { EndedQuestion, QuestionSummary } from "../server/ApiQuestions.ts"
 import { post, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { after, type Known } from "./known.ts"
+import { No } from "./No.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Deadline, Failure } from "./pieces.ts"
 import { QuestionBody, useQuestion } from "./QuestionBody.ts"
@@ -24,7 +25,6 @@ type Wholes = ReadonlyMap<string, string>
 /** Shows the questions that are ticked, and answers them together. */
 export const Several = ({ questions }: { readonly questions: ReadonlyArray<QuestionSummary> }): VNode => {
   const [wholes, setWholes] = useState<Wholes>(new Map())
-  const [reason, setReason] = useState("")
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
   const [isSending, setIsSending] = useState(false)
   const onWhole = useCallback((id: string, hash: string) => setWholes((it) => new Map(it).set(id, hash)), [])
@@ -75,15 +75,7 @@ export const Several = ({ questions }: { readonly questions: ReadonlyArray<Quest
       <p class="row"><button type="button" class="main" data-key="yes" aria-disabled=${!isWhole || isSending}
         aria-describedby="yes-off" onClick=${() =>
     isWhole ? void send({ _tag: "ApproveOnce" }) : say(off)}>Yes to all, once</button></p>
-      <form class="row no" onSubmit=${(event: Event) => {
-    event.preventDefault()
-    void send({ _tag: "Deny", ...reason.trim() === "" ? {} : { reason: reason.trim() } })
-  }}>
-        <label for="reason">Reason for a no, which the model is told</label>
-        <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
-    setReason((event.currentTarget as HTMLInputElement).value)} />
-        <button type="submit" class="deny">No to all</button>
-      </form>
+      <${No} label="No to all" send=${(answer: Answer) => void send(answer)} />
     </section>`
 }
 

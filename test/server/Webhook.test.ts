@@ -13,6 +13,7 @@ import * as Redacted from "effect/Redacted"
 import { TestClock } from "effect/testing"
 import { createHmac } from "node:crypto"
 import { createServer } from "node:http"
+import { question } from "../support/Asking.ts"
 
 const key = Buffer.from("0123456789abcdef0123456789abcdef")
 const secret = `whsec_${key.toString("base64")}`
@@ -44,26 +45,9 @@ const options = (url: string): Webhook.Options => ({
   publicUrl: "https://tools.example.com/page/"
 })
 
-const question = (more: Partial<Approvals.Question> = {}): Approvals.Question => ({
-  principal: "bob/home",
-  agentPath: [],
-  batch: "b",
-  process: "p",
-  callId: "c",
-  tool: "write",
-  class: "SerialMut",
-  args: { password: "hidden in the arguments" },
-  targets: [{ text: "a.txt" }],
-  why: "the policy asks",
-  preview: undefined,
-  isRunning: false,
-  remember: "tool",
-  ...more
-})
-
 const ask = Effect.fnUntraced(function*(id: string) {
   const approvals = yield* Approvals.Approvals
-  const request = yield* approvals.request(question({ id }))
+  const request = yield* approvals.request(question({ id, args: { password: "hidden in the arguments" } }))
   return yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
 })
 

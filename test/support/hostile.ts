@@ -1,5 +1,8 @@
 /** Requests that nobody in their right mind sends, from a seed. */
+import * as OpenApi from "effect/http-api/OpenApi"
 import { connect } from "node:net"
+import { Api } from "../../src/server/Api.ts"
+import { tokens } from "./Server.ts"
 
 /** A source of choices that is the same for the same seed (mulberry32). */
 export const choices = (seed: number) => {
@@ -14,7 +17,7 @@ export const choices = (seed: number) => {
   return { next, of }
 }
 
-export interface Known {
+interface Known {
   /** Endpoints of the API, as its document writes them. */
   readonly endpoints: ReadonlyArray<{ readonly method: string; readonly path: string }>
   /** The `Authorization` of somebody who may run calls. */
@@ -23,14 +26,24 @@ export interface Known {
   readonly authorizations: ReadonlyArray<string>
 }
 
-/** Endpoints of a document of OpenAPI. */
-export const endpointsOf = (paths: Readonly<Record<string, object>>): Known["endpoints"] =>
-  Object.entries(paths).flatMap(([path, methods]) =>
+/** What is known of the server for tests: bob may run calls there. */
+export const known: Known = {
+  endpoints: Object.entries(OpenApi.fromApi(Api).paths).flatMap(([path, methods]) =>
     Object.keys(methods).map((method) => ({ method: method.toUpperCase(), path }))
-  )
+  ),
+  right: `Bearer ${tokens.bob}`,
+  authorizations: [
+    `Bearer ${tokens.eve}`,
+    `Bearer ${tokens.bob}`,
+    "Bearer x",
+    "Bearer",
+    "Basic eDp5",
+    `bearer  ${tokens.eve} `
+  ]
+}
 
 /** The bytes of one request, whose connection is closed after its answer. */
-export const request = ({ next, of }: ReturnType<typeof choices>, known: Known): string => {
+export const request = ({ next, of }: ReturnType<typeof choices>): string => {
   // those that are right but for what they say come as far as what they are about
   const isPolite = next() < 0.5
   const ids = [

@@ -1,0 +1,26 @@
+/**
+ * The form of a no: with a reason, which the model is told, or without one.
+ *
+ * @since 0.1.0
+ */
+import type { VNode } from "preact"
+import { useState } from "preact/hooks"
+import type { Answer } from "../policy/ApprovalRequest.ts"
+import { html } from "./html.ts"
+
+/** The form; `label` is what its button says. */
+export const No = (
+  { label, send }: { readonly label: string; readonly send: (answer: Answer) => void }
+): VNode => {
+  const [reason, setReason] = useState("")
+  return html`
+    <form class="row no" onSubmit=${(event: Event) => {
+    event.preventDefault()
+    send({ _tag: "Deny", ...reason.trim() === "" ? {} : { reason: reason.trim() } })
+  }}>
+      <label for="reason">Reason for a no, which the model is told</label>
+      <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
+    setReason((event.currentTarget as HTMLInputElement).value)} />
+      <button type="submit" class="deny">${label}</button>
+    </form>`
+}
