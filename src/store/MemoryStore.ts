@@ -82,7 +82,6 @@ export const make = (options?: Options) => {
       sweep(batches, (it) => isIdle(it, now))
       batches.set(id, batch = { usedAt: now, open: 0, calls: new Map(), groups: new Map() })
     }
-    batch.usedAt = now
     return batch
   }
   /** What refuses a claim; otherwise gathers what it is about. */
@@ -127,7 +126,10 @@ export const make = (options?: Options) => {
     const refused = findAll(claims, it, now)
     if (refused !== undefined) return refused
     held.add(it)
-    if (it.batch !== undefined) it.batch.open++
+    if (it.batch !== undefined) {
+      it.batch.open++
+      it.batch.usedAt = now
+    }
     if (it.count !== undefined) it.count.used++
     if (it.clock !== undefined) it.clock.running++
     for (const claim of claims) {
@@ -190,8 +192,11 @@ export const make = (options?: Options) => {
 
   /** Nobody will say how it ended: it rests from its start, and its key counts from there. */
   const abandon = (it: Held, now: number): void => {
-    if (it.isRunning) release(it, now)
-    else if (it.startedAt === undefined) settle(it, nothing, now)
+    if (it.isRunning) {
+      release(it, now)
+      return
+    }
+    if (it.startedAt === undefined) settle(it, nothing, now)
     else settle(it, unended(it.windowMillis), it.startedAt)
     if (it.batch !== undefined) it.batch.usedAt = now
   }
