@@ -76,10 +76,10 @@ if (import.meta.main) {
     yield* Console.log(`The token of ada: ${Redacted.value(ada)}`)
     return users(ada, yield* Tokens.make)
   }))
-  Server.serve(Routes).pipe(
+  const Http = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 3000 })
+  Server.serve(Routes, Http).pipe(
     Layer.provide([Executors, Users]),
-    Layer.provide([Handlers, records("server-example.db")]),
-    Layer.provide(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 3000 })),
+    Layer.provide([Handlers, records("server-example.db"), NodeHttpServer.layerHttpServices]),
     Layer.launch,
     NodeRuntime.runMain
   )

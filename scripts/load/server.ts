@@ -64,10 +64,11 @@ const Executors = Server.layerExecutors({ waves: bounds, questions: { timeout: "
   Layer.provide(toolkit.toLayer({ look: work, note: done, ask: done }))
 )
 
-const App = Server.serve(Server.layer(), { disableLogger: true, disableListenLog: true }).pipe(
+const Http = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 })
+
+const App = Server.serve(Server.layer(), Http, { disableLogger: true, disableListenLog: true }).pipe(
   Layer.provide([Executors, Access.layer({ users: everybody })]),
-  Layer.provide(Stores),
-  Layer.provideMerge(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 }))
+  Layer.provide([Stores, NodeHttpServer.layerHttpServices])
 )
 
 const main = Effect.gen(function*() {

@@ -16,6 +16,7 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
+import { serveRoutes } from "../internal/serveRoutes.ts"
 import { version } from "../internal/version.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
 import * as McpDoor from "../mcp/McpDoor.ts"
@@ -192,12 +193,12 @@ const listening = Effect.fnUntraced(function*<E, R>(
   host: string,
   port: number
 ) {
-  const listen = yield* HttpPort
-  if (listen === undefined) return yield* wrong("HTTP cannot be served here.")
+  const http = yield* HttpPort
+  if (http === undefined) return yield* wrong("HTTP cannot be served here.")
   const guarded = Layer.provide(routes, McpDoor.layerHttp(door))
   const app = isAnywhere(host) ? guarded : Layer.merge(guarded, onlyFor(namesOf(host)))
-  const server = HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
-    Layer.provide(listen({ host, port }))
+  const server = serveRoutes(app, http.server({ host, port }), { disableListenLog: true, disableLogger: true }).pipe(
+    Layer.provide(http.services)
   )
   return Layer.provide(Layer.effectDiscard(Files.tell(`Serving http://${host}:${port}/mcp\n`)), server)
 })

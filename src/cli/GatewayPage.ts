@@ -34,8 +34,8 @@ export const open = Effect.fnUntraced(function*(
   record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure>,
   port: number
 ) {
-  const listen = yield* HttpPort
-  if (listen === undefined) return yield* wrong("The page cannot be served here.")
+  const http = yield* HttpPort
+  if (http === undefined) return yield* wrong("The page cannot be served here.")
   const token = yield* Tokens.make
   const person = {
     name: "person",
@@ -50,10 +50,9 @@ export const open = Effect.fnUntraced(function*(
     Server.layerExecutors({ questions }).pipe(Layer.provide(gates), Layer.provide(record))
   )
   const executors = Layer.succeedContext(context)
-  const page = Server.serve(Server.layer(), { disableLogger: true, disableListenLog: true }).pipe(
-    Layer.provide(executors),
-    Layer.provide(Access.layer({ users: [person] })),
-    Layer.provideMerge(listen({ host: "127.0.0.1", port }))
+  const listening = http.server({ host: "127.0.0.1", port })
+  const page = Server.serve(Server.layer(), listening, { disableLogger: true, disableListenLog: true }).pipe(
+    Layer.provide([executors, Access.layer({ users: [person] }), http.services])
   )
   const { address } = Context.get(yield* Layer.build(page), HttpServer.HttpServer)
   const url = `http://127.0.0.1:${"port" in address ? address.port : port}/`

@@ -24,15 +24,23 @@ export interface At {
 }
 
 /**
- * Gives the layer of an HTTP server on a host and port. By default there is none.
+ * How to be reached: the server, which listens as it is built, and what routes need of the platform.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Http {
+  readonly server: (at: At) => Layer.Layer<HttpServer.HttpServer, ServeError>
+  readonly services: Layer.Layer<HttpPlatform.HttpPlatform | Etag.Generator>
+}
+
+/**
+ * HTTP of the platform. By default there is none.
  *
  * @category references
  * @since 0.1.0
  */
-export const HttpPort = Context.Reference<
-  | ((at: At) => Layer.Layer<HttpServer.HttpServer | HttpPlatform.HttpPlatform | Etag.Generator, ServeError>)
-  | undefined
->(
+export const HttpPort = Context.Reference<Http | undefined>(
   "effect-tool-executor/cli/HttpPort",
   { defaultValue: () => undefined }
 )

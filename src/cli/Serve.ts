@@ -99,8 +99,8 @@ const layerOf = Effect.fnUntraced(
   function*({ config, data, path: file, postgres }: Options, at: ServeAddress.ServeAddress) {
     const path = yield* Path.Path
     const { server = {}, workspace } = config
-    const listen = yield* HttpPort
-    if (listen === undefined) return yield* wrong("HTTP cannot be served here.")
+    const http = yield* HttpPort
+    if (http === undefined) return yield* wrong("HTTP cannot be served here.")
     const beside = (it: string) => path.resolve(path.dirname(file), it)
     const root = workspace === undefined ? undefined : beside(workspace.root)
     const tls = server.tls === undefined ? undefined : { cert: beside(server.tls.cert), key: beside(server.tls.key) }
@@ -121,12 +121,12 @@ const layerOf = Effect.fnUntraced(
       : Webhook.layer(webhook).pipe(Layer.provide(FetchHttpClient.layer))
     const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
     const routes = Server.layer(routesOptions(server, at)).pipe(Layer.provide(undoing))
-    return Server.serve(routes, { disableLogger: true, disableListenLog: true }).pipe(
+    const listening = http.server({ host: at.host, port: at.port, tls: pem })
+    return Server.serve(routes, listening, { disableLogger: true, disableListenLog: true }).pipe(
       Layer.provide(told),
       Layer.provide(executors),
       Layer.provide(Access.layer({ users })),
-      Layer.provide(stores),
-      Layer.provideMerge(listen({ host: at.host, port: at.port, tls: pem }))
+      Layer.provide([stores, http.services])
     )
   }
 )

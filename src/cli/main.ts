@@ -14,7 +14,7 @@ import { createServer } from "node:http"
 import process, { exit } from "node:process"
 import { version } from "../internal/version.ts"
 import * as Cli from "./Cli.ts"
-import { type At, HttpPort } from "./HttpPort.ts"
+import { type Http, HttpPort } from "./HttpPort.ts"
 import { Interruption, reasons } from "./Interruption.ts"
 import { Terminal } from "./Keyboard.ts"
 import * as TtyKeyboard from "./TtyKeyboard.ts"
@@ -50,21 +50,26 @@ const patience = {
 }
 
 /** Loaded only where it is used: an editor waits for the first answer of a gateway. */
-const listen = ({ host, port, tls }: At) =>
-  Layer.unwrap(Effect.gen(function*() {
-    const { layer } = yield* Effect.promise(() => import("@effect/platform-node/NodeHttpServer"))
-    const https = yield* Effect.promise(() => import("node:https"))
-    const server = yield* Effect.try({
-      // a certificate, or a key, may be none
-      try: () =>
-        tls === undefined
-          ? createServer(patience)
-          : https.createServer({ ...patience, ...tls, minVersion: "TLSv1.2" }),
-      catch: (cause) => new ServeError({ cause })
-    })
-    server.maxConnections = 4_000
-    return layer(() => server, { host, port, gracefulShutdownTimeout: "1 second" })
-  }))
+const nodeHttp = Effect.promise(() => import("@effect/platform-node/NodeHttpServer"))
+
+const http: Http = {
+  server: ({ host, port, tls }) =>
+    Layer.unwrap(Effect.gen(function*() {
+      const { layerServer } = yield* nodeHttp
+      const https = yield* Effect.promise(() => import("node:https"))
+      const server = yield* Effect.try({
+        // a certificate, or a key, may be none
+        try: () =>
+          tls === undefined
+            ? createServer(patience)
+            : https.createServer({ ...patience, ...tls, minVersion: "TLSv1.2" }),
+        catch: (cause) => new ServeError({ cause })
+      })
+      server.maxConnections = 4_000
+      return layerServer(() => server, { host, port, gracefulShutdownTimeout: "1 second" })
+    })),
+  services: Layer.unwrap(Effect.map(nodeHttp, ({ layerHttpServices }) => layerHttpServices))
+}
 
 const main = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
@@ -72,7 +77,7 @@ const main = Effect.gen(function*() {
 }).pipe(
   Effect.provideService(Interruption, interruption.next),
   Effect.provideService(Terminal, TtyKeyboard.take),
-  Effect.provideService(HttpPort, listen),
+  Effect.provideService(HttpPort, http),
   Effect.provide(NodeServices.layer)
 )
 

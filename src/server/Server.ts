@@ -24,9 +24,11 @@
  *   users: [{ name: "ada", run: true, approve: ["ada"], tokens: [{ hash: "sha256:..." }] }]
  * })
  *
- * Server.serve(Server.layer()).pipe(
- *   Layer.provide([Executors, Users]),
- *   Layer.provide(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 3000 })),
+ * // built last: it listens once everything is there
+ * const Http = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 3000 })
+ *
+ * Server.serve(Server.layer(), Http).pipe(
+ *   Layer.provide([Executors, Users, NodeHttpServer.layerHttpServices]),
  *   Layer.launch,
  *   NodeRuntime.runMain
  * )
@@ -36,9 +38,11 @@
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
-import * as HttpRouter from "effect/http/HttpRouter"
+import type * as HttpRouter from "effect/http/HttpRouter"
+import type * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import type { ConfigurationError } from "../ConfigurationError.ts"
+import { type Requires, serveRoutes } from "../internal/serveRoutes.ts"
 import type * as Approvals from "../policy/Approvals.ts"
 import type { StateStore } from "../store/StateStore.ts"
 import * as ToolExecutor from "../ToolExecutor.ts"
@@ -149,17 +153,28 @@ export const layer = (options: Options = {}) =>
   )
 
 /**
- * Serves routes, as `HttpRouter.serve` does, and when that is to end, lets everything come to its
- * end in good order first: with a server that still answers.
+ * Serves routes, as `HttpRouter.serve` does, from when they can answer until everything has come to its end.
+ *
+ * **Details**
+ *
+ * The server is built last, so that nothing listens before the routes and all they need are there: a request is
+ * answered, or refused by the system because nobody listens yet. When it is to end, everything comes to its end in good
+ * order first: with a server that still answers.
  *
  * @category layers
  * @since 0.1.0
  */
-export const serve = <A, E, R>(
-  app: Layer.Layer<A, E, R>,
-  options?: { readonly disableLogger?: boolean | undefined; readonly disableListenLog?: boolean }
-) =>
+export const serve = <A, E, R, S, SE, SR>(
+  routes: Layer.Layer<A, E, R>,
+  /** Listens as it is built, such as `NodeHttpServer.layer`. What it gives beside is not the routes' to use. */
+  server: Layer.Layer<S | HttpServer.HttpServer, SE, SR>,
+  options?: { readonly disableLogger?: boolean | undefined; readonly disableListenLog?: boolean | undefined }
+): Layer.Layer<
+  S | HttpServer.HttpServer,
+  HttpRouter.Request.Without<E> | SE,
+  Draining.Draining | Requires<R> | SR
+> =>
   // what is built last ends first
   Layer.effectDiscard(Effect.flatMap(Draining.Draining, ({ drain }) => Effect.addFinalizer(() => drain))).pipe(
-    Layer.provideMerge(HttpRouter.serve(app, options))
+    Layer.provideMerge(serveRoutes(routes, server, options))
   )

@@ -4,7 +4,7 @@
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
-import { type At, HttpPort } from "effect-tool-executor/cli/HttpPort"
+import { type Http, HttpPort } from "effect-tool-executor/cli/HttpPort"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import { existsSync, readFileSync, statSync } from "node:fs"
@@ -18,14 +18,17 @@ import { folder, openai, run } from "./harness.ts"
 const hash = `sha256:${"0".repeat(64)}`
 const ada = { tokens: [{ hash }], run: true, approve: ["ada"], records: ["ada"] }
 
-const listen = (at: At) => NodeHttpServer.layer(createServer, at)
+const http: Http = {
+  server: (at) => NodeHttpServer.layerServer(createServer, at),
+  services: NodeHttpServer.layerHttpServices
+}
 
 /** What the command says about a config; it is one that is refused. */
 const refused = Effect.fnUntraced(function*(config: unknown, ...args: ReadonlyArray<string>) {
   const { file } = yield* folder({ "serve.json": config })
   const port = args.includes("--port") ? [] : ["--port", "0"]
   const command = ["serve", "--config", file("serve.json"), "--data", file("data"), ...port, ...args]
-  const { code, stderr, stdout } = yield* Effect.provideService(run(command), HttpPort, listen)
+  const { code, stderr, stdout } = yield* Effect.provideService(run(command), HttpPort, http)
   assert.strictEqual(code, 2, stderr)
   assert.strictEqual(stdout, "")
   return stderr.replaceAll(file(""), "FOLDER/")

@@ -33,10 +33,10 @@ describe("the server in a backend", () => {
   it.live("runs what may run, has somebody else say yes to the rest, and leaves the backend's routes alone", () =>
     Effect.gen(function*() {
       const [ada, bob] = [yield* Tokens.make, yield* Tokens.make]
-      const backend = Server.serve(Routes, { disableLogger: true, disableListenLog: true }).pipe(
+      const options = { disableLogger: true, disableListenLog: true }
+      const backend = Server.serve(Routes, NodeHttpServer.layerTest, options).pipe(
         Layer.provide([Executors, users(ada, bob)]),
-        Layer.provide([Handlers, records(":memory:")]),
-        Layer.provideMerge(NodeHttpServer.layerTest)
+        Layer.provide([Handlers, records(":memory:"), NodeHttpServer.layerHttpServices])
       )
       yield* Effect.provide(
         Effect.gen(function*() {

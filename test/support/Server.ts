@@ -225,16 +225,17 @@ const layer = (held: Held, options: Options) => {
     Layer.provide(LocalExecutor.layerGates({ policy, rules, dedupe: false })),
     Layer.provide(tools)
   )
-  const app = Server.serve(Server.layer(options.server), { disableLogger: true, disableListenLog: true }).pipe(
-    Layer.provideMerge(executors),
-    Layer.provide(Access.layer({ users: options.users ?? everybody }))
-  )
-  const server = NodeHttpServer.layer(createServer, {
+  const server = NodeHttpServer.layerServer(createServer, {
     host: "127.0.0.1",
     port: options.port ?? 0,
     gracefulShutdownTimeout: "1 second"
   })
-  return app.pipe(Layer.provide(stores(folder)), Layer.provideMerge(server))
+  return Server.serve(Server.layer(options.server), server, { disableLogger: true, disableListenLog: true }).pipe(
+    Layer.provideMerge(executors),
+    Layer.provide(Access.layer({ users: options.users ?? everybody })),
+    Layer.provide(stores(folder)),
+    Layer.provide(NodeHttpServer.layerHttpServices)
+  )
 }
 
 const everybody = only(users)
