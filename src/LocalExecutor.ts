@@ -3,9 +3,15 @@
  *
  * What is provided around it is used: settings (`ExecutorSettings`), gates
  * (`Rules`, `Permissions`, `Dedupe`, `Pools`, `TurnBudget`, `Guards`), stores
- * (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`). An option
- * wins over what is provided, and that wins over the default: settings and the
- * budget of a turn field by field, the other gates as a whole.
+ * (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`).
+ *
+ * Said twice, as an option and by a layer around:
+ *
+ * - permissions: the stricter of both decisions holds;
+ * - rules: an error, since neither may be lost;
+ * - guards: all of them are asked;
+ * - settings and the budget of a turn: the option wins, field by field;
+ * - dedupe and pools: the option wins as a whole.
  *
  * @since 0.1.0
  */
@@ -15,7 +21,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type { ConfigurationError } from "./ConfigurationError.ts"
+import { ConfigurationError } from "./ConfigurationError.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
 import * as ArtifactStore from "./output/ArtifactStore.ts"
 import * as Dedupe from "./policy/Dedupe.ts"
@@ -37,9 +43,12 @@ import type { ToolRule } from "./ToolRule.ts"
  * @since 0.1.0
  */
 export interface Options extends ExecutorSettings.Options {
-  /** The rules of the host. Default: none. */
+  /** The rules of the host. An error beside a `Rules` layer around the executor. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
-  /** Who may call what. Default: ReadOnly, closed-world tools run, others are asked about. */
+  /**
+   * Who may call what. Beside a `Permissions` layer around the executor the stricter
+   * decision holds. Default: ReadOnly, closed-world tools run, others are asked about.
+   */
   readonly policy?: Policy.Policy | undefined
   /** What the host says about tools, by name. */
   readonly tools?: ToolHandlers.Options["tools"]
@@ -164,7 +173,7 @@ const gatesWith = (
   options: Omit<Options, "policy" | "tools">
 ): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
   Layer.mergeAll(
-    options.rules === undefined ? foundOr(Rules.Rules, Rules.layer([])) : Rules.layer(options.rules),
+    rulesOf(options),
     permissions,
     options.dedupe === undefined
       ? foundOr(Dedupe.Dedupe, Dedupe.layer())
@@ -188,18 +197,36 @@ const foundOr = <I, S, E, R>(key: Context.Key<I, S>, fallback: Layer.Layer<I, E,
     Option.match({ onNone: () => fallback, onSome: (found) => Layer.succeed(key, found) })
   ))
 
-const policyOf = ({ policy }: Options): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
-  policy === undefined ? foundOr(Permissions.Permissions, Permissions.layer({})) : Permissions.layer(policy)
+/** Neither the option nor what the host has provided may be lost. */
+const rulesOf = ({ rules }: Options): Layer.Layer<Rules.Rules, ConfigurationError, ToolHandlers.ToolHandlers> =>
+  rules === undefined
+    ? foundOr(Rules.Rules, Rules.layer([]))
+    : Layer.unwrap(Effect.flatMap(Effect.serviceOption(Rules.Rules), (found) =>
+      Option.isNone(found)
+        ? Effect.succeed(Rules.layer(rules))
+        : new ConfigurationError({
+          subject: "LocalExecutor",
+          problems: [{
+            path: "rules",
+            problem: "a Rules layer around the executor has rules as well",
+            expected: "all rules in one place: either the option or the layer"
+          }]
+        })))
 
-/** What the host has provided is narrowed. */
-const readOnly = (): Layer.Layer<Permissions.Permissions> =>
+const policyOf = ({ policy }: Options): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
+  policy === undefined
+    ? foundOr(Permissions.Permissions, Permissions.layer({}))
+    : stricter(Permissions.make(policy))
+
+const readOnly = (): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
+  stricter(Effect.succeed(Permissions.readOnly))
+
+/** What the host has provided, narrowed. */
+const stricter = (
+  permissions: Effect.Effect<Permissions.Permissions["Service"], ConfigurationError>
+): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
   Layer.effect(
     Permissions.Permissions,
-    Effect.map(
-      Effect.serviceOption(Permissions.Permissions),
-      Option.match({
-        onNone: () => Permissions.readOnly,
-        onSome: (found) => Permissions.both(Permissions.readOnly, found)
-      })
-    )
+    Effect.zipWith(permissions, Effect.serviceOption(Permissions.Permissions), (own, found) =>
+      Option.isNone(found) ? own : Permissions.both(own, found.value))
   )

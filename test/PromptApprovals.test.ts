@@ -73,7 +73,7 @@ const run = <A, E>(
     read: () => Effect.succeed("read")
   })
   const executor = LocalExecutor.layer(kit, {
-    policy: options.policy ?? { default: "allow", allow: ["send"] },
+    policy: options.policy ?? { default: "allow", allow: ["send"], skipApproval: ["send"] },
     dedupe: false,
     rules: [{ _tag: "MaxCalls", tool: "send", max: 2 }]
   }).pipe(Layer.provide(handlers))

@@ -18,6 +18,7 @@ import {
   Journal,
   LocalExecutor,
   Permissions,
+  type Policy,
   Pools,
   Rules,
   StateStore,
@@ -135,6 +136,54 @@ describe("what is provided around a layer", () => {
       }).pipe(Effect.scoped, (it) => VirtualTime.run(it, { limit: "1 day" }))
     })
   }
+})
+
+describe("what is said as an option and by a layer around", () => {
+  const calls = [ToolCall.make("1", "read", {}), ToolCall.make("2", "write", { n: 1 })]
+  const outcomes = Effect.gen(function*() {
+    const executor = yield* ToolExecutor.ToolExecutor
+    return tags(yield* (yield* executor.process()).executeWave(calls))
+  }).pipe(Effect.scoped)
+  const everywhere: Policy.Policy = { default: "allow" }
+  const reads: Policy.Policy = { default: "readOnly" }
+  const both: ReadonlyArray<
+    readonly [option: Policy.Policy, around: typeof Permissions.layerDenyAll, seen: ReadonlyArray<string>]
+  > = [
+    [everywhere, Permissions.layerDenyAll, ["PolicyDenied", "PolicyDenied"]],
+    [everywhere, Permissions.layerReadOnly, ["Succeeded", "PolicyDenied"]],
+    [everywhere, Permissions.layerAllowAll, ["Succeeded", "Succeeded"]],
+    [reads, Permissions.layerAllowAll, ["Succeeded", "PolicyDenied"]],
+    [{ mode: "denyAll" }, Permissions.layerReadOnly, ["PolicyDenied", "PolicyDenied"]]
+  ]
+
+  it.effect("holds the stricter of both permissions", () =>
+    Effect.gen(function*() {
+      for (const [policy, around, seen] of both) {
+        const layers = [
+          LocalExecutor.layer(kit, { policy }).pipe(Layer.provide(handlers)),
+          Layer.fresh(ToolExecutor.layer).pipe(
+            Layer.provide(LocalExecutor.layerGates({ policy })),
+            Layer.provide(registry)
+          )
+        ]
+        for (const layer of layers) {
+          const program = Effect.provide(outcomes, Layer.provide(layer, around), { local: true })
+          assert.deepStrictEqual(yield* VirtualTime.run(program), seen)
+        }
+      }
+    }))
+
+  it.effect("is an error for rules", () =>
+    Effect.gen(function*() {
+      const layer = LocalExecutor.layer(kit, { rules: [{ _tag: "MaxCalls", tool: "write", max: 1 }] }).pipe(
+        Layer.provide(Rules.layer([{ _tag: "MaxCalls", tool: "read", max: 1 }])),
+        Layer.provide(registry),
+        Layer.provide(handlers)
+      )
+      const error = yield* Effect.flip(Effect.scoped(Layer.build(layer)))
+      assert.strictEqual(error.subject, "LocalExecutor")
+      assert.deepStrictEqual(error.problems.map(({ path }) => path), ["rules"])
+    }))
 })
 
 describe("two executors in one program", () => {

@@ -74,7 +74,9 @@ export const meaningless = (
       problem: `there is no tool ${JSON.stringify(name)}`
     })),
     ...Result.isFailure(ofPolicy) ? ofPolicy.failure.map((it) => ({ ...it, path: `policy.${it.path}` })) : [],
-    ...(["allow", "ask", "deny"] as const).flatMap((list) => aimless(policy[list] ?? [], `policy.${list}`, there))
+    ...(["allow", "ask", "deny", "skipApproval"] as const).flatMap((list) =>
+      aimless(policy[list] ?? [], `policy.${list}`, there)
+    )
   ]
 }
 

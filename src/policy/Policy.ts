@@ -3,8 +3,8 @@
  * are about. Pure; `Permissions` applies it.
  *
  * In this order: a `deny` pattern that touches the call, the mode, an `ask`
- * pattern that touches it, `allow` patterns that cover all of it, what the tool
- * itself declares, the default. A protected target, or one that is not known and so
+ * pattern that touches it, the tool's own `needsApproval` unless `skipApproval`
+ * names the tool, `allow` patterns that cover all of it, the default. A protected target, or one that is not known and so
  * may be protected, is asked about where it would otherwise be allowed.
  *
  * @since 0.1.0
@@ -42,7 +42,10 @@ export const Policy = Schema.Struct({
   ask: optional(Patterns).annotate({
     description: "Calls that a person is asked about, if anything they are about fits"
   }),
-  deny: optional(Patterns).annotate({ description: "Calls that may not run, if anything they are about fits" })
+  deny: optional(Patterns).annotate({ description: "Calls that may not run, if anything they are about fits" }),
+  skipApproval: optional(Schema.Array(Schema.NonEmptyString)).annotate({
+    description: "Names of tools whose own needsApproval does not count"
+  })
 })
 
 /**
@@ -59,6 +62,10 @@ export const Policy = Schema.Struct({
  * is not ReadOnly, `offline` what declares `Tool.OpenWorld`, `denyAll`
  * everything.
  *
+ * `skipApproval`: exact names of tools whose own `needsApproval` does not count.
+ * Without it a call that its tool wants approved is asked about even where
+ * `allow` covers it: the tool's author knows when a call is dangerous.
+ *
  * @category models
  * @since 0.1.0
  */
@@ -68,6 +75,7 @@ export interface Policy {
   readonly allow?: ReadonlyArray<string> | undefined
   readonly ask?: ReadonlyArray<string> | undefined
   readonly deny?: ReadonlyArray<string> | undefined
+  readonly skipApproval?: ReadonlyArray<string> | undefined
 }
 
 /**
@@ -99,6 +107,7 @@ export interface Parsed {
   readonly allow: ReadonlyArray<PermissionPattern.PermissionPattern>
   readonly ask: ReadonlyArray<PermissionPattern.PermissionPattern>
   readonly deny: ReadonlyArray<PermissionPattern.PermissionPattern>
+  readonly skipApproval: ReadonlySet<string>
 }
 
 /**
@@ -128,12 +137,24 @@ export const parse = (
         ? [parsed.success]
         : wrong(`there is no tool ${JSON.stringify(parsed.success.tool)}`, `one of ${tools.join(", ")}`)
     })
+  const exactNames = (policy.skipApproval ?? []).filter((name, index) => {
+    const wrong = (problem: string, expected: string) => {
+      problems.push({ path: `skipApproval[${index}]`, problem: `${JSON.stringify(name)}: ${problem}`, expected })
+      return false
+    }
+    if (/[*?\s()]/.test(name)) {
+      return wrong("a tool's own condition is skipped by its exact name", "the name of one tool")
+    }
+    return tools === undefined || tools.includes(name) || expects(name) ||
+      wrong("there is no such tool", `one of ${tools.join(", ")}`)
+  })
   const parsed: Parsed = {
     default: policy.default ?? "cautious",
     mode: policy.mode ?? "ask",
     allow: list("allow"),
     ask: list("ask"),
-    deny: list("deny")
+    deny: list("deny"),
+    skipApproval: new Set(exactNames)
   }
   return problems.length > 0 ? Result.fail(problems) : Result.succeed(parsed)
 }
@@ -155,6 +176,7 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
   const forbidden = forbiddenBy(self.mode, tool)
   const editsFreely = self.mode === "acceptEdits" && tool.edits && self.default !== "deny"
   const rest = editsFreely ? allowed : byDefault(self, tool)
+  const skipsApproval = self.skipApproval.has(tool.name)
   const decide: ToolPolicy["decide"] = (given, needsApproval) => {
     const targets = given?.map((it) => isRun(self, it) ? { ...it, kind: "protected" as const } : it)
     const denied = deny.find((it) => PermissionPattern.fits(it, targets))
@@ -173,14 +195,15 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
       return { _tag: "Ask", why: `the policy asks about ${asked[0].source}`, because: [...because, ...guards] }
     }
     const isListed = PermissionPattern.covers(allow, tool.name, targets?.map(unguarded))
-    if (guards.length === 0) {
-      if (isListed) return allowed
-    } else if (isListed ? self.default !== "deny" : rest._tag !== "Deny") {
+    if (guards.length > 0 && (isListed ? self.default !== "deny" : rest._tag !== "Deny")) {
       const why = guarded === undefined ? unknown : `${JSON.stringify(guarded.text)} is protected`
       return { _tag: "Ask", why, because: guards }
     }
-    return needsApproval && !editsFreely && self.default !== "deny"
+    const isCovered = isListed && guards.length === 0
+    return needsApproval && !skipsApproval && (isCovered || self.default !== "deny")
       ? { _tag: "Ask", why: "the tool needs approval", because: [] }
+      : isCovered
+      ? allowed
       : rest
   }
   const [always, approved] = [decide([], false), decide([], true)]

@@ -151,12 +151,14 @@ describe("a policy", () => {
     assert.strictEqual(Policy.forTool(parsed({ allow: ["w"] }), tool("w")).decide(undefined, false)._tag, "Allow")
   })
 
-  it("goes: deny, mode, ask, allow, the tool's own word, the default", () => {
+  it("decides in the order deny, mode, ask, the tool's needsApproval, allow, default", () => {
     const w = tool("w", { needsApproval: true })
     assert.strictEqual(decide({ deny: ["w"], ask: ["w"], allow: ["w"] }, w, []), "Deny")
     assert.strictEqual(decide({ mode: "readOnly", ask: ["w"], allow: ["w"] }, w, []), "Deny")
     assert.strictEqual(decide({ ask: ["w"], allow: ["w"], default: "deny" }, w, []), "Ask")
-    assert.strictEqual(decide({ allow: ["w"], default: "deny" }, w, []), "Allow")
+    assert.strictEqual(decide({ allow: ["w"] }, w, []), "Ask")
+    assert.strictEqual(decide({ allow: ["w"], default: "deny" }, w, []), "Ask")
+    assert.strictEqual(decide({ allow: ["w"], default: "deny" }, tool("w"), []), "Allow")
     assert.strictEqual(decide({ default: "allow" }, w, []), "Ask")
     assert.strictEqual(decide({ default: "allow" }, tool("w"), []), "Allow")
     assert.strictEqual(decide({ default: "ask" }, tool("w"), []), "Ask")
@@ -165,6 +167,50 @@ describe("a policy", () => {
     assert.strictEqual(decide({ default: "readOnly" }, tool("w"), []), "Deny")
     assert.strictEqual(decide({ default: "deny" }, w, []), "Deny")
     assert.strictEqual(decide({}, tool("w", { class: "ReadOnly" }), []), "Allow")
+  })
+
+  it("keeps a tool's own needsApproval unless skipApproval names the tool", () => {
+    const w = tool("w", { needsApproval: true, edits: true })
+    const all: ReadonlyArray<Policy.Policy> = [
+      { allow: ["w"] },
+      { allow: ["w(x)"] },
+      { allow: ["*"] },
+      { default: "allow" },
+      { mode: "acceptEdits" },
+      { allow: ["w"], default: "deny" },
+      { allow: ["w"], default: "readOnly" }
+    ]
+    for (const policy of all) {
+      assert.strictEqual(decide(policy, w, ["x"]), "Ask")
+      assert.strictEqual(decide({ ...policy, skipApproval: ["other"] }, w, ["x"]), "Ask")
+      assert.strictEqual(decide({ ...policy, skipApproval: ["w"] }, w, ["x"]), "Allow")
+      assert.strictEqual(decide({ ...policy, skipApproval: ["w"], ask: ["w"] }, w, ["x"]), "Ask")
+      assert.strictEqual(decide({ ...policy, skipApproval: ["w"], deny: ["w(x)"] }, w, ["x"]), "Deny")
+    }
+    // it allows nothing by itself
+    assert.strictEqual(decide({ skipApproval: ["w"] }, tool("w", { needsApproval: true }), ["x"]), "Ask")
+    assert.strictEqual(decide({ skipApproval: ["w"], default: "deny" }, w, ["x"]), "Deny")
+  })
+
+  it("takes exact names of tools for skipApproval", () => {
+    for (const name of ["*", "w*", "w(x)", "?"]) {
+      assert.deepStrictEqual(
+        Policy.parse({ skipApproval: ["w", name] }, ["w"]),
+        Result.fail([{
+          path: "skipApproval[1]",
+          problem: `${JSON.stringify(name)}: a tool's own condition is skipped by its exact name`,
+          expected: "the name of one tool"
+        }])
+      )
+    }
+    assert.deepStrictEqual(
+      Policy.parse({ skipApproval: ["v"] }, ["w"]),
+      Result.fail([{
+        path: "skipApproval[0]",
+        problem: "\"v\": there is no such tool",
+        expected: "one of w"
+      }])
+    )
   })
 
   it("has modes", () => {
