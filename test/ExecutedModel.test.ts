@@ -114,6 +114,29 @@ describe("a model whose calls the executor runs", () => {
       })
     ))
 
+  it.effect("runs nothing of a response without a proven end", () =>
+    Effect.forEach(["unknown", "error"], (reason) =>
+      runWith(
+        scriptedModel([[["1", "write", { n: 1 }]]], reason),
+        Effect.gen(function*() {
+          order.length = 0
+          const { toolResults } = yield* LanguageModel.generateText({ prompt: "go", toolkit: kit })
+          assert.strictEqual(toolResults[0]?.isFailure, true)
+          assert.deepStrictEqual(order, [])
+        })
+      )))
+
+  it.effect("runs nothing of a stream that ends without a word", () =>
+    runWith(
+      scriptedModel([[["1", "write", { n: 1 }]]], "none"),
+      Effect.gen(function*() {
+        order.length = 0
+        const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "go", toolkit: kit }))
+        assert.deepStrictEqual(parts.map((it) => it.type), ["tool-call", "tool-result"])
+        assert.deepStrictEqual(order, [])
+      })
+    ))
+
   it.effect("keeps requests apart, and together where they are given one process", () =>
     run(
       Effect.gen(function*() {

@@ -8,7 +8,9 @@
  * @since 0.1.0
  */
 import * as AiError from "effect/ai/AiError"
+import type * as Response from "effect/ai/Response"
 import * as Duration from "effect/Duration"
+import { turnEnd } from "../internal/turnEnd.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 
@@ -24,13 +26,31 @@ export const reasonOf = (error: unknown, now: number): AiError.AiErrorReason => 
 }
 
 /**
- * The reason of a stream that ended before the answer did.
+ * Why an answer is none, as its end says; `word` is what the provider called it.
  *
- * @category constructors
+ * @category getters
  * @internal
  */
-export const brokenOff = (description: string): AiError.AiErrorReason =>
-  new AiError.NetworkError({ reason: "TransportError", method: "POST", url: "", description })
+export const endReason = (
+  reason: Response.FinishReason,
+  word: string | undefined
+): AiError.AiErrorReason | undefined => {
+  switch (turnEnd(reason)) {
+    case "failed":
+      return new AiError.InternalProviderError({
+        description: `The provider ended the answer with ${JSON.stringify(word ?? reason)}.`
+      })
+    case "broken":
+      return new AiError.NetworkError({
+        reason: "TransportError",
+        method: "POST",
+        url: "",
+        description: "The answer broke off: the provider did not say that it is over."
+      })
+    default:
+      return undefined
+  }
+}
 
 // Utilities
 
@@ -139,7 +159,7 @@ const brokenConnection = (found: Found): AiError.AiErrorReason | undefined => {
     // what fetch says where it has no code
     /^(?:fetch failed|failed to fetch|terminated|network error)$/i.test(found.message) ||
     // what provider packages say where a body just ends
-    /stream ended without/i.test(found.message) ||
+    /stream ended without|did not receive done/i.test(found.message) ||
     (found.names.includes("AI_APICallError") && found.status === undefined)
   return hasBegun && isBroken
     ? new AiError.NetworkError({

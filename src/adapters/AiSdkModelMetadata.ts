@@ -49,20 +49,52 @@ export const ofPart = (part: object): { readonly metadata?: Response.ProviderMet
  * @category conversions
  * @internal
  */
-export const finish = (part: Finish): Response.FinishPartEncoded => ({
+export const finish = (provider: string, part: Finish): Response.FinishPartEncoded => ({
   type: "finish",
-  reason: finishReason(part.finishReason),
+  reason: reasonOf(provider, part),
   usage: usage(part.usage),
   ...ofPart(part)
 })
 
 /**
- * Tells whether the provider says that the stream ended before the answer did.
+ * Tells whether a provider has said that the answer is over. Some packages write an end
+ * of their own behind a stream that just stops: `other` without a word of the provider,
+ * or `tool-calls` because there were some. Then no tokens were counted either.
  *
  * @category predicates
  * @internal
  */
-export const isBrokenOff = (part: Finish): boolean => Shape.own(part.finishReason, "unified") === "interrupted"
+export const isProven = (provider: string, { finishReason, usage }: Finish): boolean => {
+  const isWord = typeof finishReason === "string"
+  const hasWord = isWord || wordOf(provider, finishReason) !== undefined
+  switch (isWord ? finishReason : Shape.own(finishReason, "unified")) {
+    case "stop":
+    case "length":
+    case "content-filter":
+    case "error":
+      return true
+    case "tool-calls":
+      return hasWord || isCounted(usage)
+    case "other":
+      return isWord ? isCounted(usage) : hasWord
+    default:
+      return false
+  }
+}
+
+/**
+ * Gives the provider's own word for why an answer ended.
+ *
+ * @category getters
+ * @internal
+ */
+export const wordOf = (provider: string, finishReason: unknown): string | undefined => {
+  const raw = Shape.own(finishReason, "raw")
+  if (typeof raw !== "string" || raw === "") return undefined
+  // words of the package `ollama-ai-provider-v2`, whether or not Ollama said anything
+  const isMadeUp = raw === "other" || (provider === "ollama.responses" && raw === "tool_calls")
+  return isMadeUp ? undefined : raw
+}
 
 /**
  * The id of an answer, and what made it when.
@@ -80,24 +112,34 @@ export const response = ({ id, modelId, timestamp }: ResponseMetadata): Response
 // Utilities
 
 /** v2 has one word; v3 and v4 have the provider's beside it. */
-const finishReason = (reason: unknown): Response.FinishReason => {
-  const raw = Shape.own(reason, "raw")
-  const unified = typeof reason === "string" ? reason : Shape.own(reason, "unified")
-  switch (unified) {
-    case "stop":
-      // https://docs.claude.com/en/api/handling-stop-reasons: the turn goes on when it is sent back
-      return raw === "pause_turn" ? "pause" : "stop"
-    case "length":
-    case "content-filter":
-    case "tool-calls":
-    case "error":
-      return unified
-    case "other":
-      // no reason was sent at all
-      return typeof reason === "object" && raw === undefined ? "unknown" : "other"
-    default:
-      return "unknown"
-  }
+const reasonOf = (provider: string, finish: Finish): Response.FinishReason => {
+  if (!isProven(provider, finish)) return "unknown"
+  const { finishReason } = finish
+  const word = wordOf(provider, finishReason)
+  const known = word === undefined ? undefined : words.get(word.toLowerCase())
+  return known ??
+    (typeof finishReason === "string" ? finishReason : Shape.own(finishReason, "unified")) as Response.FinishReason
+}
+
+/** Words that packages pass on as something that they are not. */
+const words = new Map<string, Response.FinishReason>([
+  // https://docs.claude.com/en/api/handling-stop-reasons: the turn goes on when it is sent back
+  ["pause_turn", "pause"],
+  ["model_context_window_exceeded", "length"],
+  ["error", "error"],
+  ["timeout", "error"],
+  // https://ai.google.dev/api/generate-content#FinishReason
+  ["malformed_function_call", "error"],
+  ["malformed_response", "error"],
+  ["unexpected_tool_call", "error"],
+  // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
+  ["malformed_model_output", "error"],
+  ["malformed_tool_use", "error"]
+])
+
+const isCounted = (given: unknown): boolean => {
+  const { inputTokens, outputTokens } = usage(given)
+  return (inputTokens.total ?? 0) + (outputTokens.total ?? 0) > 0
 }
 
 /** v2 is flat, and says of cached tokens only how many were read. */

@@ -90,10 +90,12 @@ export class Requests {
       const parts = yield* read(method, () => [
         ...generated.content.flatMap((part) => reader.content(part)),
         ...generated.response === undefined ? [] : [Metadata.response(generated.response)],
-        Metadata.finish(generated)
+        Metadata.finish(this.model.provider, generated)
       ])
       yield* this.warn(generated.warnings)
       annotate(request, parts)
+      const failure = this.failureOf(method, generated)
+      if (failure !== undefined) return yield* failure
       return parts
     })
   }
@@ -105,20 +107,21 @@ export class Requests {
       const call = yield* this.callOf(method, request)
       const source = yield* this.open(method, call)
       const reader = new ModelResponse.ResponseReader(this.model, request.tools)
+      let failure: Effect.Effect<never, AiError.AiError> | undefined
       const take = (part: ModelResponse.StreamPart): Said => {
         if (part.type === "error") return fail(method, part.error)
         if (part.type === "stream-start") return Effect.andThen(this.warn(part.warnings), pull)
-        if (part.type === "finish" && Metadata.isBrokenOff(part)) {
-          return failFor(method, ModelError.brokenOff("The stream of the provider ended before the answer did."))
-        }
+        // the end comes with what it cost, and then the failure
+        if (part.type === "finish") failure = this.failureOf(method, part)
         const parts = reader.stream(part)
         annotate(request, parts)
         return Arr.isReadonlyArrayNonEmpty(parts) ? Effect.succeed(parts) : pull
       }
-      const pull: Said = Effect.flatMap(
+      const next: Said = Effect.flatMap(
         attempt(method, () => source.read()),
         ({ done, value }) => done ? Cause.done() : Effect.flatten(read(method, () => take(value)))
       )
+      const pull: Said = Effect.suspend(() => failure ?? next)
       return Stream.fromPull(Effect.succeed(pull))
     }))
   }
@@ -173,6 +176,14 @@ export class Requests {
       })
       return Versions.write(specificationVersion, options)
     })
+  }
+
+  /** An answer that its end makes none. */
+  private failureOf(method: string, finish: Metadata.Finish): Effect.Effect<never, AiError.AiError> | undefined {
+    const { provider } = this.model
+    const word = Metadata.wordOf(provider, finish.finishReason)
+    const reason = ModelError.endReason(Metadata.finish(provider, finish).reason, word)
+    return reason === undefined ? undefined : failFor(method, reason)
   }
 
   private warn(warnings: unknown): Effect.Effect<void> {

@@ -84,7 +84,7 @@ export class ResponseReader {
       case "response-metadata":
         return [Metadata.response(part)]
       case "finish":
-        return [Metadata.finish(part)]
+        return [Metadata.finish(this.origin.provider, part)]
       case "stream-start":
       case "raw":
       case "error":

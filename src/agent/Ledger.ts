@@ -170,3 +170,16 @@ export const usageOf = (usage: Response.Usage | undefined): Usage => {
     cachedInputTokens: Math.min(Math.max(0, cached), Math.max(0, input))
   }
 }
+
+/**
+ * What several answers used.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const sum = (one: Usage | undefined, other: Usage): Usage =>
+  one === undefined ? other : {
+    inputTokens: one.inputTokens + other.inputTokens,
+    outputTokens: one.outputTokens + other.outputTokens,
+    cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens
+  }

@@ -15,11 +15,12 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Stream from "effect/Stream"
+import { turnEnd } from "../internal/turnEnd.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import type { AssistantMessagePart, EndReason, ModelRetry, Usage } from "./AgentEvent.ts"
 import * as Conversation from "./Conversation.ts"
-import { usageOf } from "./Ledger.ts"
+import { sum, usageOf } from "./Ledger.ts"
 import type { Operation } from "./Operation.ts"
 
 /**
@@ -58,6 +59,8 @@ export const ask = Effect.fnUntraced(function*(
     disableToolCallResolution: true,
     toolCallValidation: "deferred"
   } as const
+  // what an answer cost that nobody gets is spent all the same
+  let wasted: Usage | undefined
   for (let retries = 0;; retries++) {
     const parts: Array<Part> = []
     const said = Stream.runForEachArray(
@@ -75,19 +78,20 @@ export const ask = Effect.fnUntraced(function*(
         })
     )
     const exit = yield* operation.unlessStopped(said)
-    if (exit === undefined) return cut(parts, undefined)
+    const usage = sum(wasted, usageOf(parts.findLast((it) => it.type === "finish")?.usage))
+    if (exit === undefined) return cut(parts, usage, undefined)
     const failure = exit._tag === "Failure" ? exit.cause : failureIn(parts)
-    if (failure === undefined) return answerOf(parts)
+    if (failure === undefined) return { message: messageOf(parts), finish: finishOf(parts)!, usage, because: undefined }
     const error = Option.getOrUndefined(Cause.findErrorOption(failure))
     const known = AiError.isAiError(error) ? error : undefined
-    // what somebody has read already is not said anew
-    const isRepeatable = retries < given.retries && parts.every((it) => it.type === "response-metadata")
+    const isRepeatable = retries < given.retries && !parts.some(isSaid)
     const wait = known === undefined || !isRepeatable ? undefined : waitOf(known, retries)
     if (known === undefined || wait === undefined) {
-      return cut(parts, { _tag: "ModelFailed", error: known, message: known?.message ?? saidBy(failure) })
+      return cut(parts, usage, { _tag: "ModelFailed", error: known, message: known?.message ?? saidBy(failure) })
     }
     operation.tell<ModelRetry>({ _tag: "ModelRetry", error: known, afterMillis: wait })
-    if ((yield* operation.unlessStopped(Effect.sleep(wait))) === undefined) return cut(parts, undefined)
+    wasted = usage
+    if ((yield* operation.unlessStopped(Effect.sleep(wait))) === undefined) return cut(parts, usage, undefined)
   }
 })
 
@@ -105,11 +109,52 @@ const waitOf = (error: AiError.AiError, retries: number): number | undefined => 
   return millis <= longestWait ? millis : undefined
 }
 
-/** A failure that came as a part of the answer. */
+/**
+ * Whether a part is something that somebody has read as the answer, or that the provider has
+ * done already: such is not asked for anew. Calls that did not run are.
+ */
+const isSaid = (part: Part): boolean => {
+  switch (part.type) {
+    case "text-delta":
+      return part.delta !== ""
+    case "tool-call":
+    case "tool-params-start":
+      return part.providerExecuted
+    case "file":
+    case "source":
+    case "tool-result":
+      return true
+    default:
+      return false
+  }
+}
+
+/** A failure that came as a part of the answer, or is its end. */
 const failureIn = (parts: ReadonlyArray<Part>): Cause.Cause<unknown> | undefined => {
   const failed = parts.find((it) => it.type === "error")
-  return failed === undefined ? undefined : Cause.fail(failed.error)
+  if (failed !== undefined) return Cause.fail(failed.error)
+  switch (turnEnd(finishOf(parts))) {
+    case "failed":
+      return Cause.fail(notEnded(new AiError.InternalProviderError({ description: "its answer ended with an error" })))
+    case "broken":
+      return Cause.fail(notEnded(
+        new AiError.NetworkError({
+          reason: "TransportError",
+          method: "POST",
+          url: "",
+          description: "its answer broke off before its end"
+        })
+      ))
+    default:
+      return undefined
+  }
 }
+
+const notEnded = (reason: AiError.AiErrorReason): AiError.AiError =>
+  AiError.make({ module: "AgentExecutor", method: "streamText", reason })
+
+const finishOf = (parts: ReadonlyArray<Part>): Response.FinishReason | undefined =>
+  parts.findLast((it) => it.type === "finish")?.reason
 
 /** What an error that is none of a model's says, without where it comes from: clients and callers read it. */
 const saidBy = (failure: Cause.Cause<unknown>): string => {
@@ -120,23 +165,10 @@ const saidBy = (failure: Cause.Cause<unknown>): string => {
     : "it does not say why"
 }
 
-const answerOf = (parts: ReadonlyArray<Part>): Answer => {
-  const finish = parts.findLast((it) => it.type === "finish")
-  // without an end nobody knows whether more would have come
-  if (finish === undefined) {
-    return cut(parts, { _tag: "ModelFailed", error: undefined, message: "its answer broke off before its end" })
-  }
-  const usage = usageOf(finish.usage)
-  if (finish.reason === "error") {
-    return { ...cut(parts, { _tag: "ModelFailed", error: undefined, message: "it ended with an error" }), usage }
-  }
-  return { message: messageOf(parts), finish: finish.reason, usage, because: undefined }
-}
-
-const cut = (parts: ReadonlyArray<Part>, because: EndReason | undefined): Answer => ({
+const cut = (parts: ReadonlyArray<Part>, usage: Usage, because: EndReason | undefined): Answer => ({
   message: Conversation.said(messageOf(parts)),
   finish: "cut",
-  usage: usageOf(parts.findLast((it) => it.type === "finish")?.usage),
+  usage,
   because
 })
 

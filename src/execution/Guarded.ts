@@ -15,6 +15,7 @@ import * as Stream from "effect/Stream"
 import { ConfigurationError } from "../ConfigurationError.ts"
 import type { GuardedToolkit, ResultPart } from "../GuardedToolkit.ts"
 import { Shortened } from "../internal/shortened.ts"
+import { turnEnd } from "../internal/turnEnd.ts"
 import { cut } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
@@ -73,9 +74,8 @@ export const answer = (
   const calls = Received.wave(content.filter(isOurs))
   if (calls.length === 0) return Effect.succeed([])
   const finish = content.map(finishReason).find((reason) => reason !== undefined)
-  const isCutOff = finish !== undefined && finish !== "stop" && finish !== "tool-calls" && finish !== "pause"
-  const results = isCutOff
-    ? Effect.succeed(calls.map(() => cutOff(finish)))
+  const results = turnEnd(finish) !== "whole"
+    ? Effect.succeed(calls.map(() => cutOff(finish ?? "it has no end")))
     : Effect.flatMap(runAll(calls), (outcomes) =>
       Effect.forEach(outcomes, (outcome, index) => {
         const { name } = calls[index]!
@@ -106,7 +106,7 @@ const isOurs = (part: Response.AnyPart | null): boolean => {
   }
 }
 
-const finishReason = (part: Response.AnyPart | null): string | undefined => {
+const finishReason = (part: Response.AnyPart | null): Response.FinishReason | undefined => {
   try {
     return part?.type === "finish" ? part.reason : undefined
   } catch {

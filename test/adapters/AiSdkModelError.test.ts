@@ -148,7 +148,8 @@ describe("an error of a model", () => {
         cause: Object.assign(new TypeError("terminated"), { cause: { code: "UND_ERR_SOCKET" } })
       })
       const timeout = new DOMException("The operation was aborted due to timeout", "TimeoutError")
-      for (const error of [http(undefined), refused, brokenOff, timeout, new TypeError("terminated")]) {
+      const noEnd = new Error("Did not receive done or success response in stream.")
+      for (const error of [http(undefined), refused, brokenOff, timeout, new TypeError("terminated"), noEnd]) {
         const failed = yield* failure(error)
         assert.strictEqual(failed.reason._tag, "NetworkError")
         assert.isTrue(failed.isRetryable)

@@ -6,6 +6,7 @@ import type * as Response from "effect/ai/Response"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { specModel } from "../support/specModel.ts"
@@ -197,17 +198,113 @@ describe("what a model says", () => {
     Effect.gen(function*() {
       const reasonOf = (version: AiSdk.ProviderModel["specificationVersion"], finishReason: unknown) =>
         Effect.map(finishes(version, { finishReason, usage: {} }), ({ reason }) => reason)
-      for (const reason of ["stop", "length", "content-filter", "tool-calls", "error", "other", "unknown"] as const) {
+      for (const reason of ["stop", "length", "content-filter", "tool-calls"] as const) {
         assert.strictEqual(yield* reasonOf("v2", reason), reason)
       }
-      for (const reason of ["stop", "length", "content-filter", "tool-calls", "error", "other"] as const) {
+      for (const reason of ["stop", "length", "content-filter", "tool-calls", "other"] as const) {
         assert.strictEqual(yield* reasonOf("v3", { unified: reason, raw: "x" }), reason)
       }
-      assert.strictEqual(yield* reasonOf("v4", { unified: "other", raw: undefined }), "unknown")
-      assert.strictEqual(yield* reasonOf("v4", { unified: "of-a-version-to-come", raw: "x" }), "unknown")
-      assert.strictEqual(yield* reasonOf("v4", { unified: "stop", raw: "pause_turn" }), "pause")
-      assert.strictEqual(yield* reasonOf("v4", undefined), "unknown")
+      for (
+        const [unified, raw, reason] of [
+          ["stop", "pause_turn", "pause"],
+          ["other", "model_context_window_exceeded", "length"]
+        ]
+      ) {
+        assert.strictEqual(yield* reasonOf("v4", { unified, raw }), reason)
+      }
     }))
+
+  describe("with an end that proves nothing", () => {
+    const none = { inputTokens: { total: undefined }, outputTokens: { total: undefined } }
+    const zero = { inputTokens: { total: 0 }, outputTokens: { total: 0 } }
+    const some = { inputTokens: { total: 3 }, outputTokens: { total: 4 } }
+    const call = { type: "tool-call", toolCallId: "1", toolName: "x", input: "{}" }
+
+    /** The parts of an answer, streamed and whole, and the failure that comes behind them. */
+    const endings = Effect.fnUntraced(function*(
+      version: AiSdk.ProviderModel["specificationVersion"],
+      provider: string,
+      finish: { readonly finishReason: unknown; readonly usage: unknown }
+    ) {
+      const { model } = specModel(version, {
+        stream: [call, { type: "finish", ...finish }],
+        answer: { content: [call], ...finish }
+      })
+      const seen: Array<Response.AnyPart> = []
+      const layer = AiSdk.layerLanguageModel({ ...model, provider })
+      const streamed = yield* LanguageModel.streamText(request).pipe(
+        Stream.runForEach((part) => Effect.sync(() => seen.push(part as Response.AnyPart))),
+        Effect.provide(layer),
+        Effect.result
+      )
+      const whole = yield* Effect.result(Effect.provide(LanguageModel.generateText(request), layer))
+      assert.strictEqual(Result.isFailure(whole), Result.isFailure(streamed))
+      const error = Result.isFailure(streamed) ? streamed.failure : undefined
+      return { error, finish: seen.find((part) => part.type === "finish") }
+    })
+
+    // what these packages make of a stream that stops behind a call
+    it.effect.each(
+      [
+        ["@ai-sdk/openai, google, groq and mistral", "v4", "openai.chat", { unified: "interrupted" }, none],
+        ["@ai-sdk/deepseek, cohere and amazon-bedrock", "v4", "deepseek.chat", { unified: "other" }, none],
+        ["@ai-sdk/xai", "v4", "xai.responses", { unified: "other", raw: undefined }, zero],
+        ["@ai-sdk/google of specification v3", "v3", "google.generative-ai", { unified: "other" }, some],
+        ["@openrouter/ai-sdk-provider", "v4", "openrouter", { unified: "tool-calls", raw: undefined }, none],
+        ["@openrouter/ai-sdk-provider of v2", "v2", "openrouter", "other", { inputTokens: NaN, outputTokens: NaN }],
+        ["ollama-ai-provider-v2", "v4", "ollama.responses", { unified: "tool-calls", raw: "tool_calls" }, none],
+        ["ollama-ai-provider-v2, completions", "v4", "ollama.completion", { unified: "other", raw: "other" }, none],
+        ["most packages of specification v2", "v2", "cohere.chat", "unknown", {}],
+        ["a version to come", "v4", "plain", { unified: "of-a-version-to-come", raw: "x" }, some],
+        ["nothing", "v4", "plain", undefined, undefined]
+      ] as const
+    )("of %s has broken off", ([, version, provider, finishReason, usage]) =>
+      Effect.gen(function*() {
+        const { error, finish } = yield* endings(version, provider, { finishReason, usage })
+        assert.deepStrictEqual([error?.reason._tag, error?.isRetryable], ["NetworkError", true])
+        // what it cost is there all the same
+        assert.strictEqual(finish?.reason, "unknown")
+        assert.strictEqual(finish?.usage.outputTokens.total, usage === some ? 4 : usage === zero ? 0 : undefined)
+      }))
+
+    it.effect.each(
+      [
+        ["@ai-sdk/openai responses", "v4", "openai.responses", { unified: "tool-calls", raw: undefined }, some],
+        ["@ai-sdk/groq, which counts nothing", "v4", "groq.chat", { unified: "tool-calls", raw: "tool_calls" }, none],
+        ["@ai-sdk/openai-compatible named ollama", "v4", "ollama.chat", {
+          unified: "tool-calls",
+          raw: "tool_calls"
+        }, none],
+        ["ollama-ai-provider-v2", "v4", "ollama.responses", { unified: "tool-calls", raw: "tool_calls" }, some],
+        ["@ai-sdk/xai", "v4", "xai.responses", { unified: "tool-calls", raw: "completed" }, some],
+        ["a provider with a word of its own", "v4", "plain", { unified: "other", raw: "COMPLETE" }, none],
+        ["a package of specification v2 that counts nothing", "v2", "plain", "tool-calls", {}],
+        ["a package of specification v2, for a reason of its own", "v2", "plain", "other", some]
+      ] as const
+    )("is none of %s", ([, version, provider, finishReason, usage]) =>
+      Effect.gen(function*() {
+        const { error, finish } = yield* endings(version, provider, { finishReason, usage })
+        assert.isUndefined(error)
+        assert.include(["tool-calls", "other"], finish?.reason)
+      }))
+
+    it.effect.each(
+      [
+        ["error", "MALFORMED_FUNCTION_CALL"],
+        ["other", "MALFORMED_RESPONSE"],
+        ["other", "UNEXPECTED_TOOL_CALL"],
+        ["other", "malformed_tool_use"],
+        ["tool-calls", "error"],
+        ["error", "insufficient_system_resource"]
+      ] as const
+    )("or is an error: %s %s", ([unified, raw]) =>
+      Effect.gen(function*() {
+        const { error, finish } = yield* endings("v4", "plain", { finishReason: { unified, raw }, usage: some })
+        assert.deepStrictEqual([error?.reason._tag, error?.isRetryable], ["InternalProviderError", true])
+        assert.include(error?.message, raw)
+        assert.deepStrictEqual([finish?.reason, finish?.usage.inputTokens.total], ["error", 3])
+      }))
+  })
 
   it.effect("of what it cost, whatever stands there", () =>
     Effect.gen(function*() {
@@ -222,13 +319,6 @@ describe("what a model says", () => {
         yield* usageOf({ inputTokens: { total: 3, noCache: 1, cacheRead: 1, cacheWrite: 1 }, outputTokens: {} }),
         { inputTokens: { total: 3, uncached: 1, cacheRead: 1, cacheWrite: 1 }, outputTokens: {} }
       )
-    }))
-
-  it.effect("broken off by its provider is a failure, and no end", () =>
-    Effect.gen(function*() {
-      const error = yield* Effect.flip(finishes("v4", { finishReason: { unified: "interrupted" }, usage: {} }))
-      assert.strictEqual(error.reason._tag, "NetworkError")
-      assert.isTrue(error.isRetryable)
     }))
 
   it.effect("of itself: its id, its name, the time", () =>

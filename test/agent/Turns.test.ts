@@ -62,10 +62,30 @@ describe("a turn of a model", () => {
       }
     }))
 
-  it.effect("that says that it ended with an error runs nothing", () =>
+  it.effect("without a proven end runs nothing, and may be tried again", () =>
     Effect.gen(function*() {
-      const { ran, reason } = yield* ended([{ ...whole, finish: "error" }])
-      assert.deepStrictEqual([reason._tag, ran], ["ModelFailed", []])
+      for (const broken of [{ finish: "error" }, { finish: "unknown" }, { cutAfter: 8 }] as const) {
+        const { ran, reason, requests, said } = yield* ended([{ ...whole, ...broken }])
+        assert.deepStrictEqual([reason._tag, ran, requests.length], ["ModelFailed", [], 1])
+        assert.isTrue(reason._tag === "ModelFailed" && reason.error?.isRetryable)
+        assert.deepStrictEqual(said, ["user: Go", "assistant: I look."])
+      }
+    }))
+
+  it.effect("without a proven end is tried again where no text of it has come, and costs what it has cost", () =>
+    Effect.gen(function*() {
+      for (const broken of [{ finish: "error" }, { finish: "unknown" }] as const) {
+        const silent = { reasoning: "Hm.", calls: whole.calls, usage: { input: 10, output: 5 }, ...broken }
+        const { ran, reason, requests, text, usage } = yield* ended([silent, silent, done])
+        assert.deepStrictEqual([reason._tag, text, ran, requests.length], ["Finished", "Done.", [], 3])
+        assert.deepStrictEqual([usage.inputTokens, usage.outputTokens], [20, 10])
+      }
+    }))
+
+  it.effect("that is empty and has no end is tried again, and then has failed", () =>
+    Effect.gen(function*() {
+      const { reason, requests, said } = yield* ended([{ cutAfter: 0 }, { cutAfter: 0 }, { cutAfter: 0 }])
+      assert.deepStrictEqual([reason._tag, requests.length, said], ["ModelFailed", 3, ["user: Go"]])
     }))
 
   it.effect("that has a part with an error runs nothing", () =>
@@ -96,7 +116,7 @@ describe("a turn of a model", () => {
 
   it.effect("runs its calls whatever else its finish says", () =>
     Effect.gen(function*() {
-      for (const reason of ["stop", "tool-calls", "unknown", "other"] as const) {
+      for (const reason of ["stop", "tool-calls", "other"] as const) {
         const { ran, reason: end } = yield* ended([{ ...whole, finish: reason }, done])
         assert.deepStrictEqual([end._tag, ran], ["Finished", ["read {}"]])
       }

@@ -8,7 +8,7 @@ import * as Stream from "effect/Stream"
 
 export type Call = readonly [id: string, name: string, params: unknown]
 
-/** A model that asks for calls, turn by turn, then says it is done; `reason` is why its turns with calls end. */
+/** A model that asks for calls, turn by turn, then says it is done; `reason` is why its turns with calls end, or `"none"`. */
 export const scriptedModel = (turns: ReadonlyArray<ReadonlyArray<Call>>, reason = "tool-calls") => {
   let turn = 0
   const seen: Array<Prompt.Prompt> = []
@@ -17,7 +17,7 @@ export const scriptedModel = (turns: ReadonlyArray<ReadonlyArray<Call>>, reason 
     const calls = turns[turn++] ?? []
     return [
       ...calls.map(([id, name, params]) => ({ type: "tool-call", id, name, params }) as const),
-      {
+      ...calls.length > 0 && reason === "none" ? [] : [{
         type: "finish",
         reason: calls.length === 0 ? "stop" : reason,
         usage: {
@@ -25,7 +25,7 @@ export const scriptedModel = (turns: ReadonlyArray<ReadonlyArray<Call>>, reason 
           outputTokens: { total: 1, text: undefined, reasoning: undefined }
         },
         response: undefined
-      }
+      }]
     ] as unknown as ReadonlyArray<Response.PartEncoded>
   }
   return {

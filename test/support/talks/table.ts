@@ -432,13 +432,15 @@ export const talks: ReadonlyArray<Talk> = [
     name: "arguments that are no JSON",
     turns: [{ reasoning: "Quick", calls: [read("a"), { name: "write", rawArgs: "{\"path\": \"b" }] }, done],
     comesTo: { end: "Finished", text: "Done.", calls: ["read Succeeded", "write InvalidParameters"] },
-    butFor: { google: { end: "ModelFailed", text: "", calls: [] } }
+    // MALFORMED_FUNCTION_CALL, so the model is asked again
+    butFor: { google: { end: "Finished", text: "Done.", calls: [] } }
   },
   {
     name: "arguments that are no object",
     turns: [{ reasoning: "Quick", calls: [{ name: "write", rawArgs: "[1]" }, { name: "read", rawArgs: "7" }] }, done],
     comesTo: { end: "Finished", text: "Done.", calls: ["write InvalidParameters", "read InvalidParameters"] },
-    butFor: { google: { end: "ModelFailed", text: "", calls: [] } }
+    // MALFORMED_FUNCTION_CALL, so the model is asked again
+    butFor: { google: { end: "Finished", text: "Done.", calls: [] } }
   },
   {
     name: "no arguments at all",
