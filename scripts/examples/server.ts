@@ -78,7 +78,8 @@ if (import.meta.main) {
   }))
   const Http = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 3000 })
   Server.serve(Routes, Http).pipe(
-    Layer.provide([Executors, Users]),
+    Layer.provide(Executors),
+    Layer.provide(Users),
     Layer.provide([Handlers, records("server-example.db"), NodeHttpServer.layerHttpServices]),
     Layer.launch,
     NodeRuntime.runMain

@@ -67,8 +67,8 @@ const Executors = Server.layerExecutors({ waves: bounds, questions: { timeout: "
 const Http = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 })
 
 const App = Server.serve(Server.layer(), Http, { disableLogger: true, disableListenLog: true }).pipe(
-  Layer.provide([Executors, Access.layer({ users: everybody })]),
-  Layer.provide([Stores, NodeHttpServer.layerHttpServices])
+  Layer.provide(Executors),
+  Layer.provide([Access.layer({ users: everybody }), Stores, NodeHttpServer.layerHttpServices])
 )
 
 const main = Effect.gen(function*() {

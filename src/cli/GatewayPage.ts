@@ -46,13 +46,14 @@ export const open = Effect.fnUntraced(function*(
   }
   // durations were checked when the file was decoded
   const questions = { timeout: config.approvalTimeout } as Server.ExecutorsOptions["questions"]
+  const users = Access.layer({ users: [person] })
   const context = yield* Layer.build(
-    Server.layerExecutors({ questions }).pipe(Layer.provide(gates), Layer.provide(record))
+    Server.layerExecutors({ questions }).pipe(Layer.provide([gates, users]), Layer.provide(record))
   )
   const executors = Layer.succeedContext(context)
   const listening = http.server({ host: "127.0.0.1", port })
   const page = Server.serve(Server.layer(), listening, { disableLogger: true, disableListenLog: true }).pipe(
-    Layer.provide([executors, Access.layer({ users: [person] }), http.services])
+    Layer.provide([executors, users, http.services])
   )
   const { address } = Context.get(yield* Layer.build(page), HttpServer.HttpServer)
   const url = `http://127.0.0.1:${"port" in address ? address.port : port}/`

@@ -29,6 +29,11 @@ export class Access extends Context.Service<Access, {
    * while a stream is open, again and again: one who is none any more has no stream any more, either.
    */
   readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>>
+  /**
+   * Whether the user of a name may still hand calls over. It is asked at the start for each user whose waves have no end:
+   * those of one who may not are cancelled instead of gone on with.
+   */
+  readonly mayRun: (user: string) => Effect.Effect<boolean>
 }>()("effect-tool-executor/server/Access") {}
 
 /**
@@ -104,7 +109,8 @@ export const make = Effect.fnUntraced(function*(
         Option.filter(
           Option.fromUndefinedOr(users.get(Tokens.hash(token))),
           ({ expiresAt }) => expiresAt === undefined || now < expiresAt
-        ))
+        )),
+    mayRun: (user) => Effect.sync(() => options.users.some(({ name, run }) => name === user && run === true))
   })
 })
 

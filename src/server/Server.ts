@@ -28,7 +28,8 @@
  * const Http = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 3000 })
  *
  * Server.serve(Server.layer(), Http).pipe(
- *   Layer.provide([Executors, Users, NodeHttpServer.layerHttpServices]),
+ *   Layer.provide(Executors),
+ *   Layer.provide([Users, NodeHttpServer.layerHttpServices]),
  *   Layer.launch,
  *   NodeRuntime.runMain
  * )
@@ -46,6 +47,7 @@ import type * as Approvals from "../policy/Approvals.ts"
 import type { StateStore } from "../store/StateStore.ts"
 import * as ToolExecutor from "../ToolExecutor.ts"
 import * as ToolExecutors from "../ToolExecutors.ts"
+import type { Access } from "./Access.ts"
 import { Api } from "./Api.ts"
 import * as Door from "./Door.ts"
 import * as Draining from "./Draining.ts"
@@ -101,15 +103,15 @@ export type Executors =
  *
  * **Details**
  *
- * It takes what `ToolExecutors.layer` takes, and where they are provided a `Journal`, a
- * `WaveStore` and a `Webhook`.
+ * It takes what `ToolExecutors.layer` takes, the `Access` that says whose waves of an earlier life may go on, and where
+ * they are provided a `Journal`, a `WaveStore` and a `Webhook`.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layerExecutors = (
   options: ExecutorsOptions = {}
-): Layer.Layer<Executors, ConfigurationError | WaveStoreError, ToolExecutor.Gates | StateStore> =>
+): Layer.Layer<Executors, ConfigurationError | WaveStoreError, Access | ToolExecutor.Gates | StateStore> =>
   Layer.mergeAll(Records.layer, Health.layer, checked).pipe(
     Layer.provideMerge(Draining.layer(options.draining)),
     Layer.provideMerge(Waves.layer(options.waves)),

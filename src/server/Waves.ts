@@ -25,6 +25,7 @@ import type * as ToolEvent from "../ToolEvent.ts"
 import { ToolExecutors } from "../ToolExecutors.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import * as WireFormat from "../WireFormat.ts"
+import { Access } from "./Access.ts"
 import type { HandOver, Session, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
 import { Invalid, TooMany, Unavailable, WaveConflict } from "./ApiProblems.ts"
 import { LiveLog } from "./LiveLog.ts"
@@ -150,7 +151,7 @@ export const defaults = {
  * **Details**
  *
  * With a `Journal` around the executors and a `WaveStore` that outlives the process, the next
- * start goes on with waves that have no end. Without a journal nobody knows what has become of
+ * start goes on with waves that have no end, if `Access` says that their users may still run them. Without a journal nobody knows what has become of
  * their calls: they are `Unknown`. Without a store nothing is known of them. Fails where the store
  * cannot be read.
  *
@@ -159,7 +160,7 @@ export const defaults = {
  */
 export const layer = (
   options?: Options
-): Layer.Layer<Waves, ConfigurationError | WaveStore.WaveStoreError, ToolExecutors | LiveLog> =>
+): Layer.Layer<Waves, ConfigurationError | WaveStore.WaveStoreError, Access | ToolExecutors | LiveLog> =>
   Layer.effect(Waves, make(options))
 
 /**
@@ -171,8 +172,9 @@ export const layer = (
 export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<
   Waves["Service"],
   ConfigurationError | WaveStore.WaveStoreError,
-  ToolExecutors | LiveLog | Scope.Scope
+  Access | ToolExecutors | LiveLog | Scope.Scope
 > {
+  const access = yield* Access
   const bounds = yield* checked(options)
   const executors = yield* ToolExecutors
   const live = yield* LiveLog
@@ -218,7 +220,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   /** Goes on with a wave that has no end, or tells what it has come to. */
   const recall = Effect.fnUntraced(function*(
     handedOver: WaveStore.HandedOver,
-    ended: WaveStore.Ended | undefined
+    ended: WaveStore.Ended | undefined,
+    mayRun = true
   ): Effect.fn.Return<ServedWave | undefined> {
     const read = WireFormat.read(handedOver.message, handedOver.format)
     if (Result.isFailure(read)) {
@@ -230,7 +233,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       wave.recall(ended)
       known.set(keyOf(handedOver, handedOver.wave), wave)
       letGo()
-    } else yield* launch(wave, WaveRun.again)
+    } else {
+      if (!mayRun) yield* wave.cancel(userGone)
+      yield* launch(wave, WaveRun.again)
+    }
     return wave
   })
   const find = Effect.fnUntraced(function*(
@@ -282,7 +288,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     cancel: ({ callId, reason }) => callId === undefined ? wave.cancel(reason) : wave.cancelCall(callId, reason)
   })
 
-  for (const wave of yield* store.open) yield* recall(wave, undefined)
+  const open = yield* store.open
+  const runners = new Map<string, boolean>()
+  for (const user of new Set(open.map((it) => it.user))) runners.set(user, yield* access.mayRun(user))
+  for (const wave of open) yield* recall(wave, undefined, runners.get(wave.user))
   yield* Effect.forkScoped(Effect.repeat(
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
@@ -418,6 +427,8 @@ const isSame = (one: WaveStore.HandedOver, other: WaveStore.HandedOver): boolean
 }
 
 const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
+
+const userGone = "its user may not run calls any more"
 
 const sessionEnded = "the session has ended"
 

@@ -35,7 +35,8 @@ describe("the server in a backend", () => {
       const [ada, bob] = [yield* Tokens.make, yield* Tokens.make]
       const options = { disableLogger: true, disableListenLog: true }
       const backend = Server.serve(Routes, NodeHttpServer.layerTest, options).pipe(
-        Layer.provide([Executors, users(ada, bob)]),
+        Layer.provide(Executors),
+        Layer.provide(users(ada, bob)),
         Layer.provide([Handlers, records(":memory:"), NodeHttpServer.layerHttpServices])
       )
       yield* Effect.provide(

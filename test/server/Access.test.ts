@@ -50,6 +50,11 @@ describe("a list of users", () => {
         yield* Effect.forEach(["old", "new", "bob's", "other", "", hashOf("old")], nameOf),
         ["ada", "ada", "bob", undefined, undefined, undefined]
       )
+      // by name: who is in the list, and may
+      assert.deepStrictEqual(
+        yield* Effect.forEach(["ada", "bob", "eve"], (name) => access.mayRun(name)),
+        [true, false, false]
+      )
       assert.deepInclude(Option.getOrThrow(yield* access.userOf(Redacted.make("bob's"))), {
         run: false,
         approve: [],

@@ -24,7 +24,8 @@ const backend = (node: NodeServer, slow: Effect.Effect<void>) => {
   })
   const Http = NodeHttpServer.layerServer(() => node, { host: "127.0.0.1", port: 0 })
   return Server.serve(Server.layer(), Http, { disableLogger: true, disableListenLog: true }).pipe(
-    Layer.provide([Executors, Users, NodeHttpServer.layerHttpServices])
+    Layer.provide(Executors),
+    Layer.provide([Users, NodeHttpServer.layerHttpServices])
   )
 }
 

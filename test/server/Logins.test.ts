@@ -92,7 +92,8 @@ describe("a login", () => {
   it.live("ends when its token is taken away, and the oldest of a user when there are too many", () => {
     const users = new Map([[token("ada"), { name: "ada", run: true, approve: [], records: [], operate: false }]])
     const access = Layer.succeed(Access.Access, {
-      userOf: (given) => Effect.sync(() => Option.fromUndefinedOr(users.get(Redacted.value(given))))
+      userOf: (given) => Effect.sync(() => Option.fromUndefinedOr(users.get(Redacted.value(given)))),
+      mayRun: () => Effect.succeed(true)
     })
     return Effect.gen(function*() {
       const cookies = yield* Effect.forEach([1, 2, 3], () => Effect.map(login(token("ada")), cookieOf))

@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { LocalExecutor, ToolAnnotations, ToolHandlers } from "../../src/index.ts"
+import * as Access from "../../src/server/Access.ts"
 import type { LiveItem } from "../../src/server/ApiQuestions.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
 import * as Questions from "../../src/server/Questions.ts"
@@ -48,7 +49,7 @@ const asked = Effect.gen(function*() {
   const services = yield* Layer.build(
     Server.layerExecutors().pipe(
       Layer.provide(LocalExecutor.layerGates({ policy: { default: "ask" } })),
-      Layer.provide(tools)
+      Layer.provide([tools, Access.layer({ users: [] })])
     )
   )
   const live = Context.get(services, LiveLog.LiveLog)

@@ -7,6 +7,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import { LocalExecutor, ToolHandlers } from "../../src/index.ts"
+import * as Access from "../../src/server/Access.ts"
 import * as Server from "../../src/server/Server.ts"
 import { Waves } from "../../src/server/Waves.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
@@ -52,7 +53,7 @@ describe("WaveStore", () => {
         Server.layerExecutors().pipe(
           Layer.provide(LocalExecutor.layerGates({ policy: { default: "allow" } })),
           Layer.provide(ToolHandlers.layer(kit).pipe(Layer.provide(handlers))),
-          Layer.provide(Layer.succeed(WaveStore.WaveStore, store))
+          Layer.provide([Layer.succeed(WaveStore.WaveStore, store), Access.layer({ users: [] })])
         )
       )
       const waves = Context.get(services, Waves)

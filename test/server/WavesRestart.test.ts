@@ -136,6 +136,43 @@ describe("a server that is killed and started again", () => {
       assert.deepStrictEqual(begun, ["0"])
     }))
 
+  test("goes on with nothing of a user who may not run calls any more: what is on record is told", (filename) =>
+    Effect.gen(function*() {
+      const { begun, lives, tools } = world()
+      const options: Options = { policy: { default: "allow", ask: ["patient"] } }
+      const first = yield* begin(filename, tools, options)
+      const open = message("write", "slow", "read", "write", "patient")
+      yield* wavesOf(first).handOver(ada, { message: open, wave: "w", turn: "t" })
+      yield* wavesOf(first).handOver({ ...ada, session: "two" }, { message: message("patient"), wave: "asks" })
+      yield* wavesOf(first).handOver({ user: "bob", session: "one" }, { message: message("slow"), wave: "w" })
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      const before = begun.length
+      lives.now++
+      const second = yield* begin(filename, tools, { ...options, mayRun: (user) => user === "bob" })
+      const handle = yield* found(second, "w")
+      assert.deepStrictEqual(tagsOf(yield* handle.ended), [
+        "Succeeded",
+        "Unknown",
+        "Cancelled",
+        "Cancelled",
+        "Cancelled"
+      ])
+      const asks = Option.getOrThrow(yield* wavesOf(second).get({ ...ada, session: "two" }, "asks"))
+      assert.deepStrictEqual(tagsOf(yield* asks.ended), ["Cancelled"])
+      // those of others go on
+      const bobs = Option.getOrThrow(yield* wavesOf(second).get({ user: "bob", session: "one" }, "w"))
+      assert.deepStrictEqual(tagsOf(yield* bobs.ended), ["Unknown"])
+      assert.strictEqual(begun.length, before)
+      assert.lengthOf(yield* Context.get(second.context, Approvals.Approvals).list, 0)
+      assert.lengthOf((yield* Context.get(second.context, Questions).list(everybody)).open, 0)
+      // it has its end: the next start does not find it open
+      yield* second.close
+      const third = yield* begin(filename, tools, options)
+      assert.lengthOf(yield* wavesOf(third).list, 0)
+      assert.strictEqual(begun.length, before)
+    }))
+
   test("has the same wave, results and events for whoever hands it over again or asks", (filename) =>
     Effect.gen(function*() {
       const { begun, tools } = world()

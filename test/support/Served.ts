@@ -24,6 +24,7 @@ import {
   ToolHandlers,
   type ToolRule
 } from "../../src/index.ts"
+import * as Access from "../../src/server/Access.ts"
 import type { LiveItem } from "../../src/server/ApiQuestions.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
 import * as Questions from "../../src/server/Questions.ts"
@@ -38,6 +39,8 @@ export interface Options {
   readonly waves?: Waves.Options | undefined
   readonly rules?: ReadonlyArray<ToolRule.ToolRule>
   readonly policy?: Policy.Policy
+  /** Who may run calls, by name. */
+  readonly mayRun?: (user: string) => boolean
   /** Everything that the live log is told. */
   readonly told?: Array<LiveItem>
 }
@@ -47,7 +50,10 @@ export type Tools = { readonly [name: string]: ToolSpec }
 type Provided = Waves.Waves | ToolExecutors.ToolExecutors | Questions.Questions | Approvals.Approvals
 
 /** Everything above the stores. */
-const above = (tools: Tools, { policy = { default: "allow" }, rules = [], told = [], waves }: Options) => {
+const above = (
+  tools: Tools,
+  { mayRun = () => true, policy = { default: "allow" }, rules = [], told = [], waves }: Options
+) => {
   const { handlers, kit } = toolkit(tools)
   const gates = Layer.mergeAll(
     Rules.layer(rules),
@@ -61,11 +67,15 @@ const above = (tools: Tools, { policy = { default: "allow" }, rules = [], told =
     stream: () => Stream.empty,
     stop: Effect.void
   })
+  const users = Layer.succeed(Access.Access, {
+    userOf: () => Effect.succeedNone,
+    mayRun: (user) => Effect.sync(() => mayRun(user))
+  })
   return Waves.layer(waves).pipe(
     Layer.provideMerge(ToolExecutors.layer()),
     Layer.provide(gates),
     Layer.provideMerge(Questions.layer()),
-    Layer.provide(live)
+    Layer.provide([live, users])
   )
 }
 
