@@ -67,7 +67,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const at = () => ({ callId, tool, index, at: wave.now() })
     const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
     const asked = Effect.flatMap(people.request(about), (request) => {
-      if (request === undefined) return Effect.succeed(nobody(question))
+      if (request === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
       const { id: requestId } = request
       wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
       call.record?.asked(request)
@@ -93,6 +93,18 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     begin(wave)
     return Effect.ensuring(asked, Effect.sync(() => end(wave)))
   })
+
+/**
+ * The answer to a question where nobody is there.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const nobody = ({ why }: Permissions.Asks): Extract<Approvals.Resolution, { readonly _tag: "Denied" }> => ({
+  _tag: "Denied",
+  by: "noApprover",
+  reason: why
+})
 
 /**
  * Waits until no question of the wave is open.
@@ -131,8 +143,6 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
   })
 
 // Utilities
-
-const nobody = ({ why }: Question): Approvals.Resolution => ({ _tag: "Denied", by: "noApprover", reason: why })
 
 const answerOf = (resolution: Approvals.Resolution): string =>
   resolution._tag === "Denied"

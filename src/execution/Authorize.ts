@@ -49,6 +49,35 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
     : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
 /**
+ * Refuses, of some calls, those that a person would have to allow where nobody can be
+ * asked and no standing permission lets them through.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
+  if (wave.process.people !== undefined) return Effect.void
+  const asking: Array<readonly [Call, Permissions.Asks]> = []
+  for (const call of calls) {
+    const question = call.decided === undefined && call.refused === undefined ? asks(call) : undefined
+    if (question !== undefined) asking.push([call, question])
+  }
+  if (asking.length === 0) return Effect.void
+  const { principal, store } = wave.engine
+  const now = wave.now()
+  return Effect.mapEager(store.grants(principal, now, wave.patience), (grants) => {
+    if ("operation" in grants) wave.unanswered(asking[0]![0], grants)
+    for (const [call, question] of asking) {
+      call.grant = grantOf(wave, call, question, call.gateCall!.targets, grants, now)
+      if (call.grant !== undefined) continue
+      call.refused = "operation" in grants
+        ? { _tag: "StoreUnavailable", operation: grants.operation }
+        : refusalOf(Asking.nobody(question))
+    }
+  })
+}
+
+/**
  * Waits until a person has said whether a call may run, with what it would write
  * where its tool can tell. One that writes to the same as an earlier call of its
  * wave is asked about when that is over.
@@ -63,7 +92,7 @@ export const authorize = Effect.fnUntracedEager(function*(
 ): Effect.fn.Return<Authorized> {
   const waitsFor = yield* reentry(wave, call)
   if (waitsFor !== undefined) return ends(refused({ _tag: "ReentryRefused", waitsFor }))
-  if (call.tool!.preview === undefined || wave.process.people === undefined) {
+  if (call.tool!.preview === undefined) {
     return resolved(call, yield* Asking.ask(wave, call, question))
   }
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {

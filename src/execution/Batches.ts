@@ -97,6 +97,14 @@ export class Batches implements BatchTree {
     return Array.from(this.below).some((it) => it.holds(grant))
   }
 
+  /** Refuses the calls that a grant let through and that have not started, sub-agents' calls included. */
+  revoke(grant: string): void {
+    for (const { processes } of this.open.values()) {
+      for (const { waves } of processes) for (const wave of waves) wave.revoke(grant)
+    }
+    for (const it of this.below) it.revoke(grant)
+  }
+
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
   begins(
     open: OpenBatch,

@@ -186,7 +186,7 @@ export class Call implements Ticket {
   declare askedGates?: Set<Gate>
   /** A person has allowed it: it is not asked about again. */
   declare approved?: true
-  /** A person has refused it, before its turn came. */
+  /** It is refused before its turn comes: a person has said no, or nobody can be asked. */
   declare refused?: ToolRefusal
   /** The standing permission that let it through. */
   declare grant?: Grant | undefined

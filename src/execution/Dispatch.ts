@@ -54,22 +54,23 @@ export type Share =
  * @category steps
  * @since 0.1.0
  */
-export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
-  if (wave.gates.guard.length === 0) return Effect.void
-  const now = wave.now()
-  return Effect.forEach(
-    calls.filter((call) => endBefore(wave, call, now) === undefined),
-    (call) =>
-      Effect.map(Hosts.ask(wave, call, "guard"), (verdict) => {
-        call.guarded = verdict
-      }),
-    { concurrency: "unbounded", discard: true }
-  )
-}
+export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> =>
+  wave.gates.guard.length === 0 ? Effect.void : Effect.flatMapEager(Authorize.refuseUnanswerable(wave, calls), () => {
+    const now = wave.now()
+    return Effect.forEach(
+      calls.filter((call) => endBefore(wave, call, now) === undefined),
+      (call) =>
+        Effect.map(Hosts.ask(wave, call, "guard"), (verdict) => {
+          call.guarded = verdict
+        }),
+      { concurrency: "unbounded", discard: true }
+    )
+  })
 
 /**
  * Dispatches calls that begin together; gives what becomes of each. One that was
- * dispatched before, with other arguments, replaces what it has reserved.
+ * dispatched before, with other arguments, replaces what it has reserved. One that nobody
+ * can allow is refused first and reserves nothing: the others are judged without it.
  *
  * @category steps
  * @since 0.1.0
@@ -78,6 +79,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
   wave: WaveState,
   calls: ReadonlyArray<Call>
 ): Effect.fn.Return<ReadonlyArray<Dispatched>> {
+  if (wave.process.people === undefined) yield* Authorize.refuseUnanswerable(wave, calls)
   const begun = wave.now()
   const requests: Array<Request> = []
   const wants = calls.map((call) => want(wave, call, begun, requests))
@@ -211,30 +213,32 @@ const note = (
 }
 
 const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
-  call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name)
+  call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name) ??
+    denied(call.refused)
 
 /** Everything of the call is reserved: gate 12, as far as it has been answered. */
 const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
   count(wave.process, call)
   if (call.reservation !== undefined && Claims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
-  const question = Authorize.asks(call)
+  const question = toAsk(wave, call)
   return question === undefined ?
     passes :
     Effect.mapEager(
-      answered(wave, call, question),
-      (it): Dispatched =>
-        it === "no" ? ends(refused(call.refused!)) : it === "yes" ? admitted : { _tag: "Asks", question }
+      isAnswered(wave, call, question),
+      (it): Dispatched => it ? admitted : { _tag: "Asks", question }
     )
 }
 
+/** What a person is asked about it. Where nobody is there, whatever came so far has a permission, or needs none. */
+const toAsk = (wave: WaveState, call: Call): Permissions.Asks | undefined =>
+  wave.process.people === undefined ? undefined : Authorize.asks(call)
+
 /** Whether people have said already what would be asked. */
-const answered = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<"no" | "yes" | "open"> =>
-  call.refused === undefined
-    ? Effect.mapEager(Authorize.grantFor(wave, call, question), (grant) => {
-      call.grant = grant
-      return grant === undefined ? "open" : "yes"
-    })
-    : Effect.succeed("no")
+const isAnswered = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
+  Effect.mapEager(Authorize.grantFor(wave, call, question), (grant) => {
+    call.grant = grant
+    return grant !== undefined
+  })
 
 /** A claim of the call could not be had. */
 const taken = Effect.fnUntracedEager(function*(
@@ -256,11 +260,10 @@ const taken = Effect.fnUntracedEager(function*(
     return (yield* dispatch(wave, [call]))[0]!
   }
   if (gets._tag === "Refused" || gets._tag === "Anew") return ends(duplicateOf(wave, it))
-  const question = Authorize.asks(call)
-  const said = question === undefined ? "yes" : yield* answered(wave, call, question)
-  if (said === "no") return ends(refused(call.refused!))
+  const question = toAsk(wave, call)
+  const isOpen = question !== undefined && !(yield* isAnswered(wave, call, question))
   const share: Share = gets._tag === "Joins" ? { _tag: "Joins", leader: leader! } : gets
-  return { _tag: "Shares", share, question: said === "open" ? question : undefined }
+  return { _tag: "Shares", share, question: isOpen ? question : undefined }
 })
 
 /** An ordering rule forbids the call; where an equal one has nothing for it that is told instead. */

@@ -14,6 +14,7 @@ import type * as Fiber from "effect/Fiber"
 import { causeText } from "../internal/causeText.ts"
 import { isDone } from "../internal/exitOf.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
+import type { ToolRefusal } from "../ToolRefusal.ts"
 import * as Arrive from "./Arrive.ts"
 import { authorize } from "./Authorize.ts"
 import { type Agent, Call, type Driver as Drives, phases } from "./Call.ts"
@@ -122,7 +123,15 @@ export class Driver implements Drives, Stoppable {
 
   /** Ends those that have no outcome yet; one whose turn has not come is only marked. */
   cancel(calls: ReadonlyArray<Call>, reason: string): void {
-    const end = cancelled(reason)
+    this.endAll(calls, cancelled(reason))
+  }
+
+  /** Refuses those that have not started; one whose turn has not come is only marked. */
+  refuse(calls: ReadonlyArray<Call>, reason: ToolRefusal): void {
+    this.endAll(calls.filter((call) => call.attempt === undefined), refused(reason))
+  }
+
+  private endAll(calls: ReadonlyArray<Call>, end: End): void {
     // all are marked before the first is ended: what it frees must start none of the others
     for (const call of calls) if (call.attempt === undefined) call.decided ??= end
     for (const call of calls) {

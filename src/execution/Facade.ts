@@ -114,6 +114,7 @@ export const fromEngine = (
           const { id, tool } = grant
           journal.note({ entry: { _tag: "Revoked", at: now, principal, session: journal.session, grant: id, tool } })
         }
+        all.revoke(grant.id)
         yield* orFail(engine.store.revoke(engine.principal, grant.id))
       }
       return known.filter((it) => Grant.isOpen(it, now)).length

@@ -37,6 +37,14 @@ export const recheck = (
     denied(Targets.changed(call, now)) ??
     denied(withdrawn(wave, call, grants))
 
+/**
+ * The refusal of a call whose standing permission was taken back.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const revoked: ToolRefusal = { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+
 // Utilities
 
 /**
@@ -48,19 +56,18 @@ const withdrawn = (
   call: Call,
   grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
 ): ToolRefusal | undefined => {
-  const { handlers, revoked } = wave.engine
+  const { handlers, revoked: revokedHere } = wave.engine
   const { approved, grant, isOwnGrant, tool } = call
   if ((approved || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
     return { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
   }
   if (grant === undefined) return undefined
-  const isRevoked: ToolRefusal = { _tag: "PermissionDenied", by: "user", reason: "revoked" }
-  if (revoked.has(grant.id)) return isRevoked
+  if (revokedHere.has(grant.id)) return revoked
   // the store may not have noted yet what was answered just now
   if (isOwnGrant || grants === undefined) return undefined
   if ("operation" in grants) {
     wave.unanswered(call, grants)
     return { _tag: "StoreUnavailable", operation: grants.operation }
   }
-  return grants.some((it) => it.id === grant.id) ? undefined : isRevoked
+  return grants.some((it) => it.id === grant.id) ? undefined : revoked
 }

@@ -75,6 +75,8 @@ export interface BatchTree {
   readonly below: Set<{ readonly close: (reason: string) => Effect.Effect<void> }>
   /** Whether a grant let a call through that has no outcome yet, sub-agents' calls included. */
   readonly holds: (grant: string) => boolean
+  /** Refuses the calls that a grant let through and that have not started, sub-agents' calls included. */
+  readonly revoke: (grant: string) => void
 }
 
 /**
@@ -92,6 +94,8 @@ export interface UnderWay {
   readonly cancelId: (id: string, reason: string) => void
   /** Whether a grant let a call through that has no outcome yet. */
   readonly holds: (grant: string) => boolean
+  /** Refuses the calls that a grant let through and that have not started. */
+  readonly revoke: (grant: string) => void
   /** The turn's clock, which stood still while people were asked, may go on. */
   readonly resumed: () => void
 }

@@ -19,6 +19,7 @@ import { Driver } from "./Driver.ts"
 import { cancelled, tooLate } from "./End.ts"
 import type { Engine } from "./Engine.ts"
 import type { Received } from "./Received.ts"
+import { revoked } from "./Recheck.ts"
 import * as Records from "./Records.ts"
 import { batchOver, keep, type ProcessState, type UnderWay } from "./State.ts"
 import * as Upfront from "./Upfront.ts"
@@ -133,6 +134,12 @@ export class Wave implements Watcher, UnderWay {
     return this.wave.calls.some((call) => call.outcome === undefined && call.grant?.id === grant)
   }
 
+  /** Refuses the calls that a grant let through and that have not started. */
+  revoke(grant: string): void {
+    const calls = this.wave.calls.filter((call) => call.grant?.id === grant)
+    if (calls.length > 0) this.driver.refuse(calls, revoked)
+  }
+
   /** The turn's clock, which stood still while people were asked, may go on. */
   resumed(): void {
     this.watchDeadline()
@@ -163,7 +170,7 @@ export class Wave implements Watcher, UnderWay {
     if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
     yield* arrive(wave)
     if (wave.engine.journal !== undefined) yield* Records.begin(wave, wave.engine.journal)
-    if (wave.process.approval === "upfront") yield* Upfront.ask(wave, this.cut())
+    if (wave.process.approval === "upfront" && wave.process.people !== undefined) yield* Upfront.ask(wave, this.cut())
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
     for (const run of this.cut()) yield* this.execute(run)

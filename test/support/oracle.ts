@@ -41,7 +41,7 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
   const batches = new Map<string, Batch>()
   const processes = new Map<string, Process>()
   const executions = new Map<string, number>()
-  const answers = [...world.answers]
+  const answers = [...world.answers ?? []]
   let questions: Array<{ readonly call: Call; readonly answered: (by: string | undefined) => void }> = []
 
   const later = (wait: number, whose: unknown, run: () => void) =>
@@ -148,6 +148,8 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
     if (atArrival !== undefined) return end(call, `Denied ${atArrival}`)
     if (call.cancelled === true) return end(call, "Cancelled")
     if (process.blocked.has(name)) return end(call, "Denied ToolBlocked")
+    // nobody can allow it: it is refused before anything is reserved
+    if (world.answers === null && settings.ask.includes(name)) return end(call, "Denied PermissionDenied noApprover")
 
     const equal = equalTo(world, call)
     if (equal === "refused") return end(call, "Denied DuplicateCall")

@@ -74,7 +74,8 @@ export interface World {
   readonly tools: { readonly [name: string]: Tool }
   readonly rules: Rules
   readonly settings: Settings
-  readonly answers: ReadonlyArray<Answer>
+  /** What people say; `null`: nobody is there. */
+  readonly answers: ReadonlyArray<Answer> | null
   readonly moves: ReadonlyArray<Move>
 }
 
@@ -127,7 +128,7 @@ export const toScenario = ({ answers, moves, rules, settings, tools }: World): u
       onExecutionError: settings.stop ? "stop" : "continue",
       pools: { read: 1000, concurrent: 1000, serial: 1000 }
     },
-    answers: answers.map(({ after, says, tool }) => ({
+    answers: answers && answers.map(({ after, says, tool }) => ({
       tool,
       after: millis(after),
       answer: says === "once"
