@@ -10,6 +10,7 @@
 import * as Effect from "effect/Effect"
 import type { Target } from "../policy/PermissionPattern.ts"
 import * as ToolContext from "../ToolContext.ts"
+import { executedBy } from "./ExecutedFiles.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -20,57 +21,6 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
  * @since 0.1.0
  */
 export type Access = "reads" | "writes"
-
-/**
- * Names of files and folders whose content other tools run by themselves:
- * editors, version control, continuous integration, package managers, shells.
- * Nothing allows them to be written to without asking, nor what is in them.
- *
- * @category constants
- * @since 0.1.0
- */
-export const runByThemselves: ReadonlyArray<RegExp> = [
-  // version control, and what hangs on its hooks
-  /^\.git(modules|attributes|config|hooks)$/,
-  /^\.(husky|hg|svn|pre-commit-config\.ya?ml)$/,
-  /^\.?lefthook(-local)?\.(ya?ml|toml|json)$/,
-  // continuous integration
-  /^\.(github|gitea|forgejo|gitlab|gitlab-ci\.ya?ml|circleci|buildkite|travis\.ya?ml|drone\.ya?ml|woodpecker)$/,
-  /^(jenkinsfile|(azure|bitbucket)-pipelines\.ya?ml)$/,
-  // editors and agents
-  /^\.(vscode|idea|zed|fleet|devcontainer|devcontainer\.json|claude|cursor|cursorrules|windsurf|continue|codex|gemini|mcp\.json)$/,
-  /^\.(exrc|vimrc|nvimrc|nvim\.lua|vim|emacs(\.d)?|dir-locals\.el|gdbinit|lldbinit)$|\.code-workspace$/,
-  // shells, and what a folder loads when it is entered
-  /^\.(envrc|direnv|ssh|config|profile|xprofile|xinitrc|inputrc|login|logout)$/,
-  /^\.(bashrc|bash_(profile|login|logout|aliases)|z(shrc|shenv|profile|login|logout)|t?cshrc|m?kshrc)$/,
-  /^\.?mise(\.[\w-]+)?\.toml$|^\.(mise|tool-versions)$/,
-  // package managers
-  /^\.(npmrc|yarnrc|yarnrc\.yml|yarn|pnpmfile\.[cm]?js|cargo|pypirc|bundle|mvn)$|^pip\.conf$/
-]
-
-/**
- * Names of files and folders that say what a command such as `npm test` or
- * `make` runs. They are protected while a policy lets a command run without
- * asking. There are more of them than any list has.
- *
- * @category constants
- * @since 0.1.0
- */
-export const runByCommands: ReadonlyArray<RegExp> = [
-  /^(package|package-lock|npm-shrinkwrap|lerna|nx|turbo|deno|composer)\.(jsonc?|lock)$/,
-  /^(pnpm-(lock|workspace)\.yaml|(yarn|bun|deno|uv|poetry|cargo|gemfile|composer|pipfile)\.lock|bun\.lockb|bunfig\.toml)$/,
-  /^node_modules$|\.config\.[cm]?[jt]sx?$|^[jt]sconfig.*\.json$/,
-  /^\.(mocharc|babelrc|eslintrc|prettierrc|stylelintrc|lintstagedrc|swcrc|nycrc|c8rc|jestrc)(\..+)?$/,
-  /^(gulpfile|gruntfile)\.[\w.]+$/,
-  /^(gnu)?makefile$|\.(mk|mak|cmake)$|^cmakelists\.txt$|^cmakepresets\.json$|^meson\.build$/,
-  /^\.?justfile$|^taskfile(\..+)?\.ya?ml$|^(rakefile|gemfile|brewfile|procfile|vagrantfile|earthfile)$|\.gemspec$/,
-  /^(pyproject\.toml|setup\.(py|cfg)|tox\.ini|noxfile\.py|pytest\.ini|conftest\.py|pipfile|manage\.py)$/,
-  /^requirements.*\.txt$|^(site|user)customize\.py$|\.pth$/,
-  /^(cargo\.toml|build\.rs|go\.(mod|sum|work)|mix\.exs|package\.swift|build\.sbt|build\.xml|pom\.xml)$/,
-  /\.gradle(\.kts)?$|^gradle\.properties$|^(gradlew|mvnw)(\.bat|\.cmd)?$/,
-  /\.(csproj|fsproj|vbproj|sln|props|targets|nix)$/,
-  /^(dockerfile|containerfile)(\..+)?$|^(docker-)?compose.*\.ya?ml$|\.(bazel|bzl)$/
-]
 
 /**
  * Gives what real paths of a workspace are to a policy, as its protected paths
@@ -90,15 +40,15 @@ export const targets = (
     Effect.all([found(workspace.protect), found(workspace.unprotect)]),
     ([guarded, free]) => (real) => {
       const text = Workspace.isWithin(workspace.root, real) ? Workspace.display(workspace, real) : real
+      const parts = text.split("/")
       // some file systems take any case for the same
-      const parts = text.toLowerCase().split("/")
-      const isOneOf = (names: ReadonlyArray<RegExp>) => parts.some((part) => names.some((it) => it.test(part)))
-      if (parts.includes(".git") || guarded.some((path) => Workspace.isWithin(path, real))) {
+      if (parts.some((it) => it.toLowerCase() === ".git") || guarded.some((path) => Workspace.isWithin(path, real))) {
         return { text, kind: "protected" }
       }
       if (access === "reads" || free.some((path) => Workspace.isWithin(path, real))) return { text }
-      if (isOneOf(runByThemselves)) return { text, kind: "protected" }
-      return isOneOf(runByCommands) ? { text, runBy: "run_command" } : { text }
+      const by = executedBy(parts)
+      if (by === "themselves") return { text, kind: "protected" }
+      return by === "commands" ? { text, runBy: "run_command" } : { text }
     }
   )
 }

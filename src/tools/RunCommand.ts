@@ -16,6 +16,7 @@ import * as NodePath from "node:path"
 import { plainWords } from "../internal/plainWords.ts"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
 import * as ToolContext from "../ToolContext.ts"
+import * as CommandSpellings from "./CommandSpellings.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as OutputCapture from "./OutputCapture.ts"
 import * as ProcessGroup from "./ProcessGroup.ts"
@@ -81,9 +82,11 @@ export const tool = Tool.make("run_command", {
  *
  * **Details**
  *
- * What denies and asks is held against every spelling of it: with its folder
- * and without, each command of a line by itself, without quotes, the program by
- * its path and by its name. Throws a `RangeError` of a line that has more
+ * Patterns that deny and ask are held against every spelling of it: with its
+ * folder and without, each command of a line alone, without quotes, redirections
+ * and line continuations, what runs behind assignments, keywords (`if`, `!`) and
+ * programs that run another one (`env`, `exec`, `sh -c`), the program by its path
+ * and by its name. Throws a `RangeError` of a line that has more
  * characters than a system takes, or whose spellings have more than 500,000:
  * what that is about cannot be told.
  *
@@ -110,33 +113,22 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   return [isPlain && isInRoot ? known : { ...known, kind: "exact" }]
 }
 
-/** Characters that a line, and all its spellings together, may have. */
-const most = { line: 131_072, spellings: 500_000 }
-
 /** Every command of a line by its words, the program by its path and by its name, with the folder and without. */
 const spellings = (
   line: string,
   argv: ReadonlyArray<string> | undefined,
   cwd: string | undefined
 ): ReadonlyArray<string> => {
-  // an argument may be a line of its own, as for sh -c
-  const lines = [line, ...(argv ?? []).filter((word) => /\s/.test(word))]
-  if (lines.some((it) => it.length > most.line)) throw new RangeError("RunCommand.targets: the line is too long")
-  const all = new Set<string>()
-  for (const it of lines.flatMap((it) => [it, ...it.split(/[;&|<>(){}`\n\r]+/)])) {
-    const [program = "", ...args] = it.replaceAll(/["'\\]/g, "").trim().split(/\s+/)
-    if (program === "") continue
-    all.add([program, ...args].join(" "))
-    all.add([program.slice(program.lastIndexOf("/") + 1), ...args].join(" "))
-  }
-  const given = cwd === undefined ? [] : Array.from(all.add(line))
-  const folders = cwd === undefined ? [] : [cwd, NodePath.posix.join(cwd, ".").replace(/(?<=.)\/$/, "")]
-  const marks = Array.from(new Set(folders), (folder) => `in ${JSON.stringify(folder)}: `)
-  const size = (texts: Iterable<string>) => Array.from(texts).reduce((sum, it) => sum + it.length, 0)
-  if (size(all) * (1 + marks.length) + size(marks) * given.length > most.spellings) {
-    throw new RangeError("RunCommand.targets: the line can be written in too many ways")
-  }
-  return [...all, ...marks.flatMap((mark) => given.map((it) => mark + it))]
+  const all = CommandSpellings.spellings(line, argv)
+  if (cwd === undefined) return Array.from(all)
+  const given = [...all, line]
+  const marks = Array.from(
+    new Set([cwd, NodePath.posix.join(cwd, ".").replace(/(?<=.)\/$/, "")]),
+    (folder) => `in ${JSON.stringify(folder)}: `
+  )
+  const size = (texts: ReadonlyArray<string>) => texts.reduce((sum, it) => sum + it.length, 0)
+  CommandSpellings.checkSize(size(given) * (1 + marks.length) + size(marks) * given.length)
+  return [...given, ...marks.flatMap((mark) => given.map((it) => mark + it))]
 }
 
 /** A line that cannot be taken for one of the other forms of a target. */

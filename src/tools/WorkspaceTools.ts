@@ -59,7 +59,7 @@ export interface Options {
   readonly protect?: ReadonlyArray<string> | undefined
   /**
    * Paths that may be written like any other, though other tools run what is
-   * there (`PathTarget.runByThemselves`, `PathTarget.runByCommands`); relative
+   * there (`ExecutedFiles.byThemselves`, `ExecutedFiles.byCommands`); relative
    * ones start at the root. Never what lies in a `.git` or is in `protect`.
    */
   readonly unprotect?: ReadonlyArray<string> | undefined

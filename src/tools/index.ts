@@ -40,6 +40,13 @@ export * as Descriptor from "./Descriptor.ts"
 export * as EditFile from "./EditFile.ts"
 
 /**
+ * Names of files and folders whose content other programs execute.
+ *
+ * @since 0.1.0
+ */
+export * as ExecutedFiles from "./ExecutedFiles.ts"
+
+/**
  * What `fetch_url` answers when there is no response to give.
  *
  * @since 0.1.0
