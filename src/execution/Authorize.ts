@@ -139,8 +139,10 @@ export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined
   const own = call.gateCall!.targets
   // the nearest: of many calls that write to the same, each waits for the one before it
   for (let index = call.index - 1; index >= 0; index--) {
-    const { decided, gateCall, isSettled, phase, tool } = calls[index]!
+    const { decided, gateCall, isSettled, phase, resumed, tool } = calls[index]!
     if (isSettled || decided !== undefined || gateCall === undefined || tool?.preview === undefined) continue
+    // it writes nothing any more
+    if (resumed?.recalled !== undefined) continue
     // it shares another call's outcome, and writes nothing itself
     if (phase._tag === "Joined") continue
     const { targets } = gateCall

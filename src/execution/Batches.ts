@@ -134,6 +134,7 @@ export class Batches implements BatchTree {
         history: new RuleHistory(open.state.succeeded, before?.rules),
         fires,
         blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),
+        recalled: new Set(),
         waves: new Set(),
         lastWave: 0,
         cancelled: this.over ?? batchOver(open)

@@ -17,7 +17,7 @@ import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { ToolRules } from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
 import type { Grant } from "../store/Grant.ts"
-import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { RegisteredTool, ToolClass } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -104,6 +104,21 @@ export interface Shown {
 }
 
 /**
+ * How a call that runs nothing any more stands among those of its wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Recalled {
+  /** As what it stood in its wave when it was handed over before. */
+  readonly class: ToolClass | "ShortCircuit"
+  /** Epoch milliseconds at which it ended; of one whose end nobody knows, at which it started. */
+  readonly endedAt: number
+  /** Its end is not on record: its tool says that it happened, and what it gave. */
+  readonly happened?: { readonly result: unknown; readonly attempt: number } | undefined
+}
+
+/**
  * What a record says of a call that is handed over again after a crash.
  *
  * @category models
@@ -118,8 +133,10 @@ export interface Resumed {
   readonly why?: string | undefined
   /** The question that was open. */
   readonly question?: Pick<ApprovalRequest, "id" | "askedAt" | "expiresAt"> | undefined
-  /** It had started, so it needs no start of its own that could be refused; `spent` where the store knows. */
+  /** It had started, so neither order nor limits refuse it; `spent` where the store knows. */
   readonly started?: "spent" | "unknown" | undefined
+  /** It runs nothing any more, and ends at its place as it is decided, or as its tool says. */
+  readonly recalled?: Recalled | undefined
 }
 
 /**
@@ -271,6 +288,11 @@ export class Call implements Ticket {
   get attempt(): Attempt | undefined {
     const { phase } = this
     return phase._tag === "Running" ? phase : phase._tag === "Settled" ? phase.attempt : undefined
+  }
+
+  /** Its handler was started, in this life or in an earlier one. */
+  get hasStarted(): boolean {
+    return this.attempt !== undefined || this.resumed?.started !== undefined
   }
 
   /** For permits: the call whose outcome it waits for. */

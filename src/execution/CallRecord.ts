@@ -51,6 +51,8 @@ export interface Call extends IdempotencyKey.Keyed {
   readonly grant?: Grant | undefined
   readonly approved?: true
   readonly trace?: CallTrace
+  /** How it ends, where that is known. */
+  readonly decided: unknown
 }
 
 /**
@@ -67,6 +69,8 @@ export class CallRecord {
   private readonly gateCall: GateCall | undefined
   private readonly tool: RegisteredTool | undefined
   private readonly trace: CallTrace | undefined
+  /** It was refused before anything ran. */
+  readonly isRefused: boolean
   /** Which of the calls of its wave that are like it; set before its key is asked for. */
   occurrence = 0
   /** The arguments that a person has put in the place of these. */
@@ -74,13 +78,14 @@ export class CallRecord {
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
 
-  constructor(wave: RecordedWave, { call, gateCall, index, tool, trace }: Call) {
+  constructor(wave: RecordedWave, { call, decided, gateCall, index, tool, trace }: Call) {
     this.wave = wave
     this.index = index
     this.call = call
     this.gateCall = gateCall
     this.tool = tool
     this.trace = trace
+    this.isRefused = decided !== undefined
   }
 
   /** Knows the call again when it is handed over a second time. */
@@ -308,6 +313,7 @@ type Body = Journal.CallEntry extends infer E
 const arrived = (record: CallRecord, isResumed: boolean): Body => ({
   _tag: "Arrived",
   ...record.arrival,
+  ...(record.isRefused ? { isRefused: true } : {}),
   ...(isResumed ? { isResumed } : {}),
   ...(record.span === undefined ? {} : { span: record.span })
 })

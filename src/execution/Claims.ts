@@ -32,6 +32,22 @@ export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
 }
 
 /**
+ * Gives the claims of a call that had started in an earlier life: what is in the way is no
+ * reason that it should not have what it has used up.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
+  // nobody knows what it is about
+  if (call.gateCall === undefined) return []
+  const claims = of(wave, call)
+  return "_tag" in claims
+    ? []
+    : claims.map((it) => it._tag === "Key" ? { ...it, settled: "none", running: "none" } : it)
+}
+
+/**
  * Gate 9: whether the rules of order forbid a call at its place in its process.
  *
  * @category gates

@@ -19,6 +19,7 @@ import type { Call } from "./Call.ts"
 import * as Claims from "./Claims.ts"
 import { denied, type End, refused } from "./End.ts"
 import * as Hosts from "./Hosts.ts"
+import type { Reserved } from "./PatientStore.ts"
 import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -34,6 +35,8 @@ export type Dispatched =
   | { readonly _tag: "Admitted" }
   /** It goes on once a person has allowed it. */
   | { readonly _tag: "Asks"; readonly question: Permissions.Asks }
+  /** It has run in an earlier life, and ends as what is known of that says. */
+  | { readonly _tag: "Recalled" }
   /** It gets what an equal call has or will have, once a person has allowed it where one has to. */
   | { readonly _tag: "Shares"; readonly share: Share; readonly question: Permissions.Asks | undefined }
 
@@ -101,6 +104,10 @@ export const dispatch = Effect.fnUntracedEager(function*(
     const call = calls[index]!
     const wanted = wants[index]!
     const answer = wanted === request ? answers[next++]! : undefined
+    if (wanted._tag === "Recalled" || (wanted === request && isRecalled(call))) {
+      all.push(yield* recalled(wave, call, answer))
+      continue
+    }
     if (answer !== undefined && "operation" in answer) {
       // the same is true of all that were asked about with it
       if (!isTold) wave.unanswered(call, answer)
@@ -112,7 +119,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
     if (over !== undefined) all.push(ends(over))
     else if (wanted._tag === "OutOfOrder") all.push(ends(yield* outOfOrder(wave, call, wanted)))
     else {
-      const end = isSlow ? Claims.orderEnd(wave, call) : undefined
+      const end = isSlow && call.resumed?.started === undefined ? Claims.orderEnd(wave, call) : undefined
       if (end !== undefined) all.push(ends(end))
       else if (answer !== undefined && "_tag" in answer) all.push(yield* taken(wave, call, answer))
       else {
@@ -162,6 +169,7 @@ export const uncount = (process: ProcessState, call: Call): void => {
 const nobody: Effect.Effect<ReadonlyArray<never>> = Effect.succeed([])
 
 const admitted: Dispatched = { _tag: "Admitted" }
+const recalls: Dispatched = { _tag: "Recalled" }
 const passes: Effect.Effect<Dispatched> = Effect.succeed(admitted)
 const ends = (end: End): Dispatched => ({ _tag: "Ends", end })
 
@@ -171,6 +179,8 @@ type Wanted =
   /** An ordering rule forbids it: that is told, unless an equal call is to be. */
   | { readonly _tag: "OutOfOrder"; readonly end: End; readonly key: Claim | undefined }
   | { readonly _tag: "Nothing" }
+  /** Its end is known, and what it has used up is counted. */
+  | { readonly _tag: "Recalled" }
   /** The next of the requests. */
   | { readonly _tag: "Request" }
 
@@ -178,24 +188,87 @@ const request: Wanted = { _tag: "Request" }
 const nothing: Wanted = { _tag: "Nothing" }
 
 const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
+  if (call.resumed?.started !== undefined) return wantAgain(wave, call, now, requests)
   const found = claims(wave, call, now)
   if ("_tag" in found) return { _tag: "Ends", end: found }
   const end = Claims.orderEnd(wave, call)
   if (end !== undefined) {
     return { _tag: "OutOfOrder", end, key: found.find((it) => it._tag === "Key") }
   }
+  return ask(wave, call, found, requests)
+}
+
+/** Of a call that had started in an earlier life: what that has used up is used up, and refuses it nothing. */
+const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
+  const isOver = isRecalled(call)
+  const end = isOver ? undefined : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.guarded)
+  if (end !== undefined) return { _tag: "Ends", end }
+  const claims = call.resumed!.started === "spent" ? [] : Claims.again(wave, call)
+  const wanted = ask(wave, call, claims, requests)
+  return isOver && wanted === nothing ? { _tag: "Recalled" } : wanted
+}
+
+const isRecalled = (call: Call): boolean => call.resumed?.recalled !== undefined
+
+const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>, requests: Array<Request>): Wanted => {
   const { call: { id: owner }, reservation: replaces } = call
   const { session } = wave.engine.store
   if (replaces === undefined) {
-    // what an earlier life of it has used up is used up, and refuses it nothing
-    if (found.length === 0 || call.resumed?.started === "spent") return nothing
-    requests.push({ owner, session, claims: found })
+    if (claims.length === 0) return nothing
+    requests.push({ owner, session, claims })
   } else {
     // nobody is to join it any more; it is this call's until the store has replaced it
     wave.engine.leaders.delete(replaces.id)
-    requests.push({ owner, session, claims: found, replaces })
+    requests.push({ owner, session, claims, replaces })
   }
   return request
+}
+
+/** What a call has used up is noted, and its place in the turn; it waits for its turn to end. */
+const recalled = (
+  wave: WaveState,
+  call: Call,
+  answer: Reservation | Refused | StateStoreError | undefined
+): Effect.Effect<Dispatched> => {
+  count(wave.process, call)
+  const spent = answer !== undefined && "_tag" in answer && !("operation" in answer)
+    ? spendRest(wave, call, answer)
+    : Effect.void
+  return Effect.mapEager(spent, () => {
+    if (call.reservation !== undefined && Claims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
+    return recalls
+  })
+}
+
+/** Something of what a call has used up is taken, which is no reason not to spend the rest. */
+const spendRest = Effect.fnUntracedEager(function*(wave: WaveState, call: Call, refused: Refused) {
+  const { call: { id: owner } } = call
+  const { store } = wave.engine
+  const { session } = store
+  let claims = Claims.again(wave, call)
+  for (let it: Refused | undefined = refused; it !== undefined;) {
+    const left: ReadonlyArray<Claim> = claims.filter((claim) => !isRefusedBy(claim, it!))
+    if (left.length === 0 || left.length === claims.length) return
+    claims = left
+    const asked = { owner, session, claims }
+    const answers: ReadonlyArray<Reserved> = yield* store.reserve([asked], wave.now(), wave.patience)
+    const answer = answers[0]!
+    note(wave, call, asked, answer)
+    it = "_tag" in answer && !("operation" in answer) ? answer : undefined
+  }
+})
+
+const isRefusedBy = (claim: Claim, it: Refused): boolean => {
+  switch (it._tag) {
+    case "KeyTaken":
+      return claim._tag === "Key"
+    case "CallsUsedUp":
+      return claim._tag === "Calls"
+    case "GroupTaken":
+      return claim._tag === "Group" && claim.group === it.group
+    case "CoolingDown":
+      return claim._tag === "Cooldown"
+  }
 }
 
 /** Notes what a call holds now. */
@@ -247,7 +320,10 @@ const taken = Effect.fnUntracedEager(function*(
   it: Refused
 ): Effect.fn.Return<Dispatched> {
   const { leaders, rules, store } = wave.engine
-  if (call.resumed?.started !== undefined) return yield* reserved(wave, call)
+  if (call.resumed?.started !== undefined) {
+    yield* spendRest(wave, call, it)
+    return yield* reserved(wave, call)
+  }
   if (it._tag !== "KeyTaken") {
     return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it), call.gateCall!, wave)))
   }

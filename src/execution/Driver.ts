@@ -26,7 +26,7 @@ import { permits } from "./Permits.ts"
 import type { Received } from "./Received.ts"
 import { settle } from "./Settle.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
-import { running, start } from "./Start.ts"
+import { recall, running, start } from "./Start.ts"
 import type { Stoppable } from "./StopPlace.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -78,6 +78,7 @@ export class Driver implements Drives, Stoppable {
   /** The way of a call from its dispatch on: allowed, permits, start. */
   private life(call: Call, dispatched: Dispatched): Effect.Effect<void> {
     if (dispatched._tag === "Admitted" && this.wave.gates.admit.length === 0) return this.proceed(call)
+    if (dispatched._tag === "Recalled") return recall(this.wave, call)
     return Effect.flatMapEager(
       allowed(this, call, dispatched),
       (isAllowed) => isAllowed ? this.proceed(call) : Effect.void
@@ -102,6 +103,8 @@ export class Driver implements Drives, Stoppable {
   redispatch(call: Call): void {
     call.phase = phases.queued
     call.sharing = call.anew = undefined
+    // it counted as running as long as the call ran that it had joined
+    if (this.wave.offset + call.index > this.wave.stop.index) return this.settle(call, this.wave.stop.skipped)
     this.wait(
       call,
       Effect.flatMap(
@@ -143,9 +146,7 @@ export class Driver implements Drives, Stoppable {
 
   decideBehind(from: number, to: number): ReadonlyArray<Call> {
     const { calls, offset, stop } = this.wave
-    const behind = calls.slice(Math.max(0, from - offset), Math.max(0, to - offset)).filter((call) =>
-      !call.isSettled && call.attempt === undefined
-    )
+    const behind = calls.slice(Math.max(0, from - offset), Math.max(0, to - offset)).filter(isSkipped)
     for (const call of behind) call.decided = stop.skipped
     return behind
   }
@@ -194,6 +195,10 @@ export class Driver implements Drives, Stoppable {
 
 // Utilities
 
+/** It has no outcome, on record neither, and has not started; whoever joined a call that runs counts as running. */
+const isSkipped = ({ hasStarted, isSettled, joined, resumed }: Call): boolean =>
+  !isSettled && !hasStarted && resumed?.recalled === undefined && joined?.hasStarted !== true
+
 /** Ends once it is known whether the call goes on to its permits. */
 const allowed = Effect.fnUntracedEager(function*(
   driver: Driver,
@@ -203,7 +208,7 @@ const allowed = Effect.fnUntracedEager(function*(
   call.phase = phases.queued
   let next: Dispatched | undefined = yield* admit(driver, call, dispatched)
   if (call.isSettled) return false
-  while (next._tag !== "Admitted") {
+  while (next._tag !== "Admitted" && next._tag !== "Recalled") {
     if (next._tag === "Ends") {
       driver.settle(call, next.end)
       return false

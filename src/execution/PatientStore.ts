@@ -94,6 +94,8 @@ export class PatientStore {
   private isSlow = false
   /** By principal, those who wait for what is told of it next. */
   private readonly mutating = new Map<string, Array<() => void>>()
+  /** By batch, calls that count here although they started elsewhere. */
+  private readonly recounted = new Map<string, Set<string>>()
   /** Standing permissions that the driver has not noted yet. */
   private readonly granted = new Map<string, Grant>()
 
@@ -362,8 +364,18 @@ export class PatientStore {
     return patience >= this.patience ? told : Effect.asVoid(Effect.timeoutOption(told, patience))
   }
 
+  /** Notes that a call of an open batch, known by its key, counts here although it started elsewhere; false if it does already. */
+  recounts(batch: string, call: string): boolean {
+    const calls = this.recounted.get(batch)
+    if (calls === undefined) this.recounted.set(batch, new Set([call]))
+    else if (calls.has(call)) return false
+    else calls.add(call)
+    return true
+  }
+
   /** Forgets a batch. It is told once: another of the same id may begin at any time. */
   closeBatch(batch: string): Effect.Effect<void | StateStoreError> {
+    this.recounted.delete(batch)
     return Ports.ask("closeBatch", () => this.driver.closeBatch(batch), undefined, this.patience)
   }
 

@@ -32,8 +32,7 @@ export const recheck = (
   call.decided ??
     turnEnd(wave.process, call.counted, now) ??
     denied(Permissions.check(call.agent.permissions, call.gateCall!, wave)) ??
-    blockedEnd(wave.process, call.call.name) ??
-    Claims.orderEnd(wave, call) ??
+    (call.resumed?.started === undefined ? outOfOrder(wave, call) : undefined) ??
     denied(Targets.changed(call, now)) ??
     denied(withdrawn(wave, call, grants))
 
@@ -46,6 +45,10 @@ export const recheck = (
 export const revoked: ToolRefusal = { _tag: "PermissionDenied", by: "user", reason: "revoked" }
 
 // Utilities
+
+/** One that had started in an earlier life is judged by neither any more. */
+const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
+  blockedEnd(wave.process, call.call.name) ?? Claims.orderEnd(wave, call)
 
 /**
  * A standing permission is looked at once more: it may have been taken back. One

@@ -9,19 +9,15 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as Detached from "../internal/detached.ts"
-import type { Claim, Reservation } from "../store/Claims.ts"
 import type * as Journal from "../store/Journal.ts"
 import { isOfCall } from "../store/Journal.ts"
 import type { Reconciled } from "../ToolAnnotations.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
-import type { ToolOutcome } from "../ToolOutcome.ts"
-import { Attempt } from "./Attempt.ts"
-import type { Call } from "./Call.ts"
+import type { Call, Recalled } from "./Call.ts"
 import type { CallRecord } from "./CallRecord.ts"
-import * as Claims from "./Claims.ts"
 import { cancelled, type End } from "./End.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
-import { LiveContext } from "./LiveContext.ts"
+import * as Lives from "./Lives.ts"
 import * as LookUp from "./LookUp.ts"
 import * as Ports from "./Ports.ts"
 import * as State from "./State.ts"
@@ -64,10 +60,10 @@ export const resume = Effect.fnUntraced(function*(
   wave.events.release()
   // also of what is not run again the end is on record before anybody is told
   wave.isWritten = true
-  const lives = livesOf(entries.success)
+  const lives = Lives.of(entries.success)
   // whoever had them is gone: what it had reserved and not started is free
   yield* Effect.forEach(
-    Array.from(goneOf(entries.success)).filter(([session]) => session !== journal.session),
+    Array.from(Lives.goneOf(entries.success)).filter(([session]) => session !== journal.session),
     ([session, started]) => store.abandon(session, begunAt, started),
     { concurrency: "unbounded", discard: true }
   )
@@ -75,11 +71,14 @@ export const resume = Effect.fnUntraced(function*(
     records,
     ({ call, record }) => {
       const life = lives.get(record.key)
-      call.trace?.resumes(life?.span)
-      if (life?.settled !== undefined) return recall(wave, journal, call, life, life.settled)
+      call.trace?.resumes(life?.arrived?.span)
+      if (life?.settled !== undefined) {
+        recall(wave, { call, record }, life, life.settled)
+        return Effect.void
+      }
       call.record = record
       record.arrived(true)
-      return life === undefined ? Effect.void : goOn(wave, call, life, resumption.asks)
+      return life === undefined ? Effect.void : goOn(wave, { call, record }, life, resumption.asks)
     },
     { concurrency: "unbounded", discard: true }
   )
@@ -130,98 +129,52 @@ const claim = (
     })
   })
 
-/**
- * Who has left calls without an end, which could be taken over since it is gone, and
- * what of its reservations is on record as started. Whoever has ended or suspended its
- * calls may be alive, and have others.
- */
-const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Array<Reservation>> => {
-  const gone = new Map<string, Array<Reservation>>()
-  const open = new Map<string, string>()
-  for (const entry of entries) {
-    if (!isOfCall(entry)) continue
-    const { key, session } = entry
-    if (entry._tag === "Arrived") {
-      const before = open.get(key)
-      if (before !== undefined && entry.isResumed === true) gone.set(before, [])
-      open.set(key, session)
-    } else if (entry._tag === "Settled" || entry._tag === "Suspended") open.delete(key)
-  }
-  for (const session of open.values()) gone.set(session, [])
-  for (const entry of entries) {
-    if (entry._tag === "Started" && entry.reservation !== undefined) gone.get(entry.session)?.push(entry.reservation)
-  }
-  return gone
-}
-
-/** What is on record of one call. */
-interface Life {
-  session: string
-  /** A store that outlives its executors knows that it has started. */
-  isSpent: boolean
-  started: Journal.Of<"Started"> | undefined
-  /** What was so before it was handed over for the last time. */
-  before: Pick<Life, "isSpent" | "started">
-  settled: ToolOutcome | undefined
-  asked: Journal.Of<"Asked"> | undefined
-  span: Journal.Of<"Arrived">["span"]
-}
-
-const livesOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life> => {
-  const lives = new Map<string, Life>()
-  for (const entry of entries) {
-    if (!isOfCall(entry)) continue
-    const { key, session } = entry
-    let life = lives.get(key)
-    if (life === undefined || (entry._tag === "Arrived" && entry.isResumed !== true)) {
-      const nothing = { settled: undefined, asked: undefined, span: undefined }
-      lives.set(key, life = { ...nothing, ...notStarted, before: notStarted, session })
-    }
-    if (entry._tag === "Arrived") {
-      const { isSpent, started } = life
-      Object.assign(life, { session, span: entry.span, before: { isSpent, started } })
-    } else if (entry._tag === "Suspended") {
-      // it was about to start, and did not
-      if (life.started !== undefined && isSameWave(life.started, entry)) Object.assign(life, life.before)
-    } else if (entry._tag === "Started") {
-      life.started = entry
-      if (entry.reservation !== undefined) life.isSpent = true
-    } else if (entry._tag === "Settled") life.settled = entry.outcome
-    else if (entry._tag === "Asked") {
-      // one that was asked again under its id has waited since it was asked first
-      if (life.asked?.requestId !== entry.requestId) life.asked = entry
-    } else if (entry._tag === "Answered" && entry.by !== "suspended" && entry.by !== "withdrawn") life.asked = undefined
-  }
-  return lives
-}
-
-const notStarted = { isSpent: false, started: undefined }
-
-const isSameWave = (one: Journal.CallEntry, other: Journal.CallEntry): boolean =>
-  one.session === other.session && one.process === other.process && one.wave === other.wave
-
-/** Gives a call the outcome that is on record. */
+/** Gives a call the outcome that is on record, once it is its turn. */
 const recall = (
   wave: WaveState,
-  journal: JournalWriter,
-  call: Call,
-  { isSpent, session, started }: Life,
-  outcome: ToolOutcome
-): Effect.Effect<void> => {
+  it: Record,
+  life: Lives.Life,
+  { at, outcome }: Journal.Of<"Settled">
+): void => {
   const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
+  const { call } = it
   call.decided = end as unknown as End
-  return started === undefined || isSpent || session === journal.session
-    ? Effect.void
-    : spend(wave, call, call.decided, started.at)
+  call.resumed = {
+    ...(outcome.startedAt === undefined ? {} : { started: startOf(wave, it, life) }),
+    recalled: { class: classOf(call, life), endedAt: outcome._tag === "Unknown" ? outcome.startedAt : at }
+  }
+}
+
+/** As what a call stood in its wave; refusals that came before anything ran stand in nobody's way. */
+const classOf = ({ tool }: Call, { arrived, started }: Lives.Life): Recalled["class"] => {
+  if (started === undefined && arrived?.isRefused === true) return "ShortCircuit"
+  const known = arrived?.class ?? tool?.class
+  return known === "ReadOnly" || known === "ConcurrentMut" || known === "SerialMut" ? known : "ShortCircuit"
+}
+
+/** Whether what a call has used up as it started has to be counted here once more; notes where its turn has counted it. */
+const startOf = (
+  { engine: { store }, events: { origin }, process }: WaveState,
+  { call, record: { key } }: Record,
+  { isSpent, started }: Lives.Life
+): "spent" | "unknown" | undefined => {
+  if (started === undefined) return undefined
+  const isHere = started.session === store.session
+  const inTurn = isHere && started.process === process.id && started.wave < origin.wave
+  call.counted = inTurn || process.recalled.has(key)
+  process.recalled.add(key)
+  return isSpent || isHere || !store.recounts(process.batch.key, key) ? "spent" : "unknown"
 }
 
 /** Lets a call go on from what is on record of it. */
 const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
-  call: Call,
-  { asked, isSpent, started }: Life,
+  it: Record,
+  life: Lives.Life,
   asks: boolean
 ): Effect.fn.Return<void> {
+  const { call } = it
+  const { asked, started } = life
   const question = asked === undefined
     ? {}
     : { question: { id: asked.requestId, askedAt: asked.at, expiresAt: asked.expiresAt } }
@@ -232,7 +185,8 @@ const goOn = Effect.fnUntraced(function*(
   const { at, attempt, idempotencyKey, isEdited } = started
   const { decided, tool } = call
   const unless = { _tag: "Unknown", startedAt: at, attempt } as unknown as End
-  const again = { unless, idempotencyKey, started: isSpent ? "spent" as const : "unknown" as const }
+  const again = { unless, idempotencyKey, started: startOf(wave, it, life) }
+  const recalled = { class: classOf(call, life), endedAt: at }
   if (tool?.readOnly === true) {
     call.resumed = { idempotencyKey, started: again.started }
     return
@@ -246,15 +200,18 @@ const goOn = Effect.fnUntraced(function*(
       call.resumed = { idempotencyKey, started: again.started }
       return
     }
-    if (reconciled._tag === "Happened") return yield* happened(wave, call, tool, started, reconciled.result)
+    if (reconciled._tag === "Happened") {
+      call.resumed = { ...again, recalled: { ...recalled, happened: { result: reconciled.result, attempt } } }
+      return
+    }
     if (asks) {
       // what was open may have been about what it would write
       call.resumed = { ...again, why: mayHaveHappened, ...(asked?.why === mayHaveHappened ? question : {}) }
       return
     }
   }
-  if (!isSpent) yield* spend(wave, call, unless, at)
   call.decided = unless
+  call.resumed = { ...again, recalled }
 })
 
 const mayHaveHappened =
@@ -282,44 +239,6 @@ const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
   const { _tag } = answer as Reconciled<unknown>
   return _tag === "Happened" || _tag === "DidNotHappen" ? answer as Reconciled<unknown> : undefined
 }
-
-/** The call happened, and its tool knows with which result: it ends as if its handler had just given that. */
-const happened = (
-  wave: WaveState,
-  call: Call,
-  tool: RegisteredTool,
-  started: Journal.Of<"Started">,
-  result: unknown
-): Effect.Effect<void> =>
-  Effect.callback((resume) => {
-    const known = Object.assign(Object.create(tool) as RegisteredTool, {
-      handler: () => Effect.succeed(result),
-      retry: undefined
-    })
-    const attempt = new Attempt(wave, call, known, started.at, { millis: Infinity, which: "tool" })
-    attempt.number = started.attempt - 1
-    attempt.first = started.attempt
-    call.phase = attempt
-    wave.process.budget.execute(1, wave.now())
-    attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
-    attempt.atEnd(() => resume(Effect.void))
-  })
-
-/** What an earlier life of the call has used up is used up, where the store does not know of it. */
-const spend = Effect.fnUntraced(function*(wave: WaveState, call: Call, end: End, startedAt: number) {
-  if (call.gateCall === undefined) return
-  const claims: End | ReadonlyArray<Claim> = Claims.of(wave, call)
-  if ("_tag" in claims || claims.length === 0) return
-  const { store } = wave.engine
-  const [reserved] = yield* store.reserve(
-    [{ owner: call.call.id, session: store.session, claims }],
-    startedAt,
-    wave.patience
-  )
-  if (reserved === undefined || "operation" in reserved || "_tag" in reserved) return
-  const outcome = { callId: call.call.id, tool: call.call.name, commits: 0, ...end, startedAt } as ToolOutcome
-  yield* store.settle(reserved, Claims.settlement(wave, call, outcome, false), startedAt, wave.patience)
-})
 
 /** Calls of these ids that are open with other arguments: nobody can say which of the two is meant. */
 const others = Effect.fnUntraced(function*(

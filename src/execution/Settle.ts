@@ -52,7 +52,8 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
     : store.settle(
       reservation,
       Claims.settlement(wave, call, outcome, fiber !== undefined),
-      now,
+      // what ended in an earlier life counts from then
+      call.resumed?.recalled?.endedAt ?? now,
       wave.patienceAt(now),
       call
     )
@@ -175,7 +176,7 @@ const conclude = (
 ): void => {
   const { pools } = wave.engine
   // what was read while a mutating call ran is stale, too
-  if (call.attempt !== undefined) written(wave, call)
+  if (call.attempt !== undefined || call.resumed?.started === "unknown") written(wave, call)
   if (fiber !== undefined) linger(wave, call, fiber)
   if (wave.events.isObserved) {
     const { callId, index, tool } = outcome
@@ -218,7 +219,7 @@ const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome,
 }
 
 const written = (wave: WaveState, call: Call): void => {
-  if (call.tool!.readOnly) return
+  if (call.tool?.readOnly !== false) return
   wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience, call))
 }
 

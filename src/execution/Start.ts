@@ -9,6 +9,7 @@ import { isDone } from "../internal/exitOf.ts"
 import type { Reservation } from "../store/Claims.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
+import type { RegisteredTool } from "../ToolHandlers.ts"
 import { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
 import { type End, refused } from "./End.ts"
@@ -30,6 +31,33 @@ export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefine
   return looked === nothing
     ? checked(wave, call, undefined)
     : Effect.flatMap(looked, (grants) => checked(wave, call, grants))
+}
+
+/**
+ * Ends a call that has run in an earlier life: as it is on record, or as if its handler
+ * had just given what its tool says that it gave.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
+  const { decided, driver, resumed } = call
+  const { endedAt, happened } = resumed!.recalled!
+  if (happened === undefined) {
+    driver.settle(call, decided!)
+    return Effect.void
+  }
+  const known = Object.assign(Object.create(call.tool!) as RegisteredTool, {
+    handler: () => Effect.succeed(happened.result),
+    retry: undefined
+  })
+  const attempt = new Attempt(wave, call, known, endedAt, { millis: Infinity, which: "tool" })
+  attempt.number = happened.attempt - 1
+  attempt.first = happened.attempt
+  call.phase = attempt
+  wave.process.budget.execute(1, wave.now())
+  attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
+  return Effect.void
 }
 
 /**

@@ -128,6 +128,8 @@ export interface ProcessState {
   readonly fires: string | undefined
   /** Tools that are not to be called again, and why. */
   readonly blocked: Map<string, string>
+  /** Calls on record that have been gone on with in it, by their keys. */
+  readonly recalled: Set<string>
   /** Waves under way. */
   readonly waves: Set<UnderWay>
   /** How many waves there were. */

@@ -14,7 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as HostGates from "../policy/HostGates.ts"
 import type { Asks } from "../policy/Permissions.ts"
-import type { History } from "../policy/RuleSet.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
 import * as Arrive from "./Arrive.ts"
 import * as Asking from "./Asking.ts"
@@ -34,7 +34,7 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
-  const live = wave.calls.filter((call) => call.decided === undefined)
+  const live = wave.calls.filter((call) => call.decided === undefined && call.resumed?.recalled === undefined)
   if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
   const asked = yield* rehearse(wave, runs)
   const previews = yield* previewsOf(wave, asked)
@@ -136,16 +136,21 @@ const rehearseRuns = Effect.fnUntraced(function*(
   let before = process.history.last
   for (const run of runs) {
     // calls of one run are dispatched together: only those of the next run see what they do
-    const ran: Array<string> = []
+    const ran: Array<RuleSet.Success> = []
     for (const call of run) {
-      if (call.decided !== undefined) continue
+      const isRecalled = call.resumed?.recalled !== undefined
+      if (call.decided !== undefined && !isRecalled) continue
       const { exitWanted, inBatch } = process.history
       const reserved = yield* reserve(wave, call, { exitWanted, inBatch, last: before, succeeded: assumed })
       if (reserved === undefined) continue
       held.push(...reserved)
-      Dispatch.count(process, call)
-      counted.push(call)
-      ran.push(call.call.name)
+      if (!call.counted && (!isRecalled || call.hasStarted)) {
+        Dispatch.count(process, call)
+        counted.push(call)
+      }
+      const success = successOf(wave, call)
+      if (success !== undefined) ran.push(success)
+      if (isRecalled) continue
       const question = Authorize.asks(call)
       if (question === undefined) continue
       const grant = yield* waitFor(wave, call, Authorize.grantFor(wave, call, question))
@@ -155,23 +160,37 @@ const rehearseRuns = Effect.fnUntraced(function*(
       const verdict = yield* waitFor(wave, call, Hosts.ask(wave, call, "admit"))
       if (call.decided === undefined && verdict === undefined) asked.push([call, question])
     }
-    for (const tool of ran) assumed.add(tool)
-    if (ran.length > 0) before = { tool: ran.at(-1)!, routes: [] }
+    for (const { tool } of ran) assumed.add(tool)
+    before = ran.at(-1) ?? before
   }
   return asked
 })
+
+/** The success that is expected of a call, or that it had in an earlier life. */
+const successOf = (wave: WaveState, { call: { name: tool }, decided, resumed }: Call): RuleSet.Success | undefined => {
+  if (resumed?.recalled === undefined || resumed.recalled.happened !== undefined) return { tool, routes: [] }
+  if (decided?._tag !== "Succeeded") return undefined
+  const { output } = decided
+  return RuleSet.success(wave.engine.rules.current(), tool, "value" in output ? output.value : undefined)
+}
 
 /** What a call would have reserved at its dispatch; `undefined` if it would be refused. */
 const reserve = Effect.fnUntraced(function*(
   wave: WaveState,
   call: Call,
-  history: History
+  history: RuleSet.History
 ): Effect.fn.Return<ReadonlyArray<Reservation> | undefined> {
   const { rules, store } = wave.engine
-  const claims = Dispatch.claims(wave, call, wave.now())
+  const { resumed } = call
+  if (resumed?.recalled !== undefined && resumed.started === undefined) return []
+  const claims = resumed?.started === undefined
+    ? Dispatch.claims(wave, call, wave.now())
+    : resumed.started === "spent"
+    ? []
+    : Claims.again(wave, call)
   if ("_tag" in claims) return undefined
   // what throws here throws again at the dispatch of the call, and is logged there
-  const forbidden = HostGates.orRefused(
+  const forbidden = resumed?.started !== undefined ? undefined : HostGates.orRefused(
     "Rules",
     () => rules.check(history, call.call.name, call.gateCall),
     call.gateCall!
@@ -183,6 +202,7 @@ const reserve = Effect.fnUntraced(function*(
   const answer = answers?.[0]
   if (answer === undefined || "operation" in answer) return undefined
   if (!("_tag" in answer)) return [answer]
+  if (resumed?.started !== undefined) return []
   // a call that may share another's outcome is asked about like one that runs
   const gets = answer._tag === "KeyTaken" ? Claims.duplicate(wave, call, answer, true)._tag : "Refused"
   return gets === "Joins" || gets === "Replays" ? [] : undefined

@@ -121,7 +121,11 @@ export class Wave implements Watcher, UnderWay {
   close(reason: string): void {
     const { driver, wave } = this
     driver.cancel(wave.calls, reason)
-    for (const call of wave.calls) if (call.phase._tag === "Arrived") driver.settle(call, cancelled(reason))
+    for (const call of wave.calls) {
+      // what has its end on record keeps it
+      const end = call.resumed?.recalled === undefined ? undefined : call.decided
+      if (call.phase._tag === "Arrived") driver.settle(call, end ?? cancelled(reason))
+    }
   }
 
   /** Ends the calls of an id. */
@@ -200,7 +204,13 @@ export class Wave implements Watcher, UnderWay {
     // those that end or ask first: what the others do is not to come before that
     for (let index = 0; index < live.length; index++) {
       const next = dispatched[index]!
-      if (next._tag !== "Admitted") driver.go(live[index]!, next)
+      if (next._tag !== "Admitted" && next._tag !== "Recalled") driver.go(live[index]!, next)
+    }
+    // what ran in an earlier life was over before any of these starts
+    if (wave.options.resume !== undefined) {
+      for (const call of inTime(live.filter((_, index) => dispatched[index]!._tag === "Recalled"))) {
+        driver.go(call, recalls)
+      }
     }
     for (let index = 0; index < live.length; index++) {
       if (index > 0 && index % chunk === 0) yield* this.restore(Effect.yieldNow)
@@ -316,8 +326,16 @@ export class Wave implements Watcher, UnderWay {
 
 const isSettled = (call: Call): boolean => call.isSettled
 
-const itemOf = ({ decided, rules, tool }: Call): Waves.Item => ({
-  class: decided === undefined ? tool!.class : "ShortCircuit",
+const recalls: Dispatched = { _tag: "Recalled" }
+
+/** As they ended; those of which nobody knows when come last. */
+const inTime = (calls: ReadonlyArray<Call>): ReadonlyArray<Call> => {
+  const endOf = ({ record, resumed }: Call) => record === undefined ? resumed!.recalled!.endedAt : Infinity
+  return calls.toSorted((one, other) => endOf(one) === endOf(other) ? 0 : endOf(one) - endOf(other))
+}
+
+const itemOf = ({ decided, resumed, rules, tool }: Call): Waves.Item => ({
+  class: resumed?.recalled?.class ?? (decided === undefined ? tool!.class : "ShortCircuit"),
   closesRun: rules?.closesRun ?? false
 })
 

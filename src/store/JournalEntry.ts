@@ -75,6 +75,8 @@ export const Arrived = Schema.TaggedStruct("Arrived", {
   args: KeptArguments,
   /** What the call is about, as far as it is known. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** It was refused before anything ran: it holds up none of the others. */
+  isRefused: Schema.optionalKey(Schema.Boolean),
   /** It was handed over before, and goes on from the record. */
   isResumed: Schema.optionalKey(Schema.Boolean),
   /** Its span, where it has one: a later life of the call is linked to it. */

@@ -1,0 +1,161 @@
+/** Calls that are handed over again after a crash stand among the others as they did. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { Journal, ToolAnnotations, type ToolCall, ToolContext, type ToolRule } from "../../src/index.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { call, open, type Options, tags, type ToolSpec } from "../support/Harness.ts"
+
+type Entry = Journal.JournalEntry
+
+/** A life over what an earlier one has left; gives its outcomes, and what is on record then. */
+const live = Effect.fnUntraced(function*(
+  specs: Record<string, ToolSpec>,
+  options: Options,
+  wave: ReadonlyArray<ToolCall.ToolCall>,
+  entries?: ReadonlyArray<Entry>
+) {
+  const journal = Context.get(
+    yield* Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory({ entries: entries ?? [] })))),
+    Journal.Journal
+  )
+  const { executor } = yield* open(specs, { ...options, journal })
+  const process = yield* executor.process({ batch: "b" })
+  const result = yield* entries === undefined ? process.executeWave(wave) : Effect.orDie(process.resume(wave))
+  yield* Effect.sleep(1)
+  const all = yield* Effect.orDie(Stream.runCollect(journal.read({})))
+  return { process, result, tags: tags(result), entries: all.map(({ entry }) => entry) }
+})
+
+/** What is on record up to the first entry of a kind that is about a call. */
+const until = (entries: ReadonlyArray<Entry>, tag: Entry["_tag"], callId: string): ReadonlyArray<Entry> =>
+  entries.slice(0, entries.findIndex((it) => it._tag === tag && "callId" in it && it.callId === callId) + 1)
+
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+
+/** Tools, and which calls have run. */
+const world = () => {
+  const ran: Array<string> = []
+  const handler: ToolSpec["handler"] = ({ millis }) =>
+    Effect.gen(function*() {
+      const { callId } = yield* ToolContext.ToolContext
+      yield* Effect.sleep(Number(millis ?? 0))
+      ran.push(String(callId))
+      return { kind: "ok" }
+    })
+  const happens: ToolSpec = {
+    class: "SerialMut",
+    handler,
+    annotate: (tool) =>
+      tool.annotate(
+        ToolAnnotations.Reconcile,
+        () => Effect.succeed({ _tag: "Happened" as const, result: { kind: "ok" } })
+      )
+  }
+  const specs: Record<string, ToolSpec> = {
+    verify: { class: "ReadOnly", handler },
+    look: { class: "ReadOnly", handler },
+    refund: { class: "SerialMut", handler },
+    write: { class: "ConcurrentMut", handler },
+    again: { class: "ConcurrentMut", handler, annotate: (tool) => tool.annotate(Tool.Idempotent, true) },
+    happens
+  }
+  return { ran, specs }
+}
+
+const [verify, refund] = [call("1", "verify", {}), call("2", "refund", {})]
+
+describe("a call that is handed over again", () => {
+  const rules: Record<string, ReadonlyArray<ToolRule.ToolRule>> = {
+    RequiresPrecedingTools: [{ _tag: "RequiresPrecedingTools", tool: "refund", tools: ["verify"] }],
+    StartConstraint: [{ _tag: "StartConstraint", tool: "verify" }],
+    ParentTools: [{ _tag: "ParentTools", tool: "verify", children: ["refund"] }],
+    ChildTools: [{ _tag: "ChildTools", tool: "verify", children: ["refund"] }],
+    Conditional: [{
+      _tag: "Conditional",
+      tool: "verify",
+      path: "kind",
+      cases: [{ equals: "ok", tool: "refund" }],
+      strict: true
+    }]
+  }
+  for (const [name, set] of Object.entries(rules)) {
+    test(`comes after what succeeded before it, as ${name} has it`, () => {
+      const { ran, specs } = world()
+      return Effect.gen(function*() {
+        const { entries } = yield* live(specs, { rules: set }, [verify, refund])
+        const after = yield* live(specs, { rules: set }, [verify, refund], until(entries, "Settled", "1"))
+        assert.deepStrictEqual(after.tags, ["Succeeded", "Succeeded"])
+        assert.deepStrictEqual(ran, ["1", "2", "2"])
+      })
+    })
+  }
+
+  test("keeps its outcome behind the place where stop mode ends its wave", () => {
+    const { specs } = world()
+    const wave = [
+      call("1", "write", { millis: 50 }),
+      call("2", "look", {}),
+      call("3", "again", { millis: 10 }),
+      call("4", "refund", {})
+    ]
+    const options: Options = { mode: "parallel", onExecutionError: "stop", pools: { serial: 1 } }
+    return Effect.gen(function*() {
+      const { entries } = yield* live(specs, options, wave)
+      const before = until(entries, "Settled", "2").filter((it) => !("callId" in it) || it.callId !== "4")
+      const after = yield* live(specs, options, wave, before)
+      // the first may have happened, which ends the wave; what had its outcome, or had started, has not been skipped
+      assert.deepStrictEqual(after.tags, ["Unknown", "Succeeded", "Succeeded", "Skipped"])
+    })
+  })
+
+  test("ends at its place where its tool says that it happened, whoever is asked up front", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "happens", { millis: 10 }), refund, call("3", "look", {})]
+    const options: Options = {
+      approval: "upfront",
+      policy: { default: "allow", ask: ["look"] },
+      rules: [{ _tag: "RequiresPrecedingTools", tool: "refund", tools: ["happens"] }]
+    }
+    return Effect.gen(function*() {
+      const { entries } = yield* live(specs, options, wave)
+      ran.length = 0
+      const after = yield* live(specs, options, wave, until(entries, "Started", "1"))
+      assert.deepStrictEqual(after.tags, ["Succeeded", "Succeeded", "PermissionDenied"])
+      assert.deepStrictEqual(ran, ["2"])
+    })
+  })
+
+  for (const onDuplicate of ["reject", "replay"] as const) {
+    test(`is what an equal call is measured by, with ${onDuplicate}`, () => {
+      const { ran, specs } = world()
+      const wave = [call("1", "refund", { n: 1 }), call("2", "refund", { n: 1 })]
+      const options: Options = { dedupe: { onDuplicate } }
+      return Effect.gen(function*() {
+        const { entries, tags } = yield* live(specs, options, wave)
+        assert.deepStrictEqual(tags, ["Succeeded", onDuplicate === "replay" ? "Succeeded" : "DuplicateCall"])
+        const after = yield* live(specs, options, wave, until(entries, "Settled", "1"))
+        assert.deepStrictEqual(after.tags, tags)
+        assert.deepStrictEqual(ran, ["1"])
+      })
+    })
+  }
+
+  test("uses up once what it has used up, however often it is handed over", () => {
+    const { specs } = world()
+    const options: Options = { rules: [{ _tag: "MaxCalls", tool: "write", max: 3 }], turn: { maxCalls: 3 } }
+    const wave = [call("1", "write", { n: 1 }), call("2", "write", { n: 2 })]
+    return Effect.gen(function*() {
+      const { entries } = yield* live(specs, options, wave)
+      const { process } = yield* live(specs, options, wave, until(entries, "Settled", "2"))
+      yield* Effect.orDie(process.resume(wave))
+      const more = yield* process.executeWave([call("3", "write", { n: 3 }), call("4", "look", {})])
+      assert.deepStrictEqual(tags(more), ["Succeeded", "CallBudgetExhausted"])
+    })
+  })
+})
