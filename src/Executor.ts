@@ -44,6 +44,11 @@ export interface ProcessOptions {
    */
   readonly tools?: ReadonlyArray<string> | undefined
   /**
+   * Names of tools that the provider of the model executes itself: the rules choose among
+   * them, too (`ToolProcess.toolChoice`). Default: none.
+   */
+  readonly provided?: ReadonlyArray<string> | undefined
+  /**
    * Who is asked about its calls, and about those of its sub-agents, in the place of the
    * executor's people. `"nobody"`: what would be asked is refused at once.
    */

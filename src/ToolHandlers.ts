@@ -223,7 +223,7 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
   for (const toolkit of toolkits) {
     const known = new Set(registry.keys())
     for (const tool of Object.values(toolkit.tools)) {
-      if (Tool.isProviderDefined(tool) && !tool.requiresHandler) continue
+      if (isProvided(tool)) continue
       const path = `tools.${tool.name}`
       if (known.has(tool.name)) {
         problems.push({ path, problem: "two toolkits have a tool of this name", expected: "one tool per name" })
@@ -283,8 +283,8 @@ export const layer = <T extends Toolkit.Any>(
   Layer.effect(
     ToolHandlers,
     Effect.map(
-      makeRegistry<T>(Array.isArray(toolkits) ? toolkits : [toolkits as T], options),
-      (registry) => fromRegistry(registry, options?.expects)
+      makeRegistry<T>(kitsOf(toolkits), options),
+      (registry) => fromRegistry(registry, expecting(kitsOf(toolkits), options?.expects))
     )
   )
 
@@ -332,6 +332,23 @@ export const jsonSchemaOf = (tool: Tool.Any): JsonSchema.JsonSchema =>
 export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.HandlersFor<T["tools"]> : never
 
 // Utilities
+
+const kitsOf = <T extends Toolkit.Any>(toolkits: T | ReadonlyArray<T>): ReadonlyArray<T> =>
+  Array.isArray(toolkits) ? toolkits : [toolkits as T]
+
+/** Whether the provider of a model executes a tool. */
+const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler
+
+/** Rules may name tools that a provider executes, though nobody has a handler for them. */
+const expecting = (
+  toolkits: ReadonlyArray<Toolkit.Any>,
+  expects: (name: string) => boolean = () => false
+): (name: string) => boolean => {
+  const provided = new Set(
+    toolkits.flatMap(({ tools }) => Object.values(tools).filter(isProvided).map((it) => it.name))
+  )
+  return provided.size === 0 ? expects : (name) => provided.has(name) || expects(name)
+}
 
 const excessOf = (tool: Tool.Any): Schemas.Excess => ({
   onExcessProperty: Context.get(tool.annotations, ToolAnnotations.Closed) ? "error" : "ignore"

@@ -124,6 +124,20 @@ export interface HostRun {
 }
 
 /**
+ * A call that the provider of a model has executed itself.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ProvidedCall {
+  readonly id: string
+  readonly name: string
+  /** Whether it failed, or nobody knows how it ended. */
+  readonly isFailure: boolean
+  readonly output: unknown
+}
+
+/**
  * One pass of an agent over its work.
  *
  * **Details**
@@ -218,12 +232,18 @@ export interface ToolProcess {
   /**
    * Runs the tool calls of a response as one wave and gives their results as
    * parts of it, in the order of the calls. What the provider executed itself is
-   * left alone; of a response that was cut off nothing runs.
+   * left alone, and counted by rules that name its tool; of a response that was cut
+   * off nothing runs.
    */
   readonly answer: (
     toolkit: { readonly tools: Record<string, Tool.Any> },
     content: ReadonlyArray<Response.AnyPart>
   ) => Effect.Effect<ReadonlyArray<ResultPart>>
+  /**
+   * Tells the rules of calls that the provider of the model has executed itself: rules that
+   * name their tools count them.
+   */
+  readonly provided: (calls: ReadonlyArray<ProvidedCall>) => Effect.Effect<void>
   /**
    * Begins a model step for a loop that hands its calls over one by one, all at
    * once: reads go side by side, a write alone, in order of arrival. In stop mode

@@ -12,6 +12,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
+import * as ProvidedTools from "../execution/ProvidedTools.ts"
 import { Spans } from "../execution/Spans.ts"
 import type { ResumeError } from "../ResumeError.ts"
 import * as ToolCall from "../ToolCall.ts"
@@ -153,6 +154,7 @@ const turns = Effect.fnUntraced(function*(
       model: model.model
     })
     if (because !== undefined || finish === "cut") return because ?? stoppedUnknown
+    if (kept !== undefined) yield* process.provided(ProvidedTools.callsIn(kept.content))
     const calls = kept === undefined ? [] : Conversation.callsOf(kept).map(toCall)
     if (calls.length === 0) {
       if (finish === "pause" || operation.queue.length > 0) continue
@@ -193,7 +195,7 @@ const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was in
 
 /** Begins a process, as long as the scope is open. */
 const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversation.Origin["run"]) {
-  const { approvals, executor, id, link, meta, tools } = operation.given
+  const { approvals, executor, id, link, meta, provided, tools } = operation.given
   // tools may have gone since
   const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
   // whatever may be wrong with these was looked at when the operation began
@@ -202,6 +204,7 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversat
     id: name?.process ?? `${id}-${++operation.processes}`,
     meta,
     tools: tools?.filter((it) => shown!.has(it)),
+    provided: provided.map((it) => it.name),
     approvals,
     approval: link.approval,
     turn: { shared: link.ledger.calls }

@@ -108,8 +108,8 @@ export class Batches implements BatchTree {
   /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
   begins(
     open: OpenBatch,
-    { approval, id, meta, people, state: before, tools, turn }:
-      & Pick<ProcessOptions, "id" | "meta" | "state" | "approval" | "tools">
+    { approval, id, meta, people, provided = [], state: before, tools, turn }:
+      & Pick<ProcessOptions, "id" | "meta" | "state" | "approval" | "tools" | "provided">
       & {
         readonly turn?: TurnBudget.Limits | undefined
         /** Who is asked; `"nobody"`: nobody, whoever there is. */
@@ -131,6 +131,7 @@ export class Batches implements BatchTree {
           : people ?? (above === undefined ? this.engine.approvals : above.people),
         approval: approval ?? this.engine.approval,
         tools: tools === undefined ? undefined : new Set(tools),
+        provided: [...provided],
         history: new RuleHistory(open.state.succeeded, before?.rules),
         fires,
         blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),

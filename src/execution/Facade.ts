@@ -47,10 +47,10 @@ export const fromEngine = (
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
             if (options.tools !== undefined || options.approval !== undefined) yield* checked(engine, options)
-            const { approval, approvals, id, meta, tools } = options
+            const { approval, approvals, id, meta, provided, tools } = options
             const people = typeof approvals === "object" ? Ports.people(approvals, engine.context) : approvals
             const above = Agents.aboveOf(engine, yield* caller)
-            const begun = { approval, id, meta, people, state: before, tools, turn }
+            const begun = { approval, id, meta, people, provided, state: before, tools, turn }
             const state = yield* batches.begins(open, begun, { above })
             return Process.make(engine, state, handle)
           })) as Batch["process"]

@@ -26,9 +26,8 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
     const scope = { batch: process.batch.key, principal: engine.principal }
     const ordered: Array<string> = []
     const limited = new Map<string, ReadonlyArray<Claim>>()
-    for (const [name, tool] of engine.handlers.current()) {
-      if (!hasTool(process, name) || !Permissions.sees(engine.permissions, tool) || process.blocked.has(name)) continue
-      if (rules.check(process.history, name) !== undefined) continue
+    for (const name of shown(engine, process)) {
+      if (process.blocked.has(name) || rules.check(process.history, name) !== undefined) continue
       ordered.push(name)
       const claims = rules.claims(name, scope)
       if (claims.length > 0) limited.set(name, claims)
@@ -50,7 +49,7 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
  */
 export const forced = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(allowed(engine, process), (names) => {
-    const forced = RuleSet.forcedNext(engine.rules.current(), process.history)
+    const forced = forcedOf(engine, process)
     return names.filter((name) => forced.includes(name))
   })
 
@@ -62,15 +61,27 @@ export const forced = (engine: Engine, process: ProcessState): Effect.Effect<Rea
  */
 export const choice = (engine: Engine, process: ProcessState): Effect.Effect<LanguageModel.ToolChoice<string>> =>
   Effect.map(allowed(engine, process), (names) => {
-    const forced = RuleSet.forcedNext(engine.rules.current(), process.history).filter((name) => names.includes(name))
+    const forced = forcedOf(engine, process).filter((name) => names.includes(name))
     if (forced.length > 0) return { mode: "required", oneOf: forced }
     if (names.length === 0) return "none"
-    const seen = Array.from(engine.handlers.current().values())
-      .filter((it) => hasTool(process, it.name) && Permissions.sees(engine.permissions, it))
-    return names.length === seen.length ? "auto" : { oneOf: names }
+    return names.length === shown(engine, process).length ? "auto" : { oneOf: names }
   })
 
 // Utilities
+
+/** The tools that a model may be shown: the executor's, and those that its provider executes. */
+const shown = (engine: Engine, process: ProcessState): ReadonlyArray<string> => {
+  const registry = engine.handlers.current()
+  const names: Array<string> = []
+  for (const [name, tool] of registry) {
+    if (hasTool(process, name) && Permissions.sees(engine.permissions, tool)) names.push(name)
+  }
+  for (const name of process.provided) if (!registry.has(name)) names.push(name)
+  return names
+}
+
+const forcedOf = (engine: Engine, { history, provided }: ProcessState): ReadonlyArray<string> =>
+  RuleSet.forcedNext(engine.rules.current(), history, provided)
 
 /** Whether limits and cooldowns leave room for a call. */
 const isFree = (engine: Engine, claims: ReadonlyArray<Claim>, now: number): Effect.Effect<boolean> => {

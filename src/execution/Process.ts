@@ -31,6 +31,7 @@ import { EventHub } from "./EventHub.ts"
 import * as Guarded from "./Guarded.ts"
 import * as HostCalls from "./HostCalls.ts"
 import * as NextTools from "./NextTools.ts"
+import * as ProvidedTools from "./ProvidedTools.ts"
 import * as Received from "./Received.ts"
 import * as ShownTools from "./ShownTools.ts"
 import { hasTool, type ProcessState, record } from "./State.ts"
@@ -131,13 +132,17 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     }) as ToolProcess["call"],
     guard: (toolkit) => Guarded.make(engine, state, toolkit, runWhole),
     answer: ({ tools }, content) =>
-      Guarded.answer(
-        engine,
-        state,
-        tools,
-        content,
-        (calls) => Effect.map(runWave(calls, { wholeOutputs: true }), (wave) => wave.outcomes)
+      Effect.andThen(
+        ProvidedTools.note(engine, state, ProvidedTools.callsIn(content)),
+        Guarded.answer(
+          engine,
+          state,
+          tools,
+          content,
+          (calls) => Effect.map(runWave(calls, { wholeOutputs: true }), (wave) => wave.outcomes)
+        )
       ),
+    provided: (calls) => ProvidedTools.note(engine, state, calls),
     step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
     shown: (value) => Steps.shown(engine, state, value),
     tools: Effect.map(ShownTools.all(engine), (all) => all.filter((it) => hasTool(state, it.name))),

@@ -122,6 +122,8 @@ export interface ProcessState {
   readonly approval: "perCall" | "upfront"
   /** The tools that there are for it; absent: all. */
   readonly tools: ReadonlySet<string> | undefined
+  /** Tools that the provider of its model executes. */
+  readonly provided: ReadonlyArray<string>
   /** What rules remember of it. */
   readonly history: RuleHistory
   /** The tool that the process is there for, if it is a periodic one. */

@@ -249,13 +249,17 @@ export const allowedNext = (self: RuleSet, history: History): ReadonlyArray<stri
 /**
  * Gives the tools of which one has to come next: start tools, what alone may
  * follow the last success, what is required once the exit is wanted. Empty if
- * nothing is forced.
+ * nothing is forced. `provided` are tools beside those of the set.
  *
  * @category checking
  * @since 0.1.0
  */
-export const forcedNext = (self: RuleSet, history: History): ReadonlyArray<string> => {
-  const allowed = allowedNext(self, history)
+export const forcedNext = (
+  self: RuleSet,
+  history: History,
+  provided: ReadonlyArray<string> = none
+): ReadonlyArray<string> => {
+  const allowed = [...self.tools, ...provided].filter((tool) => check(self, history, { tool }) === undefined)
   const starts = startPending(self, history)
   if (starts.length > 0) return allowed.filter((tool) => starts.includes(tool))
   if (history.last !== undefined) {
