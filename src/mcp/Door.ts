@@ -63,23 +63,19 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const idle = Deferred.makeUnsafe<void>()
   const over = Deferred.makeUnsafe<void>()
   const revision = yield* SubscriptionRef.make(0)
-  const held = new Map<string, Deferred.Deferred<boolean>>()
+  const held = new Set<{ readonly keys: ReadonlyArray<string>; readonly cancelled: Deferred.Deferred<boolean> }>()
   let unanswered = 0
   const rest = () => {
     if (unanswered === 0 && Deferred.isDoneUnsafe(ending)) Deferred.doneUnsafe(idle, Effect.void)
   }
   const wait = (keys: ReadonlyArray<string>) => {
-    const cancelled = Deferred.makeUnsafe<boolean>()
-    for (const key of keys) held.set(key, cancelled)
+    const waiting = { keys, cancelled: Deferred.makeUnsafe<boolean>() }
+    held.add(waiting)
     return Effect.raceAllFirst([
       Deferred.await(there),
-      Deferred.await(cancelled),
+      Deferred.await(waiting.cancelled),
       Effect.as(Deferred.await(ending), false)
-    ]).pipe(
-      Effect.ensuring(Effect.sync(() => {
-        for (const key of keys) if (held.get(key) === cancelled) held.delete(key)
-      }))
-    )
+    ]).pipe(Effect.ensuring(Effect.sync(() => held.delete(waiting))))
   }
   return {
     end: (reason) =>
@@ -112,8 +108,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       >
       for (const { method, params } of messages) {
         if (method !== "notifications/cancelled" || !Predicate.hasProperty(params, "requestId")) continue
-        const waiting = held.get(keyOf(client, params.requestId))
-        if (waiting !== undefined) Deferred.doneUnsafe(waiting, Effect.succeed(false))
+        const key = keyOf(client, params.requestId)
+        for (const { cancelled, keys } of held) {
+          if (keys.includes(key)) Deferred.doneUnsafe(cancelled, Effect.succeed(false))
+        }
       }
       const needy = messages.filter(({ method }) => method === "tools/list" || method === "tools/call")
       return needy.length === 0 ? undefined : wait(needy.map(({ id }) => keyOf(client, id)))

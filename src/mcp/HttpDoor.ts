@@ -1,4 +1,4 @@
-/** The door of a gateway on HTTP: bounds, sessions, and the stream that a client listens on. */
+/** The door of a gateway on HTTP: bounds, sessions, and the streams that a client listens on. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as HttpEffect from "effect/http/HttpEffect"
@@ -13,50 +13,60 @@ import * as Result from "effect/Result"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { McpDoor } from "./Door.ts"
+import * as HttpReplies from "./HttpReplies.ts"
 
 /** The middleware of the routes of a server with sessions, however their path is spelled; what the server itself refuses stays refused. */
 export const layer = (
   door: McpDoor,
   { maxBodyBytes = 10 * 1024 * 1024 }: { readonly maxBodyBytes?: number | undefined }
-): Layer.Layer<never> => {
-  const sessions = new Map<string, Session>()
-  const room = Semaphore.makeUnsafe(Math.max(maxTotalBytes, maxBodyBytes))
-  return HttpRouter.middleware((handle) =>
-    Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
-      const id = request.headers["mcp-session-id"]
-      const session = id === undefined ? undefined : sessions.get(id)
-      // nothing of it is read
-      if (id !== undefined && session === undefined) return Effect.succeed(refused(404, "There is no such session."))
-      switch (request.method) {
-        case "POST": {
-          const declared = Number(request.headers["content-length"] ?? NaN)
-          const most = session === undefined ? Math.min(maxBytesWithoutSession, maxBodyBytes) : maxBodyBytes
-          if (declared > most) return Effect.succeed(tooLarge(most))
-          const answer = post(door, sessions, session, handle, most)
-          const size = Number.isNaN(declared) ? most : declared
-          if (size <= maxBytesWithoutSession) return answer
-          return Effect.map(
-            room.withPermitsIfAvailable(size)(answer),
-            Option.getOrElse(() => refused(503, "Too much is being read at the moment. Try again later."))
-          )
-        }
-        case "GET":
-          return Effect.map(handle, (response) =>
-            // no other method of the protocol is not there
-            response.status === 405 && session !== undefined ? listen(door, session) : response)
-        case "DELETE":
-          return Effect.tap(handle, ({ status }) =>
-            Effect.sync(() => {
-              if (status !== 204 || session === undefined) return
+): Layer.Layer<never> =>
+  HttpRouter.middleware(Effect.map(Effect.scope, (scope) => {
+    const sessions = new Map<string, Session>()
+    const room = Semaphore.makeUnsafe(Math.max(maxTotalBytes, maxBodyBytes))
+    const kept = HttpReplies.makeKept()
+    const begin = (): Session => ({
+      revision: door.revision(),
+      over: Deferred.makeUnsafe(),
+      replies: HttpReplies.make(scope, kept)
+    })
+    return (handle) =>
+      Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+        const id = request.headers["mcp-session-id"]
+        const session = id === undefined ? undefined : sessions.get(id)
+        // nothing of it is read
+        if (id !== undefined && session === undefined) return Effect.succeed(refused(404, "There is no such session."))
+        switch (request.method) {
+          case "POST": {
+            const declared = Number(request.headers["content-length"] ?? NaN)
+            const most = session === undefined ? Math.min(maxBytesWithoutSession, maxBodyBytes) : maxBodyBytes
+            if (declared > most) return Effect.succeed(tooLarge(most))
+            const onBegun = (id: string) => void sessions.set(id, begin())
+            const answer = post(door, onBegun, session, handle, most)
+            const size = Number.isNaN(declared) ? most : declared
+            if (size <= maxBytesWithoutSession) return answer
+            return Effect.map(
+              room.withPermitsIfAvailable(size)(answer),
+              Option.getOrElse(() => refused(503, "Too much is being read at the moment. Try again later."))
+            )
+          }
+          case "GET":
+            return Effect.map(handle, (response) =>
+              // no other method of the protocol is not there
+              response.status === 405 && session !== undefined
+                ? listen(door, session, request.headers["last-event-id"])
+                : response)
+          case "DELETE":
+            return Effect.tap(handle, ({ status }) => {
+              if (status !== 204 || session === undefined) return Effect.void
               sessions.delete(id!)
               Deferred.doneUnsafe(session.over, Effect.void)
-            }))
-        default:
-          return handle
-      }
-    })
-  ).layer
-}
+              return session.replies.end
+            })
+          default:
+            return handle
+        }
+      })
+  })).layer
 
 // Utilities
 
@@ -65,6 +75,7 @@ interface Session {
   /** How often the list had changed when its client last asked for it. */
   revision: number
   readonly over: Deferred.Deferred<void>
+  readonly replies: HttpReplies.HttpReplies
 }
 
 /** What begins a session is small. */
@@ -77,7 +88,7 @@ const bodyPatience = "30 seconds"
 
 const post = Effect.fnUntraced(function*<E, R>(
   door: McpDoor,
-  sessions: Map<string, Session>,
+  onBegun: (session: string) => void,
   session: Session | undefined,
   handle: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
   most: number
@@ -99,14 +110,25 @@ const post = Effect.fnUntraced(function*<E, R>(
   }
   const method = Predicate.hasProperty(message, "method") ? message.method : undefined
   if (session !== undefined && method === "tools/list") session.revision = door.revision()
-  const response = yield* handle
+  const twice = twiceIn(message)
+  if (twice !== undefined) {
+    return failed(400, null, -32_600, `Two requests of a batch have the id ${JSON.stringify(twice)}.`)
+  }
+  const response = session === undefined || idsIn(message).length === 0
+    ? yield* handle
+    : yield* session.replies.open(handle, { isPrimed: (request.headers["mcp-protocol-version"] ?? "") >= "2025-11-25" })
+  if (response === undefined) {
+    return refused(503, "Too many requests of this session run at the moment. Try again later.")
+  }
   // a revision with sessions has no such method; which revisions there are is not the question
-  if (method === "server/discover" && response.status === 400) return noSuchMethod(message, method)
+  if (method === "server/discover" && response.status === 400) {
+    return failed(404, Predicate.hasProperty(message, "id") ? message.id : null, -32_601, `Method not found: ${method}`)
+  }
   if (method === "initialize") {
     yield* HttpEffect.appendPreResponseHandler((_, sent) =>
       Effect.sync(() => {
         const id = sent.headers["mcp-session-id"]
-        if (id !== undefined) sessions.set(id, { revision: door.revision(), over: Deferred.makeUnsafe() })
+        if (id !== undefined) onBegun(id)
         return sent
       })
     )
@@ -114,8 +136,12 @@ const post = Effect.fnUntraced(function*<E, R>(
   return response
 })
 
-/** What a client listens on: told of changes of the list, until its session or all of them are over. */
-const listen = (door: McpDoor, session: Session) =>
+/** What a client listens on: what it has not read of an answer, or changes of the list, until its session or all of them are over. */
+const listen = (door: McpDoor, session: Session, lastEventId: string | undefined) =>
+  lastEventId === undefined ? changesFor(door, session) : session.replies.resume(lastEventId) ??
+    failed(400, null, -32_600, "There is no such event, or no longer: nothing can be read from there.")
+
+const changesFor = (door: McpDoor, session: Session) =>
   HttpServerResponse.stream(
     Stream.merge(
       door.changes.pipe(
@@ -137,9 +163,15 @@ const refused = (status: number, text: string) =>
 
 const tooLarge = (most: number) => refused(413, `A body may have at most ${most} bytes.`)
 
-const noSuchMethod = (message: unknown, method: string) =>
-  HttpServerResponse.jsonUnsafe({
-    jsonrpc: "2.0",
-    id: Predicate.hasProperty(message, "id") ? message.id : null,
-    error: { code: -32_601, message: `Method not found: ${method}` }
-  }, { status: 404 })
+const failed = (status: number, id: unknown, code: number, message: string) =>
+  HttpServerResponse.jsonUnsafe({ jsonrpc: "2.0", id, error: { code, message } }, { status })
+
+/** The ids of the requests in what a client sent. */
+const idsIn = (message: unknown): ReadonlyArray<unknown> =>
+  (Array.isArray(message) ? message : [message]).flatMap((it) =>
+    Predicate.hasProperty(it, "method") && Predicate.hasProperty(it, "id") ? [it.id] : []
+  )
+
+/** An id that two requests of a batch have: the server would answer none of the batch. */
+const twiceIn = (message: unknown): unknown =>
+  Array.isArray(message) ? idsIn(message).find((id, index, all) => all.indexOf(id) < index) : undefined

@@ -58,8 +58,8 @@ export interface HttpOptions {
 
 /**
  * Layer to provide to `McpServer.layerHttp`, of what stands before it: bodies are bounded, in size and
- * in time; a client that listens (GET) is told when the list of tools changes; one
- * that asks for a revision without sessions is told that there is none, and takes
+ * in time; a connection that is lost cancels no call, and its client reads on where it was; a client that
+ * listens (GET) is told when the list of tools changes; one that asks for a revision without sessions is told that there is none, and takes
  * another.
  *
  * @category layers

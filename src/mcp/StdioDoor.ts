@@ -4,34 +4,67 @@ import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
+import * as Sink from "effect/Sink"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import type { McpDoor } from "./Door.ts"
 
-/** Standard input as a server is to see it: without what may not go on, and at its end once nothing is left to answer. */
+/**
+ * Standard input as a server is to see it: without what may not go on, and at its end once nothing is left to
+ * answer. What it would stumble over, and read nothing after it, is answered here.
+ */
 export const layer = (door: McpDoor): Layer.Layer<Stdio.Stdio, never, Stdio.Stdio> =>
   Layer.effect(
     Stdio.Stdio,
-    Effect.map(Stdio.Stdio, (stdio) => Stdio.make({ ...stdio, stdin: guarded(door, stdio.stdin) }))
+    Effect.map(Stdio.Stdio, (stdio) => {
+      const waiting = makeWaiting()
+      return Stdio.make({
+        ...stdio,
+        stdin: guarded(door, stdio, waiting),
+        stdout: (options) =>
+          Sink.mapInput(stdio.stdout(options), (chunk: string | Uint8Array) => (waiting.settle(chunk), chunk))
+      })
+    })
   )
 
 // Utilities
 
-const guarded = <E>(door: McpDoor, stdin: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array> => {
+const guarded = (door: McpDoor, stdio: Stdio.Stdio, waiting: Waiting): Stream.Stream<Uint8Array> => {
   const lines = Stream.concat(
     // an input that cannot be read is at its end
-    Stream.catchCause(stdin, () => Stream.empty),
+    Stream.catchCause(stdio.stdin, () => Stream.empty),
     Stream.drain(Stream.fromEffect(door.end("the client is gone")))
   ).pipe(Stream.interruptWhen(door.over), Stream.decodeText, Stream.splitLines)
+  const refuse = (code: number, message: string) => {
+    const answer = JSON.stringify({ jsonrpc: "2.0", id: null, error: { code, message } })
+    // a client that does not read has no answer, and others their order
+    return Effect.andThen(
+      Effect.logWarning(`a message on standard input was left out: ${message}`),
+      Effect.ignore(Stream.run(Stream.make(`${answer}\n`), stdio.stdout({ endOnDone: false })))
+    )
+  }
   return Stream.callback<string>((admitted) =>
     Stream.runForEach(lines, (line) => {
-      const message = line.length > maxLineChars ? undefined : parse(line)
-      if (!Predicate.isObjectOrArray(message)) return line.trim() === "" ? Effect.void : leftOut
-      const pass = Effect.asVoid(Queue.offer(admitted, `${line}\n`))
-      const admission = door.admit("", message)
-      return admission === undefined
+      if (line.length > maxLineChars) return refuse(-32_600, `A message may have at most ${maxLineChars} characters.`)
+      const message = parse(line)
+      if (message === undefined) return line.trim() === "" ? Effect.void : refuse(-32_700, "Parse error")
+      if (!Predicate.isObjectOrArray(message)) return refuse(-32_600, "This is no message of the protocol.")
+      const { accepted, refused } = waiting.take(message)
+      const told = Effect.forEach(refused, (problem) => refuse(-32_600, problem), { discard: true })
+      if (accepted === undefined) return told
+      const pass = Effect.asVoid(
+        Queue.offer(admitted, `${accepted === message ? line : JSON.stringify(accepted)}\n`)
+      )
+      const admission = door.admit("", accepted)
+      const passed = admission === undefined
         ? pass
-        : Effect.asVoid(Effect.forkScoped(Effect.when(pass, admission), { startImmediately: true }))
+        : Effect.asVoid(
+          Effect.forkScoped(
+            Effect.flatMap(admission, (isAdmitted) => isAdmitted ? pass : Effect.sync(() => waiting.forget(accepted))),
+            { startImmediately: true }
+          )
+        )
+      return refused.length === 0 ? passed : Effect.andThen(told, passed)
     }).pipe(Effect.ensuring(Effect.andThen(Effect.yieldNow, Queue.end(admitted))))
   ).pipe(Stream.encodeText)
 }
@@ -39,9 +72,58 @@ const guarded = <E>(door: McpDoor, stdin: Stream.Stream<Uint8Array, E>): Stream.
 /** A server reads no more than this at once. */
 const maxLineChars = 10 * 1024 * 1024
 
-/** A server would read nothing after it. */
-const leftOut = Effect.logWarning(
-  "a line of standard input was left out: it is not a message, or it has too many characters"
-)
-
 const parse = (line: string): unknown => Result.getOrUndefined(Result.try((): unknown => JSON.parse(line)))
+
+/** The ids of requests that have no answer yet: a server that got one of them again would lose what came with it. */
+interface Waiting {
+  /** Gives what of a message may go on, and why the rest may not. */
+  readonly take: (message: object) => { readonly accepted: object | undefined; readonly refused: ReadonlyArray<string> }
+  /** What has been written is answered. */
+  readonly settle: (chunk: string | Uint8Array) => void
+  /** It is not answered, since it did not go on. */
+  readonly forget: (message: object) => void
+}
+
+const makeWaiting = (): Waiting => {
+  const ids = new Set<unknown>()
+  const problemOf = (message: unknown): string | undefined => {
+    if (!isRequest(message)) return undefined
+    const { id } = message
+    if (typeof id !== "string" && typeof id !== "number") return "The id of a request is a string or a number."
+    if (ids.has(id)) return `A request with the id ${JSON.stringify(id)} has no answer yet.`
+    ids.add(id)
+    return undefined
+  }
+  const each = (message: unknown): ReadonlyArray<unknown> => Array.isArray(message) ? message : [message]
+  return {
+    take: (message) => {
+      const refused: Array<string> = []
+      const accepted = each(message).filter((it) => {
+        const problem = problemOf(it)
+        if (problem !== undefined) refused.push(problem)
+        return problem === undefined
+      })
+      if (refused.length === 0) return { accepted: message, refused }
+      return { accepted: accepted.length === 0 ? undefined : accepted, refused }
+    },
+    settle: (chunk) => {
+      if (ids.size === 0) return
+      const text = typeof chunk === "string" ? chunk : new TextDecoder().decode(chunk)
+      for (const line of text.split("\n")) {
+        // what a server writes begins so: a long answer is not read for its id
+        const head = /^\{"jsonrpc":"2\.0","id":("(?:[^"\\]|\\.)*"|-?[\d.eE+-]+),"(?:result|error)"/.exec(line)
+        if (head !== null) ids.delete(JSON.parse(head[1]!))
+        else if (line.startsWith("[")) { for (const it of each(parse(line))) if (isAnswer(it)) ids.delete(it.id) }
+      }
+    },
+    forget: (message) => {
+      for (const it of each(message)) if (isRequest(it)) ids.delete(it.id)
+    }
+  }
+}
+
+const isRequest = (message: unknown): message is { readonly id: unknown } =>
+  Predicate.hasProperty(message, "method") && Predicate.hasProperty(message, "id")
+
+const isAnswer = (message: unknown): message is { readonly id: unknown } =>
+  !Predicate.hasProperty(message, "method") && Predicate.hasProperty(message, "id")
