@@ -246,7 +246,7 @@ const calledFor = (
   const found = new Map<string, Called>()
   for (const call of callsOf(message)) {
     if (found.has(call.id)) continue
-    const fit = isOwn || plainId.test(call.id) ? call.id : madeId(call.id)
+    const fit = keepsId(call, origin, model) || plainId.test(call.id) ? call.id : madeId(call.id)
     const id = taken.has(fit) ? madeId(`${taken.size} ${call.id}`) : fit
     taken.add(id)
     found.set(call.id, { call, id, name: plainNameOf(call.name, isOwn ? ownName : plainName) })
@@ -254,10 +254,16 @@ const calledFor = (
   return found
 }
 
-/** Ids that every provider takes: some allow 40 characters, and none but letters, digits, `_` and `-`. */
-const plainId = /^[\w-]{1,40}$/
+/** A provider knows the ids that it gave. What nobody is known to have given may come from another, unless a provider spoke of it. */
+const keepsId = ({ options }: Prompt.ToolCallPart, origin: Origin | undefined, model: ModelId): boolean =>
+  origin === undefined ? Object.keys(options).length > 0 : isSame(origin, model)
 
-const madeId = (id: string): string => `call_${FileChange.hashOf(id).slice(0, 24)}`
+/** Ids that every provider takes: Mistral and servers with its templates have nine letters and digits, and no others. */
+const plainId = /^[a-zA-Z0-9]{9}$/
+
+/** 44 bits of a hash have at most nine digits to the base of 36. */
+const madeId = (id: string): string =>
+  Number.parseInt(FileChange.hashOf(id).slice(0, 11), 16).toString(36).padStart(9, "0")
 
 /**
  * A name that providers take. A model may call what is no name of a tool, and its own

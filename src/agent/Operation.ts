@@ -131,9 +131,10 @@ export class Operation {
     link.tell({ ...event, agentPath, operation: id, turn: this.turn, at: this.now() } as unknown as OwnEvent)
   }
 
+  /** Of nine letters and digits: Mistral takes no others. */
   newCallId = (): string => {
     let id: string
-    do id = `call_${++this.madeIds}`
+    do id = `call${(++this.madeIds).toString(36).padStart(5, "0")}`
     while (this.callIds.has(id))
     return id
   }

@@ -74,6 +74,9 @@ const message = (random: Dice): Prompt.Message => {
   }
 }
 
+/** Mistral and vLLM with its templates take no others. */
+const everyId = /^[a-zA-Z0-9]{9}$/
+
 const history = (seed: number): ReadonlyArray<Prompt.Message> => {
   const random = dice(seed)
   return many(random, 8, () => message(random))
@@ -151,7 +154,7 @@ describe("what a model is sent of any history", () => {
     const sent = Conversation.forModel(foreign, { provider: "openai", model: "third" }).content
     assert.notMatch(JSON.stringify(sent), /signed by|thought by/)
     for (const { id, name } of sent.flatMap((it) => callsIn(it))) {
-      assert.match(id, /^[\w-]{1,40}$/)
+      assert.match(id, everyId)
       assert.match(name, /^[a-zA-Z_][\w-]{0,63}$/)
     }
   })
@@ -174,7 +177,24 @@ describe("what a model is sent of any history", () => {
 
   law("is the same when it is sent again", (messages) => {
     const sent = Conversation.forModel(messages, one)
-    assert.deepStrictEqual(Conversation.forModel(sent.content, one), sent)
+    const own = sent.content.map((it) => it.role === "assistant" ? Conversation.mark(it, one) : it)
+    assert.deepStrictEqual(Conversation.forModel(own, one), sent)
+  })
+
+  law("has ids that every provider takes, but for those that its own provider gave", (messages) => {
+    const nobodys = messages.map((it): Prompt.Message =>
+      it.role !== "assistant" || Conversation.originOf(it) !== undefined
+        ? it
+        : { ...it, content: it.content.map((part) => ({ ...part, options: {} }) as Prompt.AssistantMessagePart) }
+    )
+    const given = new Set(
+      nobodys.flatMap((it) =>
+        it.role === "assistant" && Conversation.originOf(it)?.model === "one" ? callsIn(it).map(({ id }) => id) : []
+      )
+    )
+    for (const { id } of Conversation.forModel(nobodys, one).content.flatMap((it) => callsIn(it))) {
+      if (!given.has(id)) assert.match(id, everyId)
+    }
   })
 
   law("leaves the history as it is", (messages) => {

@@ -153,6 +153,8 @@ describe("a turn of a model", () => {
       const ids = said.filter((it) => it.startsWith("calls")).map((it) => it.split(" ")[2])
       assert.strictEqual(new Set(ids).size, 4)
       assert.notInclude(ids, "")
+      // Mistral takes no others
+      for (const id of ids) if (id !== "x") assert.match(id!, /^[a-zA-Z0-9]{9}$/)
     }))
 
   it.effect("leaves alone what its provider has run itself", () =>
