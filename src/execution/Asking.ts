@@ -38,15 +38,14 @@ export interface Question extends Permissions.Asks {
 export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Approvals.Resolution> =>
   Effect.suspend(() => {
     const { people } = wave.process
-    if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    const isOnRecord = call.resumed?.answers !== undefined
+    if (people === undefined && !isOnRecord) return Effect.succeed<Approvals.Resolution>(nobody(question))
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { call: { id: callId }, index } = call
     const { targets = call.gateCall!.targets } = question
     // an answer about unknown targets, or about none, is not remembered: it would allow everything
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
     const { question: open } = call.resumed ?? {}
-    // whatever it is asked later is another question
-    if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
     const about: Approvals.Question = {
       preview: undefined,
       ...question,
@@ -64,6 +63,11 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       targets: targets ?? [],
       tool
     }
+    const said = isOnRecord ? onRecord(call, about) : undefined
+    if (said !== undefined) return Effect.succeed(said)
+    if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    // whatever it is asked later is another question
+    if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
     const at = () => ({ callId, tool, index, at: wave.now() })
     const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
     const asked = Effect.flatMap(people.request(about), (request) => {
@@ -143,6 +147,13 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
   })
 
 // Utilities
+
+/** What people have said before a crash, where they would be shown the same now. */
+const onRecord = ({ record, resumed }: Call, about: Approvals.Question): Approvals.Resolution | undefined => {
+  const shown = record!.shown(about)
+  const again = about.why === resumed!.why
+  return resumed!.answers!.find((it) => it.shown === shown && it.again === again)?.resolution
+}
 
 const answerOf = (resolution: Approvals.Resolution): string =>
   resolution._tag === "Denied"

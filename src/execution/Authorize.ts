@@ -49,6 +49,15 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
     : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
 /**
+ * Whether somebody can be asked about a call, or was before a crash.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isAnswerable = ({ process: { people } }: WaveState, { resumed }: Call): boolean =>
+  people !== undefined || resumed?.answers !== undefined
+
+/**
  * Refuses, of some calls, those that a person would have to allow where nobody can be
  * asked and no standing permission lets them through.
  *
@@ -59,7 +68,8 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
   if (wave.process.people !== undefined) return Effect.void
   const asking: Array<readonly [Call, Permissions.Asks]> = []
   for (const call of calls) {
-    const question = call.decided === undefined && call.refused === undefined ? asks(call) : undefined
+    const isOpen = call.decided === undefined && call.refused === undefined && !isAnswerable(wave, call)
+    const question = isOpen ? asks(call) : undefined
     if (question !== undefined) asking.push([call, question])
   }
   if (asking.length === 0) return Effect.void

@@ -9,7 +9,7 @@ import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { FileChange } from "../FileChange.ts"
 import type { Checkpoint } from "../output/Checkpoints.ts"
-import type { ApprovalRequest } from "../policy/ApprovalRequest.ts"
+import type { ApprovalRequest, Resolution } from "../policy/ApprovalRequest.ts"
 import type { Gate, GateCall } from "../policy/Gate.ts"
 import type { Permissions } from "../policy/Permissions.ts"
 import type { Permit, Ticket } from "../policy/Permit.ts"
@@ -119,6 +119,20 @@ export interface Recalled {
 }
 
 /**
+ * An answer that is on record: it holds for the same question about the same.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Answered {
+  /** What was shown, as it is recorded. */
+  readonly shown: string
+  /** They were asked whether it runs once more. */
+  readonly again: boolean
+  readonly resolution: Resolution
+}
+
+/**
  * What a record says of a call that is handed over again after a crash.
  *
  * @category models
@@ -133,6 +147,8 @@ export interface Resumed {
   readonly why?: string | undefined
   /** The question that was open. */
   readonly question?: Pick<ApprovalRequest, "id" | "askedAt" | "expiresAt"> | undefined
+  /** What people have said to it before, as far as that holds. */
+  readonly answers?: ReadonlyArray<Answered> | undefined
   /** It had started, so neither order nor limits refuse it; `spent` where the store knows. */
   readonly started?: "spent" | "unknown" | undefined
   /** It runs nothing any more, and ends at its place as it is decided, or as its tool says. */

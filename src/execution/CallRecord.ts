@@ -8,8 +8,7 @@
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Redact from "../internal/redact.ts"
-import type { ApprovalRequest } from "../policy/ApprovalRequest.ts"
-import type { Resolution } from "../policy/Approvals.ts"
+import type { ApprovalRequest, Question, Resolution } from "../policy/ApprovalRequest.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import type { Reservation } from "../store/Claims.ts"
 import type { Grant } from "../store/Grant.ts"
@@ -274,6 +273,11 @@ export class CallRecord {
     return this.edited === undefined ? secrets : [...secrets, ...this.redactor.arguments(this.edited).secrets]
   }
 
+  /** Knows again what a person was shown. */
+  shown({ args, preview, revision, targets, tool }: Question): string {
+    return this.digest(JSON.stringify([tool, revision, args, targets.map(({ text }) => text), preview]))
+  }
+
   /** A text without the secrets of the call. */
   scrub(text: string): string {
     return this.redactor.scrub(text, this.secrets)
@@ -325,14 +329,13 @@ const decided = (record: CallRecord, reason: ToolRefusal.ToolRefusal): Body => (
   sentence: record.scrub(ToolRefusal.describe(reason, record.name))
 })
 
-const asked = (record: CallRecord, { args, expiresAt, id, preview, tool, why }: ApprovalRequest): Body => ({
-  _tag: "Asked",
-  requestId: id,
-  why: record.scrub(why),
-  expiresAt,
-  shown: record.digest(JSON.stringify([tool, args, preview])),
-  ...(preview?._tag === "Diff" && record.keeps.arguments === "full" ? { preview: record.scrub(preview.diff) } : {})
-})
+const asked = (record: CallRecord, request: ApprovalRequest): Body => {
+  const { expiresAt, id, preview, why } = request
+  const diff = preview?._tag === "Diff" && record.keeps.arguments === "full"
+    ? { preview: record.scrub(preview.diff) }
+    : {}
+  return { _tag: "Asked", requestId: id, why: record.scrub(why), expiresAt, shown: record.shown(request), ...diff }
+}
 
 const answered = (
   record: CallRecord,
@@ -342,8 +345,19 @@ const answered = (
   const about = { _tag: "Answered" as const, requestId, ...(person === undefined ? {} : { person }) }
   if (resolution === undefined) return { ...about, answer: "withdrawn", by: "withdrawn" }
   switch (resolution._tag) {
-    case "Approved":
-      return { ...about, answer: resolution.grant?.answer ?? "ApproveOnce", by: resolution.isOwn ? "user" : "grant" }
+    case "Approved": {
+      const { edited, grant, isOwn } = resolution
+      const standing = grant === undefined ? {} : {
+        grant: { id: grant.id, ...(grant.expiresAt === undefined ? {} : { expiresAt: grant.expiresAt }) }
+      }
+      return {
+        ...about,
+        answer: grant?.answer ?? "ApproveOnce",
+        by: isOwn ? "user" : "grant",
+        ...standing,
+        ...(edited === undefined ? {} : { isEdited: true })
+      }
+    }
     case "Suspended":
       return { ...about, answer: "suspended", by: "suspended", reason: record.scrub(resolution.reason) }
     case "Denied": {

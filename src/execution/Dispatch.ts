@@ -201,7 +201,9 @@ const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>
 /** Of a call that had started in an earlier life: what that has used up is used up, and refuses it nothing. */
 const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
   const isOver = isRecalled(call)
-  const end = isOver ? undefined : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.guarded)
+  const end = isOver
+    ? undefined
+    : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.refused ?? call.guarded)
   if (end !== undefined) return { _tag: "Ends", end }
   const claims = call.resumed!.started === "spent" ? [] : Claims.again(wave, call)
   const wanted = ask(wave, call, claims, requests)
@@ -304,7 +306,7 @@ const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
 
 /** What a person is asked about it. Where nobody is there, whatever came so far has a permission, or needs none. */
 const toAsk = (wave: WaveState, call: Call): Permissions.Asks | undefined =>
-  wave.process.people === undefined ? undefined : Authorize.asks(call)
+  Authorize.isAnswerable(wave, call) ? Authorize.asks(call) : undefined
 
 /** Whether people have said already what would be asked. */
 const isAnswered = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>

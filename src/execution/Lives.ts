@@ -24,7 +24,18 @@ export interface Life {
   settled: Journal.Of<"Settled"> | undefined
   /** The question that is open. */
   asked: Journal.Of<"Asked"> | undefined
+  /** Questions that were answered. */
+  answered: ReadonlyArray<readonly [Journal.Of<"Asked">, Journal.Of<"Answered">]>
 }
+
+/**
+ * Why people are asked whether a call runs again.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const mayHaveHappened =
+  "it was started before, and whatever ran it stopped before the result was recorded: it may have happened already"
 
 /**
  * Gives the last life of each call, by its key.
@@ -75,7 +86,7 @@ export const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string
 
 // Utilities
 
-const unknown = { arrived: undefined, asked: undefined, settled: undefined }
+const unknown = { answered: [], arrived: undefined, asked: undefined, settled: undefined }
 
 const notStarted = { isSpent: false, started: undefined }
 
@@ -94,6 +105,8 @@ const add = (life: Life, entry: Journal.CallEntry): void => {
     case "Started":
       life.started = entry
       if (entry.reservation !== undefined) life.isSpent = true
+      // who has let it run once more has done so for this start
+      life.answered = life.answered.filter(([asked]) => asked.why !== mayHaveHappened)
       return
     case "Settled":
       life.settled = entry
@@ -103,7 +116,9 @@ const add = (life: Life, entry: Journal.CallEntry): void => {
       if (life.asked?.requestId !== entry.requestId) life.asked = entry
       return
     case "Answered":
-      if (entry.by !== "suspended" && entry.by !== "withdrawn") life.asked = undefined
+      if (entry.by === "suspended" || entry.by === "withdrawn") return
+      if (life.asked?.requestId === entry.requestId) life.answered = [...life.answered, [life.asked, entry]]
+      life.asked = undefined
   }
 }
 

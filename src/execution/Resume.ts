@@ -13,7 +13,7 @@ import type * as Journal from "../store/Journal.ts"
 import { isOfCall } from "../store/Journal.ts"
 import type { Reconciled } from "../ToolAnnotations.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
-import type { Call, Recalled } from "./Call.ts"
+import type { Answered, Call, Recalled } from "./Call.ts"
 import type { CallRecord } from "./CallRecord.ts"
 import { cancelled, type End } from "./End.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
@@ -61,6 +61,7 @@ export const resume = Effect.fnUntraced(function*(
   // also of what is not run again the end is on record before anybody is told
   wave.isWritten = true
   const lives = Lives.of(entries.success)
+  const revoked = yield* revokedOf(wave, journal, lives)
   // whoever had them is gone: what it had reserved and not started is free
   yield* Effect.forEach(
     Array.from(Lives.goneOf(entries.success)).filter(([session]) => session !== journal.session),
@@ -78,7 +79,11 @@ export const resume = Effect.fnUntraced(function*(
       }
       call.record = record
       record.arrived(true)
-      return life === undefined ? Effect.void : goOn(wave, { call, record }, life, resumption.asks)
+      if (life === undefined) return Effect.void
+      return Effect.map(goOn(wave, { call, record }, life, resumption.asks), () => {
+        const answers = life.answered.flatMap((it) => answerOf(it, revoked, begunAt))
+        if (answers.length > 0) call.resumed = { ...call.resumed, answers }
+      })
     },
     { concurrency: "unbounded", discard: true }
   )
@@ -166,6 +171,47 @@ const startOf = (
   return isSpent || isHere || !store.recounts(process.batch.key, key) ? "spent" : "unknown"
 }
 
+/** What people have said, as long as that holds: what they have edited is not on record, and what holds for longer may be over. */
+const answerOf = (
+  [asked, { answer, by, grant, isEdited, person, reason }]: Lives.Life["answered"][number],
+  revoked: ReadonlySet<string>,
+  now: number
+): ReadonlyArray<Answered> => {
+  const { shown, why } = asked
+  const about = { shown, again: why === Lives.mayHaveHappened }
+  const said = person === undefined ? {} : { person }
+  if (by === "timeout" || (by === "user" && answer === "Deny")) {
+    return [{ ...about, resolution: { _tag: "Denied", by, ...(reason === undefined ? {} : { reason }), ...said } }]
+  }
+  const isOver = grant !== undefined && (revoked.has(grant.id) || (grant.expiresAt ?? Infinity) <= now)
+  if (isOver || isEdited === true || (by !== "user" && by !== "grant")) return []
+  const isOwn = by === "user"
+  return [{ ...about, resolution: { _tag: "Approved", grant: undefined, isOwn, edited: undefined, ...said } }]
+}
+
+/** Standing permissions that were taken back since somebody gave them; looked for only where there are some. */
+const revokedOf = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  lives: ReadonlyMap<string, Lives.Life>
+): Effect.fn.Return<ReadonlySet<string>> {
+  const standing = Array.from(lives.values()).flatMap(({ answered, settled }) =>
+    settled === undefined ? answered.flatMap(([, it]) => it.grant === undefined ? [] : [it.at]) : []
+  )
+  if (standing.length === 0) return new Set()
+  const since = Math.min(...standing)
+  const entries = yield* Effect.result(read(journal, { principal: wave.engine.principal, since }))
+  // nobody knows: then people are asked
+  if (Result.isFailure(entries)) {
+    return new Set(
+      Array.from(lives.values()).flatMap(({ answered }) =>
+        answered.flatMap(([, { grant }]) => grant === undefined ? [] : [grant.id])
+      )
+    )
+  }
+  return new Set(entries.success.flatMap((it) => it._tag === "Revoked" ? [it.grant] : []))
+})
+
 /** Lets a call go on from what is on record of it. */
 const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
@@ -206,16 +252,13 @@ const goOn = Effect.fnUntraced(function*(
     }
     if (asks) {
       // what was open may have been about what it would write
-      call.resumed = { ...again, why: mayHaveHappened, ...(asked?.why === mayHaveHappened ? question : {}) }
+      call.resumed = { ...again, why: Lives.mayHaveHappened, ...(asked?.why === Lives.mayHaveHappened ? question : {}) }
       return
     }
   }
   call.decided = unless
   call.resumed = { ...again, recalled }
 })
-
-const mayHaveHappened =
-  "it was started before, and whatever ran it stopped before the result was recorded: it may have happened already"
 
 /** Asks the tool itself whether a call has happened. */
 const reconcile = (

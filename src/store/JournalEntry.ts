@@ -107,7 +107,7 @@ export const Asked = Schema.TaggedStruct("Asked", {
   requestId: Schema.String,
   why: Schema.String,
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
-  /** A hash of what was shown: tool, arguments and preview. */
+  /** A hash of what was shown: tool, arguments, what it is about, and preview. */
   shown: Schema.String,
   /** The diff that was shown, where the tool can tell what it would write. */
   preview: Schema.optionalKey(Schema.String)
@@ -127,7 +127,11 @@ export const Answered = Schema.TaggedStruct("Answered", {
   by: Schema.Literals(["user", "grant", "timeout", "closed", "noApprover", "withdrawn", "suspended"]),
   /** Who answered, where that is known. */
   person: Schema.optionalKey(Schema.String),
-  reason: Schema.optionalKey(Schema.String)
+  reason: Schema.optionalKey(Schema.String),
+  /** The standing permission that was made by it, or that was in the place of an answer. */
+  grant: Schema.optionalKey(Schema.Struct({ id: Schema.String, expiresAt: Schema.optionalKey(Schema.Finite) })),
+  /** It came with other arguments. */
+  isEdited: Schema.optionalKey(Schema.Boolean)
 })
 
 /**

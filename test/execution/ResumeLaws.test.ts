@@ -228,6 +228,8 @@ const dies = Effect.fnUntraced(function*(seed: number) {
           problems.push(`${seed}, ${deaths.map((it) => it.length).join()}: ${index + 1} ${one} became ${other}`)
         }
       }
+      const answered = before.flatMap((it) => it._tag === "Answered" && it.by === "user" ? [it.callId] : [])
+      for (const id of answered) if (asked.includes(id)) problems.push(`${seed}: ${id} was asked about again`)
       const more = resumed.entries.length - before.length
       deaths.push(resumed.entries.slice(0, before.length + random.int(more + 1)))
     }
