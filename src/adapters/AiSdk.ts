@@ -26,22 +26,23 @@
  * @since 0.1.0
  */
 import { dynamicTool, type Tool as SdkTool, type ToolExecuteFunction, type ToolSet } from "ai"
-import type * as Tool from "effect/ai/Tool"
+import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
+import { ToolOptions } from "./AiSdkModelCall.ts"
 import { Runner } from "./AiSdkRunner.ts"
 import * as AiSdkSchema from "./AiSdkSchema.ts"
 import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 
 export { layerLanguageModel, type LayerOptions, type ProviderModel } from "./AiSdkModel.ts"
-export { ModelOptions } from "./AiSdkModelCall.ts"
+export { ModelOptions, ToolOptions } from "./AiSdkModelCall.ts"
 
 /**
  * What a host says about a tool of the AI SDK, which says nothing of it itself.
@@ -65,6 +66,8 @@ export interface Settings extends PlainTool.Declared {
  *   message, without a stack.
  * - What `execute` yields before the end is shown (`ToolContext.partial`); the
  *   last is the result.
+ * - `strict`, `providerOptions` and `inputExamples` are annotations of the
+ *   tool, and reach the model through `layerLanguageModel` and `toTools`.
  * - `needsApproval` has the executor ask; where it throws, too.
  * - What `toModelOutput` gives is what the model is shown; where it throws, the
  *   outcome is `Failed` with origin `result`, for the tool has run.
@@ -247,10 +250,23 @@ const take = (name: string, tool: SdkTool, settings: Settings): Effect.Effect<Ta
             needsApproval(input as never, { toolCallId, messages: [], context: context as never })
           )
         : needsApproval,
-      worded: tool.toModelOutput !== undefined
+      worded: tool.toModelOutput !== undefined,
+      annotations: annotationsOf(tool)
     })
     return { effectTool, tool, context }
   })
+}
+
+/** What the SDK's tool has the provider be told; what the host says in its settings goes before it. */
+const annotationsOf = ({ inputExamples, providerOptions, strict }: SdkTool): Context.Context<never> => {
+  const options = {
+    ...providerOptions === undefined ? {} : { providerOptions },
+    ...inputExamples === undefined ? {} : { inputExamples }
+  }
+  return Context.empty().pipe(
+    PlainTool.add(Tool.Strict, strict),
+    PlainTool.add(ToolOptions, Object.keys(options).length === 0 ? undefined : options as ToolOptions)
+  )
 }
 
 const handlerOf =

@@ -83,6 +83,66 @@ export const ModelOptions = Context.Reference<ModelOptions>(
 )
 
 /**
+ * What a provider is told of a tool beside its name, description and schema. Models of
+ * `layerLanguageModel` send it, `fromTools` notes what the tools of the AI SDK say, and
+ * `toTools` gives it back to them.
+ *
+ * **Example** (A place up to which Anthropic caches)
+ *
+ * ```ts
+ * import { Schema } from "effect"
+ * import { Tool } from "effect/ai"
+ * import * as AiSdk from "effect-tool-executor/ai-sdk"
+ *
+ * export const Search = Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
+ *   .annotate(AiSdk.ToolOptions, {
+ *     providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } },
+ *     inputExamples: [{ input: { query: "fish" } }]
+ *   })
+ * ```
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export const ToolOptions = Context.Reference<ToolOptions>(
+  "effect-tool-executor/adapters/AiSdkModelCall/ToolOptions",
+  {
+    defaultValue: () => ({})
+  }
+)
+
+/**
+ * What a provider is told of a tool.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ToolOptions {
+  /** By the name of the provider. */
+  readonly providerOptions?: ModelOptions["providerOptions"]
+  /** Arguments that show the model how the tool is called. */
+  readonly inputExamples?: ReadonlyArray<{ readonly input: unknown }> | undefined
+}
+
+/**
+ * What the AI SDK has beside the schema of a tool, of its annotations.
+ *
+ * @category conversions
+ * @internal
+ */
+export const toolOptions = (
+  annotations: Context.Context<never>
+): Pick<LanguageModelV4FunctionTool, "strict" | "providerOptions" | "inputExamples"> => {
+  const strict = Context.get(annotations, Tool.Strict)
+  const { inputExamples, providerOptions } = Context.get(annotations, ToolOptions)
+  return {
+    ...strict === undefined ? {} : { strict },
+    ...providerOptions === undefined ? {} : { providerOptions: providerOptions as never },
+    ...inputExamples === undefined ? {} : { inputExamples: inputExamples as never }
+  }
+}
+
+/**
  * Options of which the second go before the first.
  *
  * @category combinators
@@ -150,13 +210,12 @@ const toolOf = (tool: Tool.Any): LanguageModelV4FunctionTool | LanguageModelV4Pr
     return { type: "provider", id: tool.id, name: tool.name, args: Predicate.isObject(args) ? { ...args } : {} }
   }
   const description = Tool.getDescription(tool)
-  const strict = Tool.getStrictMode(tool)
   return {
     type: "function",
     name: tool.name,
     inputSchema: inputSchema(tool),
     ...description === undefined ? {} : { description },
-    ...strict === undefined ? {} : { strict }
+    ...toolOptions(tool.annotations)
   }
 }
 

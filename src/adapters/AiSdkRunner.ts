@@ -14,6 +14,7 @@ import type { RegisteredTool } from "../ToolHandlers.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import type { Step, ToolProcess } from "../ToolProcess.ts"
 import * as AiSdk from "../wire/AiSdk.ts"
+import { toolOptions } from "./AiSdkModelCall.ts"
 
 /**
  * Runs the calls of the SDK's loops for one process.
@@ -35,8 +36,9 @@ export class Runner {
   }
 
   /** A tool of the executor as one of the SDK. */
-  tool({ description, jsonSchema: schema, name }: RegisteredTool) {
+  tool({ annotations, description, jsonSchema: schema, name }: RegisteredTool) {
     return {
+      ...toolOptions(annotations),
       ...description === undefined ? {} : { description },
       inputSchema: jsonSchema(schema as JSONSchema7),
       execute: (input: unknown, options: ToolExecutionOptions<unknown>) => this.execute(name, input, options),

@@ -109,6 +109,8 @@ export const make = <Name extends string>(name: Name, declared: Declared, option
   readonly needsApproval: Tool.Any["needsApproval"]
   /** Its outputs may be `Worded`. */
   readonly worded?: boolean | undefined
+  /** What it declares itself; what the host declares goes before it. */
+  readonly annotations?: Context.Context<never> | undefined
 }): PlainTool<Name> =>
   Tool.dynamic(name, {
     description: options.description,
@@ -119,7 +121,11 @@ export const make = <Name extends string>(name: Name, declared: Declared, option
     toModelOutput: options.worded === true
       ? (output: unknown) => ToolContent.toModelOutput(shownOf(output))
       : undefined
-  }).annotateMerge(annotations(declared)) as unknown as PlainTool<Name>
+  }).annotateMerge(
+    Context.merge(options.annotations ?? Context.empty(), annotations(declared))
+  ) as unknown as PlainTool<
+    Name
+  >
 
 /**
  * Runs what is of plain JavaScript and gives a value, a promise or an effect.
@@ -168,6 +174,16 @@ export const messageOf = (thrown: unknown): string => {
   return clip(words === null || words === "" ? "it did not say why" : textOf(words), 2_000)
 }
 
+/**
+ * Adds an annotation, where there is one.
+ *
+ * @category combinators
+ * @internal
+ */
+export const add =
+  <A>(key: Context.Reference<A>, value: A | undefined) => (context: Context.Context<never>): Context.Context<never> =>
+    value === undefined ? context : Context.add(context, key, value)
+
 // Utilities
 
 const annotations = (it: Declared): Context.Context<never> =>
@@ -183,10 +199,6 @@ const annotations = (it: Declared): Context.Context<never> =>
     add(ToolAnnotations.Resources, it.resources),
     add(ToolAnnotations.Targets, it.targets)
   )
-
-const add =
-  <A>(key: Context.Reference<A>, value: A | undefined) => (context: Context.Context<never>): Context.Context<never> =>
-    value === undefined ? context : Context.add(context, key, value)
 
 const isEffect = (given: unknown): given is Effect.Effect<unknown, unknown> => Effect.isEffect(given)
 

@@ -2,15 +2,19 @@
 import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import { dynamicTool, generateText, isStepCount, jsonSchema, type Tool as SdkTool, tool, type ToolSet } from "ai"
 import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { z } from "zod"
 import * as AiSdk from "../../src/adapters/AiSdk.ts"
+import { AgentExecutor } from "../../src/agent/index.ts"
 import { LocalExecutor, ToolCall, ToolExecutor, ToolOutcome, type ToolProcess } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { scriptedModel } from "../support/scriptedModel.ts"
 import { sdkModel } from "../support/sdkModel.ts"
+import { specModel } from "../support/specModel.ts"
 
 type Settings = { readonly [name: string]: AiSdk.Settings | undefined }
 
@@ -48,6 +52,59 @@ const valueOf = (outcome: ToolOutcome.ToolOutcome): unknown =>
   outcome._tag === "Succeeded" && outcome.output._tag === "Inline" ? outcome.output.value : outcome
 
 const inputSchema = z.object({})
+
+describe("what a tool of the AI SDK has its provider told", () => {
+  const said = {
+    strict: true,
+    providerOptions: { anthropic: { cacheControl: { type: "ephemeral" } } },
+    inputExamples: [{ input: { city: "Bern" } }]
+  }
+  const weather = tool({ inputSchema: z.object({ city: z.string() }), execute: () => "sunny", ...said })
+  const plain = tool({ inputSchema, execute: () => "ok" })
+
+  const toldOf = ({ inputExamples, providerOptions, strict }: Record<string, unknown>) => ({
+    inputExamples,
+    providerOptions,
+    strict
+  })
+  const nothing = { inputExamples: undefined, providerOptions: undefined, strict: undefined }
+
+  it.effect("reaches a model in a request of effect/ai, and one that an agent makes", () =>
+    Effect.gen(function*() {
+      for (const version of ["v2", "v3", "v4"] as const) {
+        const { calls, model } = specModel(version, {
+          stream: [{ type: "finish", finishReason: "stop", usage: {} }],
+          answer: { content: [], finishReason: "stop", usage: {} }
+        })
+        const { layer, toolkit } = yield* AiSdk.fromTools({ weather, plain })
+        const layers = Layer.merge(layer, AiSdk.layerLanguageModel(model))
+        yield* Effect.provide(LanguageModel.generateText({ prompt: "Hi", toolkit }), layers)
+        const agents = AgentExecutor.layer.pipe(Layer.provide(LocalExecutor.layer(toolkit)), Layer.provide(layers))
+        yield* Effect.scoped(
+          Effect.provide(Effect.flatMap(AgentExecutor.AgentExecutor, (it) => it.run({ prompt: "Hi" })), agents)
+        )
+        assert.strictEqual(calls.length, 2)
+        for (const { tools } of calls) {
+          const all = tools as ReadonlyArray<Record<string, unknown>>
+          assert.deepStrictEqual(toldOf(all.find(({ name }) => name === "weather")!), said)
+          assert.deepStrictEqual(toldOf(all.find(({ name }) => name === "plain")!), nothing)
+        }
+      }
+    }))
+
+  it.effect("comes back with toTools, and gives way to what the host says", () =>
+    Effect.gen(function*() {
+      const other = { providerOptions: { anthropic: { deferLoading: true } } }
+      const annotations = Context.make(AiSdk.ToolOptions, other).pipe(Context.add(Tool.Strict, false))
+      yield* run({ weather, plain, own: weather }, ({ process }) =>
+        Effect.gen(function*() {
+          const tools = yield* AiSdk.toTools(process)
+          assert.deepStrictEqual(toldOf(tools.weather as never), said)
+          assert.deepStrictEqual(toldOf(tools.plain as never), nothing)
+          assert.deepStrictEqual(toldOf(tools.own as never), { ...nothing, ...other, strict: false })
+        }), { settings: { own: { annotations } } })
+    }))
+})
 
 describe("a tool of the AI SDK", () => {
   it.effect("is given what its schema makes of the arguments: defaults and transformations", () =>
