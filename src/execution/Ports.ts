@@ -136,6 +136,7 @@ export const journal = (driver: Journal["Service"]): Journal["Service"] => {
       }
     },
     read: (query) => driver.read(query),
+    page: (query, bounds) => inTime(Effect.suspend(() => driver.page(query, bounds)), failed("page")),
     // what is taken over late has to be given back: whoever claims decides how long that is waited for
     claim: (keys) => inTime(Effect.suspend(() => driver.claim(keys)), failed("claim"), isClaimed, Infinity)
   }

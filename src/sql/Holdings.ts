@@ -116,7 +116,11 @@ export const make = Effect.fnUntraced(function*(
     })
   }
   const names = namesOf(component)
-  yield* Migrations.run(sql, { table: names.migrations, migrations: migrationsOf(names) })
+  yield* Migrations.run(sql, {
+    table: names.migrations,
+    tables: [names.entries, names.parts, names.total],
+    migrations: migrationsOf(names)
+  })
   const entries = sql(names.entries)
   const parts = sql(names.parts)
   const total = sql(names.total)

@@ -6,12 +6,18 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { isOfCall, type JournalEntry, type Query } from "../store/JournalEntry.ts"
+import { isOfCall, type JournalEntry, ownerOf } from "../store/JournalEntry.ts"
 import type { Schema } from "./Migrations.ts"
 
 type Sql = SqlClient.SqlClient
 
-const isPg = (sql: Sql): boolean => sql.onDialectOrElse({ pg: () => true, orElse: () => false })
+/**
+ * Tells whether a client is one of PostgreSQL.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isPg = (sql: Sql): boolean => sql.onDialectOrElse({ pg: () => true, orElse: () => false })
 
 /** Epoch milliseconds by the clock of the database. */
 const now = (sql: Sql): string =>
@@ -31,7 +37,8 @@ const create = Effect.gen(function*() {
   yield* sql.unsafe(`CREATE TABLE tool_executor_journal (
     id INTEGER PRIMARY KEY,
     hash_key TEXT NOT NULL,
-    last_place BIGINT NOT NULL
+    last_place BIGINT NOT NULL,
+    latest_at ${number} NOT NULL
   )`)
   yield* sql.unsafe(`CREATE TABLE tool_executor_journal_terms (
     id ${id},
@@ -45,15 +52,28 @@ const create = Effect.gen(function*() {
     tag TEXT NOT NULL,
     call_key TEXT,
     at ${number} NOT NULL,
+    reached_at ${number} NOT NULL,
     principal TEXT NOT NULL,
+    owner TEXT NOT NULL,
     batch TEXT,
     tool TEXT,
     call_id TEXT,
     entry TEXT NOT NULL
   )`)
-  yield* sql.unsafe("CREATE INDEX tool_executor_journal_by_key ON tool_executor_journal_entries (call_key)")
-  yield* sql.unsafe("CREATE INDEX tool_executor_journal_by_batch ON tool_executor_journal_entries (batch)")
+  for (const column of indexed) {
+    yield* sql.unsafe(
+      `CREATE INDEX tool_executor_journal_by_${column} ON tool_executor_journal_entries (${column}, place)`
+    )
+  }
 })
+
+/**
+ * Columns that entries are searched by, each with an index in the order of places.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const indexed = ["call_key", "call_id", "batch", "principal", "owner", "tool"] as const
 
 /**
  * The schema of the journal.
@@ -63,6 +83,7 @@ const create = Effect.gen(function*() {
  */
 export const schema: Schema = {
   table: "tool_executor_journal_migrations",
+  tables: ["tool_executor_journal", "tool_executor_journal_terms", "tool_executor_journal_entries"],
   migrations: { "0001_create_the_journal": create }
 }
 
@@ -74,7 +95,10 @@ export const schema: Schema = {
  */
 export const hashKey = (sql: Sql, made: string): Effect.Effect<string, SqlError> =>
   Effect.andThen(
-    sql`INSERT INTO tool_executor_journal (id, hash_key, last_place) VALUES (1, ${made}, 0) ON CONFLICT (id) DO NOTHING`,
+    sql`
+      INSERT INTO tool_executor_journal (id, hash_key, last_place, latest_at) VALUES (1, ${made}, 0, 0)
+      ON CONFLICT (id) DO NOTHING
+    `,
     Effect.map(
       sql<{ readonly hash_key: string }>`SELECT hash_key FROM tool_executor_journal WHERE id = 1`.withoutTransform,
       ([row]) => row!.hash_key
@@ -132,6 +156,7 @@ export type Row = readonly [
   key: string | null,
   at: number,
   principal: string,
+  owner: string,
   batch: string | null,
   tool: string | null,
   callId: string | null,
@@ -145,10 +170,19 @@ export type Row = readonly [
  * @since 0.1.0
  */
 export const rowOf = (entry: JournalEntry, text: string): Row => {
-  const { _tag, at, principal } = entry
-  if (!isOfCall(entry)) return [_tag, null, at, plain(principal), null, null, null, text]
-  return [_tag, entry.key, at, plain(principal), plain(entry.batch), plain(entry.tool), plain(entry.callId), text]
+  const { _tag, at } = entry
+  const [principal, owner] = [plain(entry.principal), plain(ownerOf(entry.principal))]
+  if (!isOfCall(entry)) return [_tag, null, at, principal, owner, null, null, null, text]
+  return [_tag, entry.key, at, principal, owner, plain(entry.batch), plain(entry.tool), plain(entry.callId), text]
 }
+
+/**
+ * The row of a claim, which is no entry.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const claimOf = (key: string): Row => ["Claimed", key, 0, "", "", null, null, null, ""]
 
 /**
  * Writes rows behind all others in a term; gives how many: none if the term is over.
@@ -158,14 +192,17 @@ export const rowOf = (entry: JournalEntry, text: string): Row => {
  */
 export const append = (sql: Sql, term: number, rows: ReadonlyArray<Row>): Effect.Effect<number, SqlError> => {
   const json = JSON.stringify(rows)
+  const latest = rows.reduce((latest, [, , at]) => Math.max(latest, at), 0)
   if (!isPg(sql)) {
     return Effect.map(
       sql.unsafe(
-        `INSERT INTO tool_executor_journal_entries (term, ${columns})
-        SELECT ?1, ${fields.map((_, at) => `value ->> ${at}`).join(", ")} FROM json_each(?2)
+        `INSERT INTO tool_executor_journal_entries (term, reached_at, ${columns})
+        SELECT ?1, max(?3, coalesce(
+          (SELECT reached_at FROM tool_executor_journal_entries ORDER BY place DESC LIMIT 1), 0
+        )), ${fields.map((_, at) => `value ->> ${at}`).join(", ")} FROM json_each(?2)
         WHERE EXISTS (SELECT 1 FROM tool_executor_journal_terms WHERE id = ?1 AND ended_at IS NULL)
         RETURNING 1`,
-        [term, json]
+        [term, json, latest]
       ).values,
       (it) => it.length
     )
@@ -174,20 +211,23 @@ export const append = (sql: Sql, term: number, rows: ReadonlyArray<Row>): Effect
   return Effect.map(
     sql.unsafe<{ readonly written: unknown }>(
       `WITH behind AS (
-        UPDATE tool_executor_journal SET last_place = last_place + $3::bigint WHERE id = 1
-        RETURNING last_place - $3::bigint AS last
+        UPDATE tool_executor_journal
+        SET last_place = last_place + $3::bigint, latest_at = greatest(latest_at, $4::float8) WHERE id = 1
+        RETURNING last_place - $3::bigint AS last, latest_at
       ), term AS (
         UPDATE tool_executor_journal_terms SET opened_at = opened_at FROM behind
         WHERE tool_executor_journal_terms.id = $1::bigint AND ended_at IS NULL
-        RETURNING tool_executor_journal_terms.id, behind.last
+        RETURNING tool_executor_journal_terms.id, behind.last, behind.latest_at
       ), written AS (
-        INSERT INTO tool_executor_journal_entries (place, term, ${columns})
-        SELECT term.last + row.at, term.id, ${fields.map((cast, at) => `(row.value ->> ${at})${cast}`).join(", ")}
+        INSERT INTO tool_executor_journal_entries (place, term, reached_at, ${columns})
+        SELECT term.last + row.at, term.id, term.latest_at, ${
+        fields.map((cast, at) => `(row.value ->> ${at})${cast}`).join(", ")
+      }
         FROM term, json_array_elements($2::json) WITH ORDINALITY AS row (value, at)
         RETURNING 1
       )
       SELECT count(*) AS written FROM written`,
-      [term, json, rows.length]
+      [term, json, rows.length, latest]
     ).withoutTransform,
     ([row]) => Number(row?.written ?? 0)
   )
@@ -204,36 +244,6 @@ export const lastPlace = (sql: Sql): Effect.Effect<number, SqlError> =>
     sql<{ readonly last: unknown }>`SELECT max(place) AS last FROM tool_executor_journal_entries`.withoutTransform,
     ([row]) => Number(row?.last ?? 0)
   )
-
-/**
- * Some entries between two places that a query may ask for, in its order.
- *
- * @category running
- * @since 0.1.0
- */
-export const page = (
-  sql: Sql,
-  { batch, callId, keys, order, principal, since, tool }: Query,
-  { after, before, count }: { readonly after: number; readonly before: number; readonly count: number }
-): Effect.Effect<ReadonlyArray<{ readonly place: unknown; readonly entry: string }>, SqlError> => {
-  const equal = (column: string, value: string | undefined) =>
-    value === undefined ? [] : [sql`${sql(column)} = ${plain(value)}`]
-  const where = sql.and([
-    sql`place > ${after}`,
-    sql`place < ${before}`,
-    sql`tag <> 'Claimed'`,
-    ...equal("principal", principal),
-    ...equal("batch", batch),
-    ...equal("tool", tool),
-    ...equal("call_id", callId),
-    ...(since === undefined ? [] : [sql`at >= ${since}`]),
-    ...(keys === undefined ? [] : [keys.length === 0 ? sql`1 = 0` : sql.in("call_key", keys)])
-  ])
-  return sql<{ readonly place: unknown; readonly entry: string }>`
-    SELECT place, entry FROM tool_executor_journal_entries WHERE ${where}
-    ORDER BY place ${sql.literal(order === "newest" ? "DESC" : "ASC")} LIMIT ${count}
-  `.withoutTransform
-}
 
 /**
  * Who holds a call, as far as the last thing that was written of it tells.
@@ -334,10 +344,15 @@ export const pruneTerms = (sql: Sql, before: number): Effect.Effect<unknown, Sql
 
 // Utilities
 
-const columns = "tag, call_key, at, principal, batch, tool, call_id, entry"
+const columns = "tag, call_key, at, principal, owner, batch, tool, call_id, entry"
 
 /** What the fields of a row are cast to in PostgreSQL. */
-const fields = ["", "", "::float8", "", "", "", "", ""]
+const fields = ["", "", "::float8", "", "", "", "", "", ""]
 
-/** A text that every database can hold: models choose ids and names. The entry has it as it is. */
-const plain = (text: string): string => text.slice(0, 500).replace(/[\0\p{Cs}]/gu, "\ufffd")
+/**
+ * A text that every database can hold: models choose ids and names. The entry has it as it is.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const plain = (text: string): string => text.slice(0, 500).replace(/[\0\p{Cs}]/gu, "\ufffd")

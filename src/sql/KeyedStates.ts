@@ -78,7 +78,11 @@ export const open = Effect.fnUntraced(function*(
   table: string
 ): Effect.fn.Return<Table, Migrator.MigrationError | SqlError.SqlError, SqlClient.SqlClient> {
   const sql = yield* SqlClient.SqlClient
-  yield* Migrations.run(sql, { table: `${table}_migrations`, migrations: migrationsOf(table) })
+  yield* Migrations.run(sql, {
+    table: `${table}_migrations`,
+    tables: [table],
+    migrations: migrationsOf(table)
+  })
   const now = nowIn(sql)
   // the row is locked: whoever comes second is to wait for it, and not to fail
   const isolated: Effect.Effect<unknown, SqlError.SqlError> = sql.onDialectOrElse({

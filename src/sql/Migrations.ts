@@ -4,7 +4,8 @@
  * Each component has migrations and a table of versions of its own, so that components
  * share a database, in whatever versions. A migration that was released is never
  * changed: what it should have done is done by the next one. A database that a newer
- * version has been at is refused, since nobody here knows what it holds.
+ * version has been at is refused, since nobody here knows what it holds. So is one that
+ * lacks a table of its version.
  *
  * @since 0.1.0
  */
@@ -23,6 +24,8 @@ import { own } from "./OwnConnection.ts"
 export interface Schema {
   /** The table of its versions, such as `tool_executor_state_migrations`. No other component's. */
   readonly table: string
+  /** The tables that it has at its last version. */
+  readonly tables: ReadonlyArray<string>
   /** Keys are `0001_what_it_does`, with no number left out. */
   readonly migrations: Readonly<Record<string, Effect.Effect<unknown, unknown, SqlClient.SqlClient>>>
 }
@@ -36,7 +39,7 @@ export interface Schema {
  */
 export const run = Effect.fnUntraced(function*(
   sql: SqlClient.SqlClient,
-  { migrations, table }: Schema
+  { migrations, table, tables }: Schema
 ): Effect.fn.Return<void, Migrator.MigrationError | SqlError> {
   const migrate = Migrator.make({})({ table, loader: Migrator.fromRecord({ ...migrations }) })
   yield* Effect.provideService(migrate, SqlClient.SqlClient, sql).pipe(own(sql))
@@ -50,4 +53,32 @@ export const run = Effect.fnUntraced(function*(
       message: `${table} is at version ${found}, and this program knows no version above ${known}`
     })
   }
+  const missing = yield* own(sql)(missingOf(sql, tables))
+  if (missing.length > 0) {
+    return yield* new Migrator.MigrationError({
+      kind: "BadState",
+      message:
+        `${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing, though ${table} is at version ` +
+        `${found}. Restore what was removed from a backup, or drop ${table} and all tables of this store to begin anew.`
+    })
+  }
 })
+
+// Utilities
+
+/** Those tables of a version that are not there: somebody has removed them, or restored a part of a backup. */
+const missingOf = (sql: SqlClient.SqlClient, tables: ReadonlyArray<string>) =>
+  Effect.map(
+    sql.onDialectOrElse({
+      pg: () =>
+        sql.unsafe<{ readonly name: string }>(
+          "SELECT name FROM json_array_elements_text($1::json) AS name WHERE to_regclass(name) IS NOT NULL",
+          [JSON.stringify(tables)]
+        ),
+      orElse: () => sql<{ readonly name: string }>`SELECT name FROM sqlite_master WHERE type = 'table'`
+    }).withoutTransform,
+    (rows) => {
+      const there = new Set(rows.map(({ name }) => name))
+      return tables.filter((it) => !there.has(it))
+    }
+  )

@@ -39,7 +39,26 @@ export const own =
       )
     })
 
+/**
+ * Says with which client one reads what may take long, where that is another one: a
+ * client of SQLite works in the thread of its program.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const readWith = (sql: SqlClient.SqlClient, reader: SqlClient.SqlClient): void => void readers.set(sql, reader)
+
+/**
+ * The client with which one reads what may take long.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const reading = (sql: SqlClient.SqlClient): SqlClient.SqlClient => readers.get(sql) ?? sql
+
 // Utilities
+
+const readers = new WeakMap<SqlClient.SqlClient, SqlClient.SqlClient>()
 
 const noOther = new SqlError.SqlError({
   reason: new SqlError.ConnectionError({

@@ -28,9 +28,10 @@ import { ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { GroupedAppends } from "../store/GroupedAppends.ts"
 import * as Journal from "../store/Journal.ts"
 import * as JournalText from "../store/JournalText.ts"
+import * as Search from "./JournalSearch.ts"
 import * as Tables from "./JournalTables.ts"
 import * as Migrations from "./Migrations.ts"
-import { own } from "./OwnConnection.ts"
+import { own, reading } from "./OwnConnection.ts"
 
 /**
  * What the journal keeps, and for how long its term is taken for alive.
@@ -115,6 +116,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     digest: (text) => createHmac("sha256", key).update(text).digest("hex").slice(0, 32),
     append: (lines, { durable }) => appends.append(lines, durable),
     read: (query) => read(sql, query),
+    page: (query, bounds) => page(sql, query, bounds),
     claim: (keys) => failing("claim", claim(sql, term, keys))
   }
 })
@@ -128,17 +130,42 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 export const read = (
   sql: SqlClient.SqlClient,
   query: Journal.Query
-): Stream.Stream<Journal.Recorded, Journal.JournalError> =>
-  Stream.unwrap(Effect.map(
-    failing("read", own(sql)(Tables.lastPlace(sql))),
-    (last) => {
+): Stream.Stream<Journal.Recorded, Journal.JournalError> => {
+  const from = reading(sql)
+  return Stream.unwrap(Effect.map(
+    failing("read", Effect.all([Tables.lastPlace(from), startOf(from, query)])),
+    ([last, start]) => {
       const isNewestFirst = query.order === "newest"
-      const after = query.after ?? 0
-      const before = Math.min(query.before ?? Infinity, last + 1)
-      return Stream.paginate(isNewestFirst ? before : after, (at) =>
-        failing("read", own(sql)(pageOf(sql, query, isNewestFirst ? { after, before: at } : { after: at, before }))))
+      const end = Math.min(query.before ?? Infinity, last + 1)
+      return Stream.paginate(
+        isNewestFirst ? end : start,
+        (at) =>
+          Effect.map(
+            failing("read", pageOf(from, query, isNewestFirst ? [start, at] : [at, end], readAtOnce)),
+            ({ entries, next }) => [entries, Option.fromUndefinedOr(next)] as const
+          )
+      )
     }
   ))
+}
+
+/**
+ * Reads a bounded part of it.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const page = (
+  sql: SqlClient.SqlClient,
+  query: Journal.Query,
+  bounds: Journal.PageBounds
+): Effect.Effect<Journal.Page, Journal.JournalError> => {
+  const from = reading(sql)
+  return failing(
+    "read",
+    Effect.flatMap(startOf(from, query), (start) => pageOf(from, query, [start, query.before ?? Infinity], bounds))
+  )
+}
 
 /**
  * Removes what is older than a time (epoch milliseconds), but for calls that have no
@@ -156,10 +183,12 @@ export const prune = Effect.fnUntraced(function*(
   let removed = 0
   // in pieces, so that nobody who appends waits for long
   for (let after = 0;;) {
-    const pruned = yield* run(Tables.prune(sql, { after, before, count: pageSize }))
+    const pruned = yield* run(Tables.prune(sql, { after, before, count: pruneAtOnce }))
     if (pruned === undefined) break
     removed += pruned.removed
     after = pruned.last
+    // SQLite holds up the thread meanwhile
+    yield* Effect.yieldNow
   }
   yield* run(Tables.pruneTerms(sql, before))
   return removed
@@ -169,8 +198,11 @@ export const prune = Effect.fnUntraced(function*(
 
 const amounts = ["full", "hashes", "none"] as const
 
-/** Entries that are read or removed at once. */
-const pageSize = 1_000
+/** How much of a journal that is read as a whole is read at once. */
+const readAtOnce: Journal.PageBounds = { entries: 1_000, chars: 4_000_000 }
+
+/** Entries that are looked at for removal at once. */
+const pruneAtOnce = 500
 
 const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError | Journal.JournalError, R>) =>
   Effect.catchTag(effect, "SqlError", (cause) => new Journal.JournalError({ operation, cause }))
@@ -240,28 +272,30 @@ const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, term: Term, 
   if (term.claimed.size > 0) { for (const [, key] of rows) if (key !== null) term.claimed.delete(key) }
 })
 
+/** Behind which place is what a query asks for. */
+const startOf = (sql: SqlClient.SqlClient, { after = 0, since }: Journal.Query): Effect.Effect<number, SqlError> =>
+  since === undefined
+    ? Effect.succeed(after)
+    : Effect.map(Search.placeBefore(sql, since), (place) => Math.max(after, place))
+
 const pageOf = Effect.fnUntraced(function*(
   sql: SqlClient.SqlClient,
   query: Journal.Query,
-  between: { readonly after: number; readonly before: number }
-): Effect.fn.Return<
-  readonly [ReadonlyArray<Journal.Recorded>, Option.Option<number>],
-  SqlError | Journal.JournalError
-> {
-  const rows = yield* Tables.page(sql, query, { ...between, count: pageSize })
-  const found: Array<Journal.Recorded> = []
-  for (const row of rows) {
-    const place = Number(row.place)
-    const entry = JournalText.decode(row.entry)
+  [after, before]: readonly [after: number, before: number],
+  bounds: Journal.PageBounds
+): Effect.fn.Return<Journal.Page, SqlError | Journal.JournalError> {
+  const { next, rows } = yield* Search.page(sql, query, { after, before, ...bounds })
+  const entries: Array<Journal.Recorded> = []
+  for (const { entry: text, place } of rows) {
+    const entry = JournalText.decode(text)
     if (Result.isFailure(entry)) {
       return yield* failure("read", `the entry at ${place} is not valid`, entry.failure)
     }
     const recorded = { place, entry: entry.success }
     // names are cut in their columns
-    if (Journal.matches(query, recorded)) found.push(recorded)
+    if (Journal.matches(query, recorded)) entries.push(recorded)
   }
-  const end = rows.at(-1)
-  return [found, end === undefined || rows.length < pageSize ? Option.none() : Option.some(Number(end.place))]
+  return { entries, ...next === undefined ? {} : { next } }
 })
 
 const claim = (
@@ -284,7 +318,7 @@ const claim = (
       taken = keys.filter((it) => !ended.includes(it))
       // known before it is committed: whoever claims next sees both or neither
       for (const key of taken) term.claimed.add(key)
-      const rows = taken.map((key): Tables.Row => ["Claimed", key, 0, "", null, null, null, ""])
+      const rows = taken.map(Tables.claimOf)
       if ((yield* Tables.append(sql, term.id, rows)) !== rows.length) {
         return yield* failure("claim", over)
       }

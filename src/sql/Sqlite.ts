@@ -7,6 +7,9 @@
  * has open could never end. The wait is in real time, since the lock may be another
  * process's; a transaction takes the lock as it begins, so nothing in it waits.
  *
+ * What may take long to read, such as a search of the journal, is read by another
+ * connection in a thread of its own (`SqliteThread`).
+ *
  * One connection has one transaction at a time: two parts of a program that write
  * inside of each other need a client each (see `sql/OwnConnection`).
  *
@@ -28,6 +31,8 @@ import { closeSync, openSync } from "node:fs"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { setTimeout as sleep } from "node:timers/promises"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import * as OwnConnection from "./OwnConnection.ts"
+import * as SqliteThread from "./SqliteThread.ts"
 
 /**
  * Which database, and how careful it is.
@@ -91,17 +96,29 @@ export const make = Effect.fnUntraced(function*(
     semaphore: yield* Semaphore.make(1),
     isTransaction: () => database.isTransaction
   })
-  return yield* SqlClient.make({
-    ...acquirers,
-    isTransaction,
+  const common = {
     driver: "node:sqlite",
     compiler: Statement.makeCompilerSqlite(),
+    spanAttributes: [["db.system.name", "sqlite"] as const]
+  }
+  const client = yield* SqlClient.make({
+    ...common,
+    ...acquirers,
+    isTransaction,
     // one that only read so far could not write any more once another has written
     beginTransaction: "BEGIN IMMEDIATE",
     prepareTransactionControls: true,
-    releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`,
-    spanAttributes: [["db.system.name", "sqlite"]]
+    releaseSavepoint: (name) => `RELEASE SAVEPOINT ${name}`
   })
+  // a database in memory is its connection's alone
+  if (isMadeHere(checked.filename)) {
+    const reading = yield* SqliteThread.make(checked.filename, errorOf("read"))
+    // one statement after the other: who gives up waiting leaves nothing to be done
+    const turns = yield* Semaphore.make(1)
+    const reader = SqlClient.makeSqliteAcquirers({ connection: Effect.succeed(reading), semaphore: turns })
+    OwnConnection.readWith(client, yield* SqlClient.make({ ...common, ...reader }))
+  }
+  return client
 })
 
 /**
@@ -135,10 +152,12 @@ const blockingMillis = 2
 
 const open = (filename: string, readOnly: boolean): DatabaseSync => {
   // SQLite would let everybody read it; the files beside it get the mode of this one
-  const isMade = !readOnly && !filename.startsWith(":") && !filename.startsWith("file:")
-  if (isMade) closeSync(openSync(filename, "a", 0o600))
+  if (!readOnly && isMadeHere(filename)) closeSync(openSync(filename, "a", 0o600))
   return new DatabaseSync(filename, { readOnly, timeout: blockingMillis, enableForeignKeyConstraints: true })
 }
+
+/** It is a file of that name, and nothing that SQLite alone knows what to do with. */
+const isMadeHere = (filename: string): boolean => !filename.startsWith(":") && !filename.startsWith("file:")
 
 type Transform = (<A extends object>(rows: ReadonlyArray<A>) => ReadonlyArray<A>) | undefined
 
@@ -226,15 +245,14 @@ const patiently = <A>(
 const longestPause = 25
 
 const attempt = <A>(operation: string, work: () => A): Effect.Effect<A, SqlError.SqlError> =>
-  Effect.try({
-    try: work,
-    catch: (error) =>
-      new SqlError.SqlError({
-        reason: SqlError.classifySqliteError(classifiable(error), {
-          message: `SQLite could not ${operation}`,
-          operation
-        })
-      })
+  Effect.try({ try: work, catch: errorOf(operation) })
+
+const errorOf = (operation: string) => (error: unknown): SqlError.SqlError =>
+  new SqlError.SqlError({
+    reason: SqlError.classifySqliteError(classifiable(error), {
+      message: `SQLite could not ${operation}`,
+      operation
+    })
   })
 
 /** `node:sqlite` has the code as `errcode`, Effect looks for `errno`; of unique keys it knows the code of an index alone. */

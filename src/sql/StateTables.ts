@@ -248,6 +248,7 @@ export const now = { postgres: postgres.now, sqlite: sqlite.now }
  */
 export const schema: Schema = {
   table: "tool_executor_state_migrations",
+  tables: ["scopes", "reservations", "keys", "writes", "grants"].map((name) => `tool_executor_${name}`),
   migrations: {
     "0001_scopes_reservations_keys_grants": Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

@@ -17,7 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
-import type { Claimed, Keeps, Line, Query, Recorded } from "./JournalEntry.ts"
+import type { Claimed, Keeps, Line, Page, PageBounds, Query, Recorded } from "./JournalEntry.ts"
 import * as MemoryJournal from "./MemoryJournal.ts"
 
 export * from "./JournalEntry.ts"
@@ -65,6 +65,11 @@ export class Journal extends Context.Service<Journal, {
   ) => Effect.Effect<void, JournalError>
   /** Reads entries in the order of their places, or backwards; those that come once the stream has begun are not in it. */
   readonly read: (query: Query) => Stream.Stream<Recorded, JournalError>
+  /**
+   * Reads a bounded part of the same: no more entries and characters than are wanted, and
+   * no more work than for `mostLookedAt` entries, however rare what is asked for may be.
+   */
+  readonly page: (query: Query, bounds: PageBounds) => Effect.Effect<Page, JournalError>
   /**
    * Takes over calls that have no end and that nobody works on, by their keys, in one
    * atomic step; a call that is not on record is taken, too. A call has an end once it
@@ -131,6 +136,7 @@ export const noop: Journal["Service"] = {
   digest: (text) => text,
   append: () => Effect.void,
   read: () => Stream.empty,
+  page: () => Effect.succeed({ entries: [] }),
   claim: () => Effect.succeed({ _tag: "Claimed", ended: [] })
 }
 

@@ -345,6 +345,8 @@ export interface Recorded {
  */
 export interface Query {
   readonly principal?: string | undefined
+  /** Those of principals that have one of these texts before their first slash, or are one. */
+  readonly owners?: ReadonlyArray<string> | undefined
   readonly batch?: string | undefined
   readonly tool?: string | undefined
   readonly callId?: string | undefined
@@ -358,6 +360,57 @@ export interface Query {
   readonly before?: number | undefined
   /** Which come first: default `oldest`. From either end no more is read than is taken. */
   readonly order?: "oldest" | "newest" | undefined
+  /**
+   * Those that have this text somewhere, in whatever case. A driver may read others, too: it
+   * leaves out what it can.
+   */
+  readonly text?: string | undefined
+}
+
+/**
+ * A part of what a query asks for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Page {
+  readonly entries: ReadonlyArray<Recorded>
+  /**
+   * Where the next part begins: behind this place, or before it with the newest first.
+   * Absent at the end. A page without entries may have one.
+   */
+  readonly next?: number | undefined
+}
+
+/**
+ * How much a page has at most. It has one entry more than the characters allow, so that
+ * each page gets on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PageBounds {
+  readonly entries: number
+  readonly chars: number
+}
+
+/**
+ * So many entries are looked at for a page at most: what is asked for may be rare.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const mostLookedAt = 4_000
+
+/**
+ * Gives whose a principal is: the text before its first slash.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const ownerOf = (principal: string): string => {
+  const at = principal.indexOf("/")
+  return at < 0 ? principal : principal.slice(0, at)
 }
 
 /**
@@ -379,11 +432,12 @@ export type Claimed =
  * @since 0.1.0
  */
 export const matches = (query: Query, { entry, place }: Recorded): boolean => {
-  const { after, batch, before, callId, keys, principal, since, tool } = query
+  const { after, batch, before, callId, keys, owners, principal, since, tool } = query
   if (after !== undefined && place <= after) return false
   if (before !== undefined && place >= before) return false
   if (since !== undefined && entry.at < since) return false
   if (principal !== undefined && entry.principal !== principal) return false
+  if (owners !== undefined && !owners.includes(ownerOf(entry.principal))) return false
   if (batch === undefined && tool === undefined && callId === undefined && keys === undefined) return true
   return isOfCall(entry) && (batch === undefined || entry.batch === batch) &&
     (tool === undefined || entry.tool === tool) && (callId === undefined || entry.callId === callId) &&

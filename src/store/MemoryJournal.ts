@@ -16,9 +16,13 @@ import {
   type Keeps,
   type Line,
   matches,
+  mostLookedAt,
+  type Page,
+  type PageBounds,
   type Query,
   type Recorded
 } from "./JournalEntry.ts"
+import * as JournalText from "./JournalText.ts"
 
 /**
  * Bounds of the journal in memory, and what it keeps.
@@ -105,8 +109,33 @@ export const make = (options: Required<{ readonly [K in keyof Options]: NonNulla
       return Effect.void
     },
     read: (query: Query) => Stream.suspend(() => Stream.fromIterable(recorded(query))),
+    page: (query: Query, bounds: PageBounds) =>
+      Effect.sync(() => pageOf(recorded({ order: query.order }), query, bounds)),
     claim: (keys: ReadonlyArray<string>) => Effect.sync(() => claim(keys))
   }
+}
+
+/**
+ * Takes a page from entries that are in the order of a query.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const pageOf = (recorded: Iterable<Recorded>, query: Query, { chars, entries }: PageBounds): Page => {
+  const found: Array<Recorded> = []
+  const { after = 0, before = Infinity } = query
+  let [lookedAt, size] = [0, 0]
+  for (const it of recorded) {
+    if (it.place <= after || it.place >= before) continue
+    if (matches(query, it)) {
+      found.push(it)
+      size += JournalText.encode(it.entry).length
+    }
+    if (found.length >= entries || size >= chars || ++lookedAt >= mostLookedAt) {
+      return { entries: found, next: it.place }
+    }
+  }
+  return { entries: found }
 }
 
 // Utilities

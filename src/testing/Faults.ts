@@ -199,6 +199,7 @@ export const journal = (trouble: Trouble, driver: Journal.Journal["Service"]): J
     ...driver,
     append: within("append", driver.append),
     read: (query) => Stream.unwrap(read(query)),
+    page: within("page", driver.page),
     claim: within("claim", driver.claim)
   }
 }

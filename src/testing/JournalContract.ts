@@ -246,6 +246,49 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     })
   },
   {
+    name: "gives pages that together are what is read, however little one may have",
+    body: Effect.fnUntraced(function*(journal) {
+      const whose = ["ada", "ada/1", "bob/1", "adam", "bob/1/x"]
+      yield* append(
+        journal,
+        ...Array.from({ length: 60 }, (_, index) =>
+          entry("Arrived", {
+            key: String(index),
+            principal: whose[index % whose.length]!,
+            tool: index % 7 === 0 ? "seventh" : "t",
+            args: { _tag: "Full", value: "x".repeat(index === 31 ? 5_000 : index) }
+          }))
+      )
+      const queries: ReadonlyArray<Journal.Query> = [
+        {},
+        { owners: ["ada"] },
+        { owners: ["bob", "adam"], tool: "seventh" },
+        { owners: ["nobody"] },
+        { owners: [] },
+        { principal: "ada/1" },
+        { tool: "seventh" }
+      ]
+      for (const query of queries) {
+        for (const order of ["oldest", "newest"] as const) {
+          for (const bounds of [{ entries: 1, chars: 1e6 }, { entries: 7, chars: 1e6 }, { entries: 100, chars: 900 }]) {
+            const paged: Array<Journal.Recorded> = []
+            let next: number | undefined
+            do {
+              const from = next === undefined ? {} : order === "newest" ? { before: next } : { after: next }
+              const page: Journal.Page = yield* journal.page({ ...query, ...from, order }, bounds)
+              assert.ok(page.entries.length <= bounds.entries)
+              paged.push(...page.entries)
+              next = page.next
+            } while (next !== undefined)
+            assert.deepEqual(paged, yield* read(journal, { ...query, order }))
+          }
+        }
+      }
+      const seen = (yield* read(journal, { owners: ["ada"] })).map((it) => it.entry.principal)
+      assert.deepEqual([seen.length, new Set(seen)], [24, new Set(["ada", "ada/1"])])
+    })
+  },
+  {
     name: "reads long journals backwards, from what was the last entry when it began",
     body: Effect.fnUntraced(function*(journal) {
       const keys = Array.from({ length: 2_500 }, (_, index) => `${index} ${"x".repeat(index % 300)}`)

@@ -111,6 +111,7 @@ export const make = Effect.fnUntraced(function*(
     digest: (text) => createHmac("sha256", key).update(text).digest("hex").slice(0, 32),
     append: (lines, { durable }) => appends.append(lines, durable),
     read: (query) => read(path, query),
+    page: (query, bounds) => page(path, query, bounds),
     // what was appended before is seen
     claim: (keys) => Effect.andThen(appends.append([], false), attempt("claim", () => writer.claim(keys)))
   }
@@ -128,6 +129,22 @@ export const read = (path: string, query: Journal.Query): Stream.Stream<Journal.
     (cause) => new Journal.JournalError({ operation: "read", cause })
   )
 
+/**
+ * Reads a bounded part of it.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const page = (
+  path: string,
+  query: Journal.Query,
+  bounds: Journal.PageBounds
+): Effect.Effect<Journal.Page, Journal.JournalError> =>
+  Effect.tryPromise({
+    try: () => pageOf(NodePath.resolve(path), query, bounds),
+    catch: (cause) => new Journal.JournalError({ operation: "read", cause })
+  })
+
 // Utilities
 
 const keyBytes = 32
@@ -140,17 +157,46 @@ const attempt = <A>(operation: string, run: () => Promise<A>): Effect.Effect<A, 
   )
 
 async function* entries(path: string, query: Journal.Query): AsyncGenerator<Journal.Recorded> {
-  const { batch, callId, keys, principal, tool } = query
+  const find = finder(query)
+  for await (const line of Parts.lines(path, query)) {
+    const found = find(line)
+    if (found !== undefined) yield found
+  }
+}
+
+const pageOf = async (
+  path: string,
+  query: Journal.Query,
+  { chars, entries: most }: Journal.PageBounds
+): Promise<Journal.Page> => {
+  const find = finder(query)
+  const found: Array<Journal.Recorded> = []
+  let [lookedAt, size] = [0, 0]
+  for await (const line of Parts.lines(path, query)) {
+    const recorded = find(line)
+    if (recorded !== undefined) found.push(recorded)
+    // a line that is left out was read, too
+    size += line.text.length
+    if (found.length >= most || size >= chars || ++lookedAt >= Journal.mostLookedAt) {
+      return { entries: found, next: line.place }
+    }
+  }
+  return { entries: found }
+}
+
+/** Tells of a line which entry of a query it is, if it is one. */
+const finder = (query: Journal.Query): (line: Parts.Line) => Journal.Recorded | undefined => {
+  const { batch, callId, keys, owners, principal, tool } = query
   // each of these is in the line as JSON has it
   const wanted = [batch, callId, principal, tool].flatMap((it) => it === undefined ? [] : [JSON.stringify(it)])
-  const anyOf = keys?.map((it) => JSON.stringify(it))
-  for await (const { place, text } of Parts.lines(path, query)) {
-    if (isOpening(text) || !wanted.every((it) => text.includes(it))) continue
-    if (anyOf?.some((it) => text.includes(it)) === false) continue
+  const anyOf = [keys?.map((it) => JSON.stringify(it)), owners?.map((it) => JSON.stringify(it).slice(0, -1))]
+  return ({ place, text }) => {
+    if (isOpening(text) || !wanted.every((it) => text.includes(it))) return undefined
+    if (anyOf.some((any) => any?.some((it) => text.includes(it)) === false)) return undefined
     const entry = JournalText.decode(text)
     if (Result.isFailure(entry)) throw new Error(`the entry at ${place} is not valid`, { cause: entry.failure })
     const recorded = { place, entry: entry.success }
-    if (Journal.matches(query, recorded)) yield recorded
+    return Journal.matches(query, recorded) ? recorded : undefined
   }
 }
 

@@ -16,7 +16,8 @@ const health = (reads: Effect.Effect<void, Journal.JournalError>) =>
       digest: (text) => text,
       append: () => Effect.void,
       claim: () => Effect.succeed({ _tag: "Claimed", ended: [] }),
-      read: () => Stream.drain(Stream.fromEffect(reads))
+      read: () => Stream.drain(Stream.fromEffect(reads)),
+      page: () => Effect.as(reads, { entries: [] })
     })
   )))
 

@@ -50,16 +50,25 @@ const migrationsHold = (client: Layer.Layer<SqlClient.SqlClient, unknown, Postgr
       "0001_one": step("1", Effect.flatMap(SqlClient.SqlClient, (sql) => sql`CREATE TABLE t (id INTEGER)`)),
       "0002_two": step("2", Effect.flatMap(SqlClient.SqlClient, (sql) => sql`INSERT INTO t VALUES (1)`))
     }
-    const first = { table: "a_migrations", migrations: { "0001_one": migrations["0001_one"] } }
+    const first = { table: "a_migrations", tables: [], migrations: { "0001_one": migrations["0001_one"] } }
     yield* Migrations.run(sql, first)
-    yield* Migrations.run(sql, { table: "a_migrations", migrations })
-    yield* Migrations.run(sql, { table: "a_migrations", migrations })
+    yield* Migrations.run(sql, { table: "a_migrations", tables: [], migrations })
+    yield* Migrations.run(sql, { table: "a_migrations", tables: [], migrations })
     assert.deepStrictEqual(ran, ["1", "2"])
-    yield* Migrations.run(sql, { table: "b_migrations", migrations: { "0001_two": migrations["0002_two"] } })
+    yield* Migrations.run(sql, {
+      table: "b_migrations",
+      tables: [],
+      migrations: { "0001_two": migrations["0002_two"] }
+    })
     assert.strictEqual(yield* count(sql), 2)
     const error = yield* Effect.flip(Migrations.run(sql, first))
     assert.instanceOf(error, Migrator.MigrationError)
     assert.include(error.message, "a_migrations is at version 2")
+    const lacking = yield* Effect.flip(
+      Migrations.run(sql, { table: "a_migrations", tables: ["t", "u", "v"], migrations })
+    )
+    assert.instanceOf(lacking, Migrator.MigrationError)
+    assert.include(lacking.message, "u and v are missing, though a_migrations is at version 2")
   }).pipe(Effect.provide(client))
 
 layer(Postgres.layer, { timeout: 60_000 })("migrations", (it) => {
@@ -75,7 +84,8 @@ layer(Postgres.layer, { timeout: 60_000 })("migrations", (it) => {
       const table = "a_migrations"
       const create = Effect.flatMap(SqlClient.SqlClient, (sql) => sql`CREATE TABLE t (id INTEGER)`)
       yield* Effect.all(
-        Array.from({ length: 8 }, () => Migrations.run(sql, { table, migrations: { "0001_one": create } })),
+        Array.from({ length: 8 }, () =>
+          Migrations.run(sql, { table, tables: ["t"], migrations: { "0001_one": create } })),
         { concurrency: "unbounded" }
       )
       assert.strictEqual(yield* count(sql), 0)

@@ -1,0 +1,227 @@
+/**
+ * Searching the journal in PostgreSQL or SQLite.
+ *
+ * Each statement looks at a bounded number of rows, in the order of an index, however
+ * rare what is asked for may be: one condition chooses the index, the others are
+ * looked at in the rows that it gives.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import type * as Statement from "effect/sql/Statement"
+import { mostLookedAt, type Query } from "../store/JournalEntry.ts"
+import * as Tables from "./JournalTables.ts"
+
+/**
+ * A row that was found.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Row {
+  readonly place: number
+  readonly entry: string
+}
+
+/**
+ * Between which places is searched, and how much a page has at most.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Bounds {
+  readonly after: number
+  readonly before: number
+  readonly entries: number
+  readonly chars: number
+}
+
+/**
+ * Finds a page of rows, in the order of the query; `next` is where what is left begins.
+ *
+ * @category searching
+ * @since 0.1.0
+ */
+export const page = (
+  sql: SqlClient.SqlClient,
+  query: Query,
+  bounds: Bounds
+): Effect.Effect<{ readonly rows: ReadonlyArray<Row>; readonly next: number | undefined }, SqlError> =>
+  Effect.map(statementOf(sql, query, bounds).withoutTransform, (all) => {
+    const rows = all.flatMap(({ entry, place }) => entry === null ? [] : [{ place: Number(place), entry }])
+    const [first] = all
+    if (rows.length >= bounds.entries) return { rows, next: rows.at(-1)!.place }
+    return { rows, next: Number(first?.more) === 1 ? Number(first!.edge) : undefined }
+  })
+
+/**
+ * A place behind which everything is that happened at a time (epoch milliseconds) or later.
+ *
+ * @category searching
+ * @since 0.1.0
+ */
+export const placeBefore = (sql: SqlClient.SqlClient, since: number): Effect.Effect<number, SqlError> => {
+  const { param, params } = parameters(sql)
+  const [zero, time] = Tables.isPg(sql) ? ["0::bigint", `${param(since)}::float8`] : ["0", param(since)]
+  const middle = "(low + high) / 2"
+  const isBefore = `(SELECT reached_at FROM ${table} WHERE place >= ${middle} ORDER BY place LIMIT 1) < ${time}`
+  return Effect.map(
+    // `reached_at` never falls from place to place, so that halving finds where it gets there
+    sql.unsafe<{ readonly low: unknown }>(
+      `WITH RECURSIVE halves (low, high) AS (
+        SELECT ${zero}, (SELECT coalesce(max(place), 0) + 1 FROM ${table})
+        UNION ALL
+        SELECT CASE WHEN ${isBefore} THEN ${middle} ELSE low END, CASE WHEN ${isBefore} THEN high ELSE ${middle} END
+        FROM halves WHERE high - low > 1
+      )
+      SELECT max(low) AS low FROM halves`,
+      params
+    ).withoutTransform,
+    ([row]) => Number(row?.low ?? 0)
+  )
+}
+
+/**
+ * The statement of a page.
+ *
+ * @internal
+ */
+export const statementOf = (
+  sql: SqlClient.SqlClient,
+  query: Query,
+  { after, before, chars, entries }: Bounds
+): Statement.Statement<{
+  readonly edge: unknown
+  readonly more: unknown
+  readonly place: unknown
+  readonly entry: string | null
+}> => {
+  const { param, params } = parameters(sql)
+  const { first, others } = conditionsOf(query)
+  const isPg = Tables.isPg(sql)
+  const isNewestFirst = query.order === "newest"
+  const order = isNewestFirst ? "DESC" : "ASC"
+  const [behind, until] = [`> ${param(after)}`, `< ${param(Math.min(before, Number.MAX_SAFE_INTEGER))}`]
+  const edge = "(SELECT edge FROM edge)"
+  // one bound on each side: of two on one side SQLite goes by the first
+  const within: Between = isNewestFirst ? [`>= ${edge}`, until] : [behind, `<= ${edge}`]
+  const also = others.map(({ column, values }) => `${column} IN ${listOf(sql, param(JSON.stringify(values)))}`)
+  if (query.since !== undefined) also.push(`at >= ${param(query.since)}`)
+  if (query.text !== undefined) {
+    also.push(`entry ${isPg ? "ILIKE" : "LIKE"} ${param(patternOf(query.text))} ESCAPE '!'`)
+  }
+  const count = also.length === 0 ? Math.min(entries, mostLookedAt) : mostLookedAt
+  const [most, size] = [param(count), param(chars)]
+  const near = indexedRows(sql, first, param, order)
+  return sql.unsafe(
+    `WITH near AS (${near("place", [behind, until], [], most)}),
+    sized AS (
+      SELECT place, (SELECT octet_length(entry) FROM ${table} AS it WHERE it.place = near.place) AS size FROM near
+    ),
+    looked AS (SELECT place, sum(size) OVER (ORDER BY place ${order}) - size AS earlier FROM sized),
+    edge AS (
+      SELECT ${isNewestFirst ? "min" : "max"}(CASE WHEN earlier < ${size} THEN place END) AS edge,
+        CASE WHEN count(*) >= ${most} OR max(earlier) >= ${size} THEN 1 ELSE 0 END AS more
+      FROM looked
+    ),
+    found AS (${near("place, entry", within, ["tag <> 'Claimed'", ...also], param(entries))})
+    SELECT edge, more, place, entry FROM edge LEFT JOIN found ON 1 = 1 ORDER BY place ${order}`,
+    params
+  )
+}
+
+// Utilities
+
+const table = "tool_executor_journal_entries"
+
+/** The parameters of a statement, as they are written in its text. */
+const parameters = (sql: SqlClient.SqlClient) => {
+  const params: Array<unknown> = []
+  const sign = Tables.isPg(sql) ? "$" : "?"
+  const param = (value: unknown): string => `${sign}${params.push(value)}`
+  return { param, params }
+}
+
+const listOf = (sql: SqlClient.SqlClient, param: string): string =>
+  Tables.isPg(sql) ? `(SELECT json_array_elements_text(${param}::json))` : `(SELECT value FROM json_each(${param}))`
+
+interface Condition {
+  readonly column: typeof Tables.indexed[number]
+  readonly values: ReadonlyArray<string>
+}
+
+/** More owners than these are not looked up one by one. */
+const mostOwners = 50
+
+/** What columns have to be. The one that leaves least is the first, whose index is used. */
+const conditionsOf = (
+  { batch, callId, keys, owners, principal, tool }: Query
+): { readonly first: Condition | undefined; readonly others: ReadonlyArray<Condition> } => {
+  const one = (column: Condition["column"], value: string | undefined): ReadonlyArray<Condition> =>
+    value === undefined ? [] : [{ column, values: [Tables.plain(value)] }]
+  const whose = owners === undefined ? [] : [{ column: "owner" as const, values: owners.map(Tables.plain) }]
+  const areMany = whose.some(({ values }) => values.length > mostOwners)
+  const [first, ...others] = [
+    ...(keys === undefined ? [] : [{ column: "call_key" as const, values: keys }]),
+    ...one("call_id", callId),
+    ...one("batch", batch),
+    ...one("principal", principal),
+    ...(areMany ? [] : whose),
+    ...one("tool", tool)
+  ]
+  return { first, others: areMany ? [...others, ...whose] : others }
+}
+
+/** What a place is compared with on either side. */
+type Between = readonly [low: string, high: string]
+
+/** Selects rows by the index of a condition, in the order of places. */
+const indexedRows = (
+  sql: SqlClient.SqlClient,
+  first: Condition | undefined,
+  param: (value: unknown) => string,
+  order: "ASC" | "DESC"
+) => {
+  type Select = (what: string, between: Between, also: ReadonlyArray<string>, most: string) => string
+  const rows = (what: string, where: ReadonlyArray<string>, sorted: string, most: string) =>
+    `SELECT ${what} FROM ${table} WHERE ${where.join(" AND ")} ORDER BY ${sorted} ${order} LIMIT ${most}`
+  const places = ([low, high]: Between) => [`place ${low}`, `place ${high}`]
+  if (first === undefined) {
+    const select: Select = (what, between, also, most) => rows(what, [...places(between), ...also], "place", most)
+    return select
+  }
+  const { column } = first
+  if (column === "call_key" || first.values.length === 0) {
+    const isOne = `${column} IN ${listOf(sql, param(JSON.stringify(first.values)))}`
+    // a call has few entries: they are looked up, and then put in order
+    const select: Select = (what, between, also, most) =>
+      rows(what, [isOne, ...places(between), ...also], "place + 0", most)
+    return select
+  }
+  const values = first.values.map(param)
+  const one = (value: string): Select => (what, between, also, most) => {
+    if (!Tables.isPg(sql)) return rows(what, [`${column} = ${value}`, ...places(between), ...also], "place", most)
+    // PostgreSQL takes rows for evenly spread: if it could, it would look for rare ones through all places
+    const pairs = between.map((it) =>
+      it.replace(/^(\S+) (.*)$/, (_, sign: string, place: string) => `(${column}, place) ${sign} (${value}, ${place})`)
+    )
+    return rows(what, [...pairs, ...also], `${column} ${order}, place`, most)
+  }
+  const select: Select = (what, between, also, most) => {
+    const each = values.map((value) => one(value)(what, between, also, most))
+    if (each.length === 1) return each[0]!
+    const all = each.map((it, index) => `SELECT * FROM (${it}) AS each_${index}`).join(" UNION ALL ")
+    return `SELECT * FROM (${all}) AS every ORDER BY place ${order} LIMIT ${most}`
+  }
+  return select
+}
+
+/**
+ * The pattern of a text, in whatever case. What clients see is written a little differently
+ * (`call_id` for `callId`), and not all databases know the cases of all letters: there
+ * the pattern takes anything.
+ */
+const patternOf = (text: string): string =>
+  `%${Tables.plain(text).replace(/[!%]/g, "!$&").replace(/(?:_|[^\x20-\x7e])+/g, "%")}%`
