@@ -42,7 +42,7 @@ import type { ToolRule } from "./ToolRule.ts"
  * @category options
  * @since 0.1.0
  */
-export interface Options extends ExecutorSettings.Options {
+export interface Options<Name extends string = string> extends ExecutorSettings.Options {
   /** The rules of the host. An error beside a `Rules` layer around the executor. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
   /**
@@ -51,7 +51,7 @@ export interface Options extends ExecutorSettings.Options {
    */
   readonly policy?: Policy.Policy | undefined
   /** What the host says about tools, by name. */
-  readonly tools?: ToolHandlers.Options["tools"]
+  readonly tools?: ToolHandlers.Options<Name>["tools"]
   /** Whether and how equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */
   readonly dedupe?: Dedupe.Options | false | undefined
   /** Sizes of the pools. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
@@ -97,7 +97,7 @@ export interface Options extends ExecutorSettings.Options {
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options: Options = {}
+  options: Options<ToolHandlers.NamesOf<T>> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(policyOf(options), toolkits, options)
 
@@ -109,7 +109,7 @@ export const layer = <T extends Toolkit.Any>(
  */
 export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options: Omit<Options, "policy"> = {}
+  options: Omit<Options<ToolHandlers.NamesOf<T>>, "policy"> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(readOnly(), toolkits, options)
 
@@ -122,7 +122,7 @@ export const layerReadOnly = <T extends Toolkit.Any>(
  */
 export const layerConfig = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options: Config.Wrap<Options>
+  options: Config.Wrap<Options<ToolHandlers.NamesOf<T>>>
 ): Layer.Layer<
   ToolExecutor.ToolExecutor,
   ConfigurationError | Config.ConfigError,
@@ -160,7 +160,7 @@ export type Gates =
 const layerWith = <T extends Toolkit.Any>(
   permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
   toolkits: T | ReadonlyArray<T>,
-  options: Omit<Options, "policy">
+  options: Omit<Options<ToolHandlers.NamesOf<T>>, "policy">
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   // one layer for each: `ToolExecutor.layer` is one value, and would be built for the first alone
   Layer.effect(ToolExecutor.ToolExecutor, ToolExecutor.make).pipe(

@@ -170,9 +170,9 @@ export class ToolHandlers extends Context.Service<ToolHandlers, {
  * @category options
  * @since 0.1.0
  */
-export interface Options {
+export interface Options<Name extends string = string> {
   /** What the host says about tools, by name; a name that no tool has is a problem. */
-  readonly tools?: { readonly [name: string]: Settings } | undefined
+  readonly tools?: { readonly [K in Name]?: Settings | undefined } | undefined
 }
 
 /**
@@ -181,7 +181,7 @@ export interface Options {
  * @category options
  * @since 0.1.0
  */
-export interface LayerOptions extends Options {
+export interface LayerOptions<Name extends string = string> extends Options<Name> {
   /**
    * Tells whether a tool of that name may come later (`replace`): rules and
    * policies may be about it though it is not there. Default: none.
@@ -219,7 +219,7 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
   const context = yield* Effect.context<never>()
   const registry = new Map<string, RegisteredTool>()
   const problems: Array<Problem> = []
-  const settings = new Map(Object.entries(options?.tools ?? {}))
+  const settings = new Map<string, Settings | undefined>(Object.entries(options?.tools ?? {}))
   for (const toolkit of toolkits) {
     const known = new Set(registry.keys())
     for (const tool of Object.values(toolkit.tools)) {
@@ -278,7 +278,7 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options?: LayerOptions
+  options?: LayerOptions<NamesOf<T>>
 ): Layer.Layer<ToolHandlers, ConfigurationError, HandlersOf<T>> =>
   Layer.effect(
     ToolHandlers,
@@ -330,6 +330,14 @@ export const jsonSchemaOf = (tool: Tool.Any): JsonSchema.JsonSchema =>
  * @since 0.1.0
  */
 export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.HandlersFor<T["tools"]> : never
+
+/**
+ * The names of the tools of toolkits.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type NamesOf<T extends Toolkit.Any> = T extends Toolkit.Any ? keyof T["tools"] & string : never
 
 // Utilities
 

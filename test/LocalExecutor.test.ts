@@ -262,3 +262,22 @@ describe("whoever asks an executed model", () => {
     }).pipe(Effect.provide(services))
   })
 })
+
+describe("options about tools", () => {
+  it("take the names of the toolkit alone, where these are known", () => {
+    expectTypeOf<LocalExecutor.Options<ToolHandlers.NamesOf<typeof kit>>["tools"]>().toEqualTypeOf<
+      {
+        readonly read?: ToolHandlers.Settings | undefined
+        readonly write?: ToolHandlers.Settings | undefined
+      } | undefined
+    >()
+    // @ts-expect-error: no tool has this name
+    assert.isDefined(LocalExecutor.layer(kit, { tools: { wirte: { timeout: "1 second" } } }))
+    // @ts-expect-error: nor here
+    assert.isDefined(LocalExecutor.layerReadOnly([kit], { tools: { wirte: { timeout: "1 second" } } }))
+    // @ts-expect-error: nor here
+    assert.isDefined(ToolHandlers.layer(kit, { tools: { wirte: { timeout: "1 second" } } }))
+    const dynamic: LocalExecutor.Options = { tools: { any: { timeout: "1 second" } } }
+    assert.isDefined(LocalExecutor.layer(kit, dynamic))
+  })
+})

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Duration from "effect/Duration"
@@ -22,9 +23,14 @@ const atLeastOne = (name: string, description: string) =>
   )
 
 const input = {
-  print: Flag.String("print").pipe(
-    Flag.withMetavar("TASK"),
-    Flag.withDescription("What the model is to do; - reads it from standard input. What the model says is printed")
+  task: Argument.String("TASK").pipe(
+    Argument.withDescription("What the model is to do; - or nothing reads it from standard input"),
+    Argument.withDefault("-")
+  ),
+  print: Flag.Boolean("print").pipe(
+    Flag.withDescription("Do one task and exit. This is the default; scripts say it to be on the safe side"),
+    Flag.withoutNegation,
+    Flag.withDefault(true)
   ),
   model: Flag.String("model").pipe(
     Flag.withMetavar("PROVIDER:NAME"),
@@ -100,7 +106,22 @@ export const command = Command.make(
   "agent",
   input,
   Effect.fnUntraced(function*(
-    { allow, baseUrl, deny, maxCalls, maxTokens, maxTurns, mode, model, noSubAgents, resume, session, timeout, ...same }
+    {
+      allow,
+      baseUrl,
+      deny,
+      maxCalls,
+      maxTokens,
+      maxTurns,
+      mode,
+      model,
+      noSubAgents,
+      print: _,
+      resume,
+      session,
+      timeout,
+      ...same
+    }
   ) {
     const agent = yield* Effect.promise(() => import("./AgentRun.ts"))
     yield* agent.run({
@@ -130,17 +151,17 @@ export const command = Command.make(
   ),
   Command.withExamples([
     {
-      command: "tool-executor agent --model anthropic:claude-sonnet-4-5 --print \"What does this project do?\"",
+      command: "tool-executor agent --model anthropic:claude-sonnet-4-5 \"What does this project do?\"",
       description: "Ask about a folder, changing nothing"
     },
     {
       command:
-        "tool-executor agent --print \"Fix the typos in docs\" --allow \"write_file(docs/*)\" --allow \"edit_file(docs/*)\"",
+        "tool-executor agent \"Fix the typos in docs\" --allow \"write_file(docs/*)\" --allow \"edit_file(docs/*)\"",
       description: "With TOOL_EXECUTOR_MODEL in the environment, allow edits of a folder"
     },
     {
       command:
-        "echo \"Say hello\" | tool-executor agent --model openai-compatible:qwen3 --base-url http://127.0.0.1:11434/v1 --print -",
+        "echo \"Say hello\" | tool-executor agent --model openai-compatible:qwen3 --base-url http://127.0.0.1:11434/v1",
       description: "Ask a model on this machine"
     }
   ])

@@ -73,13 +73,14 @@ export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Option
   if (provider === "openai-compatible" && baseUrl === undefined) {
     return yield* wrong("The provider openai-compatible needs --base-url, such as http://127.0.0.1:11434/v1")
   }
+  // the package first: without it no key helps
+  const make = yield* load
   const key = yield* Effect.orElseSucceed(Config.option(Config.Redacted(keyVariable)), Option.none)
   const apiKey = Option.match(key, { onNone: () => "", onSome: Redacted.value }).trim()
   // a server of one's own may want none
   if (apiKey === "" && baseUrl === undefined) {
     return yield* wrong(`The provider ${provider} needs a key: set ${keyVariable} in the environment`)
   }
-  const make = yield* load
   const layer = AiSdkModel.layerLanguageModel(
     make(model, { apiKey, baseURL: baseUrl }),
     // what a session keeps is all that there is: the provider keeps nothing that it would refer to

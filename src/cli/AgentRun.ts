@@ -37,7 +37,7 @@ import * as Sessions from "./Sessions.ts"
  */
 export interface Input extends AgentConfig.Given {
   /** The task; `-`: it is on standard input. */
-  readonly print: string
+  readonly task: string
   readonly json: boolean
   readonly model: AgentModel.Options
   /** File with what the model is told of its part. */
@@ -63,7 +63,7 @@ export const run = Effect.fnUntraced(function*(input: Input) {
   const told = yield* AgentConfig.read(input, AgentTools.toolNames)
   const model = yield* AgentModel.make(input.model)
   const system = Option.isSome(input.system) ? yield* Files.read(input.system.value) : part(resolve(root))
-  const prompt = input.print === "-" ? yield* Files.readStdin(noTask) : input.print
+  const prompt = input.task === "-" ? yield* Files.readStdin(noTask) : input.task
   if (prompt.trim() === "") return yield* wrong("The task is empty.")
   const session = yield* Sessions.find(input.session, root)
   const protect = [...Option.toArray(input.config), ...Option.toArray(input.mcp)].map((it) => resolve(it))
@@ -86,7 +86,8 @@ export const run = Effect.fnUntraced(function*(input: Input) {
 
 // Utilities
 
-const noTask = "Standard input is a terminal: pipe the task in, or give it as --print TASK."
+const noTask =
+  "Standard input is a terminal: pipe the task in, or write it behind the command, as in tool-executor agent \"What is in here?\"."
 
 /** What a model is told of its part unless a file says it. */
 const part = (root: string): string =>

@@ -101,7 +101,9 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   const isOfServer = (name: string) => prefixes.some((it) => name.startsWith(it))
   const areAllThere = () => remotes.every((it) => Deferred.isDoneUnsafe(it.connected))
   const expects = (name: string) => isOfServer(name) || (!areAllThere() && mayBeginWithAny(name, prefixes))
-  const settings = Object.entries(options.tools ?? {})
+  const settings = Object.entries(options.tools ?? {}).flatMap(([name, it]) =>
+    it === undefined ? [] : [[name, it] as const]
+  )
   const isOwn = (name: string) => options.toolkits?.some(({ tools }) => Object.hasOwn(tools, name)) === true
   const local = yield* ToolHandlers.makeRegistry(options.toolkits ?? [], {
     tools: Object.fromEntries(settings.filter(([name]) => isOwn(name) || !isOfServer(name)))

@@ -18,7 +18,7 @@ describe("tool-executor agent", () => {
           { "a.txt": "alpha" },
           provider
         )
-        const { code, stderr, stdout } = yield* run(["--print", "What does a.txt say?"])
+        const { code, stderr, stdout } = yield* run(["What does a.txt say?"])
         assert.strictEqual(stdout, "Let me look.\nIt says alpha.\n")
         assert.match(stderr, /^✓ read_file {2}\{"path":"a.txt"\}.*Succeeded$/m)
         assert.match(stderr, /^✗ read_file {2}\{"path":"b.txt"\}.*Failed/m)
@@ -54,7 +54,7 @@ describe("tool-executor agent", () => {
     Effect.gen(function*() {
       const { file, root, server } = yield* world([{ text: "ok" }], { "part.md": "You are a clock." })
       const { code, stdout } = yield* runHere(
-        ["--root", root, "--base-url", `${server.url}/v1`, "--system", file("part.md"), "--print", "-"],
+        ["--root", root, "--base-url", `${server.url}/v1`, "--system", file("part.md")],
         { stdin: "What time\nis it?", env: { TOOL_EXECUTOR_MODEL: "openai-chat:gpt-5", XDG_STATE_HOME: "/nowhere" } }
       )
       assert.deepStrictEqual([code, stdout], [0, "ok\n"])
@@ -134,7 +134,7 @@ describe("tool-executor agent", () => {
         const deeper = { name: "dispatch_agent", args: { prompt: `${said}+` } }
         return { calls: [write, { name: "fetch_url", args: { url: "http://example.com" } }, deeper] }
       })
-      const { code, stderr, stdout } = yield* run(["--print", "0", "--json"])
+      const { code, stderr, stdout } = yield* run(["0", "--json"])
       assert.strictEqual(code, 0, stderr)
       const all = events(stdout)
       const refused = all.filter(({ event }) => event === "tool_call_complete").map((it) => [
@@ -204,7 +204,14 @@ describe("what is missing or wrong", () => {
     Effect.forEach(["openai", "anthropic", "google", "openai-compatible"], (name) =>
       Effect.gen(function*() {
         const { code, stderr, stdout } = yield* Process.run(
-          ["agent", "--print", "go", "--model", `${name}:x`, "--base-url", "http://127.0.0.1:1/v1"],
+          // without a key as well: the package is what has to be there first
+          [
+            "agent",
+            "go",
+            "--model",
+            `${name}:x`,
+            ...name === "openai-compatible" ? ["--base-url", "http://127.0.0.1:1/v1"] : []
+          ],
           { node: Process.without(`@ai-sdk/${name}`), env: bare }
         )
         assert.deepStrictEqual([code, stdout], [2, ""])
@@ -225,7 +232,7 @@ describe("what is missing or wrong", () => {
     { env: { OPENAI_API_KEY: key } }
   )
   const model = ["--model", "openai:x", "--base-url", "http://127.0.0.1:1"]
-  wrong("the task", model, "--print")
+  wrong("the task", model, "The task is empty.", { stdin: "" })
   wrong("a task that is empty", [...model, "--print", "-"], "The task is empty.", { stdin: " \n" })
   wrong("a limit that is none", [...model, "--print", "go", "--max-turns", "0"], "a whole number of 1 or more")
   wrong("a time that is none", [...model, "--print", "go", "--timeout", "soon"], "a time above zero")
