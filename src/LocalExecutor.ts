@@ -23,6 +23,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { ConfigurationError } from "./ConfigurationError.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
+import type { NamesIn } from "./internal/toolkitTypes.ts"
 import * as ArtifactStore from "./output/ArtifactStore.ts"
 import * as Dedupe from "./policy/Dedupe.ts"
 import * as Guards from "./policy/Guards.ts"
@@ -97,7 +98,7 @@ export interface Options<Name extends string = string> extends ExecutorSettings.
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options: Options<ToolHandlers.NamesOf<T>> = {}
+  options: Options<NamesIn<T>> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(policyOf(options), toolkits, options)
 
@@ -109,7 +110,7 @@ export const layer = <T extends Toolkit.Any>(
  */
 export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options: Omit<Options<ToolHandlers.NamesOf<T>>, "policy"> = {}
+  options: Omit<Options<NamesIn<T>>, "policy"> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(readOnly(), toolkits, options)
 
@@ -122,7 +123,7 @@ export const layerReadOnly = <T extends Toolkit.Any>(
  */
 export const layerConfig = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options: Config.Wrap<Options<ToolHandlers.NamesOf<T>>>
+  options: Config.Wrap<Options<NamesIn<T>>>
 ): Layer.Layer<
   ToolExecutor.ToolExecutor,
   ConfigurationError | Config.ConfigError,
@@ -160,7 +161,7 @@ export type Gates =
 const layerWith = <T extends Toolkit.Any>(
   permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
   toolkits: T | ReadonlyArray<T>,
-  options: Omit<Options<ToolHandlers.NamesOf<T>>, "policy">
+  options: Omit<Options<NamesIn<T>>, "policy">
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   // one layer for each: `ToolExecutor.layer` is one value, and would be built for the first alone
   Layer.effect(ToolExecutor.ToolExecutor, ToolExecutor.make).pipe(

@@ -24,6 +24,7 @@ import * as Changes from "./internal/changes.ts"
 import { OptionReader } from "./internal/OptionReader.ts"
 import * as Redact from "./internal/redact.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
+import type { NamesIn } from "./internal/toolkitTypes.ts"
 import * as Schemas from "./internal/toolSchemas.ts"
 import * as ToolAnnotations from "./ToolAnnotations.ts"
 import * as ToolContent from "./ToolContent.ts"
@@ -278,7 +279,7 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
-  options?: LayerOptions<NamesOf<T>>
+  options?: LayerOptions<NamesIn<T>>
 ): Layer.Layer<ToolHandlers, ConfigurationError, HandlersOf<T>> =>
   Layer.effect(
     ToolHandlers,
@@ -330,14 +331,6 @@ export const jsonSchemaOf = (tool: Tool.Any): JsonSchema.JsonSchema =>
  * @since 0.1.0
  */
 export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.HandlersFor<T["tools"]> : never
-
-/**
- * The names of the tools of toolkits.
- *
- * @category models
- * @since 0.1.0
- */
-export type NamesOf<T extends Toolkit.Any> = T extends Toolkit.Any ? keyof T["tools"] & string : never
 
 // Utilities
 

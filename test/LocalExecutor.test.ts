@@ -265,7 +265,7 @@ describe("whoever asks an executed model", () => {
 
 describe("options about tools", () => {
   it("take the names of the toolkit alone, where these are known", () => {
-    expectTypeOf<LocalExecutor.Options<ToolHandlers.NamesOf<typeof kit>>["tools"]>().toEqualTypeOf<
+    expectTypeOf<NonNullable<Parameters<typeof LocalExecutor.layer<typeof kit>>[1]>["tools"]>().toEqualTypeOf<
       {
         readonly read?: ToolHandlers.Settings | undefined
         readonly write?: ToolHandlers.Settings | undefined

@@ -49,7 +49,8 @@ const check = Command.make(
 const explain = Command.make("explain", { file }, ({ file }) =>
   Effect.flatMap(load(file), (set) => {
     const first = RuleSet.allowedNext(set, RuleSet.history(set, []))
-    const begin = first.length === set.tools.length ? "any tool" : first.join(", ")
+      .filter((tool) => set.forTool(tool).maxCalls?.max !== 0)
+    const begin = first.length === set.tools.length ? "any tool" : first.length === 0 ? "no tool" : first.join(", ")
     return Files.print([...sentences(set), "", `May be called at the start: ${begin}`].map(escape).join("\n"))
   })).pipe(
     Command.withDescription(

@@ -20,9 +20,10 @@ export type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolI
  */
 export type Name<Tools extends Record<string, Tool.Any>> = Extract<keyof Tools, string>
 
-// Utilities
+/** The names of the tools of one or more toolkits. */
+export type NamesIn<T> = T extends { readonly tools: infer Tools } ? Extract<keyof Tools, string> : never
 
-type NamesIn<T> = T extends { readonly tools: infer Tools } ? Extract<keyof Tools, string> : never
+// Utilities
 
 type ToolIn<T, K> = T extends { readonly tools: infer Tools } ? K extends keyof Tools ? Extract<Tools[K], Tool.Any>
   : never

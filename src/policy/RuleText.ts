@@ -27,31 +27,84 @@ export interface Violation {
 }
 
 /**
- * Gives one sentence per rule, for the prompt of a model. What only the host
- * does (`Periodic`) is left out.
+ * Gives what a rule set demands as sentences, for the prompt of a model. What only
+ * the host does (`Periodic`) is left out.
+ *
+ * **Details**
+ *
+ * Rules that hold together are one sentence, and what a stricter rule overrides is
+ * left out, so that no two sentences contradict each other.
  *
  * @category formatting
  * @since 0.1.0
  */
-export const describe = (self: RuleSet): ReadonlyArray<string> => {
-  const alternatives = self.starts.filter((rule) => rule.mode === "any").map((rule) => rule.tool)
-  return Array.from(
-    new Set(self.rules.flatMap((rule) => rule._tag === "Periodic" ? [] : [sentence(rule, alternatives)]))
-  )
+export const describe = (self: RuleSet): ReadonlyArray<string> =>
+  Array.from(new Set(self.rules.flatMap((rule) => together(self, rule))))
+
+/** The sentences of a rule, as it holds beside the other rules of its set. */
+const together = (self: RuleSet, rule: ToolRule): ReadonlyArray<string> => {
+  switch (rule._tag) {
+    case "Periodic":
+      return []
+    case "StartConstraint": {
+      const ofMode = self.starts.filter(({ mode }) => (mode === "any") === (rule.mode === "any"))
+      return [startSentence(ofMode.map(({ tool }) => tool), rule.mode === "any")]
+    }
+    case "ChildTools": {
+      const all = self.rules.filter((it) => it._tag === "ChildTools").filter(({ tool }) => tool === rule.tool)
+      const [first, ...others] = rule.children.filter((child) => all.every((it) => it.children.includes(child)))
+      return [sentence(first === undefined ? rule : { ...rule, children: [first, ...others] })]
+    }
+    case "ParentTools": {
+      if (rule.children.every((child) => self.forTool(child).parents.length < 2)) return [sentence(rule)]
+      const of = (child: string) => Array.from(new Set(self.forTool(child).parents.map(({ tool }) => object(tool))))
+      const after = rule.children.map((child) =>
+        `${quote(child)} may be called only right after ${list(of(child), "or")}.`
+      )
+      return [[...after, `Right after ${object(rule.tool)} only ${or(rule.children)} may be called.`].join(" ")]
+    }
+    case "MaxCalls": {
+      const strictest = rule.tool === "*" ? undefined : self.forTool(rule.tool).maxCalls
+      return strictest === undefined || strictest.max === rule.max && strictest.tool === rule.tool
+        ? [sentence(rule)]
+        : []
+    }
+    case "ExclusiveGroup": {
+      const areOnce = rule.tools.every((tool) => self.forTool(tool).maxCalls?.max === 1)
+      return areOnce ? [groupSentence(rule.tools)] : [sentence(rule)]
+    }
+    case "AlwaysDedupe": {
+      const isNever = (tool: string) => self.forTool(tool).dedupe === "never"
+      if (rule.tool !== "*") return isNever(rule.tool) ? [] : [sentence(rule)]
+      const except = self.tools.filter(isNever)
+      if (except.length === self.tools.length && except.length > 0) return []
+      return except.length === 0
+        ? [sentence(rule)]
+        : [`No tool but ${and(except)} is run again with the same arguments.`]
+    }
+    default:
+      return [sentence(rule)]
+  }
 }
 
+const startSentence = (tools: ReadonlyArray<string>, isAny: boolean): string => {
+  const who = isAny && new Set(tools).size > 1 ? `One of ${and(tools)} has` : `${and(tools)} ${have(each(tools))}`
+  return `${who} to succeed before any other tool is called.`
+}
+
+const groupSentence = (tools: ReadonlyArray<string>): string =>
+  `Only one of ${and(tools)} may be used for one request: the first that is called.`
+
 /**
- * Gives the sentence of one rule; `alternatives` are the start tools of which one is enough.
+ * Gives the sentence of one rule by itself.
  *
  * @category formatting
  * @since 0.1.0
  */
-export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = []): string => {
+export const sentence = (rule: ToolRule): string => {
   switch (rule._tag) {
     case "StartConstraint":
-      return rule.mode === "any" && alternatives.length > 1
-        ? `One of ${and(alternatives)} has to succeed before any other tool is called.`
-        : `${quote(rule.tool)} has to succeed before any other tool is called.`
+      return startSentence([rule.tool], false)
     case "RequiresPrecedingTools":
       return `${subject(rule.tool, rule.tools)} may be called only after ${and(rule.tools)} ${
         have(rule.tools)
@@ -96,7 +149,7 @@ export const sentence = (rule: ToolRule, alternatives: ReadonlyArray<string> = [
         ? `${none(rule.tool, "may not be", "may be")} called.`
         : `${subject(rule.tool)} may be called at most ${times(rule.max)} for one request.`
     case "ExclusiveGroup":
-      return `Only one of ${and(rule.tools)} may be used for one request: the first that is called. It may be repeated.`
+      return `${groupSentence(rule.tools)} It may be repeated.`
     case "RequiredBeforeExit": {
       const must = `has to succeed before ${rule.scope === "batch" ? "this request" : "the work"} may end.`
       return rule.when === undefined
@@ -181,7 +234,7 @@ export const explain = ({ alternatives = [], isChild, last, names, rule, tool }:
         ? `${it} is still running, and may be called again no sooner than ${rule.duration} after that. Wait for its result first.`
         : `${it} may be called again no sooner than ${rule.duration} after its previous call.`
     default:
-      return sentence(rule, alternatives)
+      return sentence(rule)
   }
 }
 

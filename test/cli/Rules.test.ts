@@ -89,6 +89,19 @@ describe("tool-executor rules check", () => {
 })
 
 describe("tool-executor rules explain", () => {
+  it.live("lists no tool that may not be called among those that may come first", () =>
+    Effect.gen(function*() {
+      const { file } = yield* folder({
+        "rules.json": { tools: ["a", "b"], rules: [{ _tag: "MaxCalls", tool: "b", max: 0 }] }
+      })
+      const { stdout } = yield* run(["rules", "explain", file("rules.json")])
+      assert.deepStrictEqual(stdout.trim().split("\n"), [
+        "\"b\" may not be called.",
+        "",
+        "May be called at the start: a"
+      ])
+    }))
+
   it.live("prints a sentence per rule and what may come first", () =>
     Effect.gen(function*() {
       const { file } = yield* folder({ "rules.json": rules })

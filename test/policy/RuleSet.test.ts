@@ -630,6 +630,49 @@ describe("the sentence of a rule", () => {
     ])
   })
 
+  const saying: ReadonlyArray<readonly [says: string, rules: ReadonlyArray<Rule>, sentences: ReadonlyArray<string>]> = [
+    ["names all start tools at once", [start("a"), start("b")], [
+      "\"a\" and \"b\" have to succeed before any other tool is called."
+    ]],
+    ["names all parents of a child", [
+      { _tag: "ParentTools", tool: "a", children: ["c"] },
+      { _tag: "ParentTools", tool: "b", children: ["c"] }
+    ], [
+      "\"c\" may be called only right after \"a\" or \"b\". Right after \"a\" only \"c\" may be called.",
+      "\"c\" may be called only right after \"a\" or \"b\". Right after \"b\" only \"c\" may be called."
+    ]],
+    ["names the children that all rules of a tool allow", [
+      { _tag: "ChildTools", tool: "a", children: ["b"] },
+      { _tag: "ChildTools", tool: "a", children: ["b", "c"] }
+    ], ["Right after \"a\" only \"b\" may be called."]],
+    ["gives the strictest limit", [
+      { _tag: "MaxCalls", tool: "a", max: 2 },
+      { _tag: "MaxCalls", tool: "a", max: 1 },
+      { _tag: "MaxCalls", tool: "b", max: 9 },
+      { _tag: "MaxCalls", tool: "*", max: 5 }
+    ], [
+      "\"a\" may be called at most once for one request.",
+      "Every tool may be called at most 5 times for one request."
+    ]],
+    ["does not say that a group may be repeated where it may not", [
+      { _tag: "ExclusiveGroup", tools: ["a", "b"] },
+      { _tag: "MaxCalls", tool: "*", max: 1 }
+    ], [
+      "Only one of \"a\" and \"b\" may be used for one request: the first that is called.",
+      "Every tool may be called at most once for one request."
+    ]],
+    ["leaves out the dedupe that NeverDedupe overrides", [
+      { _tag: "NeverDedupe", tool: "a" },
+      { _tag: "AlwaysDedupe", tool: "a" },
+      { _tag: "AlwaysDedupe", tool: "*" }
+    ], ["\"a\" may be repeated with the same arguments.", "No tool but \"a\" is run again with the same arguments."]]
+  ]
+  for (const [says, rules, sentences] of saying) {
+    it(`${says}, beside others of its kind`, () => {
+      assert.deepStrictEqual(RuleSet.describe(moment(rules).set), sentences)
+    })
+  }
+
   it("is said once of equal rules, and not of what only the host does", () => {
     const { set } = moment([before("a", "b"), { _tag: "Periodic", tool: "a", schedule: "1 hour" }, before("a", "b")])
     assert.deepStrictEqual(RuleSet.describe(set), ["\"a\" may be called only after \"b\" has succeeded."])
