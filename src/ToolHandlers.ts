@@ -21,6 +21,7 @@ import type * as Stream from "effect/Stream"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
 import type { FileChange } from "./FileChange.ts"
 import * as Changes from "./internal/changes.ts"
+import { IsForeign } from "./internal/foreignSchema.ts"
 import { OptionReader } from "./internal/OptionReader.ts"
 import * as Redact from "./internal/redact.ts"
 import * as Adapter from "./internal/toolkitAdapter.ts"
@@ -411,7 +412,7 @@ const register = (
   const checkedRate = rate && ToolLimits.toolRate(limits, `${at}.rateLimit`, rate)
   for (const { expected, path, problem } of limits.problems) report(problem, expected, path)
   const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
-    ? Schemas.fromJsonSchema(tool.jsonSchema)
+    ? Schemas.fromJsonSchema(tool.jsonSchema, annotation(IsForeign) ? "foreign" : "own")
     : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>, excessOf(tool)))
   if (Result.isFailure(schemas)) {
     report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 6, 7, 2019-09 or 2020-12")

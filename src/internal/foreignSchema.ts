@@ -3,11 +3,17 @@
  * compiled: a pattern that cannot be matched in linear time is left out.
  * Who sent the schema checks its own arguments anyway.
  */
+import * as Context from "effect/Context"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import { linearPattern } from "./linearPattern.ts"
 import { at } from "./schemaDocument.ts"
 import { heldBy, isKeys, type Keys, references } from "./schemaPositions.ts"
+
+/** Whether the schema of a tool is a stranger's: nobody trusts it to be quick. */
+export const IsForeign = Context.Reference<boolean>("effect-tool-executor/internal/foreignSchema/IsForeign", {
+  defaultValue: () => false
+})
 
 /**
  * Copies a schema without the patterns that cannot be matched in linear time. The copy may accept

@@ -3,8 +3,9 @@
  * `Toolkit` itself does not do.
  *
  * A schema is read, not turned into a program: that takes as long as it is large,
- * makes no code, and works where code must not be made. What a check may take is
- * bounded, whatever the schema and the value; nothing is fetched.
+ * makes no code, and works where code must not be made. What a check may take grows with
+ * the sizes of the schema and the value, and no faster; of a stranger's schema it has one
+ * bound, whatever the value. Nothing is fetched.
  */
 import { memoize } from "effect/Function"
 import * as JsonPointer from "effect/JsonPointer"
@@ -12,7 +13,7 @@ import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import { clip } from "./clip.ts"
 import { nativePattern } from "./linearPattern.ts"
-import { type Failure, maxFailures, maxSteps, nodesOf, Run, TooMuch } from "./schemaCheck.ts"
+import { type Failure, maxFailures, nodesOf, Run, TooMuch } from "./schemaCheck.ts"
 import { type Dialect, dialectOf } from "./schemaDialects.ts"
 import * as SchemaDocument from "./schemaDocument.ts"
 import { keywords } from "./schemaKeywords.ts"
@@ -28,28 +29,28 @@ export interface Issue {
 export type Validator = (value: unknown) => ReadonlyArray<Issue>
 
 /** Compiles a JSON Schema; the failure says what is wrong with it. */
-export type Compile = (schema: JsonSchema.JsonSchema) => Result.Result<Validator, string>
+export type Compile = (schema: JsonSchema.JsonSchema, whose?: "own" | "foreign") => Result.Result<Validator, string>
 
 /**
  * Compiles a schema of draft 6, 7, 2019-09 or 2020-12, which it is without a
  * `$schema`. Schemas know nothing of each other, and none is fetched.
  */
-export const compile: Compile = (schema) =>
+export const compile: Compile = (schema, whose = "own") =>
   Result.map(read(schema), (checker) => {
-    const check = checker(schema)
+    const check = checker(schema, whose === "foreign")
     return (value) => check(value).map(issueOf)
   })
 
 /** Tells whether a value fits a schema inside another; what cannot be told, fits. */
 export const fits = (root: JsonSchema.JsonSchema, part: JsonSchema.JsonSchema, value: unknown): boolean => {
   const checker = readOnce(root)
-  return Result.isFailure(checker) || checker.success(part)(value).length === 0
+  return Result.isFailure(checker) || checker.success(part, false)(value).length === 0
 }
 
 // Utilities
 
 /** Gives what is wrong with a value, as far as that can be told, in the eyes of a schema of a document. */
-type Checker = (schema: unknown) => (value: unknown) => ReadonlyArray<Failure>
+type Checker = (schema: unknown, isForeign: boolean) => (value: unknown) => ReadonlyArray<Failure>
 
 const read = (schema: JsonSchema.JsonSchema): Result.Result<Checker, string> =>
   Result.try({
@@ -64,13 +65,13 @@ const readOnce = memoize(read)
 
 const checkerOf = (document: SchemaDocument.Document, dialect: Dialect): Checker => {
   const nodeOf = nodesOf(document, dialect, keywords)
-  return (schema) => (value) => {
-    const run = new Run(document)
+  return (schema, isForeign) => (value) => {
+    const run = new Run(document, value, isForeign)
     const failures: Array<Failure> = []
     const checked = Result.try(() => {
       const { apply } = nodeOf(schema)
       if (apply(value, run, undefined, undefined, undefined)) return
-      run.again()
+      run.again(failures)
       apply(value, run, undefined, failures, undefined)
     })
     if (Result.isSuccess(checked) || failures.length > 0) return failures.slice(0, maxFailures)
@@ -80,7 +81,7 @@ const checkerOf = (document: SchemaDocument.Document, dialect: Dialect): Checker
 
 /** Refuses a value that is not a schema of a draft; looks at one schema at a time. */
 const refuseWrong = memoize(({ shape }: Dialect) => {
-  const check = checkerOf(SchemaDocument.read(shape, false, () => undefined), dialectOf(shape))(shape)
+  const check = checkerOf(SchemaDocument.read(shape, false, () => undefined), dialectOf(shape))(shape, false)
   return (schema: unknown, pointer: string): void => {
     const [failure] = check(schema)
     if (failure !== undefined) {
@@ -100,7 +101,7 @@ const unchecked = (error: unknown): string =>
   error instanceof RangeError
     ? "is nested too deeply to be checked"
     : error instanceof TooMuch
-    ? `cannot be checked: that takes more than ${maxSteps} steps; fewer and shorter values take less`
+    ? `cannot be checked: that takes more than ${error.steps} steps; fewer and shorter values take less`
     : `cannot be checked: ${clip(messageOf(error), 200)}`
 
 const keysOf = ({ at }: Failure): ReadonlyArray<string> => {

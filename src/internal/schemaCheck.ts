@@ -5,6 +5,7 @@
  */
 import type { Dialect } from "./schemaDialects.ts"
 import type { Document } from "./schemaDocument.ts"
+import { stepsFor } from "./schemaFuel.ts"
 import { isKeys, type Keys } from "./schemaPositions.ts"
 
 /** One thing that is wrong with a value. */
@@ -50,23 +51,46 @@ export type Keywords = ReadonlyArray<readonly [name: string, make: Keyword]>
 /** Checks one value. */
 export class Run {
   readonly document: Document
+  /** The schema is a stranger's, whom nobody trusts to be slow by the size of the value alone. */
+  readonly isForeign: boolean
+  private readonly value: unknown
+  /** The steps that it may take. */
+  limit = maxSteps
+  private isWeighed: boolean
+  /** Where what is wrong with the whole value goes. */
+  private asked: Sink
   private left = maxSteps
   private depth = 0
   /** The resources on the way, for names that mean the outermost. */
   readonly way: Array<string> = []
   private readonly known = new Map<unknown, Map<Node, ReadonlyArray<Failure>>>()
 
-  constructor(document: Document) {
+  constructor(document: Document, value: unknown, isForeign: boolean) {
     this.document = document
+    this.value = value
+    this.isForeign = isForeign
+    this.isWeighed = isForeign
   }
 
   readonly spend = (steps: number): void => {
-    if ((this.left -= steps) < 0) throw new TooMuch()
+    if ((this.left -= steps) < 0) this.weigh()
   }
 
-  /** What was found out about values stays known. */
-  again(): void {
-    this.left = maxSteps
+  /** What is large may take long: only now is it worth to find out how large it is. */
+  private weigh(): void {
+    if (!this.isWeighed) {
+      this.isWeighed = true
+      const more = stepsFor(this.document, this.value)
+      this.limit += more
+      this.left += more
+    }
+    if (this.left < 0) throw new TooMuch(this.limit)
+  }
+
+  /** Looks once more, to tell what is wrong. What was found out about values stays known. */
+  again(sink: Array<Failure>): void {
+    this.asked = sink
+    this.left = this.limit
     this.depth = 0
     this.way.length = 0
   }
@@ -85,13 +109,19 @@ export class Run {
     const known = this.known.get(value)?.get(node)
     if (known === undefined || known === fitting) return known && true
     if (sink !== undefined && known.length === 0) return undefined
-    sink?.push(...known)
+    if (sink !== undefined) this.tell(sink, known)
     return false
+  }
+
+  /** Notes what is wrong; nobody asks for more than some of it. */
+  tell(sink: Array<Failure>, failures: ReadonlyArray<Failure>): void {
+    sink.push(...failures)
+    if (sink === this.asked && sink.length >= maxFailures) throw new Enough()
   }
 
   note(node: Node, value: unknown, failures: ReadonlyArray<Failure>): void {
     // to keep this costs more than it saves while there was little to do
-    if (typeof value !== "object" || value === null || this.left > maxSteps - 1_000) return
+    if (typeof value !== "object" || value === null || this.left > this.limit - 1_000) return
     const known = this.known.get(value) ?? new Map<Node, ReadonlyArray<Failure>>()
     this.known.set(value, known.set(node, failures))
   }
@@ -104,14 +134,24 @@ const unfit: ReadonlyArray<Failure> = []
 /** So many failures of one schema are told at most. */
 export const maxFailures = 10
 
-/** So many steps may a check take: about a tenth of a second. */
-export const maxSteps = 500_000
+/** So many steps may a check take, whatever the value: about a tenth of a second. */
+const maxSteps = 500_000
 
 /** So deep may schemas be in each other while a value is checked. */
 const maxDepth = 2_000
 
+/** As many failures as are told. */
+class Enough extends Error {}
+
 /** A check that would take too many steps. */
-export class TooMuch extends Error {}
+export class TooMuch extends Error {
+  readonly steps: number
+
+  constructor(steps: number) {
+    super()
+    this.steps = steps
+  }
+}
 
 /** A schema that is ready to check. */
 export class Node {
@@ -126,7 +166,7 @@ export class Node {
     this.schema = schema
     this.maker = maker
     this.keywords = keywords
-    this.resource = maker.document.isDynamic ? maker.document.schemas.get(schema as Keys)?.resource : undefined
+    this.resource = maker.document.dynamic.length > 0 ? maker.document.schemas.get(schema as Keys)?.resource : undefined
     this.keepsSeen = maker.document.hasUnevaluated
   }
 

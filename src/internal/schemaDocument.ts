@@ -19,7 +19,7 @@ export interface Place {
 
 /** A reference of a schema, and what it leads to. */
 export interface Reference {
-  readonly said: string
+  readonly key: typeof references[number]
   readonly target: unknown
   /** The name under which it leads elsewhere, where a schema on the way has it, too. */
   readonly dynamic: string | undefined
@@ -34,8 +34,11 @@ export interface Document {
   readonly references: ReadonlyMap<Keys, ReadonlyArray<Reference>>
   /** The schemas that have a dynamic name, by their resource. */
   readonly named: (name: string) => ReadonlyMap<string, unknown>
-  readonly isDynamic: boolean
+  /** All schemas that have a dynamic name. */
+  readonly dynamic: ReadonlyArray<unknown>
   readonly hasUnevaluated: boolean
+  /** How many objects and lists it has, data included. */
+  readonly parts: number
 }
 
 /**
@@ -47,10 +50,11 @@ export interface Document {
 export const read = (root: unknown, refAlone: boolean, check: (schema: unknown, pointer: string) => void): Document => {
   const reader = new Reader(root, refAlone, check)
   const { document } = reader
-  const inOne = countOf(document, (key) => inPlace.has(key))
+  const reached = reachedIn(document)
+  const inOne = countOf(document, reached, (key) => inPlace.has(key))
   if (inOne === Infinity) throw new Error("a reference in it leads back to itself without end")
   if (inOne > maxInPlace) throw new Error(`it asks ${said(inOne)} things of one value, and ${maxInPlace} are too many`)
-  const inAll = countOf(document, () => true)
+  const inAll = countOf(document, reached, () => true)
   if (inAll > maxExpanded) {
     throw new Error(`with its references written out it has ${said(inAll)} parts, and ${maxExpanded} are too many`)
   }
@@ -120,8 +124,9 @@ class Reader {
       schemas: this.schemas,
       references: found,
       named: (name) => this.dynamic.get(name) ?? new Map(),
-      isDynamic: this.dynamic.size > 0,
-      hasUnevaluated: this.hasUnevaluated
+      dynamic: Array.from(this.dynamic.values()).flatMap((it) => Array.from(it.values())),
+      hasUnevaluated: this.hasUnevaluated,
+      parts: this.parts
     }
   }
 
@@ -209,27 +214,41 @@ class Reader {
     }
     const name = key === "$dynamicRef" && !isPointer ? decoded(fragment) : key === "$recursiveRef" ? "" : undefined
     const isNamed = name !== undefined && this.dynamic.get(name)?.get(uri) === target
-    return { said: reference, target, dynamic: isNamed ? name : undefined }
+    return { key, target, dynamic: isNamed ? name : undefined }
   }
+}
+
+/** What a schema leads to under some keywords, and by reference. */
+const stepsFrom = (schema: Keys, document: Document, isCounted: (key: string) => boolean): ReadonlyArray<Keys> => {
+  const inside = schemasIn(schema).flatMap(([key, , inner]) => !unused.has(key) && isCounted(key) ? [inner] : [])
+  const led = (document.references.get(schema) ?? []).map(({ target }) => target)
+  return [...inside, ...led].filter(isKeys)
+}
+
+/** The schemas that are about something: the whole, what it leads to, and what a dynamic name may lead to. */
+const reachedIn = (document: Document): ReadonlySet<Keys> => {
+  const reached = new Set([document.root, ...document.dynamic].filter(isKeys))
+  // those that are added meanwhile have their turn, too
+  for (const schema of reached) {
+    for (const it of stepsFrom(schema, document, () => true)) reached.add(it)
+  }
+  return reached
 }
 
 /**
  * Counts the schemas that a document is with its references written out, of those
  * that stand under some keywords: one that leads back to where it came from is
- * counted once. `Infinity` where only such keywords lead back.
+ * counted once. `Infinity` where only such keywords lead back. What nothing leads to is
+ * not counted.
  */
-const countOf = (document: Document, isCounted: (key: string) => boolean): number => {
+const countOf = (document: Document, reached: Iterable<Keys>, isCounted: (key: string) => boolean): number => {
   const frames: Array<Frame> = []
   const frameOf = new Map<Keys, Frame>()
   const open: Array<Frame> = []
   const enter = (schema: Keys) => {
-    const inside = schemasIn(schema).flatMap(([key, , inner]) =>
-      !unused.has(key) && isCounted(key) && isKeys(inner) ? [inner] : []
-    )
-    const led = (document.references.get(schema) ?? []).flatMap(({ target }) => isKeys(target) ? [target] : [])
     const frame = {
       schema,
-      steps: [...inside, ...led],
+      steps: stepsFrom(schema, document, isCounted),
       next: 0,
       number: frameOf.size,
       low: frameOf.size,
@@ -240,7 +259,7 @@ const countOf = (document: Document, isCounted: (key: string) => boolean): numbe
     open.push(frame)
   }
   let most = 0
-  for (const schema of document.schemas.keys()) {
+  for (const schema of reached) {
     if (!frameOf.has(schema)) enter(schema)
     for (let frame = frames.at(-1); frame !== undefined; frame = frames.at(-1)) {
       const step = frame.steps[frame.next++]

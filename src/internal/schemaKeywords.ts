@@ -3,6 +3,8 @@ import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
 import { linearPattern, nativePattern } from "./linearPattern.ts"
 import type { Check, Failure, Keyword, Keywords, Path, Run, Sink } from "./schemaCheck.ts"
+import type { Reference } from "./schemaDocument.ts"
+import { isMultiple } from "./schemaNumbers.ts"
 import { isKeys, type Keys } from "./schemaPositions.ts"
 import { knownIn, literals, noneOf, notAllowed, orElse, shown } from "./schemaWords.ts"
 
@@ -20,7 +22,7 @@ const fail = (
 ): false => {
   if (sink !== undefined) {
     run.spend(failureSteps)
-    sink.push({ at, message: message(), expected })
+    run.tell(sink, [{ at, message: message(), expected }])
   }
   return false
 }
@@ -48,6 +50,8 @@ const about =
   }
 
 const isNumber = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value)
+/** Also the one that JSON writes as 1e999. */
+const isAnyNumber = (value: unknown): value is number => typeof value === "number"
 const isString = (value: unknown): value is string => typeof value === "string"
 const isList = (value: unknown): value is ReadonlyArray<unknown> => Array.isArray(value)
 
@@ -99,8 +103,8 @@ const oneOfValues = (values: ReadonlyArray<unknown>): Check => {
   }
 }
 
-const reference: Keyword = (said, schema, { document, nodeOf }) => {
-  const found = document.references.get(schema)?.find((it) => it.said === said)
+const reference = (key: Reference["key"]): Keyword => (_, schema, { document, nodeOf }) => {
+  const found = document.references.get(schema)?.find((it) => it.key === key)
   if (found === undefined) return undefined
   const { dynamic, target } = found
   const node = nodeOf(target)
@@ -140,7 +144,7 @@ const alternatives = (most: number): Keyword => (said, _, { document, nodeOf }) 
     if (fitting.length > 0 && fitting.length <= most) return true
     if (sink === undefined) return false
     if (fitting.length === 0) {
-      sink.push(...noneOf(at, value, inside))
+      run.tell(sink, noneOf(at, value, inside))
       return false
     }
     const numbers = fitting.map((index) => index + 1).join(" and ")
@@ -167,11 +171,10 @@ const condition: Keyword = (said, schema, { nodeOf }) => {
     (test!.apply(value, run, undefined, undefined, seen) ? then! : otherwise!).apply(value, run, at, sink, seen)
 }
 
-const multipleOf = about(isNumber, (of: number) => (value) => {
-  const times = value / of
-  // 19.99 is a multiple of 0.01, though not to a computer
-  return Math.abs(Math.round(times) - times) <= 1e-8 || value % of === 0 ? undefined : `must be multiple of ${of}`
-})
+const multipleOf = about(
+  isAnyNumber,
+  (of: number) => (value) => isMultiple(value, of) ? undefined : `must be multiple of ${of}`
+)
 
 /** Counts characters, not the halves that some are made of. */
 const lengthOf = (text: string, run: Run): number => {
@@ -191,8 +194,12 @@ const matcher = (source: string): (text: string, run: Run) => boolean => {
     if (test === undefined) {
       const linear = linearPattern(source)
       const native = linear === undefined ? nativePattern(source) : undefined
-      run.spend(100 + 10 * (linear?.size ?? 0))
-      test = (it, { spend }) => linear?.test(it, spend) ?? native!.test(it)
+      if (run.isForeign) run.spend(100 + 10 * (linear?.size ?? 0))
+      test = (it, { isForeign, spend }) => {
+        // a pattern takes as long as it is large for each character, which its owner knows
+        if (!isForeign) spend(it.length)
+        return linear?.test(it, isForeign ? spend : undefined) ?? native!.test(it)
+      }
     }
     return test(text, run)
   }
@@ -431,9 +438,9 @@ const propertiesIn = (value: Keys, run: Run) => namesIn(value, run).length
 /** All keywords that say something about a value. */
 export const keywords: Keywords = [
   ["type", type],
-  ["$ref", reference],
-  ["$dynamicRef", modern(reference)],
-  ["$recursiveRef", modern(reference)],
+  ["$ref", reference("$ref")],
+  ["$dynamicRef", modern(reference("$dynamicRef"))],
+  ["$recursiveRef", modern(reference("$recursiveRef"))],
   ["enum", (said) => oneOfValues(said as ReadonlyArray<unknown>)],
   ["const", (said) => oneOfValues([said])],
   ["not", not],
@@ -441,10 +448,16 @@ export const keywords: Keywords = [
   ["oneOf", alternatives(1)],
   ["allOf", all],
   ["if", condition],
-  ["maximum", about(isNumber, (bound: number) => (value) => value <= bound ? undefined : `must be <= ${bound}`)],
-  ["minimum", about(isNumber, (bound: number) => (value) => value >= bound ? undefined : `must be >= ${bound}`)],
-  ["exclusiveMaximum", about(isNumber, (bound: number) => (value) => value < bound ? undefined : `must be < ${bound}`)],
-  ["exclusiveMinimum", about(isNumber, (bound: number) => (value) => value > bound ? undefined : `must be > ${bound}`)],
+  ["maximum", about(isAnyNumber, (bound: number) => (value) => value <= bound ? undefined : `must be <= ${bound}`)],
+  ["minimum", about(isAnyNumber, (bound: number) => (value) => value >= bound ? undefined : `must be >= ${bound}`)],
+  [
+    "exclusiveMaximum",
+    about(isAnyNumber, (bound: number) => (value) => value < bound ? undefined : `must be < ${bound}`)
+  ],
+  [
+    "exclusiveMinimum",
+    about(isAnyNumber, (bound: number) => (value) => value > bound ? undefined : `must be > ${bound}`)
+  ],
   ["multipleOf", multipleOf],
   ["maxLength", sized(isString, lengthOf, "characters", true)],
   ["minLength", sized(isString, lengthOf, "characters", false)],

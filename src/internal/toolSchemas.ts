@@ -19,8 +19,11 @@ export interface Schemas {
 }
 
 /** Of a raw JSON Schema: parameters stay as they are. */
-export const fromJsonSchema = (schema: JsonSchema.JsonSchema): Result.Result<Schemas, string> =>
-  Result.map(compile(schema), (validate) => ({
+export const fromJsonSchema = (
+  schema: JsonSchema.JsonSchema,
+  whose: "own" | "foreign"
+): Result.Result<Schemas, string> =>
+  Result.map(compile(schema, whose), (validate) => ({
     decode: (params) => {
       const issues = validate(params)
       return issues.length === 0 ? Effect.succeed(params) : Effect.fail(issues)

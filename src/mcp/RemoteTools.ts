@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Problem } from "../ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
-import { linear } from "../internal/foreignSchema.ts"
+import { IsForeign, linear } from "../internal/foreignSchema.ts"
 import { matches } from "../internal/wildcard.ts"
 import * as ToolAnnotations from "../ToolAnnotations.ts"
 import { ToolContext } from "../ToolContext.ts"
@@ -160,6 +160,7 @@ const declare = (
       ToolAnnotations.FailureText,
       (failure) => typeof failure === "string" ? failure : McpResult.textOf(failure as McpResult.McpResult)
     )
+    .annotate(IsForeign, true)
     .annotate(Tool.Strict, false)
     .annotate(Tool.Readonly, isReadOnly || trusted.readOnlyHint === true)
     .annotate(Tool.Idempotent, trusted.idempotentHint === true)

@@ -146,12 +146,15 @@ describe.concurrent("McpTools", () => {
     it.live("hold nobody up with a pattern: it is matched in linear time, or not at all", () =>
       Effect.gen(function*() {
         const a = (pattern: string) => ({ inputSchema: { type: "object", properties: { a: { pattern } } } as never })
-        const tools = [tool("slow", a("^(a+)+$")), tool("around", a("^(?=(a+)+$)b"))]
+        const tools = [tool("slow", a("^(a+)+$")), tool("around", a("^(?=(a+)+$)b")), tool("long", a("(.*a){90}$"))]
         const { server } = yield* scripted({ tools })
         const { call } = yield* open({ s: server })
         const text = `${"a".repeat(10_000)}!`
         assert.strictEqual((yield* call("s__slow", { a: text }))._tag, "Denied")
         assert.strictEqual((yield* call("s__around", { a: text }))._tag, "Succeeded")
+        // whatever its size, a stranger's schema has one limit
+        const long = yield* call("s__long", { a: text.repeat(9) })
+        assert.match(JSON.stringify(long), /takes more than 500000 steps/)
       }).pipe(Effect.scoped))
 
     it.live("hold nobody up with a schema: one that grows without bound is left out, the others are there", () =>
