@@ -318,6 +318,29 @@ export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(nam
 export const isReport = ({ _tag }: AgentEvent): boolean => reports.has(_tag)
 
 /**
+ * Tells whether an event has something to say to a client. Pieces of a call's
+ * arguments, which may hold a secret, and empty pieces of text have nothing: leave
+ * them out of what you send.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const hasContent = (event: AgentEvent): boolean => {
+  if (event._tag !== "AssistantMessagePart") return true
+  const part = event.part as Response.AnyPart
+  switch (part.type) {
+    case "tool-params-delta":
+    case "response-metadata":
+      return false
+    case "text-delta":
+    case "reasoning-delta":
+      return part.delta !== ""
+    default:
+      return true
+  }
+}
+
+/**
  * Tells whether nothing comes after an event: the end of an operation. The end of a
  * wave is none.
  *

@@ -27,12 +27,13 @@ export interface Lines {
 export type Writer = (event: AgentEvent.AgentEvent) => Lines
 
 /**
- * Writes every event as one line of JSON to standard output.
+ * Writes every event that has content as one line of JSON to standard output.
  *
  * @category writers
  * @since 0.1.0
  */
-export const json: Writer = (event) => ({ stdout: `${escapeJson(JSON.stringify(AgentEvent.toWire(event)))}\n` })
+export const json: Writer = (event) =>
+  AgentEvent.hasContent(event) ? { stdout: `${escapeJson(JSON.stringify(AgentEvent.toWire(event)))}\n` } : {}
 
 /**
  * Makes a writer for people: what the model says on standard output as it says it, what

@@ -46,6 +46,12 @@ describe("tool-executor agent", () => {
         const name of ["assistant_message_part", "assistant_message_final", "tool_call_queued", "tool_call_complete"]
       ) assert.include(names, name)
       assert.strictEqual(names.filter((it) => it === "operation_end").length, 1)
+      const parts = all.flatMap(({ part }) => part === undefined ? [] : [part as Record<string, unknown>])
+      assert.includeMembers(parts.map(({ type }) => type), ["text-delta", "tool-call"])
+      for (const { delta, type } of parts) {
+        assert.notInclude(["tool-params-delta", "response-metadata"], type)
+        assert.notStrictEqual(delta, "")
+      }
       assert.deepInclude(all.at(-1), { event: "operation_end", text: "Three", turns: 2, calls: 1 })
       assert.deepStrictEqual(all.at(-1)?.["reason"], { _tag: "Finished" })
     }))
