@@ -101,23 +101,18 @@ export const make = Effect.fnUntraced(function*(
     const request = yield* HttpServerRequest.HttpServerRequest
     const now = yield* Clock.currentTimeMillis
     const caller = callers.of(request)
-    // an address that is over its own limit takes nothing of what all have, or it could keep everybody out
-    const wait = addresses.take(caller.address, now) || all.take("", now)
-    if (wait > 0) {
+    const found = Option.getOrUndefined(yield* access.userOf(token))
+    // only what fails counts: a right token is never refused, whoever else tries from its address
+    if (found === undefined) {
       counted.refused++
+      // an address that is over its own limit takes nothing of what all have
+      const wait = addresses.take(caller.address, now) || all.take("", now)
+      if (wait === 0) return yield* new HttpApiError.Unauthorized({})
       yield* HttpEffect.appendPreResponseHandler((_, response) =>
         Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(Math.ceil(wait / 1_000))))
       )
       return yield* new TooMany({ detail: "Too many attempts to log in failed. Try again later." })
     }
-    const found = Option.getOrUndefined(yield* access.userOf(token))
-    if (found === undefined) {
-      counted.refused++
-      return yield* new HttpApiError.Unauthorized({})
-    }
-    // only what fails counts
-    addresses.giveBack(caller.address)
-    all.giveBack("")
     makeRoom(found.name, now)
     const cookie = Tokens.secret("texs_")
     const expiresAt = Math.min(now + lifetime, found.expiresAt ?? Infinity)
