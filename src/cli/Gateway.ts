@@ -158,8 +158,11 @@ export const serve = Effect.fnUntraced(function*(
       ({ executors, url }) => Layer.provide(McpGateway.layerSessions({ door, elsewhere: url }), executors)
     ).pipe(Layer.unwrap)
     : Layer.provide(McpGateway.layerSessions({ door }), executorsOf(servers.handlers, config, approve, record))
-  const options = { name: "effect-tool-executor", version, protocols, registrations }
   const serving = Effect.gen(function*() {
+    // what servers say about their use is told once, when a session begins
+    yield* Effect.timeoutOption(Effect.exit(servers.ready), instructionsPatience)
+    const instructions = servers.instructions()
+    const options = { name: "effect-tool-executor", version, protocols, registrations, instructions }
     if (port === undefined) {
       return yield* Layer.launch(Layer.provide(McpServer.layerStdio(options), McpDoor.layerStdio(door)))
     }
@@ -207,6 +210,9 @@ const gatesOf = (handlers: ToolHandlers["Service"], config: GatewayConfig.Gatewa
   LocalExecutor.layerGates(GatewayConfig.toOptions(config)).pipe(
     Layer.provideMerge(Layer.succeed(ToolHandlers, handlers))
   )
+
+/** How long a client waits for what servers say about their use; for their tools it waits until they are there. */
+const instructionsPatience = "3 seconds"
 
 const protocols = [
   McpProtocol.v2025_11_25,

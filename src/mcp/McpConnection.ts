@@ -26,7 +26,9 @@ import type * as Scope from "effect/Scope"
 import { clip } from "../internal/clip.ts"
 import { version } from "../internal/version.ts"
 import * as HttpTransport from "./HttpTransport.ts"
+import * as Malformed from "./Malformed.ts"
 import { type McpServer, McpServerError } from "./McpServers.ts"
+import { resolved } from "./resourceLinks.ts"
 import * as StdioTransport from "./StdioTransport.ts"
 
 /**
@@ -38,6 +40,8 @@ import * as StdioTransport from "./StdioTransport.ts"
 export interface McpConnection {
   /** Its tools, as it describes them. */
   readonly listTools: Effect.Effect<Listed, McpServerError>
+  /** What it says about how it is used. */
+  readonly instructions: string | undefined
   /** Calls a tool; interrupting it cancels the call. A failure that the tool itself reports is a result. */
   readonly callTool: (
     tool: Tool,
@@ -83,6 +87,7 @@ export const make = Effect.fnUntraced(function*(
     new McpServerError({ server: name, reason, problem })
   const isHttp = "url" in server
   const { ended, leave, transport } = isHttp ? HttpTransport.make(server) : yield* StdioTransport.make(name, server)
+  const malformed = Malformed.repairing(transport)
   const client = new Client({ name: "effect-tool-executor", version }, {
     // a process of its own cannot be asked which revision it speaks: an older one may end
     versionNegotiation: { mode: isHttp ? "auto" : "legacy" },
@@ -127,8 +132,12 @@ export const make = Effect.fnUntraced(function*(
       : within(
         "list its tools",
         (signal) =>
-          boundedList((params) => client.request({ method: "tools/list", ...params }, { signal, timeout: longest }))
+          boundedList(
+            (params) => client.request({ method: "tools/list", ...params }, { signal, timeout: longest }),
+            malformed
+          )
       ),
+    instructions: client.getInstructions(),
     callTool: ({ inputSchema, name }, args, onprogress) =>
       request((signal) =>
         client.callTool({ name, arguments: args }, {
@@ -137,7 +146,14 @@ export const make = Effect.fnUntraced(function*(
           onprogress,
           // without its output schema: what a server says of its own output is not for us to check
           toolDefinition: { name, inputSchema }
-        })
+        }).then((result) =>
+          resolved(
+            result,
+            client.getServerCapabilities()?.resources === undefined ?
+              undefined :
+              (uri) => client.readResource({ uri }, { signal, timeout })
+          )
+        )
       ),
     closed: Deferred.await(gone)
   }
@@ -153,7 +169,8 @@ const timeout = 5_000
 
 /** Reads page by page: what is too large is let go of before the next one comes. */
 const boundedList = async (
-  read: (params: { readonly params?: { readonly cursor: string } }) => Promise<ListToolsResult>
+  read: (params: { readonly params?: { readonly cursor: string } }) => Promise<ListToolsResult>,
+  malformed: () => ReadonlyArray<string>
 ): Promise<Listed> => {
   const tools: Array<Tool> = []
   const leftOut: Array<string> = []
@@ -163,15 +180,19 @@ const boundedList = async (
   let isOver = false
   for (let pages = 1;; pages++) {
     const page = await read(cursor === undefined ? {} : { params: { cursor } })
+    leftOut.push(...malformed())
     for (const tool of page.tools) {
       const size = JSON.stringify(tool).length
       chars += size
       isOver = tools.length >= maxTools || chars > maxChars
       if (isOver) break
-      if (size <= toolChars) tools.push(tool)
-      else {leftOut.push(
-          `"${clip(tool.name, 100)}" has ${size} characters, more than ${toolChars}; the tool is left out`
-        )}
+      const problem = size > toolChars
+        ? `has ${size} characters, more than ${toolChars}`
+        : tool.execution?.taskSupport === "required"
+        ? "has to be called as a task, which is not done here"
+        : undefined
+      if (problem === undefined) tools.push(tool)
+      else leftOut.push(`"${clip(tool.name, 100)}" ${problem}; the tool is left out`)
     }
     // a server that gives the same place again has no more
     const isEnd = page.nextCursor === undefined || page.nextCursor === cursor

@@ -47,6 +47,8 @@ import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
 import type { GuardedToolkit } from "../GuardedToolkit.ts"
+import { clip } from "../internal/clip.ts"
+import { escape } from "../internal/escape.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import * as ToolCall from "../ToolCall.ts"
 import { type Service, ToolExecutor } from "../ToolExecutor.ts"
@@ -233,16 +235,29 @@ const make = Effect.fnUntraced(function*(
   }, Effect.scoped)
 
   const offered = new Map<string, RegisteredTool>()
+  const unfit = new Map<string, string>()
   // one after the other: an older list never comes after a newer one
   const offer = Semaphore.makeUnsafe(1).withPermit(Effect.gen(function*() {
     const tools = new Map((yield* catalogue.tools).map((tool) => [tool.name, tool]))
     for (const name of Array.from(offered.keys())) if (!tools.has(name)) offered.delete(name)
     for (const [name, tool] of tools) {
       const known = offered.get(name)
+      const described = Result.try(() => describe(tool))
+      if (Result.isFailure(described)) {
+        const problem = String(described.failure)
+        if (unfit.get(name) !== problem) {
+          yield* Effect.logWarning(
+            escape(`The tool "${name}" cannot be offered over MCP: ${clip(problem, 500)}; it is left out`)
+          )
+        }
+        unfit.set(name, problem)
+        offered.delete(name)
+        continue
+      }
       offered.set(name, tool)
       if (known !== undefined && isSame(known, tool)) continue
       yield* server.addTool({
-        tool: describe(tool),
+        tool: described.success,
         // what is gone is not listed and not found
         annotations: Context.make(McpSchema.EnabledWhen, () => offered.has(name)),
         // the server has one for every request of a session
@@ -324,13 +339,18 @@ const isSame = (a: RegisteredTool, b: RegisteredTool): boolean =>
 
 const describe = ({ annotations, description, jsonSchema, name, readOnly }: RegisteredTool): McpSchema.Tool => {
   const { hintedTitle, meta, title } = Context.get(annotations, Described)
+  const { $schema, ...schema } = jsonSchema
   return new McpSchema.Tool({
     name,
     title: title ?? Option.getOrUndefined(Context.getOption(annotations, Tool.Title)),
     description,
     ...meta === undefined ? {} : { _meta: meta },
     // the root is an object, whatever else the schema says
-    inputSchema: { ...jsonSchema, type: "object" } as McpSchema.Tool["inputSchema"],
+    inputSchema: {
+      ...schema,
+      ...typeof $schema === "string" ? { $schema } : {},
+      type: "object"
+    } as McpSchema.Tool["inputSchema"],
     annotations: {
       ...hintedTitle === undefined ? {} : { title: hintedTitle },
       readOnlyHint: readOnly,

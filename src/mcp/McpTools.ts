@@ -40,6 +40,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import { clip } from "../internal/clip.ts"
 import { escape } from "../internal/escape.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
 import { mayBeginWithAny } from "./expected.ts"
@@ -72,6 +73,8 @@ export interface Starting {
   readonly handlers: ToolHandlers.ToolHandlers["Service"]
   /** Done when the tools of every server are there, or are not to be waited for; fails as `make` does. */
   readonly ready: Effect.Effect<void, ConfigurationError | McpServers.McpServerError>
+  /** What the servers that are there say about how they are used, each under its name; at most 20,000 characters. */
+  readonly instructions: () => string | undefined
 }
 
 /**
@@ -156,7 +159,14 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
     const wrong = [...remotes.flatMap((it) => it.problems), ...merge().taken]
     if (wrong.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems: wrong })
   })
-  return { handlers, ready }
+  const instructions = () => {
+    const said = remotes.flatMap(({ connection, name }) => {
+      const text = connection?.instructions?.trim() ?? ""
+      return text === "" ? [] : [`The tools of "${name}":\n${clip(text, maxInstructions / remotes.length)}`]
+    })
+    return said.length === 0 ? undefined : said.join("\n\n")
+  }
+  return { handlers, ready, instructions }
 })
 
 /**
@@ -232,6 +242,9 @@ class Remote implements RemoteTools.Remote {
     this.path = `servers.${name}`
   }
 }
+
+/** Characters of what all servers say about their use. */
+const maxInstructions = 20_000
 
 /** Waits between attempts to connect. */
 const again = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("30 seconds")])

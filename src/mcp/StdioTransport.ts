@@ -18,6 +18,7 @@ import { getDefaultEnvironment } from "@modelcontextprotocol/client/stdio"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import type { Readable } from "node:stream"
@@ -58,6 +59,15 @@ const maxUnread = 1_000
 /** How long others have between some lines of it and the next. */
 const pause = "10 millis"
 
+const notReadable = "the server's answer cannot be read"
+
+/** The request that a line would be the answer to, if it were a message. */
+const idOf = (line: string): string | number | undefined => {
+  const parsed = Result.getOrUndefined(Result.try((): unknown => JSON.parse(line)))
+  if (!Predicate.hasProperty(parsed, "id") || Predicate.hasProperty(parsed, "method")) return undefined
+  return typeof parsed.id === "string" || typeof parsed.id === "number" ? parsed.id : undefined
+}
+
 /** Characters of standard error that are kept, and bytes of a line of it that is logged. */
 const keptChars = 2_000
 
@@ -78,8 +88,14 @@ export const make = Effect.fnUntraced(function*(
   const others = (goOn: () => void) => void runFork(Effect.delay(Effect.sync(goOn), pause))
   const deliver = (line: string) => {
     const taken = Result.try(() => transport.onmessage?.(deserializeMessage(line)))
+    if (Result.isSuccess(taken)) return
     // this line is not a message, but other lines may be
-    if (Result.isFailure(taken)) transport.onerror?.(new Error(String(taken.failure)))
+    transport.onerror?.(new Error(String(taken.failure)))
+    const answered = idOf(line)
+    // who waits for it would wait until the limit of the call
+    if (answered !== undefined) {
+      transport.onmessage?.({ jsonrpc: "2.0", id: answered, error: { code: -32_603, message: notReadable } })
+    }
   }
   // the client takes a notification later than an answer: one by one, or the progress just before it is lost
   const pushMessages = linesInTurns(maxMessageBytes, deliver, others)

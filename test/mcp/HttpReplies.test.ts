@@ -242,3 +242,29 @@ describe("an id that is used twice while its request runs", () => {
     })
   )
 })
+
+describe("what is announced", () => {
+  live(
+    "is there, and what is no JSON is told so",
+    Effect.gen(function*() {
+      const { url } = yield* serving({ read: () => Effect.succeed("read") })
+      const client = yield* promise(() => session(url))
+      const answer = (message: unknown) =>
+        promise(() =>
+          client.post(message).then((it) => it.json() as Promise<{ readonly error?: { readonly code: number } }>)
+        )
+      assert.strictEqual((yield* answer("{\"garbage")).error?.code, -32_700)
+      const ref = { type: "ref/prompt", name: "none" }
+      const argument = { name: "a", value: "" }
+      const requests = [
+        ["logging/setLevel", { level: "info" }],
+        ["completion/complete", { ref, argument }],
+        ["tools/list", {}],
+        ["ping", {}]
+      ] as const
+      for (const [id, [method, params]] of requests.entries()) {
+        assert.notProperty(yield* answer({ jsonrpc: "2.0", id, method, params }), "error", method)
+      }
+    })
+  )
+})

@@ -22,6 +22,9 @@ export interface Script {
   readonly opensWith?: string
   /** What `tools/list` fails with, from the second time on. */
   readonly listsOnce?: boolean
+  readonly instructions?: string
+  /** The texts of its resources. */
+  readonly resources?: Readonly<Record<string, string>>
 }
 
 /** One thing that happened in a server. */
@@ -43,6 +46,8 @@ export type Step =
   | readonly ["text", text: string]
   | readonly ["length", chars: number]
   | readonly ["content", content: ReadonlyArray<unknown>]
+  /** A value in the place of a block, which a server of the SDK would not send. */
+  | readonly ["malformed", block: unknown]
   | readonly ["structured", value: unknown]
   | readonly ["meta", value: unknown]
   | readonly ["fail", text: string]
@@ -60,8 +65,17 @@ const plain = (name: string): Tool => ({ name, inputSchema: { type: "object" } }
 
 export const make = (script: Script, note: (...note: Note) => void): Server => {
   const server = new Server({ name: "scripted", version: "1.0.0" }, {
-    capabilities: { tools: { listChanged: true } }
+    capabilities: { tools: { listChanged: true }, ...script.resources === undefined ? {} : { resources: {} } },
+    ...script.instructions === undefined ? {} : { instructions: script.instructions }
   })
+  if (script.resources !== undefined) {
+    const { resources } = script
+    server.setRequestHandler("resources/read", ({ params: { uri } }) => {
+      const text = resources[uri]
+      if (text === undefined) throw new Error("no such resource")
+      return { contents: [{ uri, text }] }
+    })
+  }
   let tools = [...script.tools ?? [act], ...Array.from({ length: script.count ?? 0 }, (_, n) => plain(`tool_${n}`))]
   let lists = 0
   server.oninitialized = () => note("initialized", server.getClientVersion())
@@ -87,6 +101,9 @@ export const make = (script: Script, note: (...note: Note) => void): Server => {
           break
         case "content":
           result.content.push(...step[1])
+          break
+        case "malformed":
+          result.content.push({ type: "text", text: malformed + JSON.stringify(step[1]) })
           break
         case "structured":
           result.structuredContent = step[1]
@@ -138,8 +155,21 @@ export const make = (script: Script, note: (...note: Note) => void): Server => {
     }
     return result as never
   })
+  const connect = server.connect.bind(server)
+  server.connect = (transport) => {
+    const send = transport.send.bind(transport)
+    transport.send = (message, options) => send(JSON.parse(JSON.stringify(message), unwrapped), options)
+    return connect(transport)
+  }
   return server
 }
+
+const malformed = "malformed: "
+
+const unwrapped = (_: string, value: { readonly text?: unknown } | null): unknown =>
+  typeof value?.text === "string" && value.text.startsWith(malformed)
+    ? JSON.parse(value.text.slice(malformed.length))
+    : value
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const script = JSON.parse(process.argv[2]!) as Script
