@@ -4,9 +4,12 @@
  * @since 0.1.0
  */
 import type { VNode } from "preact"
-import { useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
+import type { WaveEvents } from "../server/ApiModels.ts"
+import type { Wire } from "../ToolEvent.ts"
+import { get, type Reply } from "./api.ts"
 import { html } from "./html.ts"
-import type { KnownWave } from "./known.ts"
+import { keyOf, type KnownWave, withEvents } from "./known.ts"
 import { CallView } from "./parts/CallView.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Timeline } from "./parts/Timeline.ts"
@@ -91,15 +94,37 @@ const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
   }.</p>
     <${Picture} wave=${wave} />`
 
-const Picture = ({ wave }: { readonly wave: KnownWave }): VNode =>
-  html`<${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
+/** Reads what happened in a wave as far as nobody told it. */
+const useEvents = (wave: KnownWave): void => {
+  const [key, missing] = [keyOf(wave), wave.missing]
+  useEffect(() => {
+    const read = async () => {
+      const events: Array<Wire> = []
+      for (let after: number | undefined = 0; after !== undefined;) {
+        const path = [wave.user, wave.session, wave.wave].map(encodeURIComponent).join("/")
+        const reply: Reply<typeof WaveEvents.Type> = await get(`api/waves/${path}?after=${after}`)
+        if (!reply.ok) return
+        events.push(...reply.value.events)
+        after = reply.value.next
+      }
+      known.value = withEvents(known.value, key, events, missing)
+    }
+    if (missing > 0) void read()
+  }, [key, missing])
+}
+
+const Picture = ({ wave }: { readonly wave: KnownWave }): VNode => {
+  useEvents(wave)
+  return html`<${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
     onOpen=${(call: { readonly process: string; readonly call_id: string }) => {
     location.hash = to("waves", wave.user, wave.session, wave.wave, call.process, call.call_id)
   }} />`
+}
 
 const Call = (
   { id, process, wave }: { readonly wave: KnownWave; readonly process: string; readonly id: string }
 ): VNode => {
+  useEvents(wave)
   const events = wave.events.filter((it) => it.process === process && "call_id" in it && it.call_id === id)
   const answered = known.value.ended.filter((it) =>
     it.call_id === id && it.user === wave.user && it.session === wave.session && it.asked_at >= wave.began_at

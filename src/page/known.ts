@@ -11,6 +11,8 @@ import type { Wire } from "../ToolEvent.ts"
 /** A wave and its events, in their order. */
 export interface KnownWave extends WaveInfo {
   readonly events: ReadonlyArray<Wire>
+  /** How often it was told that there is more of it, which has to be read; 0: all of it is here. */
+  readonly missing: number
 }
 
 /** Questions that wait, oldest first; those that ended, newest first; waves by `keyOf`. */
@@ -34,8 +36,17 @@ export const keyOf = (of: { readonly user: string; readonly session: string; rea
 export const ofLists = (questions: typeof Questions.Type, { waves }: typeof Waves.Type): Known => ({
   open: questions.open.toSorted(byAge),
   ended: questions.ended,
-  waves: new Map(waves.map((it) => [keyOf(it), it]))
+  waves: new Map(waves.map((it) => [keyOf(it), { ...it, events: [], missing: it.calls === 0 ? 0 : 1 }]))
 })
+
+/** What is known once everything that happened in a wave was read, as far as it was missing then. */
+export const withEvents = (known: Known, key: string, events: ReadonlyArray<Wire>, missing: number): Known => {
+  const wave = known.waves.get(key)
+  if (wave === undefined) return known
+  const came = wave.events.filter((it) => events.every((other) => !isSame(it, other)))
+  const whole = { ...wave, events: [...events, ...came], missing: wave.missing === missing ? 0 : wave.missing }
+  return { ...known, waves: new Map(known.waves).set(key, whole) }
+}
 
 /** What is known after an item. */
 export const after = (known: Known, item: LiveItem): Known => {
@@ -59,8 +70,13 @@ export const after = (known: Known, item: LiveItem): Known => {
     }
     case "WaveBegan":
     case "WaveEnded": {
-      const events = known.waves.get(keyOf(item.wave))?.events ?? []
-      return { ...known, waves: bounded(new Map(known.waves).set(keyOf(item.wave), { ...item.wave, events })) }
+      const { events, missing } = known.waves.get(keyOf(item.wave)) ?? { events: [], missing: 0 }
+      return { ...known, waves: bounded(new Map(known.waves).set(keyOf(item.wave), { ...item.wave, events, missing })) }
+    }
+    case "WaveEventLeftOut": {
+      const wave = known.waves.get(keyOf(item))
+      if (wave === undefined) return known
+      return { ...known, waves: new Map(known.waves).set(keyOf(item), { ...wave, missing: wave.missing + 1 }) }
     }
     case "WaveEvent": {
       const wave = known.waves.get(keyOf(item))

@@ -17,6 +17,7 @@ const names = [
   "question_ended",
   "wave_began",
   "wave_event",
+  "wave_event_left_out",
   "wave_ended",
   "gap",
   "reset",

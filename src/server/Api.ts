@@ -196,6 +196,15 @@ export class RecordsGroup extends HttpApiGroup.make("records")
         "or `after`; where that is not known any more a `reset` says that lists are to be read anew."
     })),
     HttpApiEndpoint.get("waves", "/waves", { success: Models.Waves }),
+    HttpApiEndpoint.get("happened", "/waves/:user/:session/:wave", {
+      params: { user: Schema.String, session: Schema.String, wave: Schema.String },
+      /** Those behind this place: the `next` of another page. */
+      query: { after: Schema.optionalKey(Schema.FiniteFromString) },
+      success: Models.WaveEvents,
+      error: NotFound
+    }).annotateMerge(OpenApi.annotations({
+      description: "What happened in a wave that runs or ended lately, of those whom the user may see: in pages."
+    })),
     HttpApiEndpoint.get("journal", "/journal", {
       query: {
         user: Schema.optionalKey(Schema.String),

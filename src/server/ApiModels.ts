@@ -251,13 +251,25 @@ export const WaveSse = sse(WaveItem)
 export type WaveSse = typeof WaveSse.Type
 
 /**
- * Schema of the waves that a user may see: what runs, and what ended lately, each with its
- * events as far as they are kept. `cursor` is where `live` goes on from.
+ * Schema of the waves that a user may see: what runs, and what ended lately, the newest of them, without what happened
+ * in them. `cursor` is where `live` goes on from.
  *
  * @category schemas
  * @since 0.1.0
  */
 export const Waves = Schema.Struct({
-  waves: Schema.Array(Schema.Struct({ ...WaveInfo.fields, events: Schema.Array(WireEvent) })),
+  waves: Schema.Array(WaveInfo),
   cursor: Schema.String
 }).annotate({ identifier: "Waves" })
+
+/**
+ * Schema of what happened in a wave, in pages: `next` is the place to go on from.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const WaveEvents = Schema.Struct({
+  wave: WaveInfo,
+  events: Schema.Array(WireEvent),
+  next: Schema.optionalKey(Schema.Finite)
+}).annotate({ identifier: "WaveEvents" })

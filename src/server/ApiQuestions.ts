@@ -197,6 +197,8 @@ export const LiveItem = Schema.Union([
   Schema.TaggedStruct("QuestionEnded", { question: EndedQuestion }),
   Schema.TaggedStruct("WaveBegan", { wave: WaveInfo }),
   Schema.TaggedStruct("WaveEvent", { ...Owner, wave: Schema.String, event: WireEvent }),
+  /** An event that is too large for a stream to everybody: the wave has it. */
+  Schema.TaggedStruct("WaveEventLeftOut", { ...Owner, wave: Schema.String }),
   Schema.TaggedStruct("WaveEnded", { wave: WaveInfo }),
   StreamNote
 ]).annotate({ identifier: "LiveItem" })
@@ -220,6 +222,7 @@ export const liveNames = {
   QuestionEnded: "question_ended",
   WaveBegan: "wave_began",
   WaveEvent: "wave_event",
+  WaveEventLeftOut: "wave_event_left_out",
   WaveEnded: "wave_ended",
   ...noteNames
 } as const satisfies Record<LiveItem["_tag"], string>

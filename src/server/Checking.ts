@@ -13,9 +13,10 @@ import { HttpApiSchemaError } from "effect/http-api/HttpApiError"
 import * as HttpIncomingMessage from "effect/http/HttpIncomingMessage"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { issuesOf } from "../internal/schemaIssues.ts"
-import { Authorization, Checks } from "./ApiAccess.ts"
+import { Authorization, Checks, CurrentUser } from "./ApiAccess.ts"
 import { Invalid, TooLarge, TooSlow } from "./ApiProblems.ts"
 import { Callers } from "./Callers.ts"
 import { Limits, refusal } from "./Limits.ts"
@@ -64,7 +65,14 @@ export const layer = (
         const isOpen = isOpenToAll(endpoint)
         const most = isOpen ? Math.min(bytes, openBytes) : bytes
         const limit = ByteSize.bytes(most)
-        const taken = endpoint.payload.size === 0 ? Effect.void : takeBody(most, millis)
+        const hasBody = endpoint.payload.size > 0
+        const taken = isOpen
+          ? hasBody ? takeBody(most, millis) : Effect.void
+          // it stands behind `Authorization`, which the types of endpoints without it do not say
+          : Effect.flatMap(Effect.serviceOption(CurrentUser), (user) => {
+            const name = Option.match(user, { onNone: () => "", onSome: (it) => it.name })
+            return hasBody ? takeBody(most, millis, { limits, name }) : limits.turn(name)
+          })
         const checked = Effect.andThen(taken, httpEffect).pipe(
           Effect.catch((error) =>
             HttpApiSchemaError.is(error) && error.kind !== "Body" && error.kind !== "ResponseHeaders"
@@ -93,10 +101,21 @@ const isOpenToAll = (endpoint: HttpApiEndpoint.Top): boolean => !endpoint.middle
 const whole = (problem: string) => new Invalid({ errors: [{ path: "", problem }] })
 
 /** Reads the body once: the request keeps it for the endpoint. */
-const takeBody = (most: number, millis: number) =>
+const takeBody = (
+  most: number,
+  millis: number,
+  user?: { readonly limits: Limits["Service"]; readonly name: string }
+) =>
   Effect.gen(function*() {
     const request = yield* HttpServerRequest.HttpServerRequest
-    if (Number(request.headers["content-length"] ?? 0) > most) return yield* tooLarge(most)
+    const declared = request.headers["content-length"]
+    if (Number(declared ?? 0) > most) return yield* tooLarge(most)
+    if (user !== undefined) {
+      yield* Effect.timeoutOrElse(user.limits.body(user.name, declared === undefined ? most : Number(declared)), {
+        duration: millis,
+        orElse: () => Effect.fail(new TooSlow({ detail: "Others of your requests are still being sent." }))
+      })
+    }
     const coming = Effect.mapError(
       request.arrayBuffer,
       ({ reason }) =>
@@ -110,6 +129,7 @@ const takeBody = (most: number, millis: number) =>
       duration: millis,
       orElse: () => Effect.fail(new TooSlow({}))
     })
+    if (user !== undefined) yield* user.limits.turn(user.name)
     const text = textOf(bytes)
     if (text === undefined) return yield* whole("the body is not UTF-8")
     if (depthOf(text) > maxDepth) {

@@ -1,6 +1,6 @@
 /**
- * How much there may be at once, and how often: requests of an address and of a user, requests that are open, and
- * streams.
+ * How much there may be at once, and how often: requests of an address and of a user, requests that are open, streams,
+ * what is being sent, and what is being answered at length; and whose turn it is at the work on them.
  *
  * @since 0.1.0
  */
@@ -8,7 +8,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HttpEffect from "effect/http/HttpEffect"
-import type * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
@@ -16,6 +16,8 @@ import * as Scope from "effect/Scope"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { TooMany } from "./ApiProblems.ts"
 import { Buckets, type Rate } from "./Buckets.ts"
+import { FairTurns } from "./FairTurns.ts"
+import { type Bounds, Room } from "./Room.ts"
 
 /**
  * The limits. What is taken is given back when the request's scope closes: once its response, or its
@@ -25,7 +27,10 @@ import { Buckets, type Rate } from "./Buckets.ts"
  * @since 0.1.0
  */
 export class Limits extends Context.Service<Limits, {
-  /** A request of an address. */
+  /**
+   * A request of an address. One that turns out to be a user's counts as theirs alone: whoever sends much from behind a
+   * proxy takes nothing from others there.
+   */
   readonly arrive: (address: string) => Taking
   /** A request of an address that is listened to although nobody knows whose it is: one to log in. */
   readonly knock: (address: string) => Taking
@@ -33,6 +38,12 @@ export class Limits extends Context.Service<Limits, {
   readonly enter: (user: string) => Taking
   /** A stream of a user. */
   readonly stream: (user: string) => Taking
+  /** So many bytes that a user sends, from before they are read until the request is answered; waits for room. */
+  readonly body: (user: string, bytes: number) => Effect.Effect<void, never, Scope.Scope>
+  /** An answer to a user that may be long, from before it is made until it is with its reader; waits for room. */
+  readonly answer: (user: string) => Effect.Effect<void, never, Scope.Scope>
+  /** The turn of a user at work that holds the thread: before what was sent is read, and before each piece of a stream. */
+  readonly turn: (user: string) => Effect.Effect<void>
   readonly counts: Effect.Effect<{ readonly requests: number; readonly streams: number; readonly refused: number }>
 }>()("effect-tool-executor/server/Limits") {}
 
@@ -61,17 +72,10 @@ export interface Options {
   readonly strangers?: Partial<Strangers> | undefined
   /** Streams that are open. */
   readonly streams?: Partial<Bounds> | undefined
-}
-
-/**
- * How many at once, of one user and of all together.
- *
- * @category options
- * @since 0.1.0
- */
-export interface Bounds {
-  readonly perUser: number
-  readonly ofAll: number
+  /** Bytes of what is being sent, or was and is not answered: what is more waits, within the time that a body has. */
+  readonly bodies?: Partial<Bounds> | undefined
+  /** Answers that may be long and are not with their readers: more wait in line. */
+  readonly answers?: Partial<Bounds> | undefined
 }
 
 /**
@@ -94,9 +98,11 @@ export interface Strangers {
 export const defaults = {
   perAddress: { burst: 2_000, perSecond: 500 },
   perUser: { burst: 1_000, perSecond: 200 },
-  open: { perUser: 1_000, ofAll: 4_000 },
+  open: { perUser: 400, ofAll: 4_000 },
   strangers: { perAddress: 20, ofAll: 500 },
-  streams: { perUser: 600, ofAll: 2_000 }
+  streams: { perUser: 100, ofAll: 2_000 },
+  bodies: { perUser: 8_000_000, ofAll: 64_000_000 },
+  answers: { perUser: 4, ofAll: 32 }
 } as const
 
 /**
@@ -113,7 +119,7 @@ export const make = Effect.fnUntraced(function*(
       burst: read.count(`${name}.burst`, options?.[name]?.burst ?? defaults[name].burst, 1),
       perSecond: read.atLeast(`${name}.perSecond`, options?.[name]?.perSecond ?? defaults[name].perSecond, 0.001)
     })
-    const bounds = (name: "open" | "streams"): Bounds => ({
+    const bounds = (name: "open" | "streams" | "bodies" | "answers"): Bounds => ({
       perUser: read.count(`${name}.perUser`, options?.[name]?.perUser ?? defaults[name].perUser, 1),
       ofAll: read.count(`${name}.ofAll`, options?.[name]?.ofAll ?? defaults[name].ofAll, 1)
     })
@@ -126,9 +132,14 @@ export const make = Effect.fnUntraced(function*(
         perAddress: read.count("strangers.perAddress", given.perAddress, 1),
         ofAll: read.count("strangers.ofAll", given.ofAll, 1)
       },
-      streams: bounds("streams")
+      streams: bounds("streams"),
+      bodies: bounds("bodies"),
+      answers: bounds("answers")
     }
   })
+  const bodies = new Room(rates.bodies)
+  const answers = new Room(rates.answers)
+  const turns = new FairTurns(yield* Clock.Clock, Effect.runForkWith(yield* Effect.context<never>()))
   const counted = { refused: 0 }
   const refuse = (seconds: number, detail: string) => {
     counted.refused++
@@ -139,14 +150,11 @@ export const make = Effect.fnUntraced(function*(
       Effect.fail(new TooMany({ detail }))
     )
   }
-  const often = (rate: Rate) => {
-    const buckets = new Buckets(rate)
-    return (key: string): Taking =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const wait = buckets.take(key, now)
-        return wait === 0 ? Effect.void : refuse(Math.ceil(wait / 1_000), "Too many requests. Send them more slowly.")
-      })
-  }
+  const often = (buckets: Buckets) => (key: string): Taking =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const wait = buckets.take(key, now)
+      return wait === 0 ? Effect.void : refuse(Math.ceil(wait / 1_000), "Too many requests. Send them more slowly.")
+    })
   const atOnce = (bound: number, detail: string) => {
     const held = new Map<string, number>()
     const take = (key: string): Taking =>
@@ -165,8 +173,10 @@ export const make = Effect.fnUntraced(function*(
       })
     return { take, count: (key: string) => held.get(key) ?? 0 }
   }
-  const address = often(rates.perAddress)
-  const user = often(rates.perUser)
+  const addresses = new Buckets(rates.perAddress)
+  const [address, user] = [often(addresses), often(new Buckets(rates.perUser))]
+  /** Addresses of requests of which nobody knows yet whose they are. */
+  const arrived = new WeakMap<object, string>()
   const all = atOnce(rates.open.ofAll, "Too many requests are open. Try again later.")
   const ofUser = atOnce(rates.open.perUser, "Too many of your requests are open. Let some end first.")
   const strangers = atOnce(rates.strangers.ofAll, "Too many requests are open. Try again later.")
@@ -174,10 +184,27 @@ export const make = Effect.fnUntraced(function*(
   const streams = atOnce(rates.streams.ofAll, "Too many streams are open. Try again later.")
   const streamsOfUser = atOnce(rates.streams.perUser, "Too many of your streams are open. Close some first.")
   return Limits.of({
-    arrive: (key) => Effect.andThen(address(key), all.take("")),
+    arrive: (key) =>
+      Effect.andThen(
+        address(key),
+        Effect.andThen(
+          all.take(""),
+          Effect.map(HttpServerRequest.HttpServerRequest, ({ source }) => void arrived.set(source, key))
+        )
+      ),
     knock: (key) => Effect.andThen(ofAddress.take(key), strangers.take("")),
-    enter: (key) => Effect.andThen(user(key), ofUser.take(key)),
+    enter: (key) =>
+      Effect.andThen(
+        Effect.map(HttpServerRequest.HttpServerRequest, ({ source }) => {
+          const from = arrived.get(source)
+          if (arrived.delete(source)) addresses.giveBack(from!)
+        }),
+        Effect.andThen(user(key), ofUser.take(key))
+      ),
     stream: (key) => Effect.andThen(streamsOfUser.take(key), streams.take("")),
+    body: (key, bytes) => bodies.take(key, bytes),
+    answer: (key) => answers.take(key, 1),
+    turn: (key) => turns.turn(key),
     counts: Effect.sync(() => ({ requests: all.count(""), streams: streams.count(""), refused: counted.refused }))
   })
 })

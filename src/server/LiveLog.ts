@@ -105,6 +105,9 @@ export const layer = (options: Options = {}): Layer.Layer<LiveLog, Configuration
 /** What a reader is given at once at most: as long as that has not left, it takes no more. */
 const atOnce = 64
 
+/** The same in characters; one item at least. */
+const charsAtOnce = 64_000
+
 /** A place from which nothing can be read: the reader has to begin anew. */
 const unknown = -1
 
@@ -228,9 +231,12 @@ class Reader {
       return [this.note({ _tag: "Reset" })]
     }
     const found: Array<LiveSse> = []
-    for (const until = Math.min(log.end, this.next + atOnce); this.next < until; this.next++) {
-      const { item, user } = log.at(this.next)
-      if (this.sees(user, item)) found.push(sseOf(log.idOf(this.next), item))
+    let read = 0
+    for (const until = Math.min(log.end, this.next + atOnce); this.next < until && read < charsAtOnce; this.next++) {
+      const { chars, item, user } = log.at(this.next)
+      if (!this.sees(user, item)) continue
+      read += chars
+      found.push(sseOf(log.idOf(this.next), item))
     }
     if (this.beats < log.beats) {
       this.beats = log.beats

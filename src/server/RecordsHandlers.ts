@@ -7,8 +7,11 @@ import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
 import type * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import { Api } from "./Api.ts"
 import { type Authorization, type Checks, CurrentUser } from "./ApiAccess.ts"
+import { NotFound } from "./ApiProblems.ts"
+import * as Limits from "./Limits.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as Records from "./Records.ts"
 import * as Rights from "./Rights.ts"
@@ -25,11 +28,12 @@ import * as Waves from "./Waves.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "records">,
   never,
-  Authorization | Checks | LiveLog.LiveLog | Records.Records | Status.Status | Waves.Waves
+  Authorization | Checks | Limits.Limits | LiveLog.LiveLog | Records.Records | Status.Status | Waves.Waves
 > = HttpApiBuilder.group(
   Api,
   "records",
   Effect.fnUntraced(function*(handlers) {
+    const limits = yield* Limits.Limits
     const live = yield* LiveLog.LiveLog
     const records = yield* Records.Records
     const status = yield* Status.Status
@@ -39,24 +43,37 @@ export const layer: Layer.Layer<
       live: ({ headers, query }) =>
         Effect.flatMap(
           CurrentUser,
-          (user) => Sse.respond(live.stream(Sse.placeOf({ headers, query }), Rights.sees(user)))
+          (user) => Sse.respond(live.stream(Sse.placeOf({ headers, query }), Rights.sees(user)), limits.turn(user.name))
         ),
       waves: Effect.fnUntraced(function*() {
         const user = yield* CurrentUser
         // taken first: what happens meanwhile comes twice and not never
         const cursor = yield* live.cursor
         const seen = (yield* waves.list).filter(({ owner }) => Rights.seesWavesOf(user, owner.user))
-        return {
-          waves: yield* Effect.forEach(
-            seen,
-            ({ info, kept }) => Effect.zipWith(info, kept, (wave, events) => ({ ...wave, events }))
-          ),
-          cursor
-        }
+        return { waves: yield* Effect.forEach(seen.slice(-mostWaves), ({ info }) => info), cursor }
       }),
-      journal: ({ query }) => Effect.flatMap(Rights.reader, (user) => records.entries(user, query)),
+      happened: Effect.fnUntraced(function*({ params: { session, user: owner, wave: name }, query: { after = 0 } }) {
+        const user = yield* CurrentUser
+        const found = Rights.seesWavesOf(user, owner)
+          ? yield* waves.known({ user: owner, session }, name)
+          : Option.none()
+        if (Option.isNone(found)) return yield* new NotFound({})
+        yield* limits.answer(user.name)
+        const { happened, info } = found.value
+        return { wave: yield* info, ...yield* happened(after) }
+      }),
+      journal: Effect.fnUntraced(function*({ query }) {
+        const user = yield* Rights.reader
+        yield* limits.answer(user.name)
+        return yield* records.entries(user, query)
+      }),
       rules: () => records.rules,
       status: () => Effect.flatMap(CurrentUser, (user) => status.of(user))
     })
   })
 )
+
+// Utilities
+
+/** Waves of a list at most, the newest: some hundred bytes each. */
+const mostWaves = 500

@@ -113,10 +113,16 @@ export class ServedWave {
 
   tell(event: ToolEvent.ToolEvent): void {
     const wire = ToolEvent.toWire(event)
+    const chars = JSON.stringify(wire).length
     const { session, user, wave } = this.handedOver
-    this.log.append(wire)
+    this.log.append(wire, chars)
     Deferred.doneUnsafe(this.announced, Effect.void)
-    this.live.tell(user, { _tag: "WaveEvent", user, session, wave, event: wire })
+    this.live.tell(
+      user,
+      chars > mostLiveChars
+        ? { _tag: "WaveEventLeftOut", user, session, wave }
+        : { _tag: "WaveEvent", user, session, wave, event: wire }
+    )
   }
 
   /** Its calls are those of a process, as long as an effect runs. */
@@ -134,7 +140,7 @@ export class ServedWave {
     this.status = "ended"
     this.endedAt = at
     this.messages = messages
-    this.size = JSON.stringify([this.handedOver.message, this.log.kept, messages]).length
+    this.size = JSON.stringify([this.handedOver.message, messages]).length + this.log.chars
   }
 
   /** Nothing more happens in this life: what has no end is suspended, and what has not begun is nobody's. */
@@ -180,3 +186,8 @@ export class ServedWave {
     )
   }
 }
+
+// Utilities
+
+/** Characters of an event that everybody is sent who may see it; a larger one is read by who wants it. */
+const mostLiveChars = 32_000

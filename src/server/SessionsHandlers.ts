@@ -16,6 +16,7 @@ import { Api } from "./Api.ts"
 import { type Authorization, type Checks, CurrentUser, type User } from "./ApiAccess.ts"
 import type * as Models from "./ApiModels.ts"
 import { NotFound } from "./ApiProblems.ts"
+import * as Limits from "./Limits.ts"
 import type { Owner } from "./Principals.ts"
 import * as Rights from "./Rights.ts"
 import * as Sse from "./Sse.ts"
@@ -31,11 +32,12 @@ import * as Waves from "./Waves.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "sessions">,
   never,
-  Authorization | Checks | Waves.Waves
+  Authorization | Checks | Limits.Limits | Waves.Waves
 > = HttpApiBuilder.group(
   Api,
   "sessions",
   Effect.fnUntraced(function*(handlers) {
+    const limits = yield* Limits.Limits
     const waves = yield* Waves.Waves
     const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
     const waveOf = (owner: Owner, wave: string) =>
@@ -46,6 +48,8 @@ export const layer: Layer.Layer<
           onSome: Effect.succeed
         })
       )
+    /** Results are made ready one after the other. */
+    const answering = ({ user }: Owner) => Effect.andThen(limits.answer(user), limits.turn(user))
     const orNotFound = <E, R>(ended: Effect.Effect<boolean, E, R>) =>
       Effect.flatMap(ended, (is) => is ? Effect.void : Effect.fail(new NotFound({})))
 
@@ -60,22 +64,27 @@ export const layer: Layer.Layer<
       end: ({ params }) =>
         Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endSession(owner))),
       hand_over: Effect.fnUntraced(function*({ headers, params, payload }) {
-        const wave = yield* waves.handOver(yield* Rights.ownSession(params.session), payload)
+        const owner = yield* Rights.ownSession(params.session)
+        const wave = yield* waves.handOver(owner, payload)
         // the wave is the server's: when the client goes, only the waiting ends
-        return Sse.prefersEvents(headers.accept)
-          ? yield* Sse.respond(wave.events(undefined))
-          : yield* wave.ended
+        if (Sse.prefersEvents(headers.accept)) {
+          return yield* Sse.respond(wave.events(undefined), limits.turn(owner.user))
+        }
+        yield* wave.ended
+        yield* answering(owner)
+        return yield* wave.wave
       }),
-      wave: ({ params }) =>
-        Rights.ownSession(params.session).pipe(
-          Effect.flatMap((owner) => waveOf(owner, params.wave)),
-          Effect.flatMap((it) => it.wave)
-        ),
-      events: ({ headers, params, query }) =>
-        Rights.ownSession(params.session).pipe(
-          Effect.flatMap((owner) => waveOf(owner, params.wave)),
-          Effect.flatMap((it) => Sse.respond(it.events(Sse.placeOf({ headers, query }))))
-        ),
+      wave: Effect.fnUntraced(function*({ params }) {
+        const owner = yield* Rights.ownSession(params.session)
+        const { wave } = yield* waveOf(owner, params.wave)
+        yield* answering(owner)
+        return yield* wave
+      }),
+      events: Effect.fnUntraced(function*({ headers, params, query }) {
+        const owner = yield* Rights.ownSession(params.session)
+        const { events } = yield* waveOf(owner, params.wave)
+        return yield* Sse.respond(events(Sse.placeOf({ headers, query })), limits.turn(owner.user))
+      }),
       cancel: ({ params, payload }) =>
         Rights.ownSession(params.session).pipe(
           Effect.flatMap((owner) => waveOf(owner, params.wave)),
@@ -87,7 +96,10 @@ export const layer: Layer.Layer<
         Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endTurn(owner, params.turn))),
       checkpoints: ({ params }) => Effect.flatMap(Rights.ownSession(params.session), (owner) => undoing.list(owner)),
       undo_plan: ({ params }) =>
-        Effect.flatMap(Rights.ownSession(params.session), (owner) => undoing.plan(owner, params.checkpoint)),
+        Effect.flatMap(
+          Rights.ownSession(params.session),
+          (owner) => Effect.andThen(limits.answer(owner.user), undoing.plan(owner, params.checkpoint))
+        ),
       undo: ({ params, payload }) =>
         Effect.flatMap(
           Rights.ownSession(params.session),

@@ -55,6 +55,8 @@ export interface Beat {
  * Prepares a stream for a response: no proxy keeps it or waits for more of it, and a
  * defect ends it, since what it says is for the log.
  *
+ * Before each piece that is made ready it waits for its turn.
+ *
  * A heartbeat comes first: Node sends the head of a response with the first of its body, and
  * a client would not know before that it is connected.
  *
@@ -62,7 +64,8 @@ export interface Beat {
  * @since 0.1.0
  */
 export const respond = <A>(
-  stream: Stream.Stream<A>
+  stream: Stream.Stream<A>,
+  turn: Effect.Effect<void>
 ): Effect.Effect<Stream.Stream<A | Beat>, never, HttpServerRequest.HttpServerRequest> =>
   Effect.as(
     HttpEffect.appendPreResponseHandler((_, response) =>
@@ -75,7 +78,7 @@ export const respond = <A>(
     Stream.concat(
       Stream.fromEffect(beat),
       Stream.catchCause(
-        stream,
+        Stream.mapArrayEffect(stream, (items) => Effect.as(turn, items)),
         (cause) => Stream.drain(Stream.fromEffect(Effect.logError("A stream of events broke", cause)))
       )
     )

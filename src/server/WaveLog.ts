@@ -40,7 +40,8 @@ export class WaveLog {
   readonly id: string
   private readonly bounds: Bounds
   private readonly life: Array<Entry> = []
-  private readonly emitted: Array<Emitted> = []
+  private lifeChars = 0
+  private readonly emitted: Array<Entry> = []
   private emittedChars = 0
   private last = 0
   private isClosed = false
@@ -56,9 +57,16 @@ export class WaveLog {
     return this.life.map(({ event }) => event)
   }
 
-  /** Everything that is kept, in its order. */
-  get kept(): ReadonlyArray<ToolEvent.Wire> {
-    return [...this.life, ...this.emitted].sort((one, other) => one.place - other.place).map(({ event }) => event)
+  /** Characters of everything that is kept, as JSON. */
+  get chars(): number {
+    return this.lifeChars + this.emittedChars
+  }
+
+  /** What is kept behind a place, as much as a page has. */
+  happened(after: number): { readonly events: ReadonlyArray<ToolEvent.Wire>; readonly next?: number } {
+    const found = this.entries(after, pageEvents, pageChars)
+    const last = found.at(-1)?.place ?? this.last
+    return { events: found.map(({ event }) => event), ...last < this.last ? { next: last } : {} }
   }
 
   /** The last event of the wave, once it is there. */
@@ -67,10 +75,13 @@ export class WaveLog {
     return event !== undefined && ToolEvent.isEnd(event) && event.agent_path.length === 0 ? event : undefined
   }
 
-  append(event: ToolEvent.Wire): void {
-    const entry = { place: ++this.last, event }
-    if (isOfLife(event)) this.life.push(entry)
-    else this.emit({ ...entry, chars: JSON.stringify(event).length })
+  /** `chars` are those of its JSON, for whoever has counted them. */
+  append(event: ToolEvent.Wire, chars = JSON.stringify(event).length): void {
+    const entry = { place: ++this.last, event, chars }
+    if (isOfLife(event)) {
+      this.life.push(entry)
+      this.lifeChars += chars
+    } else this.emit(entry)
     this.wake()
   }
 
@@ -89,7 +100,7 @@ export class WaveLog {
     }))
   }
 
-  private emit(entry: Emitted): void {
+  private emit(entry: Entry): void {
     this.emitted.push(entry)
     this.emittedChars += entry.chars
     while (this.emitted.length > this.bounds.events || this.emittedChars > this.bounds.chars) {
@@ -124,21 +135,31 @@ export class WaveLog {
 
   private behind(after: number): ReadonlyArray<Item> {
     const items: Array<Item> = []
-    let [life, emitted, at] = [firstBehind(this.life, after), firstBehind(this.emitted, after), after]
-    while (items.length < pageSize) {
-      const [one, other] = [this.life[life], this.emitted[emitted]]
-      const isEmitted = one === undefined || (other !== undefined && other.place < one.place)
-      const entry = isEmitted ? other : one
-      if (entry === undefined) break
-      if (isEmitted) emitted++
-      else life++
-      const { event, place } = entry
+    let at = after
+    for (const { event, place } of this.entries(after, streamEvents, streamChars)) {
       const dropped = place - at - 1
       if (dropped > 0) items.push({ place: place - 1, sse: this.note(place - 1, { _tag: "Gap", dropped }) })
       items.push({ place, sse: { id: this.idOf(place), event: ToolEvent.sseName(event), data: event } })
       at = place
     }
     return items
+  }
+
+  /** Some behind a place, in their order: one at least, if there is any. */
+  private entries(after: number, most: number, mostChars: number): ReadonlyArray<Entry> {
+    const found: Array<Entry> = []
+    let [life, emitted, chars] = [firstBehind(this.life, after), firstBehind(this.emitted, after), 0]
+    while (found.length < most && chars < mostChars) {
+      const [one, other] = [this.life[life], this.emitted[emitted]]
+      const isEmitted = one === undefined || (other !== undefined && other.place < one.place)
+      const entry = isEmitted ? other : one
+      if (entry === undefined) break
+      if (isEmitted) emitted++
+      else life++
+      chars += entry.chars
+      found.push(entry)
+    }
+    return found
   }
 
   private note(place: number, data: { _tag: "Reset" } | { _tag: "Gap"; dropped: number }): WaveSse {
@@ -164,9 +185,6 @@ export class WaveLog {
 interface Entry {
   readonly place: number
   readonly event: ToolEvent.Wire
-}
-
-interface Emitted extends Entry {
   readonly chars: number
 }
 
@@ -177,8 +195,11 @@ interface Item {
 
 type Page = Effect.Effect<readonly [ReadonlyArray<WaveSse>, Option.Option<number>]>
 
-/** So many items are read at once. */
-const pageSize = 100
+/** So much is read at once for a stream: as long as that has not left, no more is. */
+const [streamEvents, streamChars] = [100, 64_000]
+
+/** So much is in a page. */
+const [pageEvents, pageChars] = [1_000, 1_000_000]
 
 const heartbeat = "15 seconds"
 

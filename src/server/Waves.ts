@@ -54,10 +54,21 @@ export interface Handle {
    * `Gap` counts the rest. A place that is not known gives a `Reset`, and everything on record.
    */
   readonly events: (after: string | undefined) => Stream.Stream<WaveSse>
-  /** The events that are kept, for a picture of it. */
-  readonly kept: Effect.Effect<ReadonlyArray<ToolEvent.Wire>>
+  /** What is kept of what happened behind a place, as much as a page has; `next` is where another one begins. */
+  readonly happened: (after: number) => Effect.Effect<Happened>
   /** Cancels it, or the calls of an id in it. */
   readonly cancel: (of: { readonly callId?: string | undefined; readonly reason: string }) => Effect.Effect<void>
+}
+
+/**
+ * A page of what happened in a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Happened {
+  readonly events: ReadonlyArray<ToolEvent.Wire>
+  readonly next?: number
 }
 
 /**
@@ -74,6 +85,8 @@ export class Waves extends Context.Service<Waves, {
   ) => Effect.Effect<Handle, Invalid | WaveConflict | TooMany | Unavailable>
   /** The wave of a name. */
   readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable>
+  /** The wave of a name, if it runs or ended lately. */
+  readonly known: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>>
   /** Those that run, and those that ended lately, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<Handle & { readonly owner: Owner }>>
   /** The tools of a session, as a model is told of them. */
@@ -284,7 +297,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     wave: Effect.sync(() => wave.wave),
     ended: Effect.map(Deferred.await(wave.over), () => wave.wave),
     events: (after) => wave.log.stream(after),
-    kept: Effect.sync(() => wave.log.kept),
+    happened: (after) => Effect.sync(() => wave.log.happened(after)),
     cancel: ({ callId, reason }) => callId === undefined ? wave.cancel(reason) : wave.cancelCall(callId, reason)
   })
 
@@ -337,6 +350,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       return handle(begun)
     }),
     get: (owner, wave) => Effect.map(find(owner, wave), (found) => Option.map(Option.fromUndefinedOr(found), handle)),
+    known: (owner, wave) =>
+      Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(keyOf(owner, wave))), handle)),
     list: Effect.sync(() => Array.from(known.values(), handle)),
     tools: Effect.fnUntraced(function*(owner) {
       if (isDraining) return yield* stopping

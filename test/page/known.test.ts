@@ -1,8 +1,9 @@
 /** Holds what the page makes of the stream: nothing is lost, and nothing counts twice. */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
-import { after, type Known, nothing, ofLists } from "../../src/page/known.ts"
+import { after, keyOf, type Known, type KnownWave, nothing, ofLists, withEvents } from "../../src/page/known.ts"
 import type { EndedQuestion, LiveItem, QuestionSummary } from "../../src/server/ApiQuestions.ts"
+import type { Wire } from "../../src/ToolEvent.ts"
 
 const asked = (id: string, asked_at: number): LiveItem => ({
   _tag: "QuestionAsked",
@@ -65,6 +66,21 @@ describe("what the page knows", () => {
     const known = [asked("a", 1), over("a"), asked("a", 1)].reduce<Known>(after, nothing)
     assert.deepStrictEqual(ids(known), ["a"])
     assert.deepStrictEqual(known.ended, [])
+  })
+
+  it("has of a wave what it was told and what it read, each once, and knows when there is more", () => {
+    const statusOf = (sequence: number) => (event(sequence) as unknown as { readonly event: Wire }).event
+    const lists = ofLists({ open: [], ended: [], cursor: "1-1" }, { waves: [wave], cursor: "1-1" })
+    const seen = (known: Known) => {
+      const [{ events, missing }] = Array.from(known.waves.values()) as [KnownWave]
+      return [events.map((it) => it.sequence), missing]
+    }
+    const told = [event(2), event(3)].reduce<Known>(after, lists)
+    assert.deepStrictEqual(seen(told), [[2, 3], 1])
+    assert.deepStrictEqual(seen(withEvents(told, keyOf(wave), [statusOf(1), statusOf(2)], 1)), [[1, 2, 3], 0])
+    // what is left out while it is read is read once more
+    const more = after(told, { ...wave, _tag: "WaveEventLeftOut" })
+    assert.deepStrictEqual(seen(withEvents(more, keyOf(wave), [statusOf(1), statusOf(2)], 1)), [[1, 2, 3], 2])
   })
 
   it("loses nothing that happens while the lists are read", () => {

@@ -257,8 +257,9 @@ describe("a request", () => {
       assert.strictEqual(codes[5]!.headers.get("retry-after"), "1000")
       assert.strictEqual(problem(codes[5]!.text), "too-many")
       assert.strictEqual((yield* send("/api/me", { as: "bob" })).status, 200)
-      assert.strictEqual((yield* send("/api/me")).status, 401)
-      const last = yield* send("/api/me", { as: "bob" })
+      // what a user sends is theirs, and takes nothing from others at the same address
+      for (let time = 0; time < 8; time++) assert.strictEqual((yield* send("/api/me")).status, 401)
+      const last = yield* send("/api/me")
       assert.deepStrictEqual([last.status, problem(last.text)], [429, "too-many"])
     }).pipe(served({
       limits: { perUser: { burst: 3, perSecond: 0.001 }, perAddress: { burst: 8, perSecond: 0.001 } }

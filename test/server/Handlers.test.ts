@@ -3,7 +3,7 @@ import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, FileSystem, Option, Schedule } from "effect"
 import * as Sse from "../../src/server/Sse.ts"
-import { start, type TestServer, type UserName } from "../support/Server.ts"
+import { type Answer, start, type TestServer, type UserName } from "../support/Server.ts"
 
 const call = (id: string, name: string, params: unknown) => ({ id, name, params })
 
@@ -59,6 +59,53 @@ describe("rights", () => {
           ({ json }) => json.waves.map((it: { readonly wave: string }) => it.wave)
         )
       assert.deepEqual(yield* Effect.forEach(["ada", "bob", "ops", "eve"] as const, names), [["w"], ["w"], ["w"], []])
+    }))
+
+  it.live("list waves without what happened in them, which is read in pages of a bounded size, by who may", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const large = "x".repeat(30_000)
+      const calls = Array.from({ length: 40 }, (_, index) => ({
+        id: `c${index}`,
+        name: "look",
+        params: { key: `${large}${index}` }
+      }))
+      yield* server.request("ada", "POST", "/api/sessions/s/waves", { body: { message: calls, wave: "large" } })
+      const list = yield* server.request("ops", "GET", "/api/waves")
+      assert.isBelow(list.text.length, 1_000)
+      assert.deepInclude(list.json.waves[0], { wave: "large", status: "ended", calls: 40 })
+      const events: Array<{ readonly _tag: string; readonly sequence: number }> = []
+      let pages = 0
+      for (let after: number | undefined = 0; after !== undefined; pages++) {
+        const page: Answer = yield* server.request("bob", "GET", `/api/waves/ada/s/large?after=${after}`)
+        assert.isBelow(page.text.length, 1_100_000)
+        assert.strictEqual(page.json.wave.wave, "large")
+        events.push(...page.json.events)
+        after = page.json.next
+      }
+      assert.isAbove(pages, 1)
+      assert.strictEqual(events.at(-1)?._tag, "ToolsEnd")
+      assert.strictEqual(events.filter((it) => it._tag === "ToolCallComplete").length, 40)
+      assert.strictEqual(new Set(events.map((it) => it.sequence)).size, events.length)
+      // what one may not see is as unknown as what is not there
+      const status = (user: UserName, path: string) =>
+        Effect.map(server.request(user, "GET", `/api/waves/${path}`), (it) => it.status)
+      assert.deepEqual(
+        [yield* status("eve", "ada/s/large"), yield* status("ops", "ada/s/none"), yield* status("bob", "eve/s/large")],
+        [404, 404, 404]
+      )
+    }))
+
+  it.live("tell everybody who follows of an event that is too large for that, and leave it to the wave", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const live = yield* server.sse("bob", "/api/live")
+      yield* handOver(server, "w", "look", { key: "x".repeat(100_000) })
+      const told = yield* live.until(({ event }) => event === "wave_ended")
+      assert.include(told.map(({ event }) => event), "wave_event_left_out")
+      for (const { data } of told) assert.isBelow(JSON.stringify(data).length, 33_000)
+      const { json } = yield* server.request("bob", "GET", "/api/waves/ada/s/w")
+      assert.include(JSON.stringify(json.events), "x".repeat(100_000))
     }))
 
   it.live("let users read the journal of their own, and readers that of those who are named", () =>

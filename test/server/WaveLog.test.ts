@@ -98,13 +98,15 @@ describe("the log of a wave", () => {
       for (let n = 1; n <= 1_000; n++) {
         for (const it of [log, large]) it.append(n % 100 === 0 ? started(0, n) : emitted(0, n))
       }
-      assert.deepStrictEqual(log.kept.filter((it) => it._tag === "ToolStatus").map((it) => it.sequence), [
+      assert.deepStrictEqual(log.happened(0).events.filter((it) => it._tag === "ToolStatus").map((it) => it.sequence), [
         997,
         998,
         999
       ])
       assert.strictEqual(log.lifeCycle.length, 10)
-      const chars = large.kept.filter((it) => it._tag === "ToolStatus").map((it) => JSON.stringify(it).length)
+      const chars = large.happened(0).events.filter((it) => it._tag === "ToolStatus").map((it) =>
+        JSON.stringify(it).length
+      )
       assert.isAtMost(chars.reduce((one, other) => one + other, 0), 500)
       assert.isAbove(chars.length, 0)
     }))
@@ -145,7 +147,7 @@ describe("the log of a wave", () => {
         )))
       yield* TestClock.adjust("1 second")
       for (let n = 2; n <= 10_001; n++) log.append(emitted(0, n))
-      assert.strictEqual(log.kept.length, 6)
+      assert.strictEqual(log.happened(0).events.length, 6)
       log.close()
       yield* TestClock.adjust("1 hour")
       yield* Fiber.join(reading)
