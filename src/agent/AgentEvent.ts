@@ -215,6 +215,8 @@ export interface Usage {
   readonly outputTokens: number
   /** Of the input tokens those that were read from a cache. */
   readonly cachedInputTokens: number
+  /** Of the input tokens those that were written to a cache. */
+  readonly cacheWriteInputTokens: number
 }
 
 /**
@@ -436,7 +438,8 @@ const textOf = ({ content }: Prompt.AssistantMessage): string =>
 const usageOf = (usage: Usage) => ({
   input_tokens: usage.inputTokens,
   output_tokens: usage.outputTokens,
-  cached_input_tokens: usage.cachedInputTokens
+  cached_input_tokens: usage.cachedInputTokens,
+  cache_write_input_tokens: usage.cacheWriteInputTokens
 })
 
 /**

@@ -52,8 +52,13 @@ export interface Cost {
 export interface Price {
   readonly input: number
   readonly output: number
-  /** Default: as `input`. */
+  /** For tokens that are read from a cache. Default: as `input`. */
   readonly cachedInput?: number | undefined
+  /**
+   * For tokens that are written to a cache. Default: 1.25 times `input`, which is the price of
+   * the providers that count them, for five minutes. An hour costs twice the `input` there.
+   */
+  readonly cacheWrite?: number | undefined
 }
 
 /**

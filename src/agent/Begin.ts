@@ -25,6 +25,7 @@ import { ToolExecutor } from "../ToolExecutor.ts"
 import type { Agent, Options } from "./Agent.ts"
 import { type AgentEvent, isReport, type OperationEnd } from "./AgentEvent.ts"
 import * as CheckedOptions from "./CheckedOptions.ts"
+import * as Conversation from "./Conversation.ts"
 import * as Ledger from "./Ledger.ts"
 import type * as Link from "./Link.ts"
 import * as Loop from "./Loop.ts"
@@ -204,6 +205,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
     transcript: undefined
   })
   yield* checkPrice(operation)
+  yield* checkAsked(operation, checked.prompt)
   return yield* Loop.run(operation, checked.prompt)
 })
 
@@ -240,6 +242,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     transcript
   })
   yield* checkPrice(operation)
+  yield* checkAsked(operation, checked.prompt)
   return { operation, prompt: checked.prompt }
 })
 
@@ -288,6 +291,19 @@ const checkPrice = ({ given: { link: { ledger, model } } }: Operation) => {
       )
     )
     : Effect.void
+}
+
+/** Providers refuse a conversation in which nobody has said anything. */
+const checkAsked = ({ given: { link: { model } }, messages }: Operation, prompt: ReadonlyArray<Prompt.Message>) => {
+  const isSaid = (message: Prompt.Message) =>
+    Conversation.forModel([message], model).content.some((it) => it.role !== "system")
+  return messages.some(isSaid) || prompt.some(isSaid)
+    ? Effect.void
+    : Effect.fail(CheckedOptions.wrong(
+      "prompt",
+      "there is nothing to ask: neither it nor the conversation so far has a message that says something",
+      "a text, or messages that are not empty"
+    ))
 }
 
 const openSession = (

@@ -47,9 +47,9 @@ export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked =>
       })
     }
     for (const [model, price] of Object.entries(cost.prices ?? {})) {
-      for (const part of ["input", "output", "cachedInput"] as const) {
+      for (const part of ["input", "output", "cachedInput", "cacheWrite"] as const) {
         const value = price?.[part]
-        if (value === undefined && part === "cachedInput") continue
+        if (value === undefined && (part === "cachedInput" || part === "cacheWrite")) continue
         if (typeof value === "number" && value >= 0 && Number.isFinite(value)) continue
         reader.problems.push({
           path: `limits.cost.prices[${JSON.stringify(model)}].${part}`,
@@ -94,6 +94,7 @@ export class Ledger {
   private input = 0
   private output = 0
   private cached = 0
+  private written = 0
   private cost = 0
 
   constructor(limits: Checked, above?: Ledger) {
@@ -103,7 +104,12 @@ export class Ledger {
   }
 
   get usage(): Usage {
-    return { inputTokens: this.input, outputTokens: this.output, cachedInputTokens: this.cached }
+    return {
+      inputTokens: this.input,
+      outputTokens: this.output,
+      cachedInputTokens: this.cached,
+      cacheWriteInputTokens: this.written
+    }
   }
 
   /** Whether it, or what it works for, bounds the cost and has no price for a model. */
@@ -125,13 +131,10 @@ export class Ledger {
     this.input += usage.inputTokens
     this.output += usage.outputTokens
     this.cached += usage.cachedInputTokens
+    this.written += usage.cacheWriteInputTokens
     const { cost } = this.limits
     const price = cost && priceOf(cost, model)
-    if (price !== undefined) {
-      const fresh = usage.inputTokens - usage.cachedInputTokens
-      this.cost += (fresh * price.input + usage.cachedInputTokens * (price.cachedInput ?? price.input) +
-        usage.outputTokens * price.output) / 1_000_000
-    }
+    if (price !== undefined) this.cost += costOf(usage, price)
     this.above?.spend(usage, model)
   }
 
@@ -160,14 +163,18 @@ export class Ledger {
  */
 export const usageOf = (usage: Response.Usage | undefined): Usage => {
   const { inputTokens, outputTokens } = usage ?? { inputTokens: undefined, outputTokens: undefined }
-  const cached = inputTokens?.cacheRead ?? 0
-  const input = inputTokens?.total ?? (inputTokens?.uncached ?? 0) + cached + (inputTokens?.cacheWrite ?? 0)
-  const output = outputTokens?.total ?? (outputTokens?.text ?? 0) + (outputTokens?.reasoning ?? 0)
   // whatever a server says, nothing is given back
+  const count = (value: number | undefined) => Math.max(0, value ?? 0)
+  const [read, written] = [count(inputTokens?.cacheRead), count(inputTokens?.cacheWrite)]
+  const total = inputTokens?.total === undefined
+    ? count(inputTokens?.uncached) + read + written
+    : count(inputTokens.total)
   return {
-    inputTokens: Math.max(0, input),
-    outputTokens: Math.max(0, output),
-    cachedInputTokens: Math.min(Math.max(0, cached), Math.max(0, input))
+    // some count what the cache has apart
+    inputTokens: total < read + written ? total + read + written : total,
+    outputTokens: count(outputTokens?.total ?? (outputTokens?.text ?? 0) + (outputTokens?.reasoning ?? 0)),
+    cachedInputTokens: read,
+    cacheWriteInputTokens: written
   }
 }
 
@@ -181,5 +188,17 @@ export const sum = (one: Usage | undefined, other: Usage): Usage =>
   one === undefined ? other : {
     inputTokens: one.inputTokens + other.inputTokens,
     outputTokens: one.outputTokens + other.outputTokens,
-    cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens
+    cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens,
+    cacheWriteInputTokens: one.cacheWriteInputTokens + other.cacheWriteInputTokens
   }
+
+// Utilities
+
+const costOf = (
+  { cacheWriteInputTokens, cachedInputTokens, inputTokens, outputTokens }: Usage,
+  { cacheWrite, cachedInput, input, output }: Price
+): number => {
+  const plain = inputTokens - cachedInputTokens - cacheWriteInputTokens
+  return (plain * input + cachedInputTokens * (cachedInput ?? input) +
+    cacheWriteInputTokens * (cacheWrite ?? 1.25 * input) + outputTokens * output) / 1_000_000
+}

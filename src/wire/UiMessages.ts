@@ -18,7 +18,8 @@ import * as Shape from "./Shape.ts"
 export const looksLike = (input: unknown): boolean => Shape.isArray(input) ? input.some(isMessage) : isMessage(input)
 
 /**
- * Reads the calls that have no output yet, of a message or of an array of them.
+ * Reads the calls that have no output yet, of a message or of an array of them. Those that a
+ * person has yet to allow are not among them.
  *
  * @category reading
  * @since 0.1.0
@@ -80,13 +81,15 @@ const readPart = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | 
       : Shape.call(id, name, params)
   })
 
-/** Whether the call has its answer, or a person has denied it: the SDK answers that. */
+/** Whether the call is not to be run: it has its answer, or a person has denied it, or has yet to allow it. */
 const isOver = (part: Shape.JsonObject, path: string): Shape.Read<boolean> => {
   const state = Shape.own(part, "state")
   switch (state) {
     case "input-available":
-    case "approval-requested":
       return Result.succeed(false)
+    // a person has not answered yet: it is not to be run
+    case "approval-requested":
+      return Result.succeed(true)
     case "approval-responded":
       return Result.succeed(Shape.own(Shape.own(part, "approval"), "approved") === false)
     case "output-available":

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import { AgentEvent, type AgentLimits, SubAgent } from "../../src/agent/index.ts"
+import * as Ledger from "../../src/agent/Ledger.ts"
 import type { ConfigurationError } from "../../src/ConfigurationError.ts"
 import type { Approvals } from "../../src/index.ts"
 import type * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -69,6 +70,34 @@ describe("an operation with a bound", () => {
       assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "cost", max: 7.5 })
       assert.deepStrictEqual([end.asked, end.usage.cachedInputTokens], [3, 1_500_000])
     })))
+
+  it.effect("of cost counts what is written to a cache at the price of that, a quarter more if nothing is said", () =>
+    Effect.gen(function*() {
+      const turn: ScriptedModel.Answer = ({ turn }) => ({
+        calls: [call("", "read", { turn })],
+        usage: { input: 10_000_000, cacheWrite: 8_000_000, cacheRead: 1_000_000, output: 0 }
+      })
+      const spending = (prices: Partial<AgentLimits.Price>) =>
+        run({ read }, turn, limited({ cost: { max: 30, prices: { "*": { input: 1, output: 1, ...prices } } } }))
+      // one at 1, eight at 1.25, one at 1: 12 a turn
+      const end = yield* spending({})
+      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "cost", max: 30 })
+      assert.deepStrictEqual([end.asked, end.usage.cacheWriteInputTokens], [3, 24_000_000])
+      // one at 1, eight at 2, one at 0: 17 a turn
+      assert.strictEqual((yield* spending({ cacheWrite: 2, cachedInput: 0 })).asked, 2)
+      assert.strictEqual((yield* spending({ cacheWrite: 0, cachedInput: 0 })).asked, 30)
+    }))
+
+  it("counts tokens of a cache once, whether or not the total has them, and gives nothing back", () => {
+    const of = (inputTokens: object) =>
+      Ledger.usageOf({ inputTokens, outputTokens: { total: 1 } } as never) as unknown as Record<string, number>
+    const cache = { cacheRead: 50, cacheWrite: 30 }
+    const counted = { outputTokens: 1, cachedInputTokens: 50, cacheWriteInputTokens: 30 }
+    assert.deepStrictEqual(of({ total: 90, ...cache }), { inputTokens: 90, ...counted })
+    assert.deepStrictEqual(of({ uncached: 10, ...cache }), { inputTokens: 90, ...counted })
+    assert.deepStrictEqual(of({ total: 10, ...cache }), { inputTokens: 90, ...counted })
+    assert.strictEqual(of({ total: -10, cacheWrite: -5 }).inputTokens, 0)
+  })
 
   it.effect("of cost does not ask a model whose price nobody knows", () =>
     Effect.map(

@@ -52,6 +52,31 @@ const noting = (log: Array<string>) => ({
 })
 
 describe("a session", () => {
+  it.effect("in which nobody has said anything is refused before the model is asked, and goes on once somebody has", () => {
+    const { kept, layer } = keeping()
+    return run(
+      {},
+      [done, { text: "Again." }],
+      ({ agents, model }) =>
+        Effect.gen(function*() {
+          const none = Prompt.make([{ role: "user", content: [{ type: "text", text: " " }] }])
+          for (const prompt of [[], "", " \n", none]) {
+            for (const session of [undefined, "s"]) {
+              const error = yield* Effect.flip(agents.run({ prompt, session, system: "Be kind." }))
+              assert.include((error as Configuration.ConfigurationError).problems[0]?.problem, "nothing to ask")
+              const started = yield* Effect.flip(Effect.scoped(agents.start({ prompt, session })))
+              assert.strictEqual((started as Configuration.ConfigurationError).problems[0]?.path, "prompt")
+            }
+          }
+          assert.deepStrictEqual([kept, (yield* model.requests).length], [[], 0])
+          yield* agents.run({ prompt: "Go", session: "s" })
+          assert.strictEqual((yield* agents.run({ prompt: [], session: "s" })).text, "Again.")
+        }),
+      {},
+      layer
+    )
+  })
+
   it.effect("has what was said, what was called before it ran, and what became of it", () => {
     const log: Array<string> = []
     const { kept, layer } = keeping({ log })

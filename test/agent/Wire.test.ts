@@ -94,7 +94,12 @@ describe("what clients see of an operation", () => {
       (env) =>
         Effect.gen(function*() {
           const { end } = yield* events(env, { prompt: "Go", limits: { tokens: 50 } })
-          assert.deepStrictEqual(end.usage, { inputTokens: 0, outputTokens: 60, cachedInputTokens: 0 })
+          assert.deepStrictEqual(end.usage, {
+            inputTokens: 5,
+            outputTokens: 60,
+            cachedInputTokens: 5,
+            cacheWriteInputTokens: 0
+          })
           assert.strictEqual(end.reason._tag, "LimitReached")
         })
     ))

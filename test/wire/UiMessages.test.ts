@@ -16,7 +16,7 @@ describe("messages of the AI SDK's UI", () => {
     const call = [{ id: "1", name: "read", params: { path: "a" } }]
     const states: ReadonlyArray<readonly [object, ReadonlyArray<unknown>]> = [
       [part("input-available"), call],
-      [part("approval-requested", { approval: { id: "x" } }), call],
+      [part("approval-requested", { approval: { id: "x" } }), []],
       [part("approval-responded", { approval: { id: "x", approved: true } }), call],
       [part("approval-responded", { approval: { id: "x", approved: false } }), []],
       [part("output-available", { output: 1 }), []],
