@@ -41,4 +41,10 @@ export class Buckets {
     }
     return isThere ? 0 : Math.ceil((1 - level) * 1_000 / perSecond)
   }
+
+  /** Puts one back: it did not happen after all. */
+  giveBack(key: string): void {
+    const found = this.buckets.get(key)
+    if (found !== undefined) found.level = Math.min(this.rate.burst, found.level + 1)
+  }
 }
