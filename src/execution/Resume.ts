@@ -293,7 +293,7 @@ const others = Effect.fnUntraced(function*(
   const agentPath = JSON.stringify(origin.agentPath)
   const keys = new Set(records.map(({ record }) => record.key))
   const open = new Map<string, string>()
-  for (const entry of yield* read(journal, { principal, batch: origin.batch })) {
+  for (const entry of yield* read(journal, { principal, batch: origin.batch, isOpen: true })) {
     if (!isOfCall(entry) || keys.has(entry.key) || JSON.stringify(entry.agentPath) !== agentPath) continue
     if (process.isNamed && entry.process !== process.id) continue
     if (entry._tag === "Arrived") open.set(entry.key, entry.callId)

@@ -352,6 +352,8 @@ export interface Query {
   readonly callId?: string | undefined
   /** Those of these calls. */
   readonly keys?: ReadonlyArray<string> | undefined
+  /** Those of calls that have no end. A driver may read others, too: it leaves out what it can. */
+  readonly isOpen?: boolean | undefined
   /** Epoch milliseconds of the first. */
   readonly since?: number | undefined
   /** Those behind this place. */
