@@ -161,7 +161,7 @@ export interface OperationEnd extends Common {
   readonly history: Prompt.Prompt
   readonly usage: Usage
   readonly turns: number
-  /** Calls that were started, those of sub-agents included. */
+  /** Calls that were started, those of sub-agents and of what it goes on with included. */
   readonly calls: number
 }
 

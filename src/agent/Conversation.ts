@@ -24,6 +24,15 @@ export interface ModelId {
   readonly model: string
 }
 
+const Tokens = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
+
+const Used = Schema.Struct({
+  inputTokens: Tokens,
+  outputTokens: Tokens,
+  cachedInputTokens: Tokens,
+  cacheWriteInputTokens: Tokens
+})
+
 /**
  * Who made a message.
  *
@@ -33,6 +42,8 @@ export interface ModelId {
 export interface Origin extends ModelId {
   /** Where its calls are run; absent: they are not to be run, whatever becomes of it. */
   readonly run?: { readonly batch: string; readonly process: string } | undefined
+  /** What its model used for it. */
+  readonly usage?: typeof Used.Type | undefined
 }
 
 /** The name under which parts carry their origin, among the options of providers. */
@@ -46,9 +57,14 @@ const key = "effect-tool-executor"
  */
 export const mark = (
   message: Prompt.AssistantMessage,
-  { model, provider, run }: Origin
+  { model, provider, run, usage }: Origin
 ): Prompt.AssistantMessage => {
-  const origin = run === undefined ? { provider, model } : { provider, model, run: { ...run } }
+  const origin = {
+    provider,
+    model,
+    ...(run === undefined ? {} : { run: { ...run } }),
+    ...(usage === undefined ? {} : { usage: { ...usage } })
+  }
   return { ...message, content: message.content.map((part) => withOptions(part, { ...part.options, [key]: origin })) }
 }
 
@@ -65,6 +81,21 @@ export const originOf = (message: Prompt.AssistantMessage): Origin | undefined =
   }
   return undefined
 }
+
+/**
+ * The turns of a model that are run in one place, and what they used.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const turnsOf = (
+  messages: ReadonlyArray<Prompt.Message>,
+  run: Exclude<Origin["run"], undefined>
+): ReadonlyArray<Origin> =>
+  messages.flatMap((message) => {
+    const origin = message.role === "assistant" ? originOf(message) : undefined
+    return origin?.run?.batch === run.batch && origin.run.process === run.process ? [origin] : []
+  })
 
 /**
  * The calls of the last message of a model that have no answer yet.
@@ -188,7 +219,8 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
 const isOrigin = Schema.is(Schema.Struct({
   provider: Schema.String,
   model: Schema.String,
-  run: Schema.optionalKey(Schema.Struct({ batch: Schema.String, process: Schema.String }))
+  run: Schema.optionalKey(Schema.Struct({ batch: Schema.String, process: Schema.String })),
+  usage: Schema.optionalKey(Used)
 }))
 
 /** What a model is told of a call whose answer is nowhere. */

@@ -9,7 +9,7 @@ import type { OptionReader } from "../internal/OptionReader.ts"
 import { CallCounter } from "../policy/TurnBudget.ts"
 import type { EndReason, Usage } from "./AgentEvent.ts"
 import { type AgentLimits, type Cost, defaultTurns, type Price } from "./AgentLimits.ts"
-import type { ModelId } from "./Conversation.ts"
+import type { ModelId, Origin } from "./Conversation.ts"
 
 /**
  * Bounds as plain numbers; `Infinity` is no bound.
@@ -96,6 +96,8 @@ export class Ledger {
   private cached = 0
   private written = 0
   private cost = 0
+  /** What the operation had spent that it goes on with: that counts, and is not its own. */
+  private before = { turns: 0, tokens: 0, cost: 0 }
 
   constructor(limits: Checked, above?: Ledger) {
     this.limits = limits
@@ -132,23 +134,40 @@ export class Ledger {
     this.output += usage.outputTokens
     this.cached += usage.cachedInputTokens
     this.written += usage.cacheWriteInputTokens
+    this.cost += this.costOf(usage, model)
+    this.above?.spend(usage, model)
+  }
+
+  /** Goes on with an operation that had these turns. */
+  goesOn(turns: ReadonlyArray<Origin>): void {
+    const before = { turns: turns.length, tokens: 0, cost: 0 }
+    for (const { usage, ...model } of turns) {
+      if (usage === undefined) continue
+      before.tokens += usage.inputTokens + usage.outputTokens
+      before.cost += this.costOf(usage, model)
+    }
+    this.before = before
+  }
+
+  private costOf(usage: Usage, model: ModelId): number {
     const { cost } = this.limits
     const price = cost && priceOf(cost, model)
-    if (price !== undefined) this.cost += costOf(usage, price)
-    this.above?.spend(usage, model)
+    return price === undefined ? 0 : costOf(usage, price)
   }
 
   /** The bound that is reached: nothing more is asked. */
   reached(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
-    const { limits } = this
-    if (this.turns >= limits.turns) return { _tag: "LimitReached", limit: "turns", max: limits.turns }
+    const { before, limits } = this
+    if (before.turns + this.turns >= limits.turns) return { _tag: "LimitReached", limit: "turns", max: limits.turns }
     return this.spent()
   }
 
   private spent(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
-    const { limits } = this
-    if (this.input + this.output >= limits.tokens) return { _tag: "LimitReached", limit: "tokens", max: limits.tokens }
-    if (limits.cost !== undefined && this.cost >= limits.cost.max) {
+    const { before, limits } = this
+    if (before.tokens + this.input + this.output >= limits.tokens) {
+      return { _tag: "LimitReached", limit: "tokens", max: limits.tokens }
+    }
+    if (limits.cost !== undefined && before.cost + this.cost >= limits.cost.max) {
       return { _tag: "LimitReached", limit: "cost", max: limits.cost.max }
     }
     return this.above?.spent()

@@ -18,6 +18,7 @@ import type { ResumeError } from "../ResumeError.ts"
 import * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
+import type { ToolProcess } from "../ToolProcess.ts"
 import type { AssistantMessageFinal, EndReason, OperationEnd } from "./AgentEvent.ts"
 import * as Conversation from "./Conversation.ts"
 import { Current } from "./Link.ts"
@@ -118,12 +119,17 @@ const turns = Effect.fnUntraced(function*(
   // the conversation so far, and what is asked now
   const asked = prompt.findLastIndex((it) => it.role === "assistant" || it.role === "tool") + 1
   yield* operation.append(...prompt.slice(0, asked))
-  const notResumed = yield* resume(operation)
-  if (notResumed !== undefined) return notResumed
-  yield* operation.append(...prompt.slice(asked))
+  const more = prompt.slice(asked)
   const { next } = yield* sequence(operation)
-  let process = yield* next
-  const requirements = yield* Requirements.make(operation, process)
+  const found = unfinished(operation, more.length === 0)
+  const begun = yield* next(found?.run)
+  const requirements = yield* Requirements.make(operation, begun)
+  if (found !== undefined) {
+    const end = yield* goOn(operation, begun, found, requirements, more.length > 0)
+    if (end !== undefined) return end
+  }
+  yield* operation.append(...more)
+  let process = found?.run !== undefined && given.perHeartbeat ? yield* next() : begun
   while (true) {
     if (operation.stopped !== undefined) return operation.stopped
     const limit = ledger.reached()
@@ -135,11 +141,11 @@ const turns = Effect.fnUntraced(function*(
     if (ledger.turns === 1 && because === undefined && usage.inputTokens + usage.outputTokens === 0) {
       yield* unmetered(operation)
     }
-    const { batch } = given
+    const { batch } = operation
     const isCut = finish === "length" || finish === "content-filter"
     const kept = message === undefined ? undefined : Conversation.mark(
       Conversation.withOwnIds(message, operation.callIds, operation.newCallId),
-      { provider: model.provider, model: model.model, ...isCut ? {} : { run: { batch, process: process.id } } }
+      { provider: model.provider, model: model.model, usage, ...isCut ? {} : { run: { batch, process: process.id } } }
     )
     if (kept !== undefined) {
       operation.text = textOf(kept)
@@ -168,22 +174,32 @@ const turns = Effect.fnUntraced(function*(
     yield* operation.append(answerOf(wave))
     if (operation.stopped !== undefined) return operation.stopped
     if (isCut) continue
-    // nobody here has cancelled it: the batch or the executor is over, and nothing runs there any more
-    const over = wave.outcomes.find((it) => it._tag === "Cancelled")
-    if (over !== undefined) return { _tag: "Cancelled", reason: over.reason }
-    if (wave.shouldExit) return { _tag: "Exited" }
-    const exhausted = wave.outcomes.find((it) => it._tag === "Denied" && it.reason._tag === "CallBudgetExhausted")
-    if (exhausted?._tag === "Denied" && exhausted.reason._tag === "CallBudgetExhausted") {
-      return { _tag: "LimitReached", limit: "calls", max: exhausted.reason.max }
-    }
-    const missing = yield* requirements.afterWave(process)
-    if (missing !== undefined) return missing
-    if (!wave.needsContinuation && operation.queue.length === 0) {
-      const end = yield* requirements.atEnd(process)
-      if (end !== "goesOn") return end ?? { _tag: "Finished" }
-    }
-    if (given.perHeartbeat) process = yield* next
+    const end = yield* afterWave(operation, process, wave, requirements)
+    if (end !== undefined) return end
+    if (given.perHeartbeat) process = yield* next()
   }
+})
+
+/** Why an operation is over with a wave, if it is. */
+const afterWave = Effect.fnUntraced(function*(
+  operation: Operation,
+  process: ToolProcess,
+  wave: ToolOutcome.WaveResult,
+  requirements: Requirements.Requirements
+): Effect.fn.Return<EndReason | undefined, TranscriptError> {
+  // nobody here has cancelled it: the batch or the executor is over, and nothing runs there any more
+  const over = wave.outcomes.find((it) => it._tag === "Cancelled")
+  if (over !== undefined) return { _tag: "Cancelled", reason: over.reason }
+  if (wave.shouldExit) return { _tag: "Exited" }
+  const exhausted = wave.outcomes.find((it) => it._tag === "Denied" && it.reason._tag === "CallBudgetExhausted")
+  if (exhausted?._tag === "Denied" && exhausted.reason._tag === "CallBudgetExhausted") {
+    return { _tag: "LimitReached", limit: "calls", max: exhausted.reason.max }
+  }
+  const missing = yield* requirements.afterWave(process)
+  if (missing !== undefined) return missing
+  if (wave.needsContinuation || wave.outcomes.length === 0 || operation.queue.length > 0) return undefined
+  const end = yield* requirements.atEnd(process)
+  return end === "goesOn" ? undefined : end ?? { _tag: "Finished" }
 })
 
 const mustBeKnown: ReadonlySet<EndReason["_tag"]> = new Set(["Suspended", "NotResumed", "NotKept"])
@@ -194,13 +210,13 @@ const notRun = "It was not run: the conversation could not be kept."
 const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was interrupted" }
 
 /** Begins a process, as long as the scope is open. */
-const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversation.Origin["run"]) {
+const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversation.Origin["run"]) {
   const { approvals, executor, id, link, meta, provided, tools } = operation.given
   // tools may have gone since
   const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
   // whatever may be wrong with these was looked at when the operation began
   const process = yield* Effect.orDie(executor.process({
-    batch: name?.batch ?? operation.given.batch,
+    batch: operation.batch,
     id: name?.process ?? `${id}-${++operation.processes}`,
     meta,
     tools: tools?.filter((it) => shown!.has(it)),
@@ -217,9 +233,9 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name?: Conversat
 const sequence = Effect.fnUntraced(function*(operation: Operation) {
   const around = yield* Effect.scope
   let last: Scope.Closeable | undefined
-  const next = Effect.gen(function*() {
+  const next = Effect.fnUntraced(function*(run?: Conversation.Origin["run"]) {
     const scope = yield* Scope.fork(around)
-    const process = yield* Scope.provide(begin(operation), scope)
+    const process = yield* Scope.provide(begin(operation, run), scope)
     operation.runs(process)
     if (last !== undefined) yield* Scope.close(last, Exit.void)
     last = scope
@@ -228,19 +244,44 @@ const sequence = Effect.fnUntraced(function*(operation: Operation) {
   return { next }
 })
 
+/** What an operation before this one has left in the middle. */
+interface Unfinished extends Conversation.Open {
+  /** Where it is gone on with; absent: nowhere. */
+  readonly run: Conversation.Origin["run"]
+}
+
+/**
+ * Finds what an operation before this one has left in the middle: calls without an
+ * answer, or, where there is nothing else to say, answers that its model has not heard.
+ * Whoever goes on with it does what its user asked for, in its batch and its process.
+ */
+const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undefined => {
+  const { messages } = operation
+  const { calls, origin } = Conversation.open(messages)
+  if (calls.length === 0 && !(isSilent && messages.at(-1)?.role === "tool")) return undefined
+  const run = origin?.run
+  if (run !== undefined) {
+    operation.batch = run.batch
+    operation.given.link.ledger.goesOn(Conversation.turnsOf(messages, run))
+  }
+  return { calls, origin, run }
+}
+
 /**
  * Finds out about the calls that the history has open: what is on record, what runs
  * now. Without a journal nobody knows, and the model is told so.
  */
-const resume = Effect.fnUntraced(function*(
-  operation: Operation
-): Effect.fn.Return<EndReason | undefined, TranscriptError, Scope.Scope> {
-  const { calls, origin } = Conversation.open(operation.messages)
-  if (calls.length === 0) return undefined
-  const unanswered = Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
-  if (origin?.run === undefined) return yield* unanswered
-  const process = yield* begin(operation, origin.run)
-  operation.runs(process)
+const goOn = Effect.fnUntraced(function*(
+  operation: Operation,
+  process: ToolProcess,
+  { calls, run }: Unfinished,
+  requirements: Requirements.Requirements,
+  isAsked: boolean
+): Effect.fn.Return<EndReason | undefined, TranscriptError> {
+  const unanswered = calls.length === 0
+    ? Effect.undefined
+    : Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
+  if (run === undefined) return yield* unanswered
   const ended = yield* process.resume(calls.map(toCall)).pipe(
     Effect.catchTags({
       // there is no journal
@@ -251,9 +292,12 @@ const resume = Effect.fnUntraced(function*(
   if (ended === undefined) return yield* unanswered
   if ("_tag" in ended) return notResumed(ended)
   if (ended.suspended !== undefined) return { _tag: "Suspended", calls: ended.suspended }
-  yield* operation.append(answerOf(ended))
-  return undefined
-}, Effect.scoped)
+  if (calls.length > 0) yield* operation.append(answerOf(ended))
+  // somebody has more to say, or its model has to hear what an earlier end has cancelled
+  return isAsked || ended.outcomes.some((it) => it._tag === "Cancelled")
+    ? undefined
+    : yield* afterWave(operation, process, ended, requirements)
+})
 
 const notResumed = ({ calls, message }: ResumeError): EndReason => ({ _tag: "NotResumed", message, calls })
 
@@ -263,7 +307,7 @@ const refuse = Effect.fnUntraced(function*(
   calls: ReadonlyArray<ToolCall.ToolCall>,
   finish: string
 ): Effect.fn.Return<ToolOutcome.WaveResult, never, Scope.Scope> {
-  const process = yield* begin(operation)
+  const process = yield* begin(operation, undefined)
   yield* process.cancel(
     `the response was cut off (${finish}), so none of its calls was run; ask again, with less at once`
   )

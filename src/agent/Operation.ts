@@ -77,6 +77,8 @@ export class Operation {
   private process: ToolProcess | undefined
   /** How many there were. */
   processes = 0
+  /** The batch of its calls: its own, or that of the one that it goes on with. */
+  batch: string
   /** Why it is to end, once somebody or a limit has said so; it stays. */
   stopped: EndReason | undefined
   /** It is over: nothing is said to it any more. */
@@ -98,6 +100,7 @@ export class Operation {
     clock: Clock.Clock
   ) {
     this.given = given
+    this.batch = given.batch
     this.messages = [...history]
     this.context = context
     this.clock = clock

@@ -8,6 +8,7 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { BatchOptions, ProcessOptions } from "../Executor.ts"
@@ -33,6 +34,9 @@ export class Batches implements BatchTree {
   /** Ids of our own are no other executor's, over one store. */
   private readonly unique: string
   private readonly open = new Map<string, OpenBatch>()
+  /** Batches that are not open, and whose counts are not forgotten. */
+  private readonly kept = new Set<string>()
+  private readonly clock: Clock.Clock
   private lastBatch = 0
   private lastProcess = 0
   /** Why the executor is over. */
@@ -46,6 +50,7 @@ export class Batches implements BatchTree {
 
   constructor(engine: Engine, turn: Partial<TurnBudget.Limits>, unique: string) {
     this.engine = engine
+    this.clock = Context.get(engine.context, Clock.Clock)
     this.turn = turn
     this.unique = unique
   }
@@ -135,6 +140,7 @@ export class Batches implements BatchTree {
         history: new RuleHistory(open.state.succeeded, before?.rules),
         fires,
         blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),
+        remembers: id === undefined || before !== undefined,
         recalled: new Set(),
         waves: new Set(),
         lastWave: 0,
@@ -184,12 +190,14 @@ export class Batches implements BatchTree {
     open.over ??= this.over ?? reason
     // before anybody can go on in a batch of the same id
     const forgotten = forgets ? this.forget(open.state.key) : Effect.void
+    if (!forgets && open.base === undefined) this.kept.add(open.state.key)
     end(open, this.isOver)
     return forgotten
   }
 
   /** The store is asked at once, whoever waits for its answer. */
   private forget(key: string): Effect.Effect<void> {
+    this.kept.delete(key)
     return Effect.flatMap(
       this.engine.store.closeBatch(key),
       (it) => it instanceof StateStoreError ? Effect.logWarning(it.message, it.cause) : Effect.void
@@ -206,8 +214,9 @@ export class Batches implements BatchTree {
   private begin(id: string, caller: OpenBatch | undefined): OpenBatch {
     const base = caller ?? batchOf(this.engine) ?? this.engine.parent?.engine.batches().find(id)
     const key = this.keyOf(id)
+    const since = this.kept.delete(key) ? -Infinity : this.clock.currentTimeMillisUnsafe()
     const state: BatchState = base === undefined
-      ? { id, key, outputChars: 0, fileChars: 0, succeeded: new Set() }
+      ? { id, key, since, outputChars: 0, fileChars: 0, succeeded: new Set() }
       : { ...base.state, outputChars: 0, fileChars: 0 }
     return { state, base, isKept: false, processes: new Set(), scopes: 0, over: undefined }
   }

@@ -14,7 +14,7 @@ import type { Gate, GateCall } from "../policy/Gate.ts"
 import type { Permissions } from "../policy/Permissions.ts"
 import type { Permit, Ticket } from "../policy/Permit.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
-import type { ToolRules } from "../policy/RuleSet.ts"
+import type { Success, ToolRules } from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
 import type { Grant } from "../store/Grant.ts"
 import type { RegisteredTool, ToolClass } from "../ToolHandlers.ts"
@@ -114,6 +114,8 @@ export interface Recalled {
   readonly class: ToolClass | "ShortCircuit"
   /** Epoch milliseconds at which it ended; of one whose end nobody knows, at which it started. */
   readonly endedAt: number
+  /** Where its output led, as far as that is on record. */
+  readonly routes?: Success["routes"] | undefined
   /** Its end is not on record: its tool says that it happened, and what it gave. */
   readonly happened?: { readonly result: unknown; readonly attempt: number } | undefined
 }
@@ -251,8 +253,6 @@ export class Call implements Ticket {
   declare isSuspended?: true
   /** What it has reserved is lost, or about to be. */
   declare isLost?: true
-  /** It has an end here, and the journal is asked whether another process has taken it over. */
-  declare isDoubted?: true
   /** What goes on record of it, where there is a journal. */
   declare record?: CallRecord
   /** What a record of an earlier life of it says. */

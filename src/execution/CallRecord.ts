@@ -34,8 +34,6 @@ export interface RecordedWave extends IdempotencyKey.Place {
   /** Name of the process, if the host has given it one. */
   readonly named: string | undefined
   readonly begunAt: number
-  /** The term that its calls are this process's in; absent: nobody can take them over. */
-  readonly term: Journal.Term | undefined
   /** What the keys of all its calls begin with, so that a database has them side by side. */
   readonly near: string
   readonly now: () => number
@@ -55,6 +53,8 @@ export interface Call extends IdempotencyKey.Keyed {
   /** How it ends, where that is known. */
   readonly decided: unknown
 }
+
+type Routes = Journal.Of<"Settled">["routes"] | undefined
 
 /**
  * What goes on record of one call.
@@ -76,7 +76,6 @@ export class CallRecord {
   occurrence = 0
   /** The arguments that a person has put in the place of these. */
   private edited: unknown = undefined
-  private isResumed = false
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
 
@@ -104,7 +103,6 @@ export class CallRecord {
 
   /** It was handed over, and what it is about is known. */
   arrived(isResumed: boolean): void {
-    this.isResumed = isResumed
     this.note(this.wave.begunAt, arrived, isResumed)
   }
 
@@ -150,9 +148,11 @@ export class CallRecord {
     this.note(this.wave.now(), committed, commits)
   }
 
-  settled(outcome: ToolOutcome, at: number): void {
+  /** `routes` is where its output leads, where rules say so. */
+  settled(outcome: ToolOutcome, at: number, routes: Routes): void {
     if (outcome._tag === "Denied") this.note(at, decided, outcome.reason)
-    this.note(at, settled, outcome)
+    if (routes === undefined) this.note(at, settled, outcome)
+    else this.note(at, settledWith, { outcome, routes })
   }
 
   suspended(reason: string): void {
@@ -203,16 +203,6 @@ export class CallRecord {
 
   get name(): string {
     return this.call.name
-  }
-
-  get term(): Journal.Term | undefined {
-    return this.wave.term
-  }
-
-  /** It may change things, and another process may have taken it over: it is on record, and its lease has expired. */
-  get isAtRisk(): boolean {
-    const { begunAt, term, writer } = this.wave
-    return term !== undefined && !term.isHeld && this.mutates && (this.isResumed || writer.writtenAt >= begunAt)
   }
 
   get mutates(): boolean {
@@ -306,7 +296,6 @@ class RecordLine<A> implements Journal.Line {
   private readonly at: number
   private readonly body: (record: CallRecord, data: A) => Body
   private readonly data: A
-  readonly term: Journal.Term | undefined
   private made: Journal.JournalEntry | undefined = undefined
 
   constructor(record: CallRecord, at: number, body: (record: CallRecord, data: A) => Body, data: A) {
@@ -314,7 +303,6 @@ class RecordLine<A> implements Journal.Line {
     this.at = at
     this.body = body
     this.data = data
-    this.term = record.term
   }
 
   get entry(): Journal.JournalEntry {
@@ -411,6 +399,11 @@ const started = (record: CallRecord, it: Start): Body => {
 const committed = (_: CallRecord, commits: number): Body => ({ _tag: "Committed", commits })
 
 const settled = (record: CallRecord, outcome: ToolOutcome): Body => ({ _tag: "Settled", ...record.outcome(outcome) })
+
+const settledWith = (
+  record: CallRecord,
+  { outcome, routes }: { readonly outcome: ToolOutcome; readonly routes: Exclude<Routes, undefined> }
+): Body => ({ _tag: "Settled", ...record.outcome(outcome), routes })
 
 const suspended = (record: CallRecord, reason: string): Body => ({ _tag: "Suspended", reason: record.scrub(reason) })
 

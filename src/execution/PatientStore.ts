@@ -364,7 +364,7 @@ export class PatientStore {
     return patience >= this.patience ? told : Effect.asVoid(Effect.timeoutOption(told, patience))
   }
 
-  /** Notes that a call of an open batch, known by its key, counts here although it started elsewhere; false if it does already. */
+  /** Notes that what a call of a batch, known by its key, used up elsewhere counts here; false if it does already. */
   recounts(batch: string, call: string): boolean {
     const calls = this.recounted.get(batch)
     if (calls === undefined) this.recounted.set(batch, new Set([call]))

@@ -15,6 +15,7 @@ import type { Reconciled } from "../ToolAnnotations.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { Answered, Call, Recalled } from "./Call.ts"
 import type { CallRecord } from "./CallRecord.ts"
+import * as Earlier from "./Earlier.ts"
 import { cancelled, type End } from "./End.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import * as Lives from "./Lives.ts"
@@ -97,16 +98,24 @@ const takeOver = Effect.fnUntraced(function*(
   journal: JournalWriter,
   records: ReadonlyArray<Record>
 ): Effect.fn.Return<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> {
-  const changed = yield* others(wave, journal, records)
-  if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
   const keys = records.map(({ record }) => record.key)
-  const claimed = yield* claim(journal, keys, (ended) => giveBack(records, ended))
+  const own = yield* ownOf(wave, journal)
+  const changed = others(own, records, new Set(keys))
+  if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
+  const claimed: Journal.Claimed = keys.length === 0
+    ? { _tag: "Claimed", ended: [] }
+    : yield* claim(journal, keys, (ended) => giveBack(records, ended))
   if (claimed._tag === "Busy") {
     const busy = new Set(claimed.keys)
     const calls = records.filter(({ record }) => busy.has(record.key)).map(({ call }) => call.call.id)
     return yield* Effect.fail({ reason: "Running" as const, calls })
   }
-  return yield* Effect.tapError(read(journal, { keys }), () => Effect.sync(() => giveBack(records, claimed.ended)))
+  const entries = yield* Effect.tapError(
+    keys.length === 0 ? Effect.succeed([]) : read(journal, { keys }),
+    () => Effect.sync(() => giveBack(records, claimed.ended))
+  )
+  yield* Earlier.goOn(wave, own, new Set(keys))
+  return entries
 })
 
 /** What was taken over is free again. */
@@ -139,14 +148,14 @@ const recall = (
   wave: WaveState,
   it: Record,
   life: Lives.Life,
-  { at, outcome }: Journal.Of<"Settled">
+  { at, outcome, routes }: Journal.Of<"Settled">
 ): void => {
   const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
   const { call } = it
   call.decided = end as unknown as End
   call.resumed = {
     ...(outcome.startedAt === undefined ? {} : { started: startOf(wave, it, life) }),
-    recalled: { class: classOf(call, life), endedAt: outcome._tag === "Unknown" ? outcome.startedAt : at }
+    recalled: { class: classOf(call, life), endedAt: outcome._tag === "Unknown" ? outcome.startedAt : at, routes }
   }
 }
 
@@ -164,11 +173,10 @@ const startOf = (
   { isSpent, started }: Lives.Life
 ): "spent" | "unknown" | undefined => {
   if (started === undefined) return undefined
-  const isHere = started.session === store.session
-  const inTurn = isHere && started.process === process.id && started.wave < origin.wave
+  const inTurn = started.session === store.session && started.process === process.id && started.wave < origin.wave
   call.counted = inTurn || process.recalled.has(key)
   process.recalled.add(key)
-  return isSpent || isHere || !store.recounts(process.batch.key, key) ? "spent" : "unknown"
+  return isSpent || !State.recounts(process, store, started) ? "spent" : "unknown"
 }
 
 /** What people have said, as long as that holds: what they have edited is not on record, and what holds for longer may be over. */
@@ -283,25 +291,33 @@ const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
   return _tag === "Happened" || _tag === "DidNotHappen" ? answer as Reconciled<unknown> : undefined
 }
 
-/** Calls of these ids that are open with other arguments: nobody can say which of the two is meant. */
-const others = Effect.fnUntraced(function*(
-  wave: WaveState,
-  journal: JournalWriter,
-  records: ReadonlyArray<Record>
-): Effect.fn.Return<ReadonlyArray<string>, ResumeProblem> {
-  const { engine: { principal }, events: { origin }, process } = wave
+/** What is on record of calls of an agent in a batch, and in a process if that is known again by its name. */
+const ownOf = (
+  { engine: { principal }, events: { origin }, process }: WaveState,
+  journal: JournalWriter
+): Effect.Effect<ReadonlyArray<Journal.CallEntry>, ResumeProblem> => {
   const agentPath = JSON.stringify(origin.agentPath)
-  const keys = new Set(records.map(({ record }) => record.key))
+  const isOwn = (entry: Journal.JournalEntry): entry is Journal.CallEntry =>
+    isOfCall(entry) && JSON.stringify(entry.agentPath) === agentPath &&
+    (!process.isNamed || entry.process === process.id)
+  return Effect.map(read(journal, { principal, batch: origin.batch }), (entries) => entries.filter(isOwn))
+}
+
+/** Calls of these ids that are open with other arguments: nobody can say which of the two is meant. */
+const others = (
+  own: ReadonlyArray<Journal.CallEntry>,
+  records: ReadonlyArray<Record>,
+  keys: ReadonlySet<string>
+): ReadonlyArray<string> => {
   const open = new Map<string, string>()
-  for (const entry of yield* read(journal, { principal, batch: origin.batch, isOpen: true })) {
-    if (!isOfCall(entry) || keys.has(entry.key) || JSON.stringify(entry.agentPath) !== agentPath) continue
-    if (process.isNamed && entry.process !== process.id) continue
+  for (const entry of own) {
+    if (keys.has(entry.key)) continue
     if (entry._tag === "Arrived") open.set(entry.key, entry.callId)
     else if (entry._tag === "Settled") open.delete(entry.key)
   }
   const ids = new Set(open.values())
   return records.map(({ call }) => call.call.id).filter((id) => ids.has(id))
-})
+}
 
 const read = (
   journal: JournalWriter,

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import { clip } from "../internal/clip.ts"
 import { isDone } from "../internal/exitOf.ts"
+import * as RuleSet from "../policy/RuleSet.ts"
 import * as ToolContent from "../ToolContent.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import type { Attempt } from "./Attempt.ts"
@@ -19,7 +20,6 @@ import * as Hosts from "./Hosts.ts"
 import * as Notes from "./Notes.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as State from "./State.ts"
-import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -30,43 +30,23 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
-  if (call.isSettled || call.isDoubted === true) return
-  if (call.record?.isAtRisk === true) return doubt(wave, call, end, fiber)
-  settled(wave, call, end, fiber)
-}
-
-// Utilities
-
-/** Nobody is told of an end before it is known whose the call is; it goes no further meanwhile. */
-const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
-  const { waiting } = call
-  call.isDoubted = true
-  call.decided ??= end
-  call.waiting = undefined
-  wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => settled(wave, call, it, fiber)))
-  waiting?.interruptUnsafe()
-}
-
-const settled = (
-  wave: WaveState,
-  call: Call,
-  end: End,
-  fiber: Fiber.Fiber<unknown, unknown> | undefined
-): void => {
+  if (call.isSettled) return
   const { attempt, joined, reservation, waiting } = call
   const now = wave.now()
   // what had started in an earlier life, and is not run again, has not been refused
   const own = attempt === undefined ? call.resumed?.unless ?? end : isUnknown(wave, call) ? unknown : end
   const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
   call.phase = { _tag: "Settled", outcome, attempt }
-  if (attempt !== undefined || end._tag !== "Cancelled") call.record?.settled(outcome, now)
-  else noteCancelled(wave, call, outcome, end.reason, now)
+  const ran = attempt ?? joined?.attempt
+  if (attempt !== undefined || end._tag !== "Cancelled") {
+    call.record?.settled(outcome, now, routesOf(wave, call, outcome, ran))
+  } else noteCancelled(wave, call, outcome, end.reason, now)
   call.trace?.settled(outcome, attempt?.value, joined?.trace)
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
   // what later calls are judged by is there before a permit goes to one of them
-  mark(wave, call, outcome, attempt ?? joined?.attempt)
+  mark(wave, call, outcome, ran)
   const behind = wave.stop.isOn ? wave.stop.endAt(outcome, wave.offset + outcome.index) : none
   const { leaders, store } = wave.engine
   if (reservation !== undefined && leaders.size > 0) leaders.delete(reservation.id)
@@ -88,6 +68,8 @@ const settled = (
   else wave.detach(Effect.onExit(told, () => Effect.sync(() => conclude(wave, call, outcome, fiber))))
   for (const [place, calls] of behind) place.skipBehind(calls)
 }
+
+// Utilities
 
 const none: ReadonlyArray<never> = []
 
@@ -151,7 +133,7 @@ const noteCancelled = (
 ): void => {
   const { record } = call
   if (record !== undefined && isHalted(wave)) call.isSuspended = true
-  if (call.isSuspended !== true) return record?.settled(outcome, now)
+  if (call.isSuspended !== true) return record?.settled(outcome, now, undefined)
   wave.hasSuspended = true
   record?.suspended(reason)
   State.suspend(wave.process.open)
@@ -166,7 +148,7 @@ const mark = (
   outcome: ToolOutcome.ToolOutcome,
   ran: Attempt | undefined
 ): void => {
-  const { batch, blocked, budget } = wave.process
+  const { batch, budget } = wave.process
   if (outcome.startedAt === undefined && call.counted) budget.giveBack()
   if (outcome._tag === "Succeeded") {
     if (!wave.options.wholeOutputs) {
@@ -176,18 +158,29 @@ const mark = (
     remember(wave, call, outcome.output, ran)
   }
   if (call.note !== undefined) wave.note(Notes.takeBack(wave, call))
-  const isFinal = (outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable
-  if (isFinal && outcome.startedAt !== undefined) {
-    const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
-    blocked.set(outcome.tool, `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`)
-  }
+  State.block(wave.process, outcome)
 }
 
 /** Notes a success for the rules, with the whole output even where only a part of it was kept. */
 const remember = (wave: WaveState, call: Call, output: ToolOutcome.Output, ran: Attempt | undefined): void => {
-  const value = ran !== undefined ? ran.value : output._tag === "Artifact" ? undefined : output.value
-  wave.process.history.record(wave.engine.rules.current(), call.history, call.index, call.call.name, value)
+  const { rules: { current } } = wave.engine
+  const routes = call.resumed?.recalled?.routes
+  wave.process.history.record(current(), call.history, call.index, call.call.name, valueOf(output, ran), routes)
 }
+
+const valueOf = (output: ToolOutcome.Output, ran: Attempt | undefined): unknown =>
+  ran !== undefined ? ran.value : output._tag === "Artifact" ? undefined : output.value
+
+/** Where a success leads: that is on record where rules ask, since its output may not be. */
+const routesOf = (
+  wave: WaveState,
+  { call: { name }, record, rules }: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  ran: Attempt | undefined
+): RuleSet.Success["routes"] | undefined =>
+  record === undefined || outcome._tag !== "Succeeded" || rules === undefined || rules.conditionals.length === 0
+    ? undefined
+    : RuleSet.success(wave.engine.rules.current(), name, valueOf(outcome.output, ran)).routes
 
 const conclude = (
   wave: WaveState,

@@ -4,11 +4,15 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
+import { clip } from "../internal/clip.ts"
 import type { RuleHistory } from "../policy/RuleHistory.ts"
 import type { Budget } from "../policy/TurnBudget.ts"
 import type { TurnState } from "../policy/TurnState.ts"
+import type * as Journal from "../store/Journal.ts"
+import type { ToolOutcome } from "../ToolOutcome.ts"
 import { cancelled, denied, type End } from "./End.ts"
 import type { EventHub } from "./EventHub.ts"
+import type { PatientStore } from "./PatientStore.ts"
 import type { People } from "./Ports.ts"
 
 /**
@@ -21,6 +25,8 @@ export interface BatchState {
   readonly id: string
   /** What the store knows it by: of two principals no batch is the same. */
   readonly key: string
+  /** Since when, in epoch milliseconds, its calls are counted here. */
+  readonly since: number
   /** Characters of model text that the batch's outputs have used. */
   outputChars: number
   /** Characters of files, as base64, that a model was shown. */
@@ -130,6 +136,8 @@ export interface ProcessState {
   readonly fires: string | undefined
   /** Tools that are not to be called again, and why. */
   readonly blocked: Map<string, string>
+  /** It has what it is to remember of waves before its first one, or there is no such thing. */
+  remembers: boolean
   /** Calls on record that have been gone on with in it, by their keys. */
   readonly recalled: Set<string>
   /** Waves under way. */
@@ -200,6 +208,32 @@ export const keep = (process: ProcessState): void => {
 export const turnEnd = (process: ProcessState, isCounted: boolean, now: number): End | undefined => {
   const reason = over(process)
   return reason === undefined ? denied(process.budget.check(now, isCounted)) : cancelled(reason)
+}
+
+/**
+ * Tells whether what a call on record used up as it started has to be counted here; from
+ * then on it is.
+ *
+ * @category registering
+ * @since 0.1.0
+ */
+export const recounts = (
+  { batch }: ProcessState,
+  store: Pick<PatientStore, "recounts" | "session">,
+  { at, key, session }: Pick<Journal.CallEntry, "at" | "key" | "session">
+): boolean => !(session === store.session && at >= batch.since) && store.recounts(batch.key, key)
+
+/**
+ * Blocks a tool for the rest of the process, if the end of its call says so.
+ *
+ * @category registering
+ * @since 0.1.0
+ */
+export const block = ({ blocked }: ProcessState, outcome: ToolOutcome): void => {
+  const isFinal = (outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable
+  if (!isFinal || outcome.startedAt === undefined) return
+  const what = outcome._tag === "TimedOut" ? "timed out" : "failed"
+  blocked.set(outcome.tool, `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`)
 }
 
 /**

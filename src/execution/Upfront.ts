@@ -171,7 +171,10 @@ const successOf = (wave: WaveState, { call: { name: tool }, decided, resumed }: 
   if (resumed?.recalled === undefined || resumed.recalled.happened !== undefined) return { tool, routes: [] }
   if (decided?._tag !== "Succeeded") return undefined
   const { output } = decided
-  return RuleSet.success(wave.engine.rules.current(), tool, "value" in output ? output.value : undefined)
+  const { routes } = resumed.recalled
+  return routes !== undefined
+    ? { tool, routes }
+    : RuleSet.success(wave.engine.rules.current(), tool, "value" in output ? output.value : undefined)
 }
 
 /** What a call would have reserved at its dispatch; `undefined` if it would be refused. */

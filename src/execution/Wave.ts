@@ -169,7 +169,7 @@ export class Wave implements Watcher, UnderWay {
     const { driver, wave } = this
     // handed over behind the place where its step has ended
     if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
-    if (wave.unsettled === 0) return
+    if (wave.unsettled === 0 && wave.options.resume === undefined) return
     // the host's gates have time of their own, and the turn's end does not wait for them
     if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
     yield* arrive(wave)
@@ -265,6 +265,7 @@ export class Wave implements Watcher, UnderWay {
   private end(): ToolOutcome.WaveResult {
     const { calls, engine, events, history: ended, process, stop } = this.wave
     process.waves.delete(this)
+    process.remembers = true
     this.wave.trace?.end()
     last.set(engine.handlers, this)
     if (stop.isOn) stop.waves.delete(this.driver)

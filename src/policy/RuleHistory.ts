@@ -69,8 +69,15 @@ export class RuleHistory implements RuleSet.History {
     })
   }
 
-  /** Notes the success of a call at its place in its wave. */
-  record(set: RuleSet.RuleSet, wave: WaveHistory, index: number, tool: string, output: unknown): void {
+  /** Notes the success of a call at its place in its wave; `routes` is where it led, if that is known. */
+  record(
+    set: RuleSet.RuleSet,
+    wave: WaveHistory,
+    index: number,
+    tool: string,
+    output: unknown,
+    routes?: RuleSet.Success["routes"]
+  ): void {
     this.succeeded.add(tool)
     this.inBatch.add(tool)
     if (set.forTool(tool).exits) this.exitWanted = true
@@ -78,7 +85,21 @@ export class RuleHistory implements RuleSet.History {
     const { successes } = wave
     let place = successes.length
     while (place > 0 && successes[place - 1]!.index > index) place--
-    successes.splice(place, 0, { ...RuleSet.success(set, tool, output), index })
+    successes.splice(place, 0, {
+      ...routes === undefined ? RuleSet.success(set, tool, output) : { tool, routes },
+      index
+    })
+  }
+
+  /** Notes what succeeded before a wave that has begun, in order. */
+  goOn(set: RuleSet.RuleSet, wave: WaveHistory, successes: ReadonlyArray<RuleSet.Success>): void {
+    const before: WaveHistory = { successes: [], ended: true }
+    for (const [index, { routes, tool }] of successes.entries()) {
+      this.record(set, before, index, tool, undefined, routes)
+    }
+    before.successes.splice(0, before.successes.length - 1)
+    const place = this.waves.indexOf(wave)
+    if (before.successes.length > 0) this.waves = [...this.waves.slice(0, place), before, ...this.waves.slice(place)]
   }
 
   /** The history as a call at that place in input order sees it. */

@@ -7,9 +7,9 @@
  *
  * @since 0.1.0
  */
-import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { ToolOutcome } from "../ToolOutcome.ts"
+import { kinds } from "../ToolRule.ts"
 import { Grant } from "./Grant.ts"
 
 const common = {
@@ -39,6 +39,9 @@ const call = {
    */
   key: Schema.String
 }
+
+/** What `Conditional` rules made of an output: only these tools may be next. */
+const Routes = Schema.Array(Schema.Struct({ rule: kinds.Conditional, tools: Schema.Array(Schema.String) }))
 
 /**
  * Schema of what is kept of arguments: themselves without secrets, a hash that knows
@@ -183,7 +186,9 @@ export const Settled = Schema.TaggedStruct("Settled", {
   /** The output was left out, or secrets were taken out of it. */
   isIncomplete: Schema.optionalKey(Schema.Boolean),
   /** A hash of the output that was left out. */
-  outputHash: Schema.optionalKey(Schema.String)
+  outputHash: Schema.optionalKey(Schema.String),
+  /** Where its output led by the rules that held then: that does not depend on what was left out. */
+  routes: Schema.optionalKey(Routes)
 })
 
 /**
@@ -324,26 +329,6 @@ export interface Keeps {
  */
 export interface Line {
   readonly entry: JournalEntry
-  /** The term that its call arrived in; absent: it is of no call, or nobody else can end the term. */
-  readonly term?: Term | undefined
-}
-
-/**
- * The time in which the calls of a process are its own: another process may end it and
- * take them over once its lease has expired.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Term {
-  /** It is known to be over: nothing is written in it any more. */
-  readonly isOver: boolean
-  /** Whether its lease has not expired, by a clock of this process: nobody else has its calls yet. */
-  readonly isHeld: boolean
-  /** Holds it for longer; false if it is over, `undefined` if that could not be found out. */
-  readonly renew: Effect.Effect<boolean | undefined>
-  /** Calls back once it is known to be over; gives how to be left out again. */
-  readonly onOver: (run: () => void) => () => void
 }
 
 /**
@@ -373,8 +358,6 @@ export interface Query {
   readonly callId?: string | undefined
   /** Those of these calls. */
   readonly keys?: ReadonlyArray<string> | undefined
-  /** Those of calls that have no end. A driver may read others, too: it leaves out what it can. */
-  readonly isOpen?: boolean | undefined
   /** Epoch milliseconds of the first. */
   readonly since?: number | undefined
   /** Those behind this place. */

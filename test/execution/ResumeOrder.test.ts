@@ -12,23 +12,29 @@ import { call, open, type Options, tags, type ToolSpec } from "../support/Harnes
 
 type Entry = Journal.JournalEntry
 
+const journalOf = (entries: ReadonlyArray<Entry>, keeps?: Journal.MemoryOptions) =>
+  Effect.map(
+    Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory({ ...keeps, entries })))),
+    (context) => Context.get(context, Journal.Journal)
+  )
+
+const entriesOf = (journal: Journal.Journal["Service"]): Effect.Effect<ReadonlyArray<Entry>> =>
+  Effect.map(Effect.orDie(Stream.runCollect(journal.read({}))), (all) => all.map(({ entry }) => entry))
+
 /** A life over what an earlier one has left; gives its outcomes, and what is on record then. */
 const live = Effect.fnUntraced(function*(
   specs: Record<string, ToolSpec>,
   options: Options,
   wave: ReadonlyArray<ToolCall.ToolCall>,
-  entries?: ReadonlyArray<Entry>
+  entries?: ReadonlyArray<Entry>,
+  keeps?: Journal.MemoryOptions
 ) {
-  const journal = Context.get(
-    yield* Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory({ entries: entries ?? [] })))),
-    Journal.Journal
-  )
+  const journal = yield* journalOf(entries ?? [], keeps)
   const { executor } = yield* open(specs, { ...options, journal })
   const process = yield* executor.process({ batch: "b" })
   const result = yield* entries === undefined ? process.executeWave(wave) : Effect.orDie(process.resume(wave))
   yield* Effect.sleep(1)
-  const all = yield* Effect.orDie(Stream.runCollect(journal.read({})))
-  return { process, result, tags: tags(result), entries: all.map(({ entry }) => entry) }
+  return { process, result, tags: tags(result), entries: yield* entriesOf(journal) }
 })
 
 /** What is on record up to the first entry of a kind that is about a call. */
@@ -156,6 +162,57 @@ describe("a call that is handed over again", () => {
       yield* Effect.orDie(process.resume(wave))
       const more = yield* process.executeWave([call("3", "write", { n: 3 }), call("4", "look", {})])
       assert.deepStrictEqual(tags(more), ["Succeeded", "CallBudgetExhausted"])
+    })
+  })
+})
+
+describe("a process that is resumed", () => {
+  test("knows its earlier waves, and nothing of another one that had its name", () => {
+    const { specs } = world()
+    const rules: ReadonlyArray<ToolRule.ToolRule> = [
+      { _tag: "RequiresPrecedingTools", tool: "refund", tools: ["verify"] },
+      { _tag: "RequiresFollowingTools", tool: "write", tools: ["look"] },
+      { _tag: "MaxCalls", tool: "again", max: 1 }
+    ]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf([])
+      const { executor } = yield* open(specs, { rules, journal })
+      const named = { batch: "b", id: "p" }
+      yield* (yield* executor.process(named)).executeWave([call("1", "look", {})])
+      const second = yield* executor.process(named)
+      yield* second.executeWave([call("2", "verify", {}), call("3", "again", {})])
+      yield* second.executeWave([call("4", "refund", {}), call("5", "refund", { n: 5 })])
+      yield* Effect.sleep(1)
+      const before = until(yield* entriesOf(journal), "Settled", "4")
+
+      const other = yield* open(specs, { rules, journal: yield* journalOf(before) })
+      const process = yield* other.executor.process(named)
+      const wave = [call("4", "refund", {}), call("5", "refund", { n: 5 })]
+      assert.deepStrictEqual(tags(yield* Effect.orDie(process.resume(wave))), ["Succeeded", "Succeeded"])
+      const more = yield* process.executeWave([call("6", "write", {}), call("7", "again", { n: 7 })])
+      assert.deepStrictEqual(tags(more), ["Succeeded", "RuleViolation"])
+    })
+  })
+
+  test("leads where an output led that was not kept", () => {
+    const { specs } = world()
+    const options: Options = {
+      rules: [{
+        _tag: "Conditional",
+        tool: "verify",
+        path: "kind",
+        cases: [{ equals: "ok", tool: "refund" }],
+        strict: true
+      }]
+    }
+    return Effect.gen(function*() {
+      const keeps = { outputs: "none" } as const
+      const { entries } = yield* live(specs, options, [verify, refund], undefined, keeps)
+      const before = until(entries, "Settled", "1")
+      assert.deepStrictEqual((yield* live(specs, options, [verify, refund], before, keeps)).tags, [
+        "Succeeded",
+        "Succeeded"
+      ])
     })
   })
 })

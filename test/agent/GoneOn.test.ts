@@ -1,0 +1,216 @@
+/** Operations that go on with what one before them has left in the middle: the request is the same. */
+import { assert, describe, it } from "@effect/vitest"
+import type * as Prompt from "effect/ai/Prompt"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { Options } from "../../src/agent/AgentExecutor.ts"
+import { AgentExecutor, Transcripts } from "../../src/agent/index.ts"
+import { Journal, type ToolRule } from "../../src/index.ts"
+import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { words } from "../support/Agents.ts"
+import * as Harness from "../support/Harness.ts"
+
+const call = (id: string, name: string, params: unknown = {}) => ({ id, name, params })
+const done: ModelTurn.Turn = { text: "Done." }
+
+/** What outlives a host. */
+interface Left {
+  readonly kept: ReadonlyArray<Prompt.Message>
+  readonly entries: ReadonlyArray<Journal.JournalEntry>
+}
+
+/** A host over what another one has left. */
+const host = Effect.fnUntraced(function*(
+  left: Left,
+  script: ScriptedModel.Script,
+  rules: ReadonlyArray<ToolRule.ToolRule>,
+  ran: Array<string>
+) {
+  const kept = [...left.kept]
+  const transcripts = Transcripts.Transcripts.of({
+    list: Effect.succeed([]),
+    open: () =>
+      Effect.sync(() => ({
+        messages: [...kept],
+        append: (messages) => Effect.sync(() => void kept.push(...messages))
+      }))
+  })
+  const journal = Context.get(
+    yield* Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory({ entries: left.entries })))),
+    Journal.Journal
+  )
+  const tool = (name: string, kind: Harness.ToolSpec["class"]): Harness.ToolSpec => ({
+    class: kind!,
+    handler: ({ hangs }) =>
+      Effect.suspend(() => {
+        ran.push(name)
+        return hangs === true && ran.filter((it) => it === name).length === 1 ? Effect.never : Effect.succeed(name)
+      })
+  })
+  const tools = {
+    verify: tool("verify", "ReadOnly"),
+    look: tool("look", "ReadOnly"),
+    refund: tool("refund", "SerialMut"),
+    write: tool("write", "SerialMut")
+  }
+  const model = yield* Effect.orDie(ScriptedModel.make(script))
+  const context = yield* Effect.orDie(Layer.build(AgentExecutor.layer.pipe(
+    Layer.provide([Harness.layer(tools, { rules, journal }), model.layer]),
+    Layer.provide(Layer.succeed(Transcripts.Transcripts, transcripts))
+  )))
+  return {
+    agents: Context.get(context, AgentExecutor.AgentExecutor),
+    left: Effect.map(
+      Effect.orDie(Stream.runCollect(journal.read({}))),
+      (all): Left => ({ kept: [...kept], entries: all.map(({ entry }) => entry) })
+    )
+  }
+})
+
+const nothing: Left = { kept: [], entries: [] }
+
+/** An operation that dies where its calls hang. */
+const dies = Effect.fnUntraced(function*(
+  script: ScriptedModel.Script,
+  rules: ReadonlyArray<ToolRule.ToolRule>,
+  ran: Array<string>,
+  options: Partial<Options<never, never>> = {}
+) {
+  const { agents, left } = yield* host(nothing, script, rules, ran)
+  yield* Effect.forkScoped(agents.run({ prompt: "Go", session: "s", ...options }))
+  yield* Effect.sleep("1 second")
+  return yield* left
+})
+
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+
+const results = (history: Prompt.Prompt) => words(history).filter((it) => /^(result|error)/.test(it))
+
+describe("an operation that goes on with another one", () => {
+  const inOrder: ReadonlyArray<ToolRule.ToolRule> = [
+    { _tag: "RequiresPrecedingTools", tool: "refund", tools: ["verify"] }
+  ]
+  for (const prompt of [[], "Go on"] as const) {
+    test(`knows what succeeded in earlier turns of it, ${prompt === "Go on" ? "with" : "without"} more to say`, () => {
+      const ran: Array<string> = []
+      return Effect.gen(function*() {
+        const turns = [{ calls: [call("1", "verify")] }, {
+          calls: [call("2", "look", { hangs: true }), call("3", "refund")]
+        }]
+        const left = yield* dies(turns, inOrder, ran)
+        const second = yield* host(left, [{ calls: [call("4", "refund", { n: 2 })] }, done], inOrder, ran)
+        const { history, reason } = yield* Effect.orDie(second.agents.run({ prompt, session: "s" }))
+        assert.strictEqual(reason._tag, "Finished")
+        assert.deepStrictEqual(results(history), [
+          "result 1: verify",
+          "result 2: look",
+          "result 3: refund",
+          "result 4: refund"
+        ])
+      })
+    })
+  }
+
+  const once: ReadonlyArray<ToolRule.ToolRule> = [{ _tag: "MaxCalls", tool: "write", max: 1 }]
+  const deaths: Record<string, ScriptedModel.Script> = {
+    "in the wave that was resumed": [{ calls: [call("1", "write", { hangs: true })] }],
+    "in a wave before that": [{ calls: [call("1", "write")] }, { calls: [call("2", "look", { hangs: true })] }]
+  }
+  for (const [when, script] of Object.entries(deaths)) {
+    for (const batch of [undefined, "b"]) {
+      test(`has used up what was used up ${when}, in ${batch ?? "a batch of its own"}`, () => {
+        const ran: Array<string> = []
+        return Effect.gen(function*() {
+          const options = batch === undefined ? {} : { batch }
+          const left = yield* dies(script, once, ran, options)
+          const second = yield* host(left, [{ calls: [call("3", "write", { n: 2 })] }, done], once, ran)
+          const { history } = yield* Effect.orDie(second.agents.run({ prompt: "Go on", session: "s", ...options }))
+          assert.match(results(history).at(-1)!, /^error 3: .*at most once/)
+          assert.deepStrictEqual(ran.filter((it) => it === "write"), ["write"])
+        })
+      })
+    }
+  }
+
+  test("that was let go in the same host has used up what that one has", () => {
+    const ran: Array<string> = []
+    const script = [
+      { calls: [call("1", "write"), call("2", "look", { hangs: true })] },
+      { calls: [call("3", "write", { n: 2 })] },
+      done
+    ]
+    return Effect.gen(function*() {
+      const { agents } = yield* host(nothing, script, once, ran)
+      const first = yield* Effect.forkScoped(agents.run({ prompt: "Go", session: "s" }))
+      yield* Effect.sleep("1 second")
+      yield* Fiber.interrupt(first)
+      const { history } = yield* Effect.orDie(agents.run({ prompt: [], session: "s" }))
+      assert.match(results(history).at(-1)!, /^error 3: .*at most once/)
+    })
+  })
+
+  test("is another request where everything was answered and there is more to say", () => {
+    const ran: Array<string> = []
+    return Effect.gen(function*() {
+      const first = yield* host(nothing, [{ calls: [call("1", "write")] }, done], once, ran)
+      yield* Effect.orDie(first.agents.run({ prompt: "Go", session: "s" }))
+      const second = yield* host(yield* first.left, [{ calls: [call("2", "write")] }, done], once, ran)
+      const { history } = yield* Effect.orDie(second.agents.run({ prompt: "Once more", session: "s" }))
+      assert.deepStrictEqual(results(history), ["result 1: write", "result 2: write"])
+    })
+  })
+
+  test("is the same request where its model has not heard the answers, and there is no more to say", () => {
+    const ran: Array<string> = []
+    return Effect.gen(function*() {
+      const first = yield* host(nothing, [{ calls: [call("1", "write")] }, done], once, ran)
+      yield* Effect.orDie(first.agents.run({ prompt: "Go", session: "s" }))
+      const { entries, kept } = yield* first.left
+      const second = yield* host(
+        { entries, kept: kept.slice(0, -1) },
+        [{ calls: [call("2", "write")] }, done],
+        once,
+        ran
+      )
+      const { history } = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
+      assert.match(results(history).at(-1)!, /^error 2: .*at most once/)
+    })
+  })
+
+  test("has the turns and tokens left that were left of that, and says only what it used itself", () => {
+    const ran: Array<string> = []
+    const usage = { input: 10, output: 10 }
+    const script = [{ calls: [call("1", "verify")], usage }, { calls: [call("2", "look", { hangs: true })], usage }]
+    return Effect.gen(function*() {
+      const left = yield* dies(script, [], ran)
+      for (const limits of [{ turns: 3 }, { tokens: 50 }]) {
+        const more = [{ calls: [call("3", "verify", { n: 3 })], usage }, {
+          calls: [call("4", "verify", { n: 4 })],
+          usage
+        }]
+        const { agents } = yield* host(left, more, [], ["look"])
+        const end = yield* Effect.orDie(agents.run({ prompt: "Go on", session: "s", limits }))
+        assert.deepInclude(end.reason, { _tag: "LimitReached", limit: limits.turns === undefined ? "tokens" : "turns" })
+        assert.deepStrictEqual([end.turns, end.usage.inputTokens], [1, 10])
+      }
+    })
+  })
+
+  test("ends with what was resumed where that ends the loop and there is no more to say", () => {
+    const ran: Array<string> = []
+    const rules: ReadonlyArray<ToolRule.ToolRule> = [{ _tag: "ExitLoop", tool: "look" }]
+    return Effect.gen(function*() {
+      const left = yield* dies([{ calls: [call("1", "look", { hangs: true })] }], rules, ran)
+      const { agents } = yield* host(left, [done], rules, ran)
+      const end = yield* Effect.orDie(agents.run({ prompt: [], session: "s" }))
+      assert.strictEqual(end.reason._tag, "Exited")
+    })
+  })
+})
