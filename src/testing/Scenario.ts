@@ -10,11 +10,20 @@
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ConfigurationError } from "../ConfigurationError.ts"
-import { AtLeastOne, fields, loopFields, SpanOrNone as Span, Tool } from "../policy/ConfigFields.ts"
+import {
+  AtLeastOne,
+  fields,
+  loopFields,
+  Span as SpanAboveNone,
+  SpanOrNone as Span,
+  Tool
+} from "../policy/ConfigFields.ts"
 import { Policy } from "../policy/Policy.ts"
 import * as PolicyFile from "../policy/PolicyFile.ts"
 import type * as RuleSet from "../policy/RuleSet.ts"
+import { CallEntry } from "../store/JournalEntry.ts"
 import { ToolRule } from "../ToolRule.ts"
+import { ScriptedAgent } from "./ScriptedAgent.ts"
 
 const optional = Schema.optionalKey
 
@@ -86,6 +95,13 @@ export const ScriptedTool = Schema.Struct({
     Schema.Struct({ times: AtLeastOne, every: optional(Span) })
   ])),
   dedupe: optional(Schema.Union([Schema.Boolean, Schema.Literals(["never", "always"])])),
+  /** Its service does nothing twice under one key: after a crash it is run again. */
+  usesIdempotencyKey: optional(Schema.Boolean),
+  /** What it finds out, after a crash, about a call of which nobody knows. */
+  reconcile: optional(Schema.Union([
+    Schema.Struct({ happened: Schema.Json }),
+    Schema.Literals(["didNotHappen", "unknown"])
+  ])),
   parameters: optional(Schema.Record(Schema.String, Schema.Json))
 })
 
@@ -113,8 +129,23 @@ const Config = Schema.Struct({
   permissionTimeout: optional(Span),
   /** What the host says about tools, by name. */
   tools: optional(Schema.Record(Schema.String, Tool)),
-  guards: optional(Schema.Array(Guard))
+  guards: optional(Schema.Array(Guard)),
+  /** How long what a dead process had taken is held. Default: it is free at once. */
+  lease: optional(SpanAboveNone),
+  /** What becomes of calls that may have happened, once they are resumed. Default: they are `Unknown`. */
+  onUnknown: optional(Schema.Literals(["tell", "ask"]))
 })
+
+/** What has the records of a scenario. */
+const Store = Schema.Literals(["memory", "file", "sqlite", "postgres"])
+
+/**
+ * What has the records of a scenario.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Store = typeof Store.Type
 
 /**
  * What is expected of one outcome; fields left out are not checked.
@@ -167,7 +198,11 @@ export const Expected = Schema.Struct({
   events: optional(Schema.Union([
     Schema.Struct({ id: Schema.String, tags: Schema.Array(Schema.String) }),
     Schema.Array(Schema.Struct({ id: Schema.String, tags: Schema.Array(Schema.String) }))
-  ]))
+  ])),
+  /** Of an agent: why its operation ended, after how many turns, and what its model said last. */
+  reason: optional(Schema.String),
+  turns: optional(Schema.Finite),
+  text: optional(Schema.String)
 })
 
 /**
@@ -202,11 +237,40 @@ const stepKinds = [
   "startConstraints",
   "exitRequirements",
   "revoke",
-  "expectProcess"
+  "expectProcess",
+  "crash",
+  "resume",
+  "agent",
+  "expectRuns"
 ] as const
 
 /** The steps that may name whose executor they are about. */
 const ofPrincipal = ["process", "completeBatch", "revoke"] as const
+
+/** The steps that may be said to take place some time after the start of what follows. */
+const withTime = ["interrupt", "cancel", "cancelCall", "revoke"] as const
+
+/** The steps that may say what is expected of them. */
+const withExpect = ["wave", "startConstraints", "exitRequirements", "resume", "agent"] as const
+
+/** What is only expected of an agent. */
+const ofAgents = ["reason", "turns", "text"] as const
+
+const entryNames = CallEntry.members.map((it) => it.fields._tag.schema.literal as string)
+
+const CrashPoint = Schema.Union([
+  Schema.Literal(true),
+  AtLeastOne,
+  Schema.String.check(
+    Schema.makeFilter(
+      (text) => {
+        const end = text.lastIndexOf(":")
+        return end > 0 && entryNames.includes(text.slice(end + 1))
+      },
+      { expected: `"ID:ENTRY" with the id of a call and one of ${entryNames.join(", ")}` }
+    )
+  )
+])
 
 /**
  * One step of a script.
@@ -246,7 +310,18 @@ export const Step = Schema.Struct({
     allowedNext: optional(Schema.Array(Schema.String)),
     lateWritesBlocked: optional(Schema.Finite),
     orphans: optional(Schema.Finite)
-  }))
+  })),
+  /**
+   * The process dies during the wave that follows: once that entry of that call is on
+   * record (`"ID:ENTRY"`), once so many entries are, or `at` this long after its start.
+   */
+  crash: optional(CrashPoint),
+  /** Hands what was under way to a new process over the same records. */
+  resume: optional(Schema.Literal(true)),
+  /** One operation of an agent with a scripted model. */
+  agent: optional(ScriptedAgent),
+  /** How often the handlers of tools have begun since the scenario began. */
+  expectRuns: optional(Schema.Record(Schema.String, Schema.Finite))
 }).check(
   Schema.makeFilter(
     (step) => stepKinds.filter((kind) => Object.hasOwn(step, kind)).length === 1,
@@ -255,6 +330,19 @@ export const Step = Schema.Struct({
   Schema.makeFilter(
     (step) => !Object.hasOwn(step, "principal") || ofPrincipal.some((kind) => Object.hasOwn(step, kind)),
     { expected: `a principal only with ${ofPrincipal.join(", ")}` }
+  ),
+  Schema.makeFilter(
+    (step) => step.at === undefined || step.crash === true || withTime.some((kind) => Object.hasOwn(step, kind)),
+    { expected: `a time only with ${withTime.join(", ")} and { "crash": true }` }
+  ),
+  Schema.makeFilter(
+    (step) => step.expect === undefined || withExpect.some((kind) => Object.hasOwn(step, kind)),
+    { expected: `something to expect only with ${withExpect.join(", ")}` }
+  ),
+  Schema.makeFilter(
+    ({ agent, expect, resume }) =>
+      agent !== undefined || resume !== undefined || !ofAgents.some((it) => Object.hasOwn(expect ?? {}, it)),
+    { expected: `${ofAgents.join(", ")} expected of an agent only` }
   )
 )
 
@@ -265,6 +353,18 @@ export const Step = Schema.Struct({
  * @since 0.1.0
  */
 export type Step = typeof Step.Type
+
+/** A crash is of what runs next, and what is resumed was handed over before. */
+const Script = Schema.Array(Step).check(
+  Schema.makeFilter(
+    (steps) => steps.every((step, index) => step.crash === undefined || dying(steps, index) !== undefined),
+    { expected: "a wave, an agent or a resume after each crash, with nothing expected of it" }
+  ),
+  Schema.makeFilter(
+    (steps) => steps.every((step, index) => step.resume === undefined || steps.slice(0, index).some(isHandedOver)),
+    { expected: "a wave or an agent before each resume" }
+  )
+)
 
 const Answer = Schema.Struct({
   tool: Schema.String,
@@ -292,7 +392,9 @@ export const Scenario = Schema.Struct({
   policy: optional(Policy),
   config: optional(Config),
   answers: optional(Schema.NullOr(Schema.Array(Answer))),
-  script: Schema.Array(Step)
+  /** Where journal and state live. Default: in memory, with a journal only if something crashes or is an agent's. */
+  store: optional(Store),
+  script: Script
 })
 
 /**
@@ -331,6 +433,16 @@ export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> |
     : undefined
 
 // Utilities
+
+const isHandedOver = (step: Step): boolean => step.wave !== undefined || step.agent !== undefined
+
+/** What dies of a crash, if it may. */
+const dying = (steps: ReadonlyArray<Step>, crash: number): Step | undefined => {
+  const next = steps.slice(crash + 1).find((it) => !withTime.some((kind) => Object.hasOwn(it, kind)))
+  return next !== undefined && (isHandedOver(next) || next.resume === true) && next.expect === undefined
+    ? next
+    : undefined
+}
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value)

@@ -4,24 +4,32 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
-import type { ConfigurationError } from "../ConfigurationError.ts"
+import { ConfigurationError } from "../ConfigurationError.ts"
 import * as ExecutorSettings from "../ExecutorSettings.ts"
 import * as LocalExecutor from "../LocalExecutor.ts"
+import * as ArtifactStore from "../output/ArtifactStore.ts"
 import * as Approvals from "../policy/Approvals.ts"
 import type { Guard } from "../policy/Guards.ts"
 import { Pools } from "../policy/Pools.ts"
+import * as Journal from "../store/Journal.ts"
+import * as StateStore from "../store/StateStore.ts"
 import * as ToolExecutor from "../ToolExecutor.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
+import { Life } from "./Life.ts"
+import * as Place from "./Place.ts"
 import type { Report } from "./Report.ts"
-import type { Scenario } from "./Scenario.ts"
+import type { Scenario, Step, Store } from "./Scenario.ts"
 import * as Script from "./Script.ts"
 import * as ScriptedTools from "./ScriptedTools.ts"
+import { Host, Stage } from "./Stage.ts"
 import * as VirtualTime from "./VirtualTime.ts"
 import * as Way from "./Way.ts"
 
@@ -43,6 +51,12 @@ export interface Options {
    */
   readonly executor?:
     | Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, LocalExecutor.Gates | ToolHandlers.ToolHandlers>
+    | undefined
+  /** Where records are, instead of where the scenario says. */
+  readonly store?: Store | undefined
+  /** The places beside memory that there are. */
+  readonly stores?:
+    | { readonly [S in Exclude<Store, "memory">]?: Effect.Effect<Place.Place, ConfigurationError, Scope.Scope> }
     | undefined
 }
 
@@ -80,40 +94,155 @@ export interface Options {
 export const run = (
   scenario: Scenario,
   options: Options = {}
-): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> => VirtualTime.run(playAll(scenario, options))
+): Effect.Effect<Report, ConfigurationError | VirtualTime.Stuck> =>
+  Effect.scoped(Effect.gen(function*() {
+    const tools = ScriptedTools.make(scenario.tools)
+    const { config, rules = [], script } = scenario
+    const world: World = {
+      scenario,
+      options,
+      tools,
+      place: yield* placeOf(scenario, options),
+      host: new Host({ classes: classesOf(scenario), runs: tools.runs, onUnknown: config?.onUnknown }),
+      answers: (scenario.answers ?? []).map((it) => ({ ...it, use: "free" }))
+    }
+    let start = 0
+    for (const steps of livesOf(script)) {
+      start = yield* Effect.scoped(playLife(world, steps, start))
+    }
+    const { differences, waves } = world.host
+    return { name: scenario.name, rules, waves, differences }
+  }))
 
 // Utilities
 
-const playAll = Effect.fnUntraced(function*(
+/** What there is over all lives. */
+interface World {
+  readonly scenario: Scenario
+  readonly options: Options
+  readonly tools: ScriptedTools.ScriptedTools
+  /** Where records are, if anything is recorded. */
+  readonly place: Place.Place | undefined
+  readonly host: Host
+  readonly answers: ReadonlyArray<Said>
+}
+
+/** An answer of the script. What somebody was about to say when the process died is said to whoever asks again. */
+type Said = NonNullable<Scenario["answers"]>[number] & { use: "free" | "pending" | "given" }
+
+/** Steps with their places. */
+type Steps = ReadonlyArray<readonly [index: number, step: Step]>
+
+/** The lives of a script: each ends with what dies of a crash, or with what comes before a resume. */
+const livesOf = (script: ReadonlyArray<Step>): ReadonlyArray<Steps> => {
+  const lives: Array<Array<readonly [number, Step]>> = [[]]
+  let isDying = false
+  for (const [index, step] of script.entries()) {
+    const isPlayed = step.wave !== undefined || step.agent !== undefined || step.resume !== undefined
+    const last = lives.at(-1)!
+    // what has not died is ended by whoever hands it over again
+    if (step.resume !== undefined && last.some(([, it]) => isHandedOver(it))) lives.push([])
+    if (step.crash !== undefined) isDying = true
+    lives.at(-1)!.push([index, step])
+    if (!isPlayed || !isDying) continue
+    isDying = false
+    lives.push([])
+  }
+  return lives.filter((it) => it.length > 0)
+}
+
+const isHandedOver = ({ agent, resume, wave }: Step): boolean =>
+  wave !== undefined || agent !== undefined || resume !== undefined
+
+const isRecorded = ({ agent, crash, resume }: Step): boolean =>
+  agent !== undefined || crash !== undefined || resume !== undefined
+
+const placeOf = Effect.fnUntraced(function*(
   scenario: Scenario,
-  { executor = ToolExecutor.layer, way = Way.directly }: Options
+  { store = scenario.store, stores }: Options
+): Effect.fn.Return<Place.Place | undefined, ConfigurationError, Scope.Scope> {
+  if (store === undefined && !scenario.script.some(isRecorded)) return undefined
+  if (store === undefined || store === "memory") return yield* Place.memory
+  const place = stores?.[store]
+  if (place !== undefined) return yield* place
+  return yield* new ConfigurationError({
+    subject: "scenario",
+    problems: [{ path: "store", problem: `there is no ${store} here`, expected: "memory, or one of `stores`" }]
+  })
+})
+
+/** Plays one life, in virtual time from `start` on; gives when it ended. */
+const playLife = Effect.fnUntraced(function*(world: World, steps: Steps, start: number) {
+  const { host } = world
+  // what a life has open is closed by its end, whatever it was about to do
+  const opened = yield* Effect.scope
+  let life: Life | undefined
+  let stage: Stage | undefined
+  let until = start
+  const isLast = steps.at(-1)?.[0] === world.scenario.script.length - 1
+  const playing = Effect.gen(function*() {
+    const clock = yield* Clock.Clock
+    const kept = world.place === undefined ? undefined : yield* Scope.provide(world.place.open, opened)
+    life = kept === undefined ? undefined : new Life(kept, leaseOf(world.scenario) ?? usualLease, clock)
+    const scope = yield* Scope.make()
+    stage = yield* stageOf(world, life, kept, scope)
+    for (const [index, step] of steps) yield* Script.perform(stage, step, index)
+    until = yield* Clock.currentTimeMillis
+    if (!isLast && life !== undefined) yield* life.end
+    yield* Scope.close(scope, Exit.void)
+  })
+  const played = yield* Effect.result(VirtualTime.run(playing, { start, killed: () => life?.isDead === true }))
+  if (Result.isFailure(played)) {
+    if (life?.isDead !== true) return yield* Effect.fail(played.failure)
+    until = life.until
+    if (stage?.dying !== undefined) host.waves.push(stage.dying())
+    host.gone.push({ sessions: life.sessions, until: until + (leaseOf(world.scenario) ?? 0) })
+    for (const it of world.answers) if (it.use === "pending") it.use = "free"
+  }
+  return until
+})
+
+/** Milliseconds that are held what a process has taken, where a scenario says nothing of it. */
+const usualLease = 30_000
+
+const leaseOf = ({ config }: Scenario): number | undefined =>
+  config?.lease === undefined ? undefined : Duration.toMillis(Duration.fromInputUnsafe(config.lease as Duration.Input))
+
+const stageOf = Effect.fnUntraced(function*(
+  { answers, host, options: { executor = ToolExecutor.layer, way = Way.directly }, scenario, tools }: World,
+  life: Life | undefined,
+  kept: Place.Kept | undefined,
+  scope: Scope.Scope
 ) {
-  const tools = ScriptedTools.make(scenario.tools)
   const options = optionsOf(scenario)
-  const scope = yield* Scope.make()
-  const people = yield* peopleOf(scenario, scope)
+  const people = yield* peopleOf(scenario, answers, scope)
   if (people !== undefined) yield* Scope.provide(way.answer(people), scope)
+  const records = life === undefined || kept === undefined ? Layer.empty : Layer.mergeAll(
+    Layer.succeed(Journal.Journal, life.journal),
+    Layer.succeed(StateStore.StateStore, life.state),
+    Layer.succeed(ArtifactStore.ArtifactStore, kept.artifacts)
+  )
   const shared = LocalExecutor.layerGates(options).pipe(
     Layer.provideMerge(ToolHandlers.layer(tools.toolkit, { tools: options.tools })),
     Layer.provide(tools.handlers),
+    Layer.provideMerge(records),
     Layer.merge(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
   )
   const context = yield* Layer.buildWithScope(shared, scope)
-  const stage = new Script.Stage(
-    (principal) =>
+  return new Stage({
+    host,
+    life,
+    kept,
+    approvals: people?.approvals,
+    scope,
+    build: (principal) =>
       Layer.fresh(executor).pipe(
         Layer.provide(Layer.succeedContext(ofPrincipal(context, principal))),
         Layer.buildWithScope(scope),
         Effect.map((it) => Context.get(it, ToolExecutor.ToolExecutor))
       ),
-    scope,
-    classesOf(scenario),
-    (executor, process) => Scope.provide(way.enter({ executor, process, people }), scope)
-  )
-  for (const [index, step] of scenario.script.entries()) yield* Script.perform(stage, step, index)
-  yield* Scope.close(scope, Exit.void)
-  const { differences, waves } = stage
-  return { name: scenario.name, rules: options.rules ?? [], waves, differences }
+    enter: (executor, process) => Scope.provide(way.enter({ executor, process, people }), scope)
+  })
 })
 
 /** Caps and keys are of all; the pools of the classes, like everything with a name on it, are each principal's. */
@@ -127,19 +256,27 @@ const ofPrincipal = (context: Context.Context<LocalExecutor.Gates | ToolHandlers
   )
 
 /** Who answers; nobody if there are no answers to give. */
-const peopleOf = Effect.fnUntraced(function*({ answers = [], config }: Scenario, scope: Scope.Scope) {
+const peopleOf = Effect.fnUntraced(function*(
+  { answers, config }: Scenario,
+  said: ReadonlyArray<Said>,
+  scope: Scope.Scope
+) {
   if (answers === null) return undefined
   const timeout = config?.permissionTimeout as Duration.Input | undefined
   const approvals = yield* Scope.provide(Approvals.make({ timeout }), scope)
-  const left = [...answers]
   const people: Way.People = {
     approvals,
     next: (tool) =>
       Effect.suspend(() => {
-        const index = left.findIndex((it) => it.tool === tool)
-        if (index === -1) return Effect.never
-        const [next] = left.splice(index, 1)
-        return Effect.as(Effect.sleep((next!.after ?? 0) as Duration.Input), next!.answer as Approvals.Answer)
+        const next = said.find((it) => it.tool === tool && it.use === "free")
+        if (next === undefined) return Effect.never
+        next.use = "pending"
+        const answer = next.answer as Approvals.Answer
+        return Effect.as(Effect.sleep((next.after ?? 0) as Duration.Input), answer).pipe(
+          Effect.tap(Effect.sync(() => {
+            next.use = "given"
+          }))
+        )
       })
   }
   return people
@@ -160,7 +297,7 @@ const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>
   )
 
 const optionsOf = ({ config = {}, policy, rules }: Scenario): LocalExecutor.Options => {
-  const { guards = [], permissionTimeout: _, ...same } = config
+  const { guards = [], lease: _, onUnknown: __, permissionTimeout: ___, ...same } = config
   return {
     // durations were checked when the scenario was decoded
     ...same as LocalExecutor.Options,

@@ -1,74 +1,30 @@
 /**
- * The steps of a script, one after the other: processes begun, waves played alone
- * or side by side, with what is to happen during them, and what is expected.
+ * The steps of a script, one after the other: processes begun, waves and agents played
+ * alone or side by side, with what is to happen during them, and what is expected.
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
-import type { ConfigurationError } from "../ConfigurationError.ts"
-import { isEnd } from "../ToolEvent.ts"
-import type * as ToolExecutor from "../ToolExecutor.ts"
-import type { ToolProcess } from "../ToolProcess.ts"
+import * as Stream from "effect/Stream"
+import type { AgentEvent } from "../agent/AgentEvent.ts"
+import { isOwn } from "../agent/AgentEvent.ts"
+import { isEnd, type ToolEvent } from "../ToolEvent.ts"
+import * as AgentPlay from "./AgentPlay.ts"
 import * as Comparison from "./Comparison.ts"
-import type { Difference, WaveReport } from "./Report.ts"
+import { momentOf } from "./Life.ts"
+import type { AgentReport, WaveReport } from "./Report.ts"
 import type { Expected, Step } from "./Scenario.ts"
+import { begin, current, executorOf, type Handed, keyOf, type Pending, type Player, type Stage } from "./Stage.ts"
 import * as Way from "./Way.ts"
-
-type Executor = ToolExecutor.Service
-
-/** A process whose waves the script runs. */
-interface Player {
-  readonly executor: Executor
-  readonly process: ToolProcess
-  readonly entered: Way.Entered
-}
-
-/** Something that is to happen during the wave that follows. */
-interface Pending {
-  readonly at: string | undefined
-  readonly run: (player: Player, leave: Effect.Effect<void>) => Effect.Effect<void>
-}
-
-/**
- * What the steps of a script work on.
- *
- * @category models
- * @since 0.1.0
- */
-export class Stage {
-  readonly scope: Scope.Scope
-  readonly classes: ReadonlyMap<string, string>
-  readonly waves: Array<WaveReport> = []
-  readonly differences: Array<Difference> = []
-  readonly executors = new Map<string, Executor>()
-  /** By principal and id. */
-  readonly batches = new Map<string, ToolExecutor.Batch>()
-  /** The last of each batch. */
-  readonly players = new Map<string, Player>()
-  readonly build: (principal: string) => Effect.Effect<Executor, ConfigurationError>
-  readonly enter: (executor: Executor, process: ToolProcess) => Effect.Effect<Way.Entered>
-  current: Player | undefined
-  pending: Array<Pending> = []
-
-  constructor(
-    build: Stage["build"],
-    scope: Scope.Scope,
-    classes: ReadonlyMap<string, string>,
-    enter: Stage["enter"]
-  ) {
-    this.build = build
-    this.scope = scope
-    this.classes = classes
-    this.enter = enter
-  }
-}
 
 /**
  * Does what a step says.
@@ -86,77 +42,84 @@ export const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, ind
     stage.players.delete(keyOf(step.completeBatch, principal))
   } else if (step.interrupt !== undefined) stage.pending.push({ at, run: (_, leave) => leave })
   else if (step.cancel !== undefined) {
-    stage.pending.push({ at, run: ({ process }) => process.cancel("the user stopped it") })
+    stage.pending.push({ at, run: (player) => player?.process.cancel("the user stopped it") ?? Effect.void })
   } else if (cancelCall !== undefined) {
-    stage.pending.push({ at, run: ({ entered }) => entered.cancelCall(cancelCall) })
+    stage.pending.push({ at, run: (player) => player?.entered.cancelCall(cancelCall) ?? Effect.void })
   } else if (step.revoke !== undefined) {
     const executor = yield* executorOf(stage, principal)
     const revoke = Effect.asVoid(Effect.orDie(executor.revoke({ tool: step.revoke })))
     if (at === undefined) yield* revoke
     else stage.pending.push({ at, run: () => revoke })
+  } else if (step.crash !== undefined) {
+    stage.crash = step.crash === true ? "at" : momentOf(step.crash)
+    if (step.crash === true) stage.pending.push({ at, run: () => stage.parts.life!.end })
   } else if (step.expectProcess !== undefined) yield* expectProcess(stage, step.expectProcess, index)
+  else if (step.expectRuns !== undefined) expectRuns(stage, step.expectRuns, index)
   else yield* playStep(stage, step, index)
 })
 
 // Utilities
 
-const usual = "default"
-
-const keyOf = (id: string, principal: string = usual): string => JSON.stringify([principal, id])
-
-const executorOf = Effect.fnUntraced(function*(stage: Stage, principal: string = usual) {
-  const known = stage.executors.get(principal)
-  if (known !== undefined) return known
-  const executor = yield* stage.build(principal)
-  stage.executors.set(principal, executor)
-  return executor
-})
-
-const begin = Effect.fnUntraced(function*(stage: Stage, id: string, principal?: string) {
-  const key = keyOf(id, principal)
-  const executor = yield* executorOf(stage, principal)
-  let batch = stage.batches.get(key)
-  if (batch === undefined) {
-    batch = yield* Scope.provide(executor.batch(id), stage.scope)
-    stage.batches.set(key, batch)
-  }
-  const process = yield* batch.process()
-  const player: Player = { executor, process, entered: yield* stage.enter(executor, process) }
-  stage.players.set(key, player)
-  return player
-})
-
-/** The process of the step before, or the first. */
-const current = Effect.fnUntraced(function*(stage: Stage) {
-  return stage.current ??= yield* begin(stage, "batch")
-})
-
-/** One wave of a step: whose it is, what runs, and what is expected. */
+/** One wave of a step, or the operation of an agent: whose it is, what runs, and what is expected. */
 interface Part {
-  readonly player: Player
+  /** Whose waves they are, where that is not the agent's own affair. */
+  readonly player: Player | undefined
   readonly where: string
   readonly expect: Expected | undefined
-  readonly execute: (gone: Effect.Effect<void>) => Effect.Effect<Way.Played>
+  readonly execute: (gone: Effect.Effect<void>, seen: Array<ToolEvent>) => Effect.Effect<Played>
+}
+
+interface Played extends Way.Played {
+  readonly agent?: AgentReport
 }
 
 /** A step with waves: plays them from the same moment, with what is to happen meanwhile, and compares. */
 const playStep = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
+  yield* step.resume === true ? outlast(stage) : free(stage)
   const parts = yield* partsOf(stage, step, `script[${index}]`)
   const pending = stage.pending.splice(0)
+  const { crash } = stage
+  const { life } = stage.parts
+  if (crash !== undefined && crash !== "at") life?.expect(crash)
   const running: Array<Fiber.Fiber<WaveReport>> = []
   for (const part of parts) {
-    running.push(yield* Effect.forkChild(play(part, pending, index), { startImmediately: true }))
+    running.push(yield* Effect.forkChild(play(stage, part, pending, index), { startImmediately: true }))
   }
   const reports = yield* Fiber.joinAll(running)
   for (const [place, report] of reports.entries()) {
     const { expect } = parts[place]!
-    stage.waves.push(report)
-    if (expect !== undefined) stage.differences.push(...Comparison.compare(expect, report, stage.classes))
+    stage.host.waves.push(report)
+    if (expect !== undefined) {
+      stage.host.differences.push(...Comparison.compare(expect, report, stage.host.classes))
+    }
+  }
+  if (crash === undefined || life === undefined) return
+  stage.dying = undefined
+  // what was noted at the end comes on record a moment later
+  yield* Effect.sleep(1)
+  stage.host.differences.push({ where: `script[${index}]`, expected: "a process that dies meanwhile", got: "its end" })
+  yield* life.end
+})
+
+/** What those had who are gone is held for its time. */
+const outlast = Effect.fnUntraced(function*({ host }: Stage) {
+  const until = Math.max(0, ...host.gone.map((it) => it.until))
+  const left = until - (yield* Clock.currentTimeMillis)
+  if (left > 0) yield* Effect.sleep(left)
+})
+
+/** What those had who are gone is free again, unless it is held yet or somebody resumes it. */
+const free = Effect.fnUntraced(function*({ host, parts: { kept } }: Stage) {
+  const now = yield* Clock.currentTimeMillis
+  const over = host.gone.filter(({ until }) => until <= now)
+  host.gone = host.gone.filter(({ until }) => until > now)
+  for (const { sessions } of over) {
+    for (const session of sessions) yield* Effect.orDie(kept?.state.abandon(session, now, []) ?? Effect.void)
   }
 })
 
 const partsOf = Effect.fnUntraced(function*(stage: Stage, step: Step, where: string) {
-  const { exitRequirements, expect, startConstraints, wave, waves } = step
+  const { agent, exitRequirements, expect, resume, startConstraints, wave, waves } = step
   if (waves !== undefined) {
     const parts: Array<Part> = []
     for (const [place, { expect, principal, process, wave }] of waves.entries()) {
@@ -166,8 +129,28 @@ const partsOf = Effect.fnUntraced(function*(stage: Stage, step: Step, where: str
     }
     return parts
   }
+  if (agent !== undefined) {
+    const handed: Handed = { _tag: "Agent", agent, session: agent.session ?? where, answered: { count: 0 } }
+    stage.host.handed = handed
+    return [agentPart(stage, handed, where, expect, false)]
+  }
+  if (resume === true) {
+    const handed = stage.host.handed!
+    if (handed._tag === "Agent") return [agentPart(stage, handed, where, expect, true)]
+    const { batch, principal, state, wave } = handed
+    const player = stage.current = yield* Effect.orDie(begin(stage, batch, principal, state))
+    const { process } = player
+    const { onUnknown } = stage.host
+    const execute: Part["execute"] = (gone) =>
+      Way.observe(process, process.resume(Way.callsOf(wave), { onUnknown }), gone)
+    return [{ player, where, expect, execute }]
+  }
   const player = yield* current(stage)
-  const { process } = player
+  const { executor, process } = player
+  if (wave !== undefined) {
+    const state = yield* process.state
+    stage.host.handed = { _tag: "Wave", batch: process.batch, principal: executor.principal, wave, state }
+  }
   const execute: Part["execute"] = wave !== undefined
     ? (gone) => player.entered.play(wave, gone)
     // the calls that the host makes because rules demand them
@@ -175,6 +158,36 @@ const partsOf = Effect.fnUntraced(function*(stage: Stage, step: Step, where: str
     ? (gone) => Way.observe(process, process.exitRequirements(argumentsOf(exitRequirements)), gone)
     : (gone) => Way.observe(process, process.startConstraints(argumentsOf(startConstraints)), gone)
   return [{ player, where, expect, execute }] satisfies ReadonlyArray<Part>
+})
+
+const agentPart = (
+  stage: Stage,
+  handed: Extract<Handed, { readonly _tag: "Agent" }>,
+  where: string,
+  expect: Expected | undefined,
+  isResumed: boolean
+): Part => ({
+  player: undefined,
+  where,
+  expect,
+  execute: Effect.fnUntraced(function*(gone, seen) {
+    let agent: AgentReport | undefined
+    const tell = (event: AgentEvent) =>
+      Effect.sync(() => {
+        if (!isOwn(event)) seen.push(event)
+        else if (event._tag === "OperationEnd") {
+          const { reason, text, turns } = event
+          agent = { reason: reason._tag, turns, text }
+        }
+      })
+    const operation = Stream.runForEach(AgentPlay.play(stage, handed, isResumed), tell)
+    const exit = yield* Effect.exit(Effect.raceFirst(operation, gone))
+    return {
+      events: seen,
+      ...agent === undefined ? {} : { agent },
+      ...Exit.isFailure(exit) ? { problem: Cause.pretty(exit.cause) } : {}
+    }
+  })
 })
 
 const argumentsOf = (value: unknown): { readonly [tool: string]: Readonly<Record<string, unknown>> } =>
@@ -185,44 +198,77 @@ const argumentsOf = (value: unknown): { readonly [tool: string]: Readonly<Record
     : {}
 
 const play = Effect.fnUntraced(function*(
+  stage: Stage,
   { execute, player, where }: Part,
   pending: ReadonlyArray<Pending>,
   step: number
 ) {
   const began = yield* Clock.currentTimeMillis
+  const seen: Array<ToolEvent> = []
+  const { life, scope } = stage.parts
+  if (stage.crash !== undefined && life !== undefined) {
+    stage.dying = () => reportOf({ step, where, elapsed: life.until - began, events: seen, began, died: true }, {})
+    const isOurs = (event: ToolEvent) => event.process === player?.process.id
+    yield* Scope.provide(
+      player?.process.listen((event) => isOurs(event) && seen.push(event) > 0) ?? Effect.void,
+      scope
+    )
+  }
   const gone = yield* Deferred.make<void>()
-  const running = yield* Effect.forkChild(execute(Deferred.await(gone)), { startImmediately: true })
+  const running = yield* Effect.forkChild(execute(Deferred.await(gone), seen), { startImmediately: true })
   const timers: Array<Fiber.Fiber<void>> = []
   for (const { at, run } of pending) {
     const action = run(player, Effect.asVoid(Deferred.succeed(gone, undefined)))
     const timed = at === undefined ? action : Effect.andThen(Effect.sleep(at as Duration.Input), action)
     timers.push(yield* Effect.forkChild(timed, { startImmediately: true }))
   }
-  const { events, result } = yield* Fiber.join(running)
+  const { events, ...played } = yield* Fiber.join(running)
   const elapsed = (yield* Clock.currentTimeMillis) - began
-  yield* Fiber.interruptAll(timers)
-  return reportOf({ step, where, elapsed, events }, result, began)
+  // of what dies at a certain time the time comes
+  yield* stage.crash === "at" ? Effect.never : Fiber.interruptAll(timers)
+  if (played.problem !== undefined) {
+    stage.host.differences.push({ where, expected: "something that can be run", got: played.problem })
+  }
+  return reportOf({ step, where, elapsed, events, began }, played)
 })
 
 const reportOf = (
-  wave: Pick<WaveReport, "step" | "where" | "elapsed" | "events">,
-  result: Way.Played["result"],
-  began: number
+  wave: Pick<WaveReport, "step" | "where" | "elapsed" | "events" | "began" | "died">,
+  { agent, result }: Omit<Played, "events">
 ): WaveReport => {
-  const outcomes = wave.events.flatMap((event) => isEnd(event) ? event.executionResults : [])
-  const ends = new Map(
-    wave.events.flatMap((event) => event._tag === "ToolCallComplete" ? [[event.index, event.at]] : [])
-  )
+  const { began, died, events } = wave
+  const keyOf = ({ process, wave }: ToolEvent, { index }: { readonly index: number }) => `${process} ${wave} ${index}`
+  const complete = events.flatMap((event) => event._tag === "ToolCallComplete" ? [event] : [])
+  // another way than the executor's own may put waves together
+  const ends = new Map([
+    ...complete.map((event) => [String(event.index), event.at] as const),
+    ...complete.map((event) => [keyOf(event, event), event.at] as const)
+  ])
+  // a wave that has no end has the outcomes that there are
+  const found = died === true
+    ? complete.toSorted((a, b) => a.index - b.index).map((event) => ({
+      outcome: event.outcome,
+      key: keyOf(event, event)
+    }))
+    : events.flatMap((event) =>
+      isEnd(event) ? event.executionResults.map((outcome) => ({ outcome, key: keyOf(event, outcome) })) : []
+    )
   return {
     ...wave,
-    ...(result === undefined
-      ? {}
-      : { needsContinuation: result.needsContinuation, shouldExit: result.shouldExit }),
-    outcomes: outcomes.map((outcome) => ({
-      ...(outcome.startedAt === undefined ? {} : { start: outcome.startedAt - began }),
-      end: (ends.get(outcome.index) ?? began) - began,
+    ...result === undefined ? {} : { needsContinuation: result.needsContinuation, shouldExit: result.shouldExit },
+    ...agent === undefined ? {} : { agent },
+    outcomes: found.map(({ key, outcome }) => ({
+      ...outcome.startedAt === undefined ? {} : { start: outcome.startedAt - began },
+      end: (ends.get(key) ?? ends.get(String(outcome.index)) ?? began) - began,
       outcome
     }))
+  }
+}
+
+const expectRuns = ({ host }: Stage, expected: Readonly<Record<string, number>>, index: number): void => {
+  for (const [tool, runs] of Object.entries(expected)) {
+    const got = host.runs.get(tool) ?? 0
+    if (got !== runs) host.differences.push({ where: `script[${index}].expectRuns.${tool}`, expected: runs, got })
   }
 }
 
@@ -243,7 +289,11 @@ const expectProcess = Effect.fnUntraced(function*(
   }
   for (const key of Object.keys(expected) as ReadonlyArray<keyof typeof is>) {
     if (Equal.equals(inOrder(expected[key]), inOrder(is[key]))) continue
-    stage.differences.push({ where: `script[${index}].expectProcess.${key}`, expected: expected[key], got: is[key] })
+    stage.host.differences.push({
+      where: `script[${index}].expectProcess.${key}`,
+      expected: expected[key],
+      got: is[key]
+    })
   }
 })
 

@@ -28,6 +28,8 @@ import type { Behaviour, ScriptedTool } from "./Scenario.ts"
 export interface ScriptedTools {
   readonly toolkit: Toolkit.Toolkit<Record<string, Tool.Any>>
   readonly handlers: Layer.Layer<Tool.HandlersFor<Record<string, Tool.Any>>>
+  /** How often the handler of each tool has begun. */
+  readonly runs: ReadonlyMap<string, number>
 }
 
 /**
@@ -41,8 +43,9 @@ export const make = (tools: { readonly [name: string]: ScriptedTool }): Scripted
   const entries = Object.entries(tools)
   const files: Files = new Map()
   const toolkit = Toolkit.make(...entries.map(([name, script]) => declare(name, script, files)))
-  const handlers = Object.fromEntries(entries.map(([name, script]) => [name, handlerOf(script, files)]))
-  return { toolkit, handlers: toolkit.toLayer(handlers) as ScriptedTools["handlers"] }
+  const runs = new Map<string, number>()
+  const handlers = Object.fromEntries(entries.map(([name, script]) => [name, handlerOf(name, script, files, runs)]))
+  return { toolkit, handlers: toolkit.toLayer(handlers) as ScriptedTools["handlers"], runs }
 }
 
 // Utilities
@@ -70,6 +73,8 @@ const declare = (name: string, script: ScriptedTool, files: Files): Tool.Any => 
     .annotate(ToolAnnotations.Retry, retryOf(script.retry))
     .annotate(ToolAnnotations.Rules, rulesOf(script.dedupe))
     .annotate(ToolAnnotations.IsRetryable, (failure) => !(failure instanceof ScriptedFailure) || failure.retryable)
+    .annotate(ToolAnnotations.UsesIdempotencyKey, script.usesIdempotencyKey ?? false)
+    .annotate(ToolAnnotations.Reconcile, reconcilerOf(script.reconcile))
     .annotate(ToolAnnotations.Resources, resourcesFor(script))
     .annotate(
       ToolAnnotations.Targets,
@@ -86,6 +91,16 @@ const retryOf = (retry: ScriptedTool["retry"]): Schedule.Schedule<unknown> | und
   return every === undefined
     ? Schedule.recurs(times)
     : Schedule.upTo(Schedule.spaced(every as Duration.Input), { times })
+}
+
+const reconcilerOf = (reconcile: ScriptedTool["reconcile"]): ToolAnnotations.Reconciler | undefined => {
+  if (reconcile === undefined) return undefined
+  const answer: ToolAnnotations.Reconciled<unknown> = reconcile === "didNotHappen"
+    ? { _tag: "DidNotHappen" }
+    : reconcile === "unknown"
+    ? { _tag: "CannotTell" }
+    : { _tag: "Happened", result: reconcile.happened }
+  return () => Effect.succeed(answer)
 }
 
 const rulesOf = (dedupe: ScriptedTool["dedupe"]): ReadonlyArray<Own> =>
@@ -129,19 +144,17 @@ const valuesOf = (names: ReadonlyArray<string>, params: unknown): ReadonlyArray<
       Object.hasOwn(params, name) ? [(params as Record<string, unknown>)[name]].flat().map(String) : []
     )
 
-const handlerOf = (script: ScriptedTool, files: Files) => {
-  let executions = 0
-  return (params: unknown) =>
-    Effect.suspend(() => {
-      const { calls, preview, ...defaults } = script
-      const call = calls?.[Math.min(executions, calls.length - 1)]
-      executions++
-      const performed = perform({ ...defaults, ...call })
-      return preview === undefined
-        ? performed
-        : Effect.tap(performed, () => write(changeOf(preview, params, files), files))
-    })
-}
+const handlerOf = (name: string, script: ScriptedTool, files: Files, runs: Map<string, number>) => (params: unknown) =>
+  Effect.suspend(() => {
+    const { calls, preview, ...defaults } = script
+    const executions = runs.get(name) ?? 0
+    runs.set(name, executions + 1)
+    const call = calls?.[Math.min(executions, calls.length - 1)]
+    const performed = perform({ ...defaults, ...call })
+    return preview === undefined
+      ? performed
+      : Effect.tap(performed, () => write(changeOf(preview, params, files), files))
+  })
 
 const write = ({ after, path }: ReturnType<typeof changeOf>, files: Files): Effect.Effect<void> =>
   Effect.flatMap(ToolContext, (context) => context.commit(Effect.sync(() => files.set(path, after))))

@@ -120,9 +120,10 @@ export const refusals = (
 export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> =>
   wave.outcomes.map(({ end, outcome, start }) => ({
     label: `${outcome.callId} ${outcome.tool}`,
-    queuedAt: 0,
+    queuedAt: outcome.queuedAt - wave.began,
     asking: askingOf(wave, outcome),
-    ...(start === undefined ? {} : { startedAt: start }),
+    // what is on record has run in an earlier life
+    ...(start === undefined || start < 0 ? {} : { startedAt: start }),
     end,
     result: summary(outcome)
   }))
@@ -164,7 +165,10 @@ const section = (title: string, lines: ReadonlyArray<string>): ReadonlyArray<str
 
 const drawWave = (wave: WaveReport, index: number, options: Options): ReadonlyArray<string> => {
   const calls = wave.outcomes.length
-  const title = `Wave ${index + 1}, ${wave.where}: ${calls} ${calls === 1 ? "call" : "calls"}, ${millis(wave.elapsed)}`
+  const kind = wave.agent === undefined ? "Wave" : "Agent"
+  const end = wave.died === true ? ", died" : wave.agent === undefined ? "" : `, ${wave.agent.reason}`
+  const count = `${calls} ${calls === 1 ? "call" : "calls"}`
+  const title = `${kind} ${index + 1}, ${wave.where}: ${count}, ${millis(wave.elapsed)}${end}`
   return calls === 0 ? [title] : [title, ...bars(rowsOf(wave), options).map(indent)]
 }
 
@@ -214,7 +218,7 @@ const askingOf = (wave: WaveReport, outcome: ToolOutcome): ReadonlyArray<readonl
   const spans: Array<readonly [from: number, to: number]> = []
   for (const event of wave.events) {
     if (isEnd(event) || event.index !== outcome.index) continue
-    const at = event.at - outcome.queuedAt
+    const at = event.at - wave.began
     if (event._tag === "ToolApprovalRequested") open.set(event.requestId, at)
     if (event._tag === "ToolApprovalResolved") {
       spans.push([open.get(event.requestId) ?? at, at])

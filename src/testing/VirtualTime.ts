@@ -9,8 +9,8 @@
  *
  * It does not wait for real input and output: promises that settle by
  * themselves get through before each jump, but a jump does not wait for a
- * socket, a file or a real timer. Fibers, layers and scopes that were made
- * outside of the run keep the time they were made in.
+ * socket, a file or a real timer, unless that is done in `real`. Fibers, layers and
+ * scopes that were made outside of the run keep the time they were made in.
  *
  * @since 0.1.0
  */
@@ -33,9 +33,9 @@ export class Stuck extends Schema.TaggedError<Stuck>("effect-tool-executor/testi
   at: Schema.Finite,
   /**
    * `idle`: nothing runs and nothing sleeps. `limit`: the next sleeper wakes after
-   * the limit of the run. `steps`: it was to stop there.
+   * the limit of the run. `steps`: it was to stop there. `killed`: it was killed.
    */
-  because: Schema.Literals(["idle", "limit", "steps"])
+  because: Schema.Literals(["idle", "limit", "steps", "killed"])
 }) {
   override get message(): string {
     const why = reasons[this.because]
@@ -56,6 +56,11 @@ export interface Options {
   readonly limit?: Duration.Input | undefined
   /** Steps after which the effect is interrupted, and the run is `Stuck`. Default: none. */
   readonly steps?: number | undefined
+  /**
+   * Asked before each step. Once it says yes the run is `Stuck`, and nothing of it does
+   * anything any more, no finalizer either: so a process dies. Default: never.
+   */
+  readonly killed?: (() => boolean) | undefined
 }
 
 /**
@@ -117,16 +122,17 @@ export const run = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: Options):
   const limit = options?.limit === undefined ? Infinity : toNanos(Duration.fromInputUnsafe(options.limit))
   return Effect.uninterruptibleMask((restore) =>
     Effect.contextWith((context: Context.Context<R>) => {
-      const world = new World(start)
+      const world = new World(start, options?.killed)
       const fiber = context.pipe(
         Context.add(Clock.Clock, world.clock),
         Context.add(Scheduler.Scheduler, world.scheduler),
         Context.add(Start, start),
+        Context.add(Around, world),
         Effect.runForkWith
       )(effect)
       return Effect.onExit(Effect.flatten(restore(drive(world, fiber, limit, steps))), () =>
         Effect.withFiber((outer) => {
-          if (fiber.pollUnsafe() !== undefined) return Effect.void
+          if (fiber.pollUnsafe() !== undefined || world.isKilled()) return Effect.void
           fiber.interruptUnsafe(outer.id)
           return Effect.ignore(drive(world, fiber, world.elapsed + limit, Infinity))
         }))
@@ -144,7 +150,23 @@ export const now: Effect.Effect<number> = Effect.gen(function*() {
   return (yield* Clock.currentTimeMillis) - (yield* Start)
 })
 
+/**
+ * Runs an effect in real time, for files, sockets and databases: the run stands still
+ * meanwhile, and so does its clock. What is to be done so is done one after the other.
+ * Outside of a run it is the effect itself. Interruption ends the wait alone.
+ *
+ * @category running
+ * @since 0.1.0
+ */
+export const real = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Around, (world) => world === undefined ? effect : world.real(effect))
+
 // Utilities
+
+/** The run that is around an effect. */
+const Around = Context.Reference<World | undefined>("effect-tool-executor/testing/VirtualTime/Around", {
+  defaultValue: () => undefined
+})
 
 const Start = Context.Reference<number>("effect-tool-executor/testing/VirtualTime/Start", { defaultValue: () => 0 })
 
@@ -159,7 +181,8 @@ const toNanos = (duration: Duration.Duration): number => Math.round(Duration.toM
 const reasons = {
   idle: "nothing runs and nothing sleeps",
   limit: "every sleeper wakes after the limit",
-  steps: "it was told to stop here"
+  steps: "it was told to stop here",
+  killed: "it was killed"
 } as const
 
 /** Runs the world until the fiber has ended; gives its exit. */
@@ -172,9 +195,18 @@ const drive = Effect.fnUntraced(function*<A, E>(
   let quiet = 0
   let left = steps
   while (true) {
-    left -= world.tasks.run(Math.min(tasksPerTurn, left), () => fiber.pollUnsafe() !== undefined)
+    left -= world.tasks.run(
+      Math.min(tasksPerTurn, left),
+      () => fiber.pollUnsafe() !== undefined || world.outside.isBusy || world.isKilled()
+    )
     const exit = fiber.pollUnsafe()
     if (exit !== undefined) return exit
+    if (world.isKilled()) return yield* new Stuck({ at: world.millis, because: "killed" })
+    if (world.outside.isBusy) {
+      quiet = 0
+      yield* world.outside.done
+      continue
+    }
     if (left <= 0) return yield* new Stuck({ at: world.millis, because: "steps" })
     // a whole turn, not a microtask: afterwards every chain of settled promises has come to its end
     yield* Effect.yieldNow
@@ -196,12 +228,15 @@ const drive = Effect.fnUntraced(function*<A, E>(
 class World {
   readonly tasks = new Tasks()
   readonly sleepers = new Sleepers()
+  readonly outside = new Outside()
+  readonly isKilled: () => boolean
   readonly scheduler: Scheduler.Scheduler
   readonly clock: Clock.Clock
   /** Nanoseconds since the start: whole, so that chains of sleeps add up to the same instants. */
   elapsed = 0
 
-  constructor(start: number) {
+  constructor(start: number, killed: () => boolean = () => false) {
+    this.isKilled = killed
     const dispatcher: Scheduler.SchedulerDispatcher = {
       scheduleTask: (task, priority) => this.tasks.push(task, priority),
       flush: () => this.tasks.run(Infinity, () => false)
@@ -239,6 +274,31 @@ class World {
     }
   }
 
+  real<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.contextWith((context: Context.Context<R>) =>
+      Effect.callback<A, E>((resume) => {
+        const run = context.pipe(
+          Context.add(Clock.Clock, Context.get(Context.empty(), Clock.Clock)),
+          Context.add(Scheduler.Scheduler, Context.get(Context.empty(), Scheduler.Scheduler)),
+          Context.add(Around, undefined),
+          Effect.runForkWith
+        )
+        let isAwaited = true
+        this.outside.push((over) => {
+          if (this.isKilled()) return over()
+          run(effect).addObserver((exit) => {
+            // whoever waits goes on at once, as if it had taken no time
+            if (isAwaited && !this.isKilled()) resume(exit)
+            over()
+          })
+        })
+        return Effect.sync(() => {
+          isAwaited = false
+        })
+      })
+    )
+  }
+
   private sleep(nanos: number): Effect.Effect<void> {
     return Effect.callback((resume) => {
       const at = this.elapsed + nanos
@@ -247,6 +307,33 @@ class World {
       const sleeper = this.sleepers.push(at, () => resume(Effect.void))
       return Effect.sync(() => this.sleepers.remove(sleeper))
     })
+  }
+}
+
+/** What is done in real time, one after the other. */
+class Outside {
+  private readonly waiting: Array<(over: () => void) => void> = []
+  private onDone: (() => void) | undefined
+  isBusy = false
+
+  push(start: (over: () => void) => void): void {
+    this.waiting.push(start)
+    if (!this.isBusy) this.next()
+  }
+
+  /** Ends once nothing of it is under way. */
+  readonly done: Effect.Effect<void> = Effect.callback((resume) => {
+    if (!this.isBusy) return resume(Effect.void)
+    this.onDone = () => resume(Effect.void)
+  })
+
+  private next(): void {
+    const start = this.waiting.shift()
+    this.isBusy = start !== undefined
+    if (start !== undefined) return start(() => this.next())
+    const { onDone } = this
+    this.onDone = undefined
+    onDone?.()
   }
 }
 

@@ -3,12 +3,15 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import type { ConfigurationError } from "../ConfigurationError.ts"
 import type * as Approvals from "../policy/Approvals.ts"
+import type { ResumeError } from "../ResumeError.ts"
 import * as ToolCall from "../ToolCall.ts"
 import { isEnd, type ToolEvent } from "../ToolEvent.ts"
 import type { ToolExecutor } from "../ToolExecutor.ts"
@@ -69,6 +72,8 @@ export interface Played {
   readonly events: ReadonlyArray<ToolEvent>
   /** What its caller was told beside the outcomes; absent if it went away, or if this way does not tell. */
   readonly result?: Pick<WaveResult, "needsContinuation" | "shouldExit">
+  /** Why nothing was run. */
+  readonly problem?: string
 }
 
 /**
@@ -80,16 +85,7 @@ export interface Played {
 export const directly: Way = {
   enter: ({ process }) =>
     Effect.succeed({
-      play: (calls, gone) =>
-        observe(
-          process,
-          process.executeWave(
-            calls.map(({ id, name, params }) =>
-              typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
-            )
-          ),
-          gone
-        ),
+      play: (calls, gone) => observe(process, process.executeWave(callsOf(calls)), gone),
       cancelCall: (id) => process.cancelCall(id, "the user stopped it")
     }),
   answer: ({ approvals, next }: People) =>
@@ -110,6 +106,17 @@ export const directly: Way = {
 }
 
 /**
+ * The calls of a step as an executor takes them.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const callsOf = (calls: NonNullable<Step["wave"]>): ReadonlyArray<ToolCall.ToolCall> =>
+  calls.map(({ id, name, params }) =>
+    typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
+  )
+
+/**
  * Runs a wave of a process and gives what its observers see; the caller is
  * interrupted once `gone` ends.
  *
@@ -118,7 +125,7 @@ export const directly: Way = {
  */
 export const observe = Effect.fnUntraced(function*(
   process: ToolProcess,
-  run: Effect.Effect<WaveResult>,
+  run: Effect.Effect<WaveResult, ResumeError | ConfigurationError>,
   gone: Effect.Effect<void>
 ): Effect.fn.Return<Played> {
   const seen = process.events.pipe(
@@ -130,8 +137,17 @@ export const observe = Effect.fnUntraced(function*(
   const observer = yield* Effect.forkChild(seen, { startImmediately: true })
   const caller = yield* Effect.forkChild(run, { startImmediately: true })
   const leaving = yield* Effect.forkChild(Effect.andThen(gone, Fiber.interrupt(caller)), { startImmediately: true })
-  const events = yield* Fiber.join(observer)
+  // of what is refused as a whole there is no end to see
+  const refused = Effect.flatMap(
+    Fiber.await(caller),
+    (exit) => Exit.isFailure(exit) && !Cause.hasInterrupts(exit.cause) ? Effect.succeed([]) : Effect.never
+  )
+  const events = yield* Effect.raceFirst(Fiber.join(observer), refused)
   const exit = yield* Fiber.await(caller)
   yield* Fiber.interrupt(leaving)
-  return Exit.isSuccess(exit) ? { events, result: exit.value } : { events }
+  if (Exit.isSuccess(exit)) return { events, result: exit.value }
+  const problem = Cause.hasInterrupts(exit.cause) ? undefined : Cause.squash(exit.cause)
+  return problem === undefined
+    ? { events }
+    : { events, problem: problem instanceof Error ? problem.message : String(problem) }
 })

