@@ -1,17 +1,19 @@
 // A journal of four million entries: how long pages of it take, what appends and pruning
 // cost beside it, and whether searches hold up a program that writes to SQLite.
 //
-//     node --import ./scripts/source-resolver.ts scripts/journal.ts                  both databases
+//     node --import ./scripts/source-resolver.ts scripts/journal.ts                  all three
 //     node --import ./scripts/source-resolver.ts scripts/journal.ts --store sqlite   one of them
 //     … --entries 400000                                                             a smaller one
 import type { Journal } from "effect-tool-executor"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import { JournalContract } from "effect-tool-executor/testing"
+import { JournalFile } from "effect-tool-executor/tools"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
-import { mkdtempSync, rmSync } from "node:fs"
+import * as Stream from "effect/Stream"
+import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { monitorEventLoopDelay } from "node:perf_hooks"
@@ -149,7 +151,53 @@ const sqlite = Effect.flatMap(
   (it) => Effect.provide(measure, Sqlite.layer({ filename: join(it, "journal.db") }), { local: true })
 )
 
+/** A journal in files, of an entry for every four in a database, each with a kilobyte. */
+const files = Effect.flatMap(folder, (directory) =>
+  Effect.gen(function*() {
+    const path = join(directory, "in", "journal.ndjson")
+    const count = entries / 4
+    const made = Effect.scoped(Effect.gen(function*() {
+      const journal = yield* JournalFile.make({ path })
+      const args = { _tag: "Full" as const, value: "x".repeat(700) }
+      for (let at = 0; at < count; at += 1_000) {
+        yield* journal.append(
+          Array.from({ length: 1_000 }, (_, n) => {
+            const key = `key${Math.floor((at + n) / 2)}`
+            const isEnd = (at + n) % 2 === 1 && (at + n) % 50_000 !== 1
+            return {
+              entry: isEnd ? JournalContract.entry("Settled", { key }) : JournalContract.entry("Arrived", { key, args })
+            }
+          }),
+          { durable: true }
+        )
+      }
+    }))
+    line(`${count.toLocaleString("en")} entries written`, `${((yield* millis(made)) / 1_000).toFixed(0)} s`)
+    const sizes = readdirSync(join(directory, "in")).map((it) =>
+      [it, statSync(join(directory, "in", it)).size] as const
+    )
+    const sum = (isIndex: boolean) =>
+      sizes.reduce((sum, [name, size]) => name.endsWith(".index") === isIndex ? sum + size : sum, 0)
+    line("bytes of them, and of their indexes", `${(sum(false) / 1e6).toFixed(0)} + ${(sum(true) / 1e6).toFixed(0)} MB`)
+    yield* Effect.scoped(Effect.gen(function*() {
+      const journal = yield* JournalFile.make({ path })
+      const keys = Array.from({ length: 20 }, (_, n) => `key${n * 24_999}`)
+      const open = Stream.runCollect(journal.read({ isOpen: true, batch: "b" }))
+      line("open calls of the batch are found, before anything is written", `${(yield* millis(open)).toFixed(0)} ms`)
+      line("twenty calls are taken over", `${(yield* millis(journal.claim(keys))).toFixed(0)} ms`)
+      line(
+        "what is on record of them is read",
+        `${(yield* millis(Stream.runCollect(journal.read({ keys })))).toFixed(0)} ms`
+      )
+      yield* timed("page: the newest", journal.page({ order: "newest" }, bounds))
+      yield* timed("page: a tool that nobody has", journal.page({ order: "newest", tool: "nothing" }, bounds))
+      const some = [{ entry: JournalContract.entry("Arrived", { key: "new" }) }]
+      yield* timed("an entry is written durably", journal.append(some, { durable: true }))
+    }))
+  }))
+
 const databases: Readonly<Record<string, Effect.Effect<void, unknown>>> = {
+  file: Effect.scoped(files),
   sqlite: Effect.scoped(sqlite),
   postgres: Effect.scoped(Effect.provide(measure, Layer.provide(Postgres.client, Postgres.layer)))
 }

@@ -21,7 +21,8 @@ import * as Shape from "../wire/Shape.ts"
  * @internal
  */
 export const reasonOf = (error: unknown, now: number): AiError.AiErrorReason => {
-  const found = read(error)
+  const body = errorBody(error)
+  const found = { ...read(body ?? error), isBody: body !== undefined }
   return brokenConnection(found) ?? byName(found) ?? byStatus(found, now)
 }
 
@@ -67,10 +68,30 @@ interface Found {
   readonly body: string | undefined
   readonly data: unknown
   readonly isRetryable: boolean | undefined
+  /** The provider sent it in the place of a part of its answer. */
+  readonly isBody: boolean
+}
+
+/**
+ * What a provider sent in the place of a part of its answer, where that is an error: handed on
+ * as it is, or in the error of a package that could not read it.
+ */
+const errorBody = (error: unknown): object | undefined => {
+  const chain = causes(error)
+  if (chain.some((it) => Number(field(it, "statusCode")) >= 300)) return undefined
+  const unread = chain.find((it) => field(it, "name") === "AI_TypeValidationError")
+  const value = unread === undefined && !(error instanceof Error) ? error : field(unread, "value")
+  // Google sends it as a list of one
+  const body: unknown = Array.isArray(value) ? value[0] : value
+  if (!Shape.isObject(body)) return undefined
+  const said = [body.error, body.message, body.detail]
+  const isError = body.object === "error" || body.type === "error" ||
+    said.some((it) => typeof it === "string" || (Shape.isObject(it) && it === body.error))
+  return isError ? body : undefined
 }
 
 /** An error, what it was made of, and what the provider itself said: the outermost word counts. */
-const read = (error: unknown): Found => {
+const read = (error: unknown): Omit<Found, "isBody"> => {
   const chain = causes(error)
   const first = (key: string): unknown => chain.map((it) => field(it, key)).find((it) => it !== undefined)
   const all = (key: string): ReadonlyArray<string> =>
@@ -78,16 +99,23 @@ const read = (error: unknown): Found => {
       const value = field(it, key)
       return typeof value === "string" ? [value] : []
     })
-  const status = Number(first("statusCode") ?? first("status"))
-  const [message, url, body] = [first("message"), first("url"), first("responseBody")]
+  const status = chain.flatMap((it) =>
+    ["statusCode", "status", "status_code", "code"].map((key) => Number(field(it, key)))
+  )
+    .find((it) => Number.isInteger(it) && it >= 100 && it < 600)
+  const [message, url, body] = [
+    first("message") ?? first("detail") ?? first("error"),
+    first("url"),
+    first("responseBody")
+  ]
   const headers = first("responseHeaders")
   const isRetryable = first("isRetryable")
   return {
     error,
     names: all("name"),
-    codes: [...all("code"), ...all("type")],
+    codes: [...all("code"), ...all("type"), ...all("status")],
     message: typeof message === "string" ? message : textOf(error),
-    status: Number.isInteger(status) && status >= 100 ? status : undefined,
+    status,
     url: typeof url === "string" ? withoutQuery(url) : "",
     headers: Shape.isObject(headers) ? strings(headers) : {},
     body: typeof body === "string" && body !== "" ? Shape.wellFormed(body.slice(0, longestBody)) : undefined,
@@ -207,7 +235,7 @@ const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
   const has = (...words: ReadonlyArray<string>): boolean => codes.some((it) => words.includes(it.toLowerCase()))
   // https://platform.openai.com/docs/guides/error-codes: a 429, too, but waiting does not help
   if (status === 402 || has("insufficient_quota", "billing_error")) return new AiError.QuotaExhaustedError(common)
-  if (status === 429 || has("rate_limit_error", "rate_limit_exceeded", "resource_exhausted")) {
+  if (status === 429 || has(...limits)) {
     return new AiError.RateLimitError({ ...common, ...retryAfter === undefined ? {} : { retryAfter } })
   }
   if (isTooLong(found, has)) {
@@ -231,7 +259,7 @@ const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
   if (status === undefined ? isTheirs(found, has) : status >= 500 || status === 408 || status === 409) {
     return new AiError.InternalProviderError({ description: message, ...common })
   }
-  if (status === undefined ? has("invalid_request_error", "not_found_error", "invalid_argument") : status >= 400) {
+  if (status === undefined ? has(...refusals) : status >= 400) {
     return new AiError.InvalidRequestError({ description: message, ...common })
   }
   return new AiError.UnknownError({ description: message, ...common })
@@ -240,9 +268,16 @@ const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
 type Has = (...words: ReadonlyArray<string>) => boolean
 
 /** Errors in a stream have no status: https://docs.claude.com/en/api/errors. */
-const isTheirs = ({ isRetryable }: Found, has: Has): boolean =>
+const isTheirs = ({ isBody, isRetryable }: Found, has: Has): boolean =>
   isRetryable === true ||
-  has("overloaded_error", "api_error", "server_error", "internal_server_error", "timeout_error", "unavailable")
+  has("overloaded_error", "api_error", "server_error", "internal_server_error", "timeout_error", "unavailable") ||
+  // the request was taken, since the answer had begun
+  (isBody && !has(...refusals))
+
+/** Words of a limit; `rate_limited` is Mistral's. */
+const limits = ["rate_limit_error", "rate_limit_exceeded", "rate_limited", "resource_exhausted", "too_many_requests"]
+
+const refusals = ["invalid_request_error", "not_found_error", "invalid_argument"]
 
 const tooLong = "is longer than the model's context window"
 

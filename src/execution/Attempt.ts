@@ -125,8 +125,8 @@ export class Attempt {
   declare private content?: ToolContent.ToolContent
   /** Characters of the batch's budget that are held while a large output is stored. */
   declare heldChars?: number
-  /** Ends the attempt if what its call has reserved is not held any more; absent: it is held. */
-  declare lapses?: () => void
+  /** Ends the attempt if its call, or what that has reserved, is this process's no more; absent: it always is. */
+  declare lapses?: () => Effect.Effect<void> | undefined
   /** The encoded output, once there is one. */
   value: unknown
   /** The handler has returned: what fails after that is its output. */
@@ -300,24 +300,33 @@ export class Attempt {
   /** Runs a write under the fence; `onLate` is called for one that comes too late. */
   commit<A, E, R>(write: Effect.Effect<A, E, R>, onLate: () => void): Effect.Effect<A, E, R> {
     return Effect.uninterruptible(Effect.flatMap(InCommit, (outer) => {
-      this.lapses?.()
-      // one inside another belongs to what is not to be cut in half
-      if (this.isOver || (this.pending !== undefined && outer !== this)) {
-        onLate()
-        return Effect.interrupt
-      }
-      this.openCommits++
-      return Effect.onExit(Effect.provideService(write, InCommit, this), (exit) =>
-        Effect.sync(() => {
-          this.openCommits--
-          if (this.isOver) return
-          if (Exit.isSuccess(exit)) this.call.committed(++this.commits)
-          if (this.openCommits > 0) return
-          if (this.exit !== undefined) this.onExit(this.exit)
-          // interrupted already: it ends now, unless it is deaf
-          else if (this.pending !== undefined) this.after(0, () => this.isOver || this.settle(this.pending!))
-        }))
+      const lapsing = this.lapses?.()
+      const landed = Effect.suspend(() => this.land(write, onLate, outer))
+      return lapsing === undefined ? landed : Effect.andThen(lapsing, landed)
     }))
+  }
+
+  private land<A, E, R>(
+    write: Effect.Effect<A, E, R>,
+    onLate: () => void,
+    outer: Attempt | undefined
+  ): Effect.Effect<A, E, R> {
+    // one inside another belongs to what is not to be cut in half
+    if (this.isOver || (this.pending !== undefined && outer !== this)) {
+      onLate()
+      return Effect.interrupt
+    }
+    this.openCommits++
+    return Effect.onExit(Effect.provideService(write, InCommit, this), (exit) =>
+      Effect.sync(() => {
+        this.openCommits--
+        if (this.isOver) return
+        if (Exit.isSuccess(exit)) this.call.committed(++this.commits)
+        if (this.openCommits > 0) return
+        if (this.exit !== undefined) this.onExit(this.exit)
+        // interrupted already: it ends now, unless it is deaf
+        else if (this.pending !== undefined) this.after(0, () => this.isOver || this.settle(this.pending!))
+      }))
   }
 
   private onExit(exit: Exit.Exit<unknown, unknown>): void {

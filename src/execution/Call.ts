@@ -253,6 +253,8 @@ export class Call implements Ticket {
   declare isSuspended?: true
   /** What it has reserved is lost, or about to be. */
   declare isLost?: true
+  /** It has an end here, and the journal is asked whether another process has taken it over. */
+  declare isDoubted?: true
   /** What goes on record of it, where there is a journal. */
   declare record?: CallRecord
   /** What a record of an earlier life of it says. */

@@ -34,6 +34,8 @@ export interface RecordedWave extends IdempotencyKey.Place {
   /** Name of the process, if the host has given it one. */
   readonly named: string | undefined
   readonly begunAt: number
+  /** The term that its calls are this process's in; absent: nobody can take them over. */
+  readonly term: Journal.Term | undefined
   /** What the keys of all its calls begin with, so that a database has them side by side. */
   readonly near: string
   readonly now: () => number
@@ -76,6 +78,7 @@ export class CallRecord {
   occurrence = 0
   /** The arguments that a person has put in the place of these. */
   private edited: unknown = undefined
+  private isResumed = false
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
 
@@ -103,6 +106,7 @@ export class CallRecord {
 
   /** It was handed over, and what it is about is known. */
   arrived(isResumed: boolean): void {
+    this.isResumed = isResumed
     this.note(this.wave.begunAt, arrived, isResumed)
   }
 
@@ -205,6 +209,16 @@ export class CallRecord {
     return this.call.name
   }
 
+  get term(): Journal.Term | undefined {
+    return this.wave.term
+  }
+
+  /** It may change things, and another process may have taken it over: it is on record, and its lease has expired. */
+  get isAtRisk(): boolean {
+    const { begunAt, term, writer } = this.wave
+    return term !== undefined && !term.isHeld && this.mutates && (this.isResumed || writer.writtenAt >= begunAt)
+  }
+
   get mutates(): boolean {
     return this.tool?.readOnly !== true
   }
@@ -296,6 +310,7 @@ class RecordLine<A> implements Journal.Line {
   private readonly at: number
   private readonly body: (record: CallRecord, data: A) => Body
   private readonly data: A
+  readonly term: Journal.Term | undefined
   private made: Journal.JournalEntry | undefined = undefined
 
   constructor(record: CallRecord, at: number, body: (record: CallRecord, data: A) => Body, data: A) {
@@ -303,6 +318,7 @@ class RecordLine<A> implements Journal.Line {
     this.at = at
     this.body = body
     this.data = data
+    this.term = record.term
   }
 
   get entry(): Journal.JournalEntry {

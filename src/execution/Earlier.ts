@@ -4,31 +4,54 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as CallLog from "../internal/callLog.ts"
+import * as Detached from "../internal/detached.ts"
 import * as RuleSet from "../policy/RuleSet.ts"
 import type { Request, Settlement } from "../store/Claims.ts"
 import type * as Journal from "../store/Journal.ts"
+import { isOfCall } from "../store/Journal.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import * as Lives from "./Lives.ts"
+import * as Ports from "./Ports.ts"
 import { block, recounts } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
+ * Tells whether an entry is about a call of the agent of a wave, and of its process if
+ * that is known again by its name.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isOwn = (
+  { events: { origin: { agentPath } }, process }: WaveState,
+  entry: Journal.JournalEntry
+): entry is Journal.CallEntry =>
+  isOfCall(entry) && entry.agentPath.length === agentPath.length &&
+  entry.agentPath.every((it, index) => it === agentPath[index]) &&
+  (!process.isNamed || entry.process === process.id)
+
+/**
  * Lets a process go on from its earlier waves: what succeeded in them, which tools are
- * blocked, and what they have used up. `entries` are those of its calls; `keys` are the
- * calls that are handed over again, which come later.
+ * blocked, and what they have used up. `keys` are the calls that are handed over again,
+ * which come later.
  *
  * @category steps
  * @since 0.1.0
  */
 export const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
-  entries: ReadonlyArray<Journal.CallEntry>,
+  journal: Journal.Journal["Service"],
   keys: ReadonlySet<string>
 ): Effect.fn.Return<void> {
   const { engine: { rules, store }, process } = wave
   if (process.remembers) return
   process.remembers = true
+  const entries = yield* read(wave, journal)
   const set = rules.current()
   const successes: Array<RuleSet.Success> = []
   const spent: Array<Spent> = []
@@ -53,6 +76,21 @@ export const goOn = Effect.fnUntraced(function*(
 
 // Utilities
 
+/** What is on record of a process, from its end backwards to its beginning. */
+const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journal["Service"]) {
+  const { engine: { principal }, events: { origin: { batch } }, process } = wave
+  const entries = journal.read({ principal, batch, order: "newest" }).pipe(
+    Stream.filterMap(({ entry }) => isOwn(wave, entry) ? Result.succeed(entry) : Result.failVoid),
+    Stream.takeUntil((entry) => isFirst(entry) && entry.index === 0),
+    Stream.runCollect
+  )
+  const exit = yield* Detached.within(entries, Ports.patience)
+  if (exit?._tag === "Success") return exit.value.reverse()
+  const message = `Process ${JSON.stringify(process.id)} goes on without its earlier waves: they could not be read`
+  yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })
+  return []
+})
+
 /** A call that counts here although it started elsewhere. */
 interface Spent {
   readonly started: Journal.Of<"Started">
@@ -65,13 +103,15 @@ const lastOf = (entries: ReadonlyArray<Journal.CallEntry>): ReadonlyArray<Journa
   let last: Journal.CallEntry | undefined
   for (const [place, entry] of entries.entries()) {
     if (entry._tag !== "Arrived") continue
-    const isFirst = entry.wave === 1 && entry.isResumed !== true
     const isOther = last === undefined || last.session !== entry.session || last.wave !== 1 || entry.index <= last.index
-    if (isFirst && isOther) from = place
+    if (isFirst(entry) && isOther) from = place
     last = entry
   }
   return entries.slice(from)
 }
+
+const isFirst = (entry: Journal.CallEntry): boolean =>
+  entry._tag === "Arrived" && entry.wave === 1 && entry.isResumed !== true
 
 const successOf = (set: RuleSet.RuleSet, { outcome, routes }: Journal.Of<"Settled">): RuleSet.Success =>
   routes === undefined

@@ -49,6 +49,8 @@ export class JournalWriter {
   /** Lines that could not be written. */
   private kept: Array<Line> = []
   private lost = 0
+  /** When something was put on record last; what arrived later is not on record. */
+  writtenAt = -Infinity
   private hasFailed = false
   private isOver = false
   private fiber: Fiber.Fiber<void> | undefined
@@ -78,7 +80,7 @@ export class JournalWriter {
       const batch = this.coming()
       batch.lines.push(line)
       batch.refused.add(line)
-      batch.waiting.push((isWritten) => resume(Effect.succeed(isWritten)))
+      batch.waiting.push((isWritten) => resume(Effect.succeed(isWritten && line.term?.isOver !== true)))
     })
   }
 
@@ -159,6 +161,7 @@ export class JournalWriter {
       onSuccess: () => {
         this.lost = 0
         this.kept = []
+        this.writtenAt = this.now()
         return undefined
       }
     })
@@ -174,7 +177,7 @@ export class JournalWriter {
 
   /** Keeps what was noted for later, as far as there is room; who waits is told. */
   private giveUp({ lines, refused, waiting }: Batch): void {
-    for (const line of lines) if (!refused.has(line)) this.kept.push(line)
+    for (const line of lines) if (!refused.has(line) && line.term?.isOver !== true) this.kept.push(line)
     const surplus = Math.max(0, this.kept.length - maxKept)
     this.lost += surplus
     this.kept.splice(0, surplus)

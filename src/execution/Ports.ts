@@ -127,6 +127,7 @@ export const journal = (driver: Journal["Service"]): Journal["Service"] => {
   return {
     keeps: driver.keeps,
     digest: driver.digest,
+    term: driver.term,
     append: (lines, options) => {
       try {
         const answer = driver.append(lines, options)

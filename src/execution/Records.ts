@@ -5,6 +5,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type { Term } from "../store/Journal.ts"
 import { CallRecord, type RecordedWave } from "./CallRecord.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import * as Resume from "./Resume.ts"
@@ -20,8 +21,13 @@ import type { WaveState } from "./WaveState.ts"
 export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> => {
   const { begunAt, clock, engine, events, options: { resume }, process } = wave
   // not the wave itself, which is over long before its records are
+  let term: Term | undefined
   const shared: RecordedWave = {
     writer: journal,
+    // where calls are taken over, only then
+    get term() {
+      return term ??= journal.driver.term?.()
+    },
     engine: { principal: engine.principal },
     events: { origin: events.origin },
     named: process.isNamed ? process.id : undefined,

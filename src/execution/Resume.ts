@@ -10,7 +10,6 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as Detached from "../internal/detached.ts"
 import type * as Journal from "../store/Journal.ts"
-import { isOfCall } from "../store/Journal.ts"
 import type { Reconciled } from "../ToolAnnotations.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { Answered, Call, Recalled } from "./Call.ts"
@@ -99,8 +98,7 @@ const takeOver = Effect.fnUntraced(function*(
   records: ReadonlyArray<Record>
 ): Effect.fn.Return<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> {
   const keys = records.map(({ record }) => record.key)
-  const own = yield* ownOf(wave, journal)
-  const changed = others(own, records, new Set(keys))
+  const changed = yield* others(wave, journal, records, new Set(keys))
   if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
   const claimed: Journal.Claimed = keys.length === 0
     ? { _tag: "Claimed", ended: [] }
@@ -114,7 +112,7 @@ const takeOver = Effect.fnUntraced(function*(
     keys.length === 0 ? Effect.succeed([]) : read(journal, { keys }),
     () => Effect.sync(() => giveBack(records, claimed.ended))
   )
-  yield* Earlier.goOn(wave, own, new Set(keys))
+  yield* Earlier.goOn(wave, journal.driver, new Set(keys))
   return entries
 })
 
@@ -291,33 +289,23 @@ const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
   return _tag === "Happened" || _tag === "DidNotHappen" ? answer as Reconciled<unknown> : undefined
 }
 
-/** What is on record of calls of an agent in a batch, and in a process if that is known again by its name. */
-const ownOf = (
-  { engine: { principal }, events: { origin }, process }: WaveState,
-  journal: JournalWriter
-): Effect.Effect<ReadonlyArray<Journal.CallEntry>, ResumeProblem> => {
-  const agentPath = JSON.stringify(origin.agentPath)
-  const isOwn = (entry: Journal.JournalEntry): entry is Journal.CallEntry =>
-    isOfCall(entry) && JSON.stringify(entry.agentPath) === agentPath &&
-    (!process.isNamed || entry.process === process.id)
-  return Effect.map(read(journal, { principal, batch: origin.batch }), (entries) => entries.filter(isOwn))
-}
-
 /** Calls of these ids that are open with other arguments: nobody can say which of the two is meant. */
-const others = (
-  own: ReadonlyArray<Journal.CallEntry>,
+const others = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
   records: ReadonlyArray<Record>,
   keys: ReadonlySet<string>
-): ReadonlyArray<string> => {
+): Effect.fn.Return<ReadonlyArray<string>, ResumeProblem> {
+  const { batch } = wave.events.origin
   const open = new Map<string, string>()
-  for (const entry of own) {
-    if (keys.has(entry.key)) continue
+  for (const entry of yield* read(journal, { principal: wave.engine.principal, batch, isOpen: true })) {
+    if (!Earlier.isOwn(wave, entry) || keys.has(entry.key)) continue
     if (entry._tag === "Arrived") open.set(entry.key, entry.callId)
     else if (entry._tag === "Settled") open.delete(entry.key)
   }
   const ids = new Set(open.values())
   return records.map(({ call }) => call.call.id).filter((id) => ids.has(id))
-}
+})
 
 const read = (
   journal: JournalWriter,

@@ -20,6 +20,7 @@ import * as Hosts from "./Hosts.ts"
 import * as Notes from "./Notes.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as State from "./State.ts"
+import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -30,7 +31,29 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
-  if (call.isSettled) return
+  if (call.isSettled || call.isDoubted === true) return
+  if (call.record?.isAtRisk === true) return doubt(wave, call, end, fiber)
+  settled(wave, call, end, fiber)
+}
+
+// Utilities
+
+/** Nobody is told of an end before it is known whose the call is; it goes no further meanwhile. */
+const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
+  const { waiting } = call
+  call.isDoubted = true
+  call.decided ??= end
+  call.waiting = undefined
+  wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => settled(wave, call, it, fiber)))
+  waiting?.interruptUnsafe()
+}
+
+const settled = (
+  wave: WaveState,
+  call: Call,
+  end: End,
+  fiber: Fiber.Fiber<unknown, unknown> | undefined
+): void => {
   const { attempt, joined, reservation, waiting } = call
   const now = wave.now()
   // what had started in an earlier life, and is not run again, has not been refused
@@ -68,8 +91,6 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   else wave.detach(Effect.onExit(told, () => Effect.sync(() => conclude(wave, call, outcome, fiber))))
   for (const [place, calls] of behind) place.skipBehind(calls)
 }
-
-// Utilities
 
 const none: ReadonlyArray<never> = []
 

@@ -17,6 +17,7 @@ import * as Hosts from "./Hosts.ts"
 import { LiveContext } from "./LiveContext.ts"
 import * as Notes from "./Notes.ts"
 import { recheck } from "./Recheck.ts"
+import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -169,8 +170,12 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
     const onLost = () => lose(wave, call, attempt, reservation)
     store.watch(reservation, onLost)
     // who stood still for long may write before the timer of the lease has had its turn
-    attempt.lapses = () => store.holds(reservation) || onLost()
+    attempt.lapses = () => {
+      if (!store.holds(reservation)) onLost()
+      return undefined
+    }
   }
+  if (!tool.readOnly) TakenOver.watch(call, attempt)
   if (tool.readOnly) call.record?.noteStart(call, 1, limit.millis)
   const live = new LiveContext(wave, call, attempt)
   if (call.index === 0) wave.first.live = live

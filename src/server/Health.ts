@@ -45,7 +45,7 @@ export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> =
     const asked = [
       check("state", Effect.flatMap(Clock.currentTimeMillis, (now) => state.grants("", now))),
       ...Option.toArray(journal).map((it) =>
-        check("journal", Stream.runDrain(Stream.take(it.read({ after: Number.MAX_SAFE_INTEGER }), 1)))
+        check("journal", Effect.andThen(Stream.runDrain(Stream.take(it.read(behindAll), 1)), hasTerm(it)))
       ),
       ...Option.toArray(waves).map((it) => check("waves", it.get({ user: "", session: "" }, "")))
     ]
@@ -62,6 +62,17 @@ export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> =
 // Utilities
 
 const patience = "2 seconds"
+
+const behindAll = { after: Number.MAX_SAFE_INTEGER }
+
+/** Whether the journal has a term that can be written in, where others can end it. */
+const hasTerm = ({ term }: Journal.Journal["Service"]): Effect.Effect<void, string> =>
+  term === undefined
+    ? Effect.void
+    : Effect.flatMap(
+      Effect.suspend(() => term().renew),
+      (isHeld) => isHeld === true ? Effect.void : Effect.fail("the journal's term is over and the next one is not open")
+    )
 
 const check = <E>(name: string, asked: Effect.Effect<unknown, E>): Effect.Effect<Status["checks"][number]> =>
   Effect.flatMap(

@@ -21,6 +21,7 @@ import { type Invalid, NotFound, Unavailable } from "./ApiProblems.ts"
 import type * as Api from "./ApiRecords.ts"
 import * as JournalPages from "./JournalPages.ts"
 import * as Principals from "./Principals.ts"
+import * as SharedEvents from "./SharedEvents.ts"
 
 /**
  * What is on record. What `user` may not see is not there for them.
@@ -100,7 +101,7 @@ const shown = (grant: Grant): typeof Api.Grant.Type => ({
   ...Principals.fromPrincipal(grant.principal),
   tool: grant.tool,
   agent_path: grant.agentPath,
-  ...grant.targets === undefined ? {} : { targets: grant.targets },
+  ...grant.targets === undefined ? {} : { targets: grant.targets.map(SharedEvents.text) },
   answer: grant.answer,
   granted_at: grant.grantedAt,
   ...grant.expiresAt === undefined ? {} : { expires_at: grant.expiresAt }

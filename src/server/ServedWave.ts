@@ -115,13 +115,13 @@ export class ServedWave {
     const wire = ToolEvent.toWire(event)
     const chars = JSON.stringify(wire).length
     const { session, user, wave } = this.handedOver
-    this.log.append(wire, chars)
+    const shown = this.log.append(wire, chars)
     Deferred.doneUnsafe(this.announced, Effect.void)
     this.live.tell(
       user,
       chars > mostLiveChars
         ? { _tag: "WaveEventLeftOut", user, session, wave }
-        : { _tag: "WaveEvent", user, session, wave, event: wire }
+        : { _tag: "WaveEvent", user, session, wave, event: shown }
     )
   }
 

@@ -16,6 +16,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as ToolEvent from "../ToolEvent.ts"
 import { noteNames, type WaveSse } from "./ApiModels.ts"
+import { SharedEvents } from "./SharedEvents.ts"
 
 /**
  * What is kept of what tools emit, at most.
@@ -45,6 +46,7 @@ export class WaveLog {
   private emittedChars = 0
   private last = 0
   private isClosed = false
+  private readonly shared = new SharedEvents()
   private news = Deferred.makeUnsafe<void>()
 
   constructor(id: string, bounds: Bounds) {
@@ -62,11 +64,11 @@ export class WaveLog {
     return this.lifeChars + this.emittedChars
   }
 
-  /** What is kept behind a place, as much as a page has. */
+  /** What is kept behind a place without secrets, as much as a page has. */
   happened(after: number): { readonly events: ReadonlyArray<ToolEvent.Wire>; readonly next?: number } {
     const found = this.entries(after, pageEvents, pageChars)
     const last = found.at(-1)?.place ?? this.last
-    return { events: found.map(({ event }) => event), ...last < this.last ? { next: last } : {} }
+    return { events: found.map(({ shared }) => shared), ...last < this.last ? { next: last } : {} }
   }
 
   /** The last event of the wave, once it is there. */
@@ -75,14 +77,16 @@ export class WaveLog {
     return event !== undefined && ToolEvent.isEnd(event) && event.agent_path.length === 0 ? event : undefined
   }
 
-  /** `chars` are those of its JSON, for whoever has counted them. */
-  append(event: ToolEvent.Wire, chars = JSON.stringify(event).length): void {
-    const entry = { place: ++this.last, event, chars }
+  /** Gives the event without secrets. `chars` are those of its JSON, for whoever has counted them. */
+  append(event: ToolEvent.Wire, chars = JSON.stringify(event).length): ToolEvent.Wire {
+    const shared = this.shared.of(event)
+    const entry = { place: ++this.last, event, shared, chars }
     if (isOfLife(event)) {
       this.life.push(entry)
       this.lifeChars += chars
     } else this.emit(entry)
     this.wake()
+    return shared
   }
 
   /** Nothing more comes: readers end. */
@@ -185,6 +189,8 @@ export class WaveLog {
 interface Entry {
   readonly place: number
   readonly event: ToolEvent.Wire
+  /** The same without secrets, for the page. */
+  readonly shared: ToolEvent.Wire
   readonly chars: number
 }
 

@@ -109,6 +109,12 @@ export const statementOf = (
   const within: Between = isNewestFirst ? [`>= ${edge}`, until] : [behind, `<= ${edge}`]
   const also = others.map(({ column, values }) => `${column} IN ${listOf(sql, param(JSON.stringify(values)))}`)
   if (query.since !== undefined) also.push(`at >= ${param(query.since)}`)
+  if (query.isOpen === true) {
+    also.push(
+      `NOT EXISTS (SELECT 1 FROM ${table} AS ended WHERE ended.call_key = ${table}.call_key
+        AND ended.place > ${table}.place AND ended.tag = 'Settled')`
+    )
+  }
   if (query.text !== undefined) {
     also.push(`entry ${isPg ? "ILIKE" : "LIKE"} ${param(patternOf(query.text))} ESCAPE '!'`)
   }

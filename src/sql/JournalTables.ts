@@ -44,7 +44,9 @@ const create = Effect.gen(function*() {
     id ${id},
     opened_at ${number} NOT NULL,
     expires_at ${number} NOT NULL,
-    ended_at ${number}
+    ended_at ${number},
+    last_append BIGINT NOT NULL DEFAULT 0,
+    fenced_append BIGINT NOT NULL DEFAULT 0
   )`)
   yield* sql.unsafe(`CREATE TABLE tool_executor_journal_entries (
     place ${isPg(sql) ? "BIGINT PRIMARY KEY" : id},
@@ -121,16 +123,35 @@ export const openTerm = (sql: Sql, leaseMillis: number): Effect.Effect<number, S
   )
 
 /**
- * Has a term last so many milliseconds more, unless it is over.
+ * Has a term last so many milliseconds more; false if it is over.
  *
  * @category terms
  * @since 0.1.0
  */
-export const renewTerm = (sql: Sql, term: number, leaseMillis: number): Effect.Effect<unknown, SqlError> =>
-  sql`
-    UPDATE tool_executor_journal_terms SET expires_at = ${sql.literal(now(sql))} + ${leaseMillis}
-    WHERE id = ${term} AND ended_at IS NULL
-  `
+export const renewTerm = (sql: Sql, term: number, leaseMillis: number): Effect.Effect<boolean, SqlError> =>
+  Effect.map(
+    sql`
+      UPDATE tool_executor_journal_terms SET expires_at = ${sql.literal(now(sql))} + ${leaseMillis}
+      WHERE id = ${term} AND ended_at IS NULL RETURNING id
+    `.withoutTransform,
+    (rows) => rows.length > 0
+  )
+
+/**
+ * Keeps every append up to a number from being written from now on; gives the number of
+ * the last one that was, or `undefined` if the term is over.
+ *
+ * @category terms
+ * @since 0.1.0
+ */
+export const fence = (sql: Sql, term: number, append: number): Effect.Effect<number | undefined, SqlError> =>
+  Effect.map(
+    sql<{ readonly last_append: unknown }>`
+      UPDATE tool_executor_journal_terms SET fenced_append = ${append}
+      WHERE id = ${term} AND ended_at IS NULL RETURNING last_append
+    `.withoutTransform,
+    ([row]) => row === undefined ? undefined : Number(row.last_append)
+  )
 
 /**
  * Ends terms: nothing can be written in them any more.
@@ -185,12 +206,31 @@ export const rowOf = (entry: JournalEntry, text: string): Row => {
 export const claimOf = (key: string): Row => ["Claimed", key, 0, "", "", null, null, null, ""]
 
 /**
- * Writes rows behind all others in a term; gives how many: none if the term is over.
+ * The term that rows are written in.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Writing {
+  readonly term: number
+  /** The number of the append in its term; absent: a claim, which is written with others or not at all. */
+  readonly append?: number | undefined
+  readonly leaseMillis: number
+}
+
+/**
+ * Writes rows behind all others in a term; gives how many: none if the term is over or
+ * the append was fenced off. In PostgreSQL the lease of the term is renewed, too: its row
+ * is written even so.
  *
  * @category running
  * @since 0.1.0
  */
-export const append = (sql: Sql, term: number, rows: ReadonlyArray<Row>): Effect.Effect<number, SqlError> => {
+export const append = (
+  sql: Sql,
+  { append, leaseMillis, term }: Writing,
+  rows: ReadonlyArray<Row>
+): Effect.Effect<number, SqlError> => {
   const json = JSON.stringify(rows)
   const latest = rows.reduce((latest, [, , at]) => Math.max(latest, at), 0)
   if (!isPg(sql)) {
@@ -215,8 +255,10 @@ export const append = (sql: Sql, term: number, rows: ReadonlyArray<Row>): Effect
         SET last_place = last_place + $3::bigint, latest_at = greatest(latest_at, $4::float8) WHERE id = 1
         RETURNING last_place - $3::bigint AS last, latest_at
       ), term AS (
-        UPDATE tool_executor_journal_terms SET opened_at = opened_at FROM behind
+        UPDATE tool_executor_journal_terms
+        SET last_append = COALESCE($5::bigint, last_append), expires_at = ${now(sql)} + $6::float8 FROM behind
         WHERE tool_executor_journal_terms.id = $1::bigint AND ended_at IS NULL
+          AND fenced_append < COALESCE($5::bigint, fenced_append + 1)
         RETURNING tool_executor_journal_terms.id, behind.last, behind.latest_at
       ), written AS (
         INSERT INTO tool_executor_journal_entries (place, term, reached_at, ${columns})
@@ -227,7 +269,7 @@ export const append = (sql: Sql, term: number, rows: ReadonlyArray<Row>): Effect
         RETURNING 1
       )
       SELECT count(*) AS written FROM written`,
-      [term, json, rows.length, latest]
+      [term, json, rows.length, latest, append ?? null, leaseMillis]
     ).withoutTransform,
     ([row]) => Number(row?.written ?? 0)
   )

@@ -42,7 +42,7 @@ export const run = Effect.fnUntraced(function*(
   { migrations, table, tables }: Schema
 ): Effect.fn.Return<void, Migrator.MigrationError | SqlError> {
   const migrate = Migrator.make({})({ table, loader: Migrator.fromRecord({ ...migrations }) })
-  yield* Effect.provideService(migrate, SqlClient.SqlClient, sql).pipe(own(sql))
+  yield* Effect.provideService(migrate, SqlClient.SqlClient, sql).pipe(own(sql, patience))
   const [row] = yield* own(sql)(
     sql<{ readonly version: number }>`SELECT MAX(migration_id) AS version FROM ${sql(table)}`.withoutTransform
   )
@@ -65,6 +65,9 @@ export const run = Effect.fnUntraced(function*(
 })
 
 // Utilities
+
+/** Milliseconds that all migrations of a component may take, and the wait for those of another process. */
+const patience = 120_000
 
 /** Those tables of a version that are not there: somebody has removed them, or restored a part of a backup. */
 const missingOf = (sql: SqlClient.SqlClient, tables: ReadonlyArray<string>) =>

@@ -1,42 +1,55 @@
 /**
- * What must be on record whatever the host rolls back runs on a connection of its own.
+ * Every statement of a store runs outside of its host's transactions, and ends in time.
  *
  * A `SqlClient` has the open transaction in the context of whoever asks: a store that
  * a handler reaches from inside `sql.withTransaction` would write into the handler's
  * transaction, as a savepoint of it, and lose what it wrote when that is rolled back.
- * So every store of ours runs all it does through `own`, which leaves the transaction
- * of its client out of the context: PostgreSQL's pool then gives another connection.
+ * So every store runs its statements through `own`, which leaves the caller's transaction
+ * out of the context: PostgreSQL's pool then lends another connection.
  *
- * The pool has to have one: a pool whose connections are all in transactions that wait
- * for a store has none left. And a client of SQLite has one connection in all, which
- * the transaction has; there `own` fails at once instead of waiting for ever, and the
- * store needs a client of its own, best with a file of its own: SQLite has one writer
- * per file, so that a store in the file of an open transaction waits until its
- * patience is over.
+ * A connection may fall silent without being closed, after a failover for example. A
+ * statement that misses its deadline fails, and the pool discards its connection unless
+ * the server cancels the statement within a second.
+ *
+ * The pool needs a free connection: if all of its connections are in transactions that
+ * wait for a store, the store fails at its deadline. A client of SQLite has one connection
+ * in all, which the transaction has; there `own` fails at once, and the store needs a
+ * client of its own, best with a file of its own: SQLite has one writer per file, so a
+ * store in the file of an open transaction waits for its deadline.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
 
 /**
- * Runs an effect outside of any transaction of the client that its caller is in.
+ * Milliseconds that a statement or a transaction of a store may take.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const deadline = 5_000
+
+/**
+ * Runs statements, or a transaction, outside of any transaction of the caller, on one
+ * connection and within a deadline.
  *
  * @category running
  * @since 0.1.0
  */
 export const own =
-  (sql: SqlClient.SqlClient) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+  (sql: SqlClient.SqlClient, millis = deadline) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
     Effect.contextWith((context: Context.Context<R>): Effect.Effect<A, E | SqlError.SqlError, R> => {
-      if (Context.getOrUndefined(context, sql.transactionService) === undefined) return effect
-      const hasOther = sql.onDialectOrElse({ sqlite: () => false, orElse: () => true })
-      if (!hasOther) return Effect.fail(noOther)
-      return Effect.updateContext(
-        effect,
-        (it: Context.Context<R>) => Context.omit(sql.transactionService)(it) as Context.Context<R>
-      )
+      const isSqlite = sql.onDialectOrElse({ sqlite: () => true, orElse: () => false })
+      if (!isSqlite) return lent(sql, effect, millis, context)
+      const isInTransaction = Context.getOrUndefined(context, sql.transactionService) !== undefined
+      return isInTransaction ? Effect.fail(noOther) : inTime(effect, millis, context)
     })
 
 /**
@@ -60,10 +73,74 @@ export const reading = (sql: SqlClient.SqlClient): SqlClient.SqlClient => reader
 
 const readers = new WeakMap<SqlClient.SqlClient, SqlClient.SqlClient>()
 
-const noOther = new SqlError.SqlError({
-  reason: new SqlError.ConnectionError({
-    message: "the only connection is in a transaction of the caller: a store in SQLite needs a client of its own",
-    operation: "acquire",
-    cause: undefined
+/** Milliseconds that a server has to cancel a statement before its connection is given up. */
+const cancelMillis = 1_000
+
+/** Runs an effect on a connection of the pool that nobody else has meanwhile. */
+const lent = <A, E, R>(
+  sql: SqlClient.SqlClient,
+  effect: Effect.Effect<A, E, R>,
+  millis: number,
+  context: Context.Context<R>
+): Effect.Effect<A, E | SqlError.SqlError, R> =>
+  Effect.suspend(() => {
+    const scope = Scope.makeUnsafe()
+    const used = Effect.flatMap(
+      Scope.provide(sql.reserve, scope),
+      // in no transaction yet: the first one that begins on it is at depth 0
+      (connection) => Effect.provideService(effect, sql.transactionService, [connection, -1])
+    )
+    const outside = Context.omit(sql.transactionService)(context) as Context.Context<R>
+    return inTime(used, millis, outside, scope)
   })
-})
+
+/**
+ * An effect that nobody waits for any longer than that. `scope` has its connection: a
+ * statement that goes on when it is closed takes the connection out of the pool.
+ */
+const inTime = <A, E, R>(
+  effect: Effect.Effect<A, E, R>,
+  millis: number,
+  context: Context.Context<R>,
+  scope?: Scope.Closeable
+): Effect.Effect<A, E | SqlError.SqlError> =>
+  Effect.callback((resume) => {
+    let isOpen = true
+    let timer: Fiber.Fiber<void> | undefined
+    const close = scope === undefined ? Effect.void : Effect.suspend(() => Scope.close(scope, Exit.void))
+    const fiber = Effect.runForkWith(context)(effect)
+    const giveUp = (): void => {
+      if (!isOpen) return
+      isOpen = false
+      timer?.interruptUnsafe()
+      timer = Effect.runForkWith(context)(Effect.delay(close, cancelMillis))
+      fiber.interruptUnsafe()
+    }
+    fiber.addObserver((exit) => {
+      timer?.interruptUnsafe()
+      if (scope !== undefined) Effect.runForkWith(context)(close)
+      if (!isOpen) return
+      isOpen = false
+      resume(exit)
+    })
+    if (!isOpen) return
+    timer = Effect.runForkWith(context)(Effect.andThen(
+      Effect.sleep(millis),
+      Effect.sync(() => {
+        timer = undefined
+        giveUp()
+        resume(Effect.fail(silent))
+      })
+    ))
+    return Effect.sync(giveUp)
+  })
+
+const connectionError = (message: string, operation: string): SqlError.SqlError =>
+  new SqlError.SqlError({ reason: new SqlError.ConnectionError({ message, operation, cause: undefined }) })
+
+const silent = connectionError("no answer in time", "execute")
+
+const noOther = connectionError(
+  "the only connection is in a transaction of the caller: a store in SQLite needs a client of its own",
+  "acquire"
+)

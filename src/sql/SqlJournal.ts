@@ -12,6 +12,7 @@
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -25,13 +26,15 @@ import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 import { createHmac, randomBytes } from "node:crypto"
 import { ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import * as Detached from "../internal/detached.ts"
 import { GroupedAppends } from "../store/GroupedAppends.ts"
 import * as Journal from "../store/Journal.ts"
 import * as JournalText from "../store/JournalText.ts"
 import * as Search from "./JournalSearch.ts"
 import * as Tables from "./JournalTables.ts"
+import { Terms } from "./JournalTerms.ts"
 import * as Migrations from "./Migrations.ts"
-import { own, reading } from "./OwnConnection.ts"
+import { deadline, own, reading } from "./OwnConnection.ts"
 
 /**
  * What the journal keeps, and for how long its term is taken for alive.
@@ -104,20 +107,23 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   yield* own(sql)(mustBeDurable(sql))
   yield* Migrations.run(sql, Tables.schema)
   const key = yield* own(sql)(Tables.hashKey(sql, randomBytes(32).toString("hex")))
-  const term: Term = { id: yield* openTerm(sql, leaseMillis), claimed: new Set() }
+  const terms = new Terms(sql, yield* Clock.Clock, leaseMillis)
+  yield* Effect.acquireRelease(terms.opened, () => terms.close)
+  yield* Effect.forkScoped(Effect.delay(terms.renewing, leaseMillis / 3))
   const appends = new GroupedAppends(
     yield* Effect.context<never>(),
-    (lines) => failing("append", write(sql, term, lines))
+    (lines) => failing("append", write(sql, terms, lines))
   )
-  yield* Effect.addFinalizer(() => appends.idle)
+  yield* Effect.addFinalizer(() => Detached.within(appends.idle, deadline))
   return {
     keeps,
     // half of it is as hard to guess, and every entry of a call has it
     digest: (text) => createHmac("sha256", key).update(text).digest("hex").slice(0, 32),
+    term: () => terms.current,
     append: (lines, { durable }) => appends.append(lines, durable),
     read: (query) => read(sql, query),
     page: (query, bounds) => page(sql, query, bounds),
-    claim: (keys) => failing("claim", claim(sql, term, keys))
+    claim: (keys) => failing("claim", claim(sql, terms, keys))
   }
 })
 
@@ -239,36 +245,43 @@ const mustBeDurable = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
   if (found.length > 0) return yield* new ConfigurationError({ subject: "SqlJournal", problems: found })
 })
 
-/** A term that lasts as long as the scope, and no longer than somebody renews it. */
-const openTerm = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, leaseMillis: number) {
-  const term = yield* Effect.acquireRelease(
-    own(sql)(Tables.openTerm(sql, leaseMillis)),
-    // one that cannot be ended ends with its lease
-    (term) => Effect.ignore(own(sql)(Tables.endTerms(sql, [term])))
-  )
-  yield* Effect.ignore(own(sql)(Tables.renewTerm(sql, term, leaseMillis))).pipe(
-    Effect.delay(leaseMillis / 3),
-    Effect.forever,
-    Effect.forkScoped
-  )
-  return term
-})
-
 const over = "its term is over: others have taken over its calls while it gave no sign of life"
 
-/** The term of this process. */
-interface Term {
-  readonly id: number
-  /** Calls that were claimed in it and of which nothing is on record since. */
-  readonly claimed: Set<string>
-}
-
-const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, term: Term, lines: ReadonlyArray<Journal.Line>) {
+/**
+ * Writes what is not of a term that is over. An append whose answer was lost is looked up
+ * before the next one: its lines may be handed over again, and are written once.
+ */
+const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, terms: Terms, given: ReadonlyArray<Journal.Line>) {
+  let lines = given.filter((it) => it.term?.isOver !== true)
   if (lines.length === 0) return
+  const term = yield* terms.opened
+  const { unsure } = term
+  if (unsure !== undefined) {
+    const last = yield* own(sql)(Tables.fence(sql, term.id, unsure.number))
+    if (last === undefined) {
+      yield* terms.ended(term)
+      return yield* failure("append", over)
+    }
+    term.unsure = undefined
+    if (last === unsure.number) lines = lines.filter((it) => !unsure.lines.has(it))
+    if (lines.length === 0) return
+  }
   const rows = lines.map(({ entry }) => Tables.rowOf(entry, JournalText.encode(entry)))
-  if ((yield* Tables.append(sql, term.id, rows)) !== rows.length) {
+  const number = ++term.appends
+  const since = terms.now()
+  const { leaseMillis } = terms
+  const written = yield* own(sql)(Tables.append(sql, { term: term.id, append: number, leaseMillis }, rows)).pipe(
+    Effect.onError(() =>
+      Effect.sync(() => {
+        term.unsure = { number, lines: new Set(lines) }
+      })
+    )
+  )
+  if (written !== rows.length) {
+    yield* terms.ended(term)
     return yield* failure("append", over)
   }
+  if (isPg(sql)) terms.extend(term, since)
   if (term.claimed.size > 0) { for (const [, key] of rows) if (key !== null) term.claimed.delete(key) }
 })
 
@@ -298,34 +311,39 @@ const pageOf = Effect.fnUntraced(function*(
   return { entries, ...next === undefined ? {} : { next } }
 })
 
-const claim = (
+const claim = Effect.fnUntraced(function*(
   sql: SqlClient.SqlClient,
-  term: Term,
+  terms: Terms,
   keys: ReadonlyArray<string>
-): Effect.Effect<Journal.Claimed, SqlError | Journal.JournalError> =>
-  Effect.suspend(() => {
-    let taken: ReadonlyArray<string> = []
-    return Effect.gen(function*() {
-      yield* Tables.lock(sql)
-      const held = yield* Tables.held(sql, keys)
-      const ended = held.filter((it) => it.tag === "Settled").map((it) => it.key)
-      const open = held.filter((it) => it.tag === "Arrived" || it.tag === "Claimed")
-      // a claim of this term that nobody knows of is one whose answer was lost
-      const isLost = (it: Tables.Held) => it.tag === "Claimed" && it.term === term.id && !term.claimed.has(it.key)
-      const busy = open.filter((it) => it.isAlive && !isLost(it)).map((it) => it.key)
-      if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
-      yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))).filter((it) => it !== term.id))
-      taken = keys.filter((it) => !ended.includes(it))
-      // known before it is committed: whoever claims next sees both or neither
-      for (const key of taken) term.claimed.add(key)
-      const rows = taken.map(Tables.claimOf)
-      if ((yield* Tables.append(sql, term.id, rows)) !== rows.length) {
-        return yield* failure("claim", over)
-      }
-      return { _tag: "Claimed", ended } as const
-    }).pipe(
-      sql.withTransaction,
-      own(sql),
-      Effect.onError(() => Effect.sync(() => taken.forEach((key) => term.claimed.delete(key))))
-    )
-  })
+): Effect.fn.Return<Journal.Claimed, SqlError | Journal.JournalError> {
+  const term = yield* terms.opened
+  const { leaseMillis } = terms
+  let taken: ReadonlyArray<string> = []
+  const claimed = yield* Effect.gen(function*() {
+    yield* Tables.lock(sql)
+    const held = yield* Tables.held(sql, keys)
+    const ended = held.filter((it) => it.tag === "Settled").map((it) => it.key)
+    const open = held.filter((it) => it.tag === "Arrived" || it.tag === "Claimed")
+    // a claim of this term that nobody knows of is one whose answer was lost
+    const isLost = (it: Tables.Held) => it.tag === "Claimed" && it.term === term.id && !term.claimed.has(it.key)
+    const busy = open.filter((it) => it.isAlive && !isLost(it)).map((it) => it.key)
+    if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
+    yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))).filter((it) => it !== term.id))
+    taken = keys.filter((it) => !ended.includes(it))
+    // known before it is committed: whoever claims next sees both or neither
+    for (const key of taken) term.claimed.add(key)
+    const rows = taken.map(Tables.claimOf)
+    if ((yield* Tables.append(sql, { term: term.id, leaseMillis }, rows)) !== rows.length) return undefined
+    return { _tag: "Claimed", ended } as const
+  }).pipe(
+    sql.withTransaction,
+    own(sql),
+    Effect.onError(() => Effect.sync(() => taken.forEach((key) => term.claimed.delete(key))))
+  )
+  if (claimed !== undefined) return claimed
+  // it held nothing that is of use to anybody: what is claimed is claimed in the next one
+  yield* terms.ended(term)
+  return yield* claim(sql, terms, keys)
+})
+
+const isPg = (sql: SqlClient.SqlClient): boolean => sql.onDialectOrElse({ pg: () => true, orElse: () => false })

@@ -28,7 +28,6 @@ import * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
 import { randomUUID } from "node:crypto"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
-import * as Detached from "../internal/detached.ts"
 import { Grouped } from "../internal/grouped.ts"
 import { Grant, isOpen } from "../store/Grant.ts"
 import { type Claim, Kept, type Request, type Reservation, StateStore, StateStoreError } from "../store/StateStore.ts"
@@ -120,7 +119,7 @@ export const make = Effect.fnUntraced(function*(
     )
   const plain = <A>(name: string, statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, StateStoreError> =>
     Effect.mapError(
-      inTime(own(sql)(statement), patienceMillis),
+      own(sql, patienceMillis)(statement),
       (cause) => new StateStoreError({ operation: name, cause })
     )
   const prune = (now: number): Effect.Effect<number, StateStoreError> =>
@@ -317,7 +316,7 @@ const databaseOf = (
     const attempts: Array<Attempt> = []
     const limit = patience / 2
     const once = Effect.gen(function*() {
-      const { made, world } = yield* inTime(own(sql)(loaded(needed, attempts.map((it) => it.write))), limit)
+      const { made, world } = yield* own(sql, limit)(loaded(needed, attempts.map((it) => it.write)))
       const known = attempts.find((it) => made.has(it.write))
       if (known !== undefined) return known.answers
       const attempt: Attempt = { write: options.newId(), answers: answered(world, operations, now) }
@@ -325,7 +324,7 @@ const databaseOf = (
       attempts.push(attempt)
       const text = JSON.stringify(changesOf(world, options, attempt.write))
       const change = sql.unsafe<{ readonly ok: boolean }>(Tables.statements.postgres.change, [text])
-      const [row] = yield* inTime(own(sql)(change), limit)
+      const [row] = yield* own(sql, limit)(change)
       if (row?.ok === true) return attempt.answers
       // it is known not to be made
       attempts.pop()
@@ -404,17 +403,6 @@ const longestPause = 250
 
 const tooBusy = new SqlError.SqlError({
   reason: new SqlError.LockTimeoutError({ message: "others were always faster", cause: undefined })
-})
-
-/** Nobody waits longer for a connection that is silent: the next try has another one. */
-const inTime = <A>(
-  effect: Effect.Effect<A, SqlError.SqlError>,
-  millis: number
-): Effect.Effect<A, SqlError.SqlError> =>
-  Effect.flatMap(Detached.within(effect, millis), (exit) => exit ?? Effect.fail(silent))
-
-const silent = new SqlError.SqlError({
-  reason: new SqlError.ConnectionError({ message: "no answer in time", cause: undefined })
 })
 
 const pruned = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, now: number) {

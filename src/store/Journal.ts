@@ -17,7 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
-import type { Claimed, Keeps, Line, Page, PageBounds, Query, Recorded } from "./JournalEntry.ts"
+import type { Claimed, Keeps, Line, Page, PageBounds, Query, Recorded, Term } from "./JournalEntry.ts"
 import * as MemoryJournal from "./MemoryJournal.ts"
 
 export * from "./JournalEntry.ts"
@@ -46,7 +46,8 @@ export class JournalError extends Schema.TaggedError<JournalError>("effect-tool-
  * calls that arrived in it and have no end are its own as long as it lives. Where
  * several write to one journal, a term is alive as long as it renews its lease (a
  * database), or holds a lock (a file); one that was given up or lost cannot
- * be written in any more: `append` fails.
+ * be written in any more: `append` fails. A driver whose term others can end opens a new
+ * one for what comes later, and has both as `term`.
  *
  * @category services
  * @since 0.1.0
@@ -55,9 +56,13 @@ export class Journal extends Context.Service<Journal, {
   readonly keeps: Keeps
   /** A hash with a key that only this journal has: equal texts are known again, and not found out. */
   readonly digest: (text: string) => string
+  /** The term in which what arrives now is written; absent: nobody else can end it. */
+  readonly term?: (() => Term) | undefined
   /**
    * Writes entries behind all others, in this order: all of them, or it fails. With
-   * `durable` they are safe from a crash of the machine once this ends.
+   * `durable` they are safe from a crash of the machine once this ends. Lines of a term
+   * that is known to be over are left out. After a failure the same lines may come again:
+   * where the answer was lost, a driver knows them by identity and writes them once.
    */
   readonly append: (
     lines: ReadonlyArray<Line>,

@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { ToolOutcome } from "../ToolOutcome.ts"
 import { kinds } from "../ToolRule.ts"
@@ -329,6 +330,26 @@ export interface Keeps {
  */
 export interface Line {
   readonly entry: JournalEntry
+  /** The term that its call arrived in; absent: it is of no call, or nobody else can end the term. */
+  readonly term?: Term | undefined
+}
+
+/**
+ * The time in which the calls of a process are its own: another process may end it and
+ * take them over once its lease has expired.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Term {
+  /** It is known to be over: nothing is written in it any more. */
+  readonly isOver: boolean
+  /** Whether its lease has not expired, by a clock of this process: nobody else has its calls yet. */
+  readonly isHeld: boolean
+  /** Holds it for longer; false if it is over, `undefined` if that could not be found out. */
+  readonly renew: Effect.Effect<boolean | undefined>
+  /** Calls back once it is known to be over; gives how to be left out again. */
+  readonly onOver: (run: () => void) => () => void
 }
 
 /**
@@ -358,6 +379,8 @@ export interface Query {
   readonly callId?: string | undefined
   /** Those of these calls. */
   readonly keys?: ReadonlyArray<string> | undefined
+  /** Those of calls that have no end. A driver may read others, too: it leaves out what it can. */
+  readonly isOpen?: boolean | undefined
   /** Epoch milliseconds of the first. */
   readonly since?: number | undefined
   /** Those behind this place. */

@@ -289,6 +289,33 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     })
   },
   {
+    name: "reads all that is on record of calls without an end, where these alone are asked for",
+    body: Effect.fnUntraced(function*(journal) {
+      yield* append(
+        journal,
+        entry("Arrived", { key: "open" }),
+        entry("Arrived", { key: "ended" }),
+        entry("Settled", { key: "ended" }),
+        entry("Started", { key: "open" }),
+        entry("Arrived", { key: "again" }),
+        entry("Settled", { key: "again" }),
+        entry("Arrived", { key: "again" }),
+        entry("Arrived", { key: "other", batch: "other" })
+      )
+      for (const order of ["oldest", "newest"] as const) {
+        const found = yield* keysOf(journal, { isOpen: true, batch: "b", order })
+        assert.deepEqual(
+          [found.filter((it) => it === "open").length, found.includes("again"), found.includes("other")],
+          [
+            2,
+            true,
+            false
+          ]
+        )
+      }
+    })
+  },
+  {
     name: "reads long journals backwards, from what was the last entry when it began",
     body: Effect.fnUntraced(function*(journal) {
       const keys = Array.from({ length: 2_500 }, (_, index) => `${index} ${"x".repeat(index % 300)}`)

@@ -8,14 +8,15 @@
  * cut off before the next one is written, and nobody reads it meanwhile.
  *
  * Beside `journal.ndjson` there are `journal.ndjson.key`, the key of its hashes,
- * `journal.ndjson.lock`, and parts that were full: `journal.ndjson.1` is the oldest.
+ * `journal.ndjson.lock`, `journal.ndjson.end`, by which a journal that was cut is known,
+ * and parts that were full: `journal.ndjson.1` is the oldest. Each of these has an index of
+ * its calls (`journal.ndjson.1.index`), so that resuming does not read all of them.
  *
  * @since 0.1.0
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { createHmac, randomBytes, randomUUID } from "node:crypto"
@@ -24,8 +25,7 @@ import * as NodePath from "node:path"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { GroupedAppends } from "../store/GroupedAppends.ts"
 import * as Journal from "../store/Journal.ts"
-import * as JournalText from "../store/JournalText.ts"
-import * as FileLock from "./FileLock.ts"
+import { JournalFileWriter as Writer } from "./JournalFileWriter.ts"
 import * as Parts from "./JournalParts.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -99,7 +99,8 @@ export const make = Effect.fnUntraced(function*(
   }))
   const path = NodePath.resolve(given)
   const key = yield* attempt("open", () => keyOf(path))
-  const writer = new Writer(path, maxBytes)
+  const writer = new Writer(path, maxBytes, key)
+  yield* attempt("open", () => writer.check())
   const appends = new GroupedAppends(
     yield* Effect.context<never>(),
     (lines, durable) => attempt("append", () => writer.append(lines, durable))
@@ -110,7 +111,10 @@ export const make = Effect.fnUntraced(function*(
     // half of it is as hard to guess, and every entry of a call has it
     digest: (text) => createHmac("sha256", key).update(text).digest("hex").slice(0, 32),
     append: (lines, { durable }) => appends.append(lines, durable),
-    read: (query) => read(path, query),
+    read: (query) =>
+      query.keys === undefined && query.isOpen !== true
+        ? read(path, query)
+        : Stream.unwrap(Effect.map(attempt("read", () => writer.entriesOf(query)), Stream.fromIterable)),
     page: (query, bounds) => page(path, query, bounds),
     // what was appended before is seen
     claim: (keys) => Effect.andThen(appends.append([], false), attempt("claim", () => writer.claim(keys)))
@@ -157,7 +161,7 @@ const attempt = <A>(operation: string, run: () => Promise<A>): Effect.Effect<A, 
   )
 
 async function* entries(path: string, query: Journal.Query): AsyncGenerator<Journal.Recorded> {
-  const find = finder(query)
+  const find = Parts.finder(query)
   for await (const line of Parts.lines(path, query)) {
     const found = find(line)
     if (found !== undefined) yield found
@@ -169,7 +173,7 @@ const pageOf = async (
   query: Journal.Query,
   { chars, entries: most }: Journal.PageBounds
 ): Promise<Journal.Page> => {
-  const find = finder(query)
+  const find = Parts.finder(query)
   const found: Array<Journal.Recorded> = []
   let [lookedAt, size] = [0, 0]
   for await (const line of Parts.lines(path, query)) {
@@ -183,25 +187,6 @@ const pageOf = async (
   }
   return { entries: found }
 }
-
-/** Tells of a line which entry of a query it is, if it is one. */
-const finder = (query: Journal.Query): (line: Parts.Line) => Journal.Recorded | undefined => {
-  const { batch, callId, keys, owners, principal, tool } = query
-  // each of these is in the line as JSON has it
-  const wanted = [batch, callId, principal, tool].flatMap((it) => it === undefined ? [] : [JSON.stringify(it)])
-  const anyOf = [keys?.map((it) => JSON.stringify(it)), owners?.map((it) => JSON.stringify(it).slice(0, -1))]
-  return ({ place, text }) => {
-    if (isOpening(text) || !wanted.every((it) => text.includes(it))) return undefined
-    if (anyOf.some((any) => any?.some((it) => text.includes(it)) === false)) return undefined
-    const entry = JournalText.decode(text)
-    if (Result.isFailure(entry)) throw new Error(`the entry at ${place} is not valid`, { cause: entry.failure })
-    const recorded = { place, entry: entry.success }
-    return Journal.matches(query, recorded) ? recorded : undefined
-  }
-}
-
-/** No entry: here a process begins to write. */
-const isOpening = (text: string): boolean => /^\{"place":\d+,"_tag":"Opened",/.test(text)
 
 /**
  * The key of the journal's hashes; the first one who comes makes it. Under another key
@@ -238,165 +223,3 @@ const keyOf = async (path: string): Promise<Buffer> => {
   }
   return read()
 }
-
-/** Writes to the file, once it has its lock. */
-class Writer {
-  private readonly path: string
-  private readonly maxBytes: number
-  private lock: FileLock.FileLock | undefined
-  private file: NodeFsPromises.FileHandle | undefined
-  private size = 0
-  private place = 0
-  /** First place of its term. */
-  private since: number | undefined
-  /** Calls that were taken over and have no end yet. */
-  private readonly claimed = new Set<string>()
-  private isClosed = false
-  /** What is done at the moment. */
-  private turn: Promise<unknown> = Promise.resolve()
-
-  constructor(path: string, maxBytes: number) {
-    this.path = path
-    this.maxBytes = maxBytes
-  }
-
-  append(lines: ReadonlyArray<Journal.Line>, durable: boolean): Promise<void> {
-    return this.inTurn(async () => {
-      if (lines.length === 0) return
-      const file = await this.open()
-      const texts = lines.map(({ entry }, index) => Parts.lineOf(this.place + 1 + index, JournalText.encode(entry)))
-      await this.write(file, texts.join(""), durable)
-      this.place += lines.length
-      if (this.claimed.size > 0) {
-        for (const { entry } of lines) {
-          if (entry._tag === "Settled" || entry._tag === "Suspended") this.claimed.delete(entry.key)
-        }
-      }
-      // what was written is written; a file that stays too long is tried again
-      if (this.size >= this.maxBytes) await this.rotate(file).catch(() => {})
-    })
-  }
-
-  claim(keys: ReadonlyArray<string>): Promise<Journal.Claimed> {
-    return this.inTurn(async () => {
-      const isOwner = await this.open().then(() => true, (cause: unknown) => {
-        if (cause === taken) return false
-        throw cause
-      })
-      const last = await this.lastOf(keys)
-      const ended = keys.filter((it) => last.get(it)?.entry._tag === "Settled")
-      const isBusy = (key: string) => {
-        // who writes the journal may have taken over anything
-        if (!isOwner) return !ended.includes(key)
-        const { entry, place } = last.get(key) ?? {}
-        return this.claimed.has(key) || (entry?._tag === "Arrived" && place! >= this.since!)
-      }
-      const busy = keys.filter(isBusy)
-      if (busy.length > 0) return { _tag: "Busy", keys: busy }
-      for (const it of keys) if (!ended.includes(it)) this.claimed.add(it)
-      return { _tag: "Claimed", ended }
-    })
-  }
-
-  close(): Promise<void> {
-    return this.inTurn(async () => {
-      this.isClosed = true
-      await this.file?.close()
-      this.lock?.release()
-    })
-  }
-
-  /** One at a time. */
-  private inTurn<A>(run: () => Promise<A>): Promise<A> {
-    const turn = this.turn.then(run, run)
-    this.turn = turn
-    return turn
-  }
-
-  /** What was last said of whether calls run. */
-  private async lastOf(keys: ReadonlyArray<string>): Promise<ReadonlyMap<string, Journal.Recorded>> {
-    const last = new Map<string, Journal.Recorded>()
-    for await (const recorded of entries(this.path, { keys })) {
-      const { entry } = recorded
-      if (Journal.isOfCall(entry) && tellsState.has(entry._tag)) last.set(entry.key, recorded)
-    }
-    return last
-  }
-
-  private async open(): Promise<NodeFsPromises.FileHandle> {
-    if (this.isClosed) throw new Error("it is closed")
-    if (this.file !== undefined) return this.file
-    this.lock ??= FileLock.take(`${this.path}.lock`)
-    if (this.lock === undefined) throw taken
-    return this.begin()
-  }
-
-  /** Begins to write behind the last line that is whole, with a line that says so. */
-  private async begin(): Promise<NodeFsPromises.FileHandle> {
-    const isNew = await NodeFsPromises.stat(this.path).then(() => false, () => true)
-    const file = await NodeFsPromises.open(this.path, isNew ? "wx+" : "r+", 0o600)
-    const { end, place } = await Parts.lastOf(file).catch(async (cause: unknown) => {
-      await file.close()
-      throw cause
-    })
-    this.size = end
-    this.place = Math.max(this.place, place, end === 0 ? await this.lastFull() : 0)
-    this.since ??= this.place + 1
-    const text = `{"_tag":"Opened","pid":${process.pid}}`
-    await this.write(file, Parts.lineOf(this.place + 1, text), true, true)
-    this.place++
-    if (isNew) await PrivateFolder.sync(NodePath.dirname(this.path))
-    return this.file = file
-  }
-
-  /** The last place of the parts that are full. */
-  private async lastFull(): Promise<number> {
-    const number = (await Parts.numbers(this.path)).at(-1)
-    if (number === undefined) return 0
-    const file = await NodeFsPromises.open(`${this.path}.${number}`, "r")
-    try {
-      return (await Parts.lastOf(file)).place
-    } finally {
-      await file.close()
-    }
-  }
-
-  /** Writes all of it, or none. */
-  private async write(
-    file: NodeFsPromises.FileHandle,
-    text: string,
-    durable: boolean,
-    isFirst = false
-  ): Promise<void> {
-    const bytes = Buffer.from(text)
-    try {
-      // what a crash has torn
-      if (isFirst) await file.truncate(this.size)
-      for (let at = 0; at < bytes.length;) {
-        const { bytesWritten } = await file.write(bytes, at, bytes.length - at, this.size + at)
-        at += bytesWritten
-      }
-      if (durable) await file.datasync()
-      this.size += bytes.length
-    } catch (cause) {
-      // nobody knows what is on the disk: the next one opens it anew, behind the last line that is whole
-      this.file = undefined
-      await file.truncate(this.size).catch(() => {})
-      await file.close().catch(() => {})
-      throw cause
-    }
-  }
-
-  /** The file is full. It is on the disk before it gets its number. */
-  private async rotate(file: NodeFsPromises.FileHandle): Promise<void> {
-    this.file = undefined
-    await file.sync().finally(() => file.close())
-    const number = ((await Parts.numbers(this.path)).at(-1) ?? 0) + 1
-    await PrivateFolder.publish(this.path, `${this.path}.${number}`)
-  }
-}
-
-const taken = new Error("another process writes this journal; here it can only be read until that one ends")
-
-/** What tells whether a call runs. */
-const tellsState: ReadonlySet<Journal.Tag> = new Set(["Arrived", "Settled", "Suspended"])

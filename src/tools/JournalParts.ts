@@ -4,9 +4,12 @@
  *
  * @since 0.1.0
  */
+import * as Result from "effect/Result"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
-import type { Query } from "../store/JournalEntry.ts"
+import { matches, type Query, type Recorded } from "../store/JournalEntry.ts"
+import * as JournalText from "../store/JournalText.ts"
+import * as Index from "./JournalIndex.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -57,13 +60,14 @@ export const isThere = async (path: string): Promise<boolean> => {
  */
 export async function* lines(
   path: string,
-  { after = 0, before = Infinity, order }: Pick<Query, "after" | "before" | "order">
+  { after = 0, before = Infinity, order, since }: Pick<Query, "after" | "before" | "order" | "since">
 ): AsyncGenerator<Line> {
   const isNewestFirst = order === "newest"
   // opened first: a part that becomes full meanwhile is read twice, not left out
   const current = await opened(path)
   try {
-    const end = current === undefined ? 0 : (await current.stat()).size
+    // what a crash has torn stands behind the last line
+    const end = current === undefined ? 0 : (await lastOf(current)).end
     const full = (await numbers(path)).map((it) => `${path}.${it}`)
     let last = isNewestFirst ? before : after
     for (const name of isNewestFirst ? [path, ...full.reverse()] : [...full, path]) {
@@ -71,11 +75,12 @@ export async function* lines(
       if (part === undefined) continue
       try {
         const size = part === current ? end : (await part.stat()).size
+        if (since !== undefined && part !== current && ((await Index.latestOf(name, size)) ?? since) < since) continue
         for await (const text of isNewestFirst ? backwards(part, size, last) : forwards(part, size, last)) {
           const place = placeOf(text)
           if (place === undefined) {
             const where = last === Infinity ? "at its end" : `${isNewestFirst ? "before" : "behind"} entry ${last}`
-            throw new Error(`what stands ${where} is no line of a journal: ${text.slice(0, 100)}`)
+            throw noLine(where, text)
           }
           if (isNewestFirst ? place >= last : place <= last) continue
           if (isNewestFirst ? place <= after : place >= before) return
@@ -102,14 +107,84 @@ export const lastOf = async (
   file: NodeFsPromises.FileHandle
 ): Promise<{ readonly place: number; readonly end: number }> => {
   let end = (await file.stat()).size
+  let first = ""
   while (end > 0) {
     const start = await startOf(file, end - 1)
     const text = (await slice(file, start, end)).toString("utf8")
     const place = text.endsWith("\n") && isWhole(text) ? placeOf(text) : undefined
     if (place !== undefined) return { place, end }
+    first = text
     end = start
   }
+  // whole lines, and none of a journal: it is some other file, and is left as it is
+  if (first.endsWith("\n")) throw noLine("behind entry 0", first)
   return { place: 0, end: 0 }
+}
+
+/**
+ * The index of a part, made of all its lines up to an end.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const indexOf = async (file: NodeFsPromises.FileHandle, end: number): Promise<Index.GrowingIndex> => {
+  const index = new Index.GrowingIndex()
+  let rest: Buffer = Buffer.alloc(0)
+  for (let at = 0; at + rest.length < end;) {
+    const from = at + rest.length
+    const read = await slice(file, from, Math.min(end, from + 16 * chunk))
+    if (read.length === 0) break
+    const all = Buffer.concat([rest, read])
+    let begin = 0
+    for (let until = all.indexOf(newline); until !== -1; until = all.indexOf(newline, begin)) {
+      index.add(indexed(all.toString("utf8", begin, until)), at + begin, until + 1 - begin)
+      begin = until + 1
+    }
+    rest = all.subarray(begin)
+    at += begin
+  }
+  return index
+}
+
+/**
+ * Lines of a part, by where they are.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const linesAt = async (
+  file: NodeFsPromises.FileHandle,
+  spans: ReadonlyArray<Index.Span>
+): Promise<ReadonlyArray<Line>> => {
+  const lines: Array<Line> = []
+  for (const [at, length] of spans) {
+    const text = (await slice(file, at, at + length - 1)).toString("utf8")
+    const place = placeOf(text)
+    if (place === undefined) throw noLine(`at byte ${at}`, text)
+    lines.push({ place, text })
+  }
+  return lines
+}
+
+/**
+ * Tells of a line which entry of a query it is, if it is one.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const finder = (query: Query): (line: Line) => Recorded | undefined => {
+  const { batch, callId, keys, owners, principal, tool } = query
+  // each of these is in the line as JSON has it
+  const wanted = [batch, callId, principal, tool].flatMap((it) => it === undefined ? [] : [JSON.stringify(it)])
+  const anyOf = [keys?.map((it) => JSON.stringify(it)), owners?.map((it) => JSON.stringify(it).slice(0, -1))]
+  return ({ place, text }) => {
+    if (isOpening(text) || !wanted.every((it) => text.includes(it))) return undefined
+    if (anyOf.some((any) => any?.some((it) => text.includes(it)) === false)) return undefined
+    const entry = JournalText.decode(text)
+    if (Result.isFailure(entry)) throw new Error(`the entry at ${place} is not valid`, { cause: entry.failure })
+    const recorded = { place, entry: entry.success }
+    return matches(query, recorded) ? recorded : undefined
+  }
 }
 
 /**
@@ -122,11 +197,20 @@ export const lineOf = (place: number, text: string): string => `{"place":${place
 
 // Utilities
 
+/** No entry: here a process begins to write. */
+const isOpening = (text: string): boolean => /^\{"place":\d+,"_tag":"Opened",/.test(text)
+
 const chunk = 1 << 16
 
 const newline = 10
 
-const opened = async (path: string): Promise<NodeFsPromises.FileHandle | undefined> => {
+/**
+ * Opens a file that may not be there.
+ *
+ * @category reading
+ * @since 0.1.0
+ */
+export const opened = async (path: string): Promise<NodeFsPromises.FileHandle | undefined> => {
   try {
     return await NodeFsPromises.open(path, "r")
   } catch (cause) {
@@ -135,9 +219,21 @@ const opened = async (path: string): Promise<NodeFsPromises.FileHandle | undefin
   }
 }
 
+const noLine = (where: string, text: string): Error =>
+  new Error(`what stands ${where} is no line of a journal: ${text.trimEnd().slice(0, 100)}`)
+
 const placeOf = (text: string): number | undefined => {
   const [, place] = /^\{"place":(\d+),/.exec(text) ?? []
   return place === undefined ? undefined : Number(place)
+}
+
+/** What an index has to know of a line. One that is none is nothing to an index. */
+const indexed = (text: string): Index.Indexed => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return { _tag: "Gap", at: 0 }
+  }
 }
 
 const isWhole = (text: string): boolean => {

@@ -138,6 +138,43 @@ describe("an error of a model", () => {
       }
     }))
 
+  it.effect("that a provider sends in the place of a part is read as what it says, and may be tried again", () =>
+    Effect.gen(function*() {
+      const expected = [
+        [{ error: { code: 503, message: "Overloaded", status: "UNAVAILABLE" } }, "InternalProviderError", true],
+        [[{ error: { code: 500, message: "Internal", status: "INTERNAL" } }], "InternalProviderError", true],
+        [{ error: { code: 429, message: "Slowly", status: "RESOURCE_EXHAUSTED" } }, "RateLimitError", true],
+        [{ error: { code: 400, message: "No", status: "INVALID_ARGUMENT" } }, "InvalidRequestError", false],
+        [
+          { object: "error", message: "Full", type: "service_tier_capacity_exceeded", code: "3505" },
+          "InternalProviderError",
+          true
+        ],
+        [{ object: "error", message: "Slowly", type: "rate_limited", code: "1300" }, "RateLimitError", true],
+        [{ object: "error", message: "No", type: "invalid_request_error", code: "1210" }, "InvalidRequestError", false],
+        [{ id: "x", message: "internal server error" }, "InternalProviderError", true],
+        [{ message: "Slowly", status_code: 429 }, "RateLimitError", true],
+        [{ message: "Who?", status_code: 401 }, "AuthenticationError", false],
+        [{ error: { code: 402, message: "No money" } }, "QuotaExhaustedError", false],
+        [{ error: { code: "context_length_exceeded", message: "Too long" } }, "InvalidRequestError", false],
+        [{ code: "at capacity", error: "Later" }, "InternalProviderError", true],
+        [{ detail: "Later" }, "InternalProviderError", true]
+      ] as const
+      for (const [value, tag, isRetryable] of expected) {
+        const unread = new TypeValidationError({ value, cause: new Error("odd") })
+        for (const failing of [streamFailure(unread), streamFailure(value), failure(http(200, { cause: unread }))]) {
+          const failed = yield* failing
+          assert.deepStrictEqual([value, failed.reason._tag, failed.isRetryable], [value, tag, isRetryable])
+          assert.notInclude(failed.message, "Type validation")
+        }
+      }
+      // a part that is no error, and cannot be read
+      for (const value of [{ choices: 1 }, { type: "text" }, [], null, "message"]) {
+        const failed = yield* streamFailure(new TypeValidationError({ value, cause: new Error("odd") }))
+        assert.deepStrictEqual([failed.reason._tag, failed.isRetryable], ["InvalidResponseError", false])
+      }
+    }))
+
   it.effect("of the network may be tried again, and says where to, without keys", () =>
     Effect.gen(function*() {
       const refused = Object.assign(new TypeError("fetch failed"), {

@@ -155,13 +155,14 @@ describe("the journal in a file", () => {
         const before = readFileSync(path)
         appendFileSync(path, torn)
         const reader = yield* journal()
-        if (!torn.includes("\n")) {
-          assert.deepStrictEqual(yield* read(reader), ["2 1"])
-          assert.deepStrictEqual(yield* read(reader, { order: "newest" }), ["2 1"])
+        // before anything is written, too: so whoever resumes finds what is there
+        for (const query of [{}, { order: "newest" }, { keys: ["1", "3"] }, { isOpen: true, batch: "b" }] as const) {
+          assert.deepStrictEqual(yield* read(reader, query), ["2 1"])
         }
         yield* Effect.scoped(Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "2" }))))
         assert.deepStrictEqual(yield* read(reader), ["2 1", "4 2"])
         writeFileSync(path, before)
+        rmSync(`${path}.end`)
       }
     })))
 
@@ -188,6 +189,140 @@ describe("the journal in a file", () => {
       assert.include(yield* refusal, `${path}.key is missing`)
       rmSync(`${path}.1`)
       yield* Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "2" })))
+    })))
+
+  it.live("is refused where it was cut, emptied, removed or replaced", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      const written = Effect.scoped(Effect.flatMap(journal({ maxBytes: 1_000 }), (it) =>
+        Effect.gen(function*() {
+          for (const key of ["1", "2", "3", "4", "5", "6"]) yield* append(it, entry("Arrived", { key }))
+        })))
+      yield* written
+      const there = new Map(readdirSync(join(path, "..")).map((name) => [name, readFileSync(join(path, "..", name))]))
+      const restore = () => {
+        for (const [name, bytes] of there) writeFileSync(join(path, "..", name), bytes)
+      }
+      const whole = readFileSync(path)
+      const refusal = Effect.map(Effect.flip(journal()), (it) => String("cause" in it ? it.cause : it))
+      const attacks: Readonly<Record<string, () => void>> = {
+        emptied: () => writeFileSync(path, ""),
+        "cut at a line": () => writeFileSync(path, whole.subarray(0, whole.lastIndexOf(10, whole.length - 2) + 1)),
+        "cut in a line": () => writeFileSync(path, whole.subarray(0, whole.length - 20)),
+        removed: () => rmSync(path),
+        replaced: () => writeFileSync(path, readFileSync(`${path}.1`)),
+        "filled with zeros": () => writeFileSync(path, Buffer.alloc(whole.length))
+      }
+      for (const [what, attack] of Object.entries(attacks)) {
+        attack()
+        assert.include(yield* refusal, "was cut, emptied or replaced", what)
+        restore()
+      }
+      // of a part that is full its index knows how long it was
+      writeFileSync(`${path}.1`, readFileSync(`${path}.1`).subarray(0, 500))
+      const cut = yield* Effect.flip(Effect.scoped(Effect.flatMap(journal(), (it) => it.claim(["1"]))))
+      assert.include(String("cause" in cut ? cut.cause : cut), `${path}.1 has 500 bytes, and had`)
+      restore()
+      // whoever knows what is missing goes on with what is left
+      writeFileSync(path, "")
+      rmSync(`${path}.end`)
+      yield* written
+      assert.deepStrictEqual((yield* Effect.flatMap(journal(), read)).slice(-6).map((it) => it.split(" ")[1]), [
+        "1",
+        "2",
+        "3",
+        "4",
+        "5",
+        "6"
+      ])
+    })))
+
+  it.live("is not written any more once somebody cuts, empties or removes it", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      for (const attack of [() => writeFileSync(path, ""), () => rmSync(path)]) {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const written = yield* journal()
+          yield* append(written, entry("Arrived", { key: "1" }))
+          const whole = readFileSync(path)
+          attack()
+          const first = yield* Effect.flip(append(written, entry("Settled", { key: "1" })))
+          assert.match(String(first.cause), /somebody else has changed it|was removed or replaced/)
+          const next = yield* Effect.flip(append(written, entry("Settled", { key: "1" })))
+          assert.include(String(next.cause), "was cut, emptied or replaced")
+          writeFileSync(path, whole)
+          yield* append(written, entry("Settled", { key: "1" }))
+          assert.deepStrictEqual((yield* read(written)).slice(-2).map((it) => it.split(" ")[1]), ["1", "1"])
+        }))
+      }
+    })))
+
+  it.live("finds calls by the indexes of its parts, and reads nothing else", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      const first = yield* Effect.scoped(Effect.gen(function*() {
+        const written = yield* journal({ maxBytes: 4_000 })
+        for (let key = 0; key < 40; key++) {
+          yield* append(written, entry("Arrived", { key: String(key), batch: key % 2 === 0 ? "even" : "odd" }))
+          if (key % 10 !== 3) yield* append(written, entry("Settled", { key: String(key) }))
+        }
+        return yield* read(written, { keys: ["0", "3", "17", "39", "none"] })
+      }))
+      assert.deepStrictEqual(first.map((it) => it.split(" ")[1]), ["0", "0", "3", "17", "17", "39", "39"])
+      // what would be found out if it were read
+      const spoil = () => {
+        for (const name of readdirSync(join(path, "..")).filter((it) => /ndjson\.\d+$/.test(it))) {
+          const at = join(path, "..", name)
+          writeFileSync(
+            at,
+            readFileSync(at, "utf8").replace(/^.*"key":"(?:0|8|15|21|30)",.*$/gm, (it) => "?".repeat(it.length))
+          )
+        }
+      }
+      spoil()
+      const keys = ["3", "17", "39", "none"]
+      const expected = first.slice(2)
+      const another = journal({ maxBytes: 4_000 })
+      assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(another, (it) => read(it, { keys }))), expected)
+      assert.deepStrictEqual(
+        yield* Effect.scoped(Effect.flatMap(another, (it) => read(it, { keys, order: "newest" }))),
+        expected.toReversed()
+      )
+      const open = yield* Effect.scoped(Effect.flatMap(another, (it) => read(it, { isOpen: true, batch: "odd" })))
+      assert.deepStrictEqual(open.map((it) => it.split(" ")[1]), ["3", "13", "23", "33"])
+      assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(another, (it) => it.claim(["3", "17"]))), {
+        _tag: "Claimed",
+        ended: ["17"]
+      })
+      // an index that is missing or was damaged is made anew, by whoever writes
+      const indexes = readdirSync(join(path, "..")).filter((it) => it.endsWith(".index"))
+      assert.isAbove(indexes.length, 2)
+      for (const [index, name] of indexes.entries()) {
+        const at = join(path, "..", name)
+        if (index % 2 === 0) rmSync(at)
+        else writeFileSync(at, readFileSync(at).fill(1, 60))
+      }
+      yield* Effect.scoped(Effect.gen(function*() {
+        const again = yield* another
+        assert.deepStrictEqual(yield* read(again, { keys }), expected)
+        yield* append(again, entry("Arrived", { key: "new" }))
+        assert.deepStrictEqual(yield* read(again, { keys: ["3", "new"] }), [
+          expected[0]!,
+          `${(yield* read(again, { keys: ["new"] }))[0]}`
+        ])
+      }))
+      assert.includeMembers(readdirSync(join(path, "..")), indexes)
+    })))
+
+  it.live("leaves out parts that are older than what is asked for", () =>
+    run(Effect.gen(function*() {
+      const path = yield* Path
+      const written = yield* journal({ maxBytes: 2_000 })
+      for (let at = 1; at <= 30; at++) yield* append(written, entry("Arrived", { key: String(at), at }))
+      writeFileSync(`${path}.1`, readFileSync(`${path}.1`, "utf8").replace(/[^\n]/g, "?"))
+      const found = yield* read(written, { since: 25 })
+      assert.deepStrictEqual(found.map((it) => it.split(" ")[1]), ["25", "26", "27", "28", "29", "30"])
+      assert.include(String((yield* Effect.flip(read(written, { since: 1 }))).cause), "is no line of a journal")
     })))
 
   it.live("is written by one process, and by another once that one was killed", () =>
