@@ -4,7 +4,6 @@
  * file's layer is, whatever the tests did.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
-import * as EmbeddedPostgres from "effect-tool-executor/cli/EmbeddedPostgres"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import * as EmbeddedPostgres from "../../src/cli/EmbeddedPostgres.ts"
 /** Where a server listens. */
 export class Postgres extends Context.Service<Postgres, {
   readonly port: number
@@ -19,7 +19,7 @@ export class Postgres extends Context.Service<Postgres, {
   readonly database: Effect.Effect<string>
 }>()("test/support/Postgres") {}
 
-export { binariesOf, copyInto } from "effect-tool-executor/cli/EmbeddedPostgres"
+export { binariesOf, copyInto } from "../../src/cli/EmbeddedPostgres.ts"
 
 /** The library, as it is installed. */
 export const installed = EmbeddedPostgres.installed()!
