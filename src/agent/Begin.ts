@@ -187,7 +187,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   const checked = yield* CheckedOptions.check(around.executor, options)
   const tell = link?.tell ?? (() => true)
   const tools = checked.tools ?? link?.tools
-  const operation = yield* create({
+  const operation: Operation = yield* create({
     ...checked,
     tools,
     executor: around.executor,
@@ -200,13 +200,18 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
       approval: link?.approval,
       told: link?.told ?? new WeakSet(),
       tools,
-      requests: link?.requests ?? new Map()
+      requests: link?.requests ?? new Map(),
+      halt: link?.halt ?? ((reason) => operation.stop({ _tag: "Cancelled", reason }))
     },
     transcript: undefined
   })
   yield* checkPrice(operation)
   yield* checkAsked(operation, checked.prompt)
-  return yield* Loop.run(operation, checked.prompt)
+  const end = yield* Loop.run(operation, checked.prompt)
+  if (end.reason._tag !== "Suspended" || link === undefined) return end
+  link.halt("the host stops")
+  // the call that this works for is cancelled now
+  return yield* Effect.never
 })
 
 // Utilities
@@ -224,7 +229,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   const isInteractive = options.mode === "Interactive"
   const requests = new Map<string, Approvals.ApprovalRequest>()
   const transcript = options.session === undefined ? undefined : yield* openSession(around, options.session)
-  const operation = yield* create({
+  const operation: Operation = yield* create({
     ...checked,
     executor: around.executor,
     agentPath: [],
@@ -237,7 +242,8 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       approval: isInteractive ? "upfront" : "perCall",
       told: new WeakSet(),
       tools: checked.tools,
-      requests
+      requests,
+      halt: (reason) => operation.stop({ _tag: "Cancelled", reason })
     },
     transcript
   })

@@ -167,6 +167,26 @@ export const said = (message: Prompt.AssistantMessage | undefined): Prompt.Assis
 }
 
 /**
+ * Says what a message waits for where it ends with a call that its provider was to execute and
+ * has not: `undefined` where it says something behind it, or has other calls to go on with.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const unexecuted = (message: Prompt.AssistantMessage | undefined): string | undefined => {
+  if (message === undefined || callsOf(message).length > 0) return undefined
+  const { content } = message
+  const last = content.findLast((it) =>
+    it.type === "text" ? it.text.trim() !== "" : it.type !== "reasoning" && it.type !== "tool-approval-request"
+  )
+  if (last?.type !== "tool-call") return undefined
+  const name = JSON.stringify(last.name)
+  return content.some((it) => it.type === "tool-approval-request" && it.toolCallId === last.id)
+    ? `the provider wants somebody to approve its own call of ${name}, which nobody here can`
+    : `the provider was to execute its own call of ${name}, and gave no result`
+}
+
+/**
  * Answers calls with a text alone: those that have no outcome.
  *
  * @category constructors
@@ -186,6 +206,8 @@ export const answerAll = (
 export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): Prompt.Prompt => {
   const sent: Array<Prompt.Message> = []
   const taken = new Set<string>()
+  const executed = executedIn(messages)
+  const asked = messages.findLastIndex((it) => it.role === "user")
   for (const [index, message] of messages.entries()) {
     if (message.role === "tool") continue
     if (message.role === "system") {
@@ -199,7 +221,8 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
       continue
     }
     const called = calledFor(message, model, taken)
-    const fit = assistant(message, model, called)
+    // a provider may still execute what it called since somebody last said something
+    const fit = assistant(message, model, called, index < asked ? executed : undefined)
     if (fit.content.length > 0) sent.push(fit)
     if (called.size === 0) continue
     const answers = answersBehind(messages, index)
@@ -308,11 +331,23 @@ const plainNameOf = (name: string, fits: RegExp): string =>
 const ownName = /^[\w-]{1,128}$/
 const plainName = /^[a-zA-Z_][\w-]{0,63}$/
 
-/** A message of a model as this model takes it. */
+/** The calls that a provider has executed, and given a result of. */
+const executedIn = (messages: ReadonlyArray<Prompt.Message>): ReadonlySet<string> =>
+  new Set(messages.flatMap((message) =>
+    message.role === "assistant"
+      ? message.content.flatMap((it) => it.type === "tool-result" && it.providerExecuted ? [it.id] : [])
+      : []
+  ))
+
+/**
+ * A message of a model as this model takes it. Of the calls that a provider was to execute, only
+ * those in `executed` are taken back, where that is given.
+ */
 const assistant = (
   message: Prompt.AssistantMessage,
   model: ModelId,
-  called: ReadonlyMap<string, Called>
+  called: ReadonlyMap<string, Called>,
+  executed: ReadonlySet<string> | undefined
 ): Prompt.AssistantMessage => {
   const content = message.content.flatMap((part): ReadonlyArray<Part> => {
     if (part.type === "tool-approval-request") return []
@@ -326,7 +361,9 @@ const assistant = (
         // providers refuse empty texts, but for those that stand for something of their own
         return part.text.trim() === "" && Object.keys(options).length === 0 ? [] : [withOptions(part, options)]
       case "tool-call": {
-        if (part.providerExecuted) return isOwn ? [withOptions(part, options)] : []
+        if (part.providerExecuted) {
+          return isOwn && executed?.has(part.id) !== false ? [withOptions(part, options)] : []
+        }
         const { call, id, name } = called.get(part.id)!
         return call === part ? [{ ...part, id, name, options }] : []
       }

@@ -41,6 +41,8 @@ export interface Link {
   readonly told: WeakSet<ToolEvent>
   /** What people are being asked, by the id of the request. */
   readonly requests: ReadonlyMap<string, ApprovalRequest>
+  /** Ends the root, and everything that works for it: the host stops. */
+  readonly halt: (reason: string) => void
 }
 
 /**

@@ -145,8 +145,12 @@ const failureIn = (parts: ReadonlyArray<Part>): Cause.Cause<unknown> | undefined
           description: "its answer broke off before its end"
         })
       ))
-    default:
-      return undefined
+    default: {
+      const open = finishOf(parts) === "pause" ? undefined : Conversation.unexecuted(messageOf(parts))
+      return open === undefined
+        ? undefined
+        : Cause.fail(notEnded(new AiError.InternalProviderError({ description: open })))
+    }
   }
 }
 

@@ -164,8 +164,13 @@ describe("what a model is sent of any history", () => {
     const parts = (all: ReadonlyArray<Prompt.AssistantMessage>) =>
       all.flatMap(({ content }) => content.slice(0, content.findLastIndex(isKept) + 1))
         .flatMap((it) => it.type === "reasoning" && it.text === "thought by one" ? [JSON.stringify(it.options)] : [])
-    const own = messages.filter((it) => it.role === "assistant" && Conversation.originOf(it)?.model === "one")
-    const bare = (own as ReadonlyArray<Prompt.AssistantMessage>).map((it) => ({
+    const asked = messages.findLastIndex((it) => it.role === "user")
+    const own = messages.flatMap((it, index) =>
+      it.role === "assistant" && Conversation.originOf(it)?.model === "one"
+        ? [index < asked ? executed(it, messages) : it]
+        : []
+    )
+    const bare = own.map((it) => ({
       ...it,
       content: it.content.map((part) => ({
         ...part,
@@ -248,7 +253,81 @@ describe("ids of calls", () => {
   })
 })
 
+describe("calls that a provider was to execute", () => {
+  const providerExecuted = true
+  const called = Prompt.toolCallPart({ id: "s1", name: "search", params: {}, providerExecuted })
+  const result = Prompt.toolResultPart({
+    id: "s1",
+    name: "search",
+    isFailure: false,
+    result: "found",
+    providerExecuted
+  })
+  const text = Prompt.textPart({ text: "I look." })
+  const says = (...content: ReadonlyArray<Prompt.AssistantMessagePart>) =>
+    Conversation.mark(Prompt.assistantMessage({ content }), one)
+  const asks = Prompt.userMessage({ content: [Prompt.textPart({ text: "Go" })] })
+  const sent = (...messages: ReadonlyArray<Prompt.Message>) =>
+    Conversation.forModel(messages, one).content.map((it) =>
+      it.role === "system" ? it.role : [it.role, ...it.content.map((part) => part.type)].join(" ")
+    )
+
+  it("go back as long as they may still be executed", () => {
+    assert.deepStrictEqual(sent(asks, says(text, called)), ["user text", "assistant text tool-call"])
+    const own = Prompt.toolCallPart({ id: "1", name: "read", params: {}, providerExecuted: false })
+    assert.deepStrictEqual(sent(asks, says(called, own), Conversation.answerAll([own], "read")), [
+      "user text",
+      "assistant tool-call tool-call",
+      "tool tool-result"
+    ])
+  })
+
+  it("go back with their results, in the same message or a later one", () => {
+    assert.deepStrictEqual(sent(asks, says(called, result), asks), [
+      "user text",
+      "assistant tool-call tool-result",
+      "user text"
+    ])
+    assert.deepStrictEqual(sent(asks, says(text, called), says(result, text), asks), [
+      "user text",
+      "assistant text tool-call",
+      "assistant tool-result text",
+      "user text"
+    ])
+  })
+
+  it("are left out once somebody has said something else", () => {
+    assert.deepStrictEqual(sent(asks, says(text, called), asks), ["user text", "assistant text", "user text"])
+    assert.deepStrictEqual(sent(asks, says(called), asks), ["user text", "user text"])
+  })
+
+  it("are waited for where a message ends with one", () => {
+    const wants = Prompt.makePart("tool-approval-request", { approvalId: "a", toolCallId: "s1" })
+    assert.include(Conversation.unexecuted(says(text, called)), "\"search\", and gave no result")
+    assert.include(Conversation.unexecuted(says(called, wants)), "approve")
+    const read = Prompt.toolCallPart({ id: "1", name: "read", params: {}, providerExecuted: false })
+    for (const content of [[called, result], [called, text], [called, read], [text], []]) {
+      assert.isUndefined(Conversation.unexecuted(says(...content)))
+    }
+  })
+})
+
 // Utilities
+
+/** A message without calls of a provider that it never executed. */
+const executed = (
+  message: Prompt.AssistantMessage,
+  messages: ReadonlyArray<Prompt.Message>
+): Prompt.AssistantMessage => {
+  const all = messages.flatMap((it) => it.role === "assistant" ? it.content : [])
+  return {
+    ...message,
+    content: message.content.filter((part) =>
+      part.type !== "tool-call" || !part.providerExecuted ||
+      all.some((it) => it.type === "tool-result" && it.providerExecuted && it.id === part.id)
+    )
+  }
+}
 
 /** Whether something comes of reasoning before it. */
 const isKept = (part: Prompt.AssistantMessagePart): boolean => part.type !== "reasoning"

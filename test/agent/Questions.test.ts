@@ -10,6 +10,7 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { type AgentEvent, AgentExecutor, SubAgent } from "../../src/agent/index.ts"
 import { Journal } from "../../src/index.ts"
+import * as Approvals from "../../src/policy/Approvals.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { agentTool, problemsOf, reading, words } from "../support/Agents.ts"
@@ -34,13 +35,15 @@ interface World {
   readonly agents: AgentExecutor.AgentExecutor["Service"]
   readonly ran: Array<string>
   readonly stop: Effect.Effect<void>
+  readonly model: ScriptedModel.Scripted
 }
 
 /** A host with agents that go down, until its scope is closed. */
 const host = Effect.fnUntraced(function*(
   depth: number,
   journal?: Journal.Journal["Service"],
-  script: ScriptedModel.Script = down(depth)
+  script: ScriptedModel.Script = down(depth),
+  people: Layer.Layer<never> = Layer.empty
 ) {
   const ran: Array<string> = []
   const deeper = agentTool(SubAgent.make("deeper", {
@@ -55,7 +58,7 @@ const host = Effect.fnUntraced(function*(
   const scope = yield* Scope.make()
   const model = yield* Effect.orDie(ScriptedModel.make(script))
   const executor = Harness.layer({ deeper, write }, { policy, ...journal === undefined ? {} : { journal } })
-  const layer = AgentExecutor.layer.pipe(Layer.provide([Layer.fresh(executor), model.layer]))
+  const layer = AgentExecutor.layer.pipe(Layer.provide([Layer.fresh(executor), model.layer]), Layer.provide(people))
   const context = yield* Scope.provide(Effect.orDie(Layer.build(layer)), scope)
   const agents = Context.get(context, AgentExecutor.AgentExecutor)
   return { agents, ran, stop: Scope.close(scope, Exit.void), model }
@@ -227,6 +230,30 @@ describe("a question of a sub-agent at any depth", () => {
 })
 
 describe("a host that stops", () => {
+  it.effect("while a sub-agent asks ends every agent above, with an answer to each call, and asks no model any more", () =>
+    Effect.forEach(depths, (depth) =>
+      VirtualTime.run(
+        Effect.scoped(Effect.gen(function*() {
+          const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
+          const people = Layer.succeed(Approvals.Approvals, approvals) as Layer.Layer<never>
+          const journal = Context.get(yield* Effect.orDie(Layer.build(Journal.layerMemory())), Journal.Journal)
+          const world = yield* host(depth, journal, undefined, people)
+          const { agent, seen } = yield* asked(world, depth)
+          yield* suspend("the host stops")
+          const end = yield* agent.result
+          assert.deepStrictEqual(end.reason, { _tag: "Cancelled", reason: "the host stops" })
+          assert.strictEqual(over(end)[1], 1_000)
+          assert.match(words(end.history).at(-1)!, /^error d: .* was cancelled while it ran/)
+          yield* Effect.sleep("1 hour")
+          // the root, and one for each agent below it
+          assert.strictEqual((yield* world.model.requests).length, depth + 1)
+          assert.deepStrictEqual(world.ran, [])
+          assert.deepStrictEqual(yield* agent.questions, [])
+          assert.strictEqual(seen.at(-1)?._tag, "OperationEnd")
+        })),
+        { limit: "1 day" }
+      ), { discard: true }))
+
   it.effect("ends its operations, and their models are asked no more", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
       const endless: ScriptedModel.Script = ({ turn }) => ({

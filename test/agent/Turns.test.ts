@@ -178,6 +178,38 @@ describe("a turn of a model", () => {
     }))
 })
 
+describe("a call that a provider was to execute", () => {
+  const search = Tool.providerDefined({
+    id: "test.search",
+    customName: "search",
+    providerName: "search",
+    parameters: Schema.Unknown,
+    success: Schema.Unknown
+  })(undefined as never)
+  const called = { type: "tool-call", id: "s", name: "search", providerExecuted: true, params: {} }
+  const toolkit = Toolkit.make(search)
+
+  it.effect("and has not is no end of a turn: nothing of it is kept but the text", () =>
+    Effect.gen(function*() {
+      const { reason, requests, said } = yield* ended([{ text: "I look.", parts: [called] as never }], { toolkit })
+      assert.deepStrictEqual([reason._tag, requests.length], ["ModelFailed", 1])
+      assert.isTrue(reason._tag === "ModelFailed" && reason.error?.isRetryable)
+      assert.include(reason._tag === "ModelFailed" ? reason.message : "", "\"search\", and gave no result")
+      assert.deepStrictEqual(said, ["user: Go", "assistant: I look."])
+    }))
+
+  it.effect("and may still execute goes back to it, and the turn goes on", () =>
+    Effect.gen(function*() {
+      const result = { ...called, type: "tool-result", isFailure: false, result: "found" }
+      const { reason, requests, text } = yield* ended([
+        { parts: [called] as never, finish: "pause" },
+        { parts: [result] as never, text: "Found." }
+      ], { toolkit })
+      assert.deepStrictEqual([reason._tag, text], ["Finished", "Found."])
+      assert.deepStrictEqual(words(requests[1]!.prompt), ["user: Go", "calls search s"])
+    }))
+})
+
 describe("a request that fails", () => {
   const limited = (after?: Duration.Input) =>
     AiError.make({
