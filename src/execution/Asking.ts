@@ -28,6 +28,15 @@ export interface Question extends Permissions.Asks {
 }
 
 /**
+ * What was answered; `Unrecorded`: nobody was asked, since the question could not be put on
+ * record, and the call may change things.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Answer = Approvals.Resolution | { readonly _tag: "Unrecorded" }
+
+/**
  * Asks a person and waits for the answer. Where nobody is there, the answer is no at
  * once.
  * The turn's clock stands still meanwhile; interruption withdraws the question.
@@ -35,7 +44,7 @@ export interface Question extends Permissions.Asks {
  * @category steps
  * @since 0.1.0
  */
-export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Approvals.Resolution> =>
+export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
     const isOnRecord = call.resumed?.answers !== undefined
@@ -70,11 +79,9 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
     const at = () => ({ callId, tool, index, at: wave.now() })
     const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
-    const asked = Effect.flatMap(people.request(about), (request) => {
-      if (request === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    const put = (request: Approvals.ApprovalRequest) => {
       const { id: requestId } = request
       wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
-      call.record?.asked(request)
       call.trace?.ask(requestId)
       let said: Approvals.Resolution | undefined
       const told = (resolution: Approvals.Resolution) => {
@@ -92,6 +99,20 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
           if (made !== undefined) call.record?.granted(made)
           call.trace?.answer(requestId, answer)
         })
+      )
+    }
+    const asked = Effect.flatMap(people.request(about), (request): Effect.Effect<Answer> => {
+      if (request === undefined) return Effect.succeed(nobody(question))
+      const { record } = call
+      if (record === undefined) return put(request)
+      // a crash must not forget what somebody has seen
+      return Effect.flatMap(
+        Effect.onInterrupt(record.asked(request), () => Effect.sync(() => record.answered(request.id, undefined))),
+        (isWritten) => {
+          if (isWritten || !record.mutates) return put(request)
+          record.answered(request.id, undefined)
+          return Effect.succeed(unrecorded)
+        }
       )
     })
     begin(wave)
@@ -147,6 +168,8 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
   })
 
 // Utilities
+
+const unrecorded: Answer = { _tag: "Unrecorded" }
 
 /** What people have said before a crash, where they would be shown the same now. */
 const onRecord = ({ record, resumed }: Call, about: Approvals.Question): Approvals.Resolution | undefined => {

@@ -4,7 +4,6 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type * as Approvals from "../policy/Approvals.ts"
 import type { GateCall } from "../policy/Gate.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Grant from "../store/Grant.ts"
@@ -214,7 +213,8 @@ export const grantOf = (
  * @category steps
  * @since 0.1.0
  */
-export const resolved = (call: Call, resolution: Approvals.Resolution): Authorized => {
+export const resolved = (call: Call, resolution: Asking.Answer): Authorized => {
+  if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
   if (resolution._tag === "Denied") return ends(refused(refusalOf(resolution)))
   if (resolution._tag === "Suspended") {
     call.isSuspended = true

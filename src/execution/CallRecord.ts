@@ -5,6 +5,7 @@
  *
  * @since 0.1.0
  */
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Redact from "../internal/redact.ts"
@@ -110,8 +111,10 @@ export class CallRecord {
     this.note(this.wave.begunAt, arrived, isResumed)
   }
 
-  asked(request: ApprovalRequest): void {
+  /** A person is about to be asked; tells whether that is on record. */
+  asked(request: ApprovalRequest): Effect.Effect<boolean> {
     this.note(this.wave.now(), asked, request)
+    return this.wave.writer.flush
   }
 
   answered(requestId: string, resolution: Resolution | undefined): void {

@@ -84,9 +84,9 @@ export class JournalWriter {
     })
   }
 
-  /** Ends once all that was noted is on record, or cannot be written now. */
-  readonly flush: Effect.Effect<void> = Effect.callback((resume) => {
-    this.coming().waiting.push(() => resume(Effect.void))
+  /** Ends once all that was noted is on record, or cannot be written now; tells which. */
+  readonly flush: Effect.Effect<boolean> = Effect.callback((resume) => {
+    this.coming().waiting.push((isWritten) => resume(Effect.succeed(isWritten)))
   })
 
   /** The executor is over: what was noted is written, if that can be done in time. */

@@ -150,6 +150,10 @@ export class Writes {
       const asked = Effect.onExit(Asking.ask(wave, call, question), () => Effect.sync(() => attempt.resume()))
       const reentered = Asking.withCall(wave, call, Effect.suspend(() => pools.reenter(call)))
       const confirmed = Effect.flatMap(Asking.withCall(wave, call, asked), (resolution) => {
+        if (resolution._tag === "Unrecorded") {
+          attempt.stop(refused({ _tag: "StoreUnavailable", operation: "journal" }))
+          return Effect.interrupt
+        }
         if (resolution._tag === "Denied") {
           const { by, reason } = resolution
           attempt.stop(refused({ _tag: "WriteDenied", by, ...(reason === undefined ? {} : { reason }) }))

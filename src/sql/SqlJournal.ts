@@ -136,10 +136,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 export const read = (
   sql: SqlClient.SqlClient,
   query: Journal.Query
-): Stream.Stream<Journal.Recorded, Journal.JournalError> => {
-  const from = reading(sql)
-  return Stream.unwrap(Effect.map(
-    failing("read", Effect.all([Tables.lastPlace(from), startOf(from, query)])),
+): Stream.Stream<Journal.Recorded, Journal.JournalError> =>
+  Stream.unwrap(Effect.map(
+    failing("read", own(sql)(Effect.all([Tables.lastPlace(sql), startOf(sql, query)]))),
     ([last, start]) => {
       const isNewestFirst = query.order === "newest"
       const end = Math.min(query.before ?? Infinity, last + 1)
@@ -147,16 +146,19 @@ export const read = (
         isNewestFirst ? end : start,
         (at) =>
           Effect.map(
-            failing("read", pageOf(from, query, isNewestFirst ? [start, at] : [at, end], readAtOnce)),
+            // between two statements of SQLite others have their turn
+            Effect.andThen(
+              Effect.yieldNow,
+              failing("read", own(sql)(pageOf(sql, query, isNewestFirst ? [start, at] : [at, end], readAtOnce)))
+            ),
             ({ entries, next }) => [entries, Option.fromUndefinedOr(next)] as const
           )
       )
     }
   ))
-}
 
 /**
- * Reads a bounded part of it.
+ * Reads a bounded part of it, with a connection that holds up nobody (`OwnConnection.reading`).
  *
  * @category reading
  * @since 0.1.0
@@ -169,7 +171,9 @@ export const page = (
   const from = reading(sql)
   return failing(
     "read",
-    Effect.flatMap(startOf(from, query), (start) => pageOf(from, query, [start, query.before ?? Infinity], bounds))
+    own(from)(
+      Effect.flatMap(startOf(from, query), (start) => pageOf(from, query, [start, query.before ?? Infinity], bounds))
+    )
   )
 }
 

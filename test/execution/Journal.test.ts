@@ -371,6 +371,63 @@ describe("the journal", () => {
     }).pipe((it) => VirtualTime.run(it, { limit: "1 day" }))
   })
 
+  for (const approval of ["perCall", "upfront"] as const) {
+    it.effect(`has a question before anybody sees it (${approval})`, () =>
+      Effect.gen(function*() {
+        const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
+        const written: Array<Journal.Tag> = []
+        const journal = journalOf((lines, { durable: mustLast }) =>
+          Effect.delay(
+            Effect.sync(() => void written.push(...lines.map(({ entry }) => entry._tag))),
+            mustLast ? "3 seconds" : 0
+          )
+        )
+        yield* run(tools().specs, { approvals, approval, journal, policy: { default: "ask" } }, ({ process }) =>
+          Effect.gen(function*() {
+            const seen: Array<string> = []
+            yield* Effect.forkScoped(Stream.runForEach(process.events, ({ _tag }) =>
+              Effect.sync(() =>
+                void seen.push(_tag)
+              )))
+            const running = yield* Effect.forkScoped(process.executeWave(calls("w", "read")))
+            yield* Effect.sleep("2 seconds")
+            assert.lengthOf(yield* approvals.list, 0)
+            assert.notInclude(seen, "ToolApprovalRequested")
+            yield* Effect.sleep("2 seconds")
+            assert.include(written, "Asked")
+            assert.include(seen, "ToolApprovalRequested")
+            for (let round = 0; round < 4; round++) {
+              for (const { id } of yield* approvals.list) {
+                yield* approvals.answer(id, { _tag: "ApproveOnce" })
+              }
+              yield* Effect.sleep("5 seconds")
+            }
+            assert.deepStrictEqual(tags(yield* Fiber.join(running)), ["Succeeded", "Succeeded"])
+          }))
+      }))
+
+    it.effect(`that cannot be written has nobody asked about a call that may change things (${approval})`, () =>
+      Effect.gen(function*() {
+        const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
+        const journal = journalOf(() => Effect.fail(new Journal.JournalError({ operation: "append", cause: "full" })))
+        yield* run(
+          tools().specs,
+          { approvals, approval, journal, policy: { default: "ask" } },
+          ({ process }) =>
+            Effect.gen(function*() {
+              const running = yield* Effect.forkScoped(process.executeWave(calls("w", "read")))
+              yield* Effect.sleep("1 second")
+              const waiting = yield* approvals.list
+              assert.deepStrictEqual(waiting.map((it) => it.tool), ["read"])
+              for (const { id } of waiting) yield* approvals.answer(id, { _tag: "ApproveOnce" })
+              const { outcomes } = yield* Fiber.join(running)
+              assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Denied", "Succeeded"])
+              assert.deepInclude(outcomes[0], { reason: { _tag: "StoreUnavailable", operation: "journal" } })
+            })
+        )
+      }))
+  }
+
   it.effect("has who was asked, what was said and what was granted", () =>
     Effect.gen(function*() {
       const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
