@@ -5,9 +5,12 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
+import * as Texts from "../internal/secretTexts.ts"
 import type * as LocalExecutor from "../LocalExecutor.ts"
 import * as McpServers from "../mcp/McpServers.ts"
 import { fields, Span, Tool } from "../policy/ConfigFields.ts"
@@ -86,7 +89,7 @@ export const decodeServers = Effect.fnUntraced(function*<A>(
   decode: (input: unknown) => Effect.Effect<A, ConfigurationError>,
   problemsIn: (config: A) => ReadonlyArray<Problem>
 ) {
-  const { problems: unset, value, written } = yield* Variables.expand(enabled(input.mcpServers), "mcpServers")
+  const { problems: unset, value, values, written } = yield* Variables.expand(enabled(input.mcpServers), "mcpServers")
   const servers = value as Readonly<Record<string, unknown>>
   const decoded = yield* Effect.result(decode({ ...input, mcpServers: servers }))
   const problems = [
@@ -94,8 +97,11 @@ export const decodeServers = Effect.fnUntraced(function*<A>(
     ...McpServers.problemsOf(servers, "mcpServers").flatMap((it) => {
       const text = written.get(it.path)
       if (unset.some(({ path }) => path === it.path)) return []
-      return text === undefined ? [it] : [{ ...it, problem: `it is the value of ${JSON.stringify(text)}` }]
+      return text === undefined
+        ? [{ ...it, problem: Texts.without(it.problem, values) }]
+        : [{ ...it, problem: `it is the value of ${JSON.stringify(text)}` }]
     }),
+    ...yield* withoutFolder(servers, written),
     ...Result.isSuccess(decoded)
       ? problemsIn(decoded.success)
       // of a server there is more to say than that it fits no member of the union
@@ -121,6 +127,23 @@ export const toOptions = (config: GatewayConfig): LocalExecutor.Options => {
 // Utilities
 
 const decode = (path: string) => PolicyFile.decode(GatewayConfig, path, () => undefined)
+
+/** Folders from the environment that are not there: the error of the server would show what they are. */
+const withoutFolder = Effect.fnUntraced(function*(
+  servers: Readonly<Record<string, unknown>>,
+  written: ReadonlyMap<string, string>
+) {
+  const files = yield* FileSystem.FileSystem
+  const problems: Array<Problem> = []
+  for (const [name, server] of Object.entries(servers)) {
+    const path = `mcpServers.${name}.cwd`
+    const text = written.get(path)
+    if (text === undefined || !Predicate.hasProperty(server, "cwd") || typeof server.cwd !== "string") continue
+    if (yield* Effect.orElseSucceed(files.exists(server.cwd), () => false)) continue
+    problems.push({ path, problem: `it is the value of ${JSON.stringify(text)}`, expected: "a folder that is there" })
+  }
+  return problems
+})
 
 const enabled = (servers: object): object =>
   Object.fromEntries(

@@ -65,7 +65,7 @@ export interface Options {
 export const serve = Effect.fnUntraced(function*(options: Options) {
   const address = yield* Effect.mapError(
     Effect.fromResult(ServeAddress.make(options.config.server ?? {}, options)),
-    wrong
+    (problem) => wrong(describe({ subject: options.path, problems: [problem] }))
   )
   for (const warning of address.warnings) yield* Effect.logWarning(warning)
   const layer = yield* layerOf(options, address)

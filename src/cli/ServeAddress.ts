@@ -6,7 +6,9 @@
  *
  * @since 0.1.0
  */
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
+import type { Problem } from "../ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import { defaults, type ServeConfig } from "./ServeConfig.ts"
 
@@ -29,7 +31,7 @@ export interface ServeAddress {
 }
 
 /**
- * Gives the address, or a sentence that says why nothing is served and what to do.
+ * Gives the address, or why nothing is served there and what to do.
  *
  * @category checking
  * @since 0.1.0
@@ -37,31 +39,36 @@ export interface ServeAddress {
 export const make = (
   server: NonNullable<ServeConfig["server"]>,
   given: { readonly host: string | undefined; readonly port: number | undefined }
-): Result.Result<ServeAddress, string> => {
+): Result.Result<ServeAddress, Problem> => {
   const host = given.host ?? server.host ?? defaults.host
   const port = given.port ?? server.port ?? defaults.port
   const { publicUrl, tls, users = {} } = server
   if (Object.keys(users).length === 0) {
-    return Result.fail(
-      "Nobody may use it: server.users of the config is empty. `tool-executor token ada` makes a token for a user and " +
-        "prints what to put there. Loopback needs one, too: every program of this machine can reach it."
+    return refused(
+      "users",
+      "Nobody may use it: there are no users",
+      "a user. `tool-executor token ada` makes a token for one and prints what to put there. Loopback needs one, too: " +
+        "every program of this machine can reach it"
     )
   }
   if (tls !== undefined && publicUrl?.startsWith("http:") === true) {
-    return Result.fail("It serves HTTPS (server.tls), so server.publicUrl has to begin with https://.")
+    return refused("publicUrl", "it serves HTTPS (server.tls), so this has to begin with https://", "https://…")
   }
   const at = { host, port, isTls: tls !== undefined, publicUrl, names: namesOf(host, publicUrl) }
   if (isLoopback(host)) return Result.succeed({ ...at, warnings: [] })
   const shown = escape(host)
   if (tls === undefined && publicUrl === undefined) {
-    return Result.fail(
-      `Beyond this machine (${shown}) tokens would travel readable. Serve HTTPS with server.tls, or say where a proxy ` +
-        "that does stands before it: server.publicUrl \"https://…\"."
+    return refused(
+      "host",
+      `beyond this machine (${shown}) tokens would travel readable`,
+      "HTTPS by server.tls, or server.publicUrl \"https://…\" of a proxy that ends it"
     )
   }
   if (isAnywhere(host) && publicUrl === undefined) {
-    return Result.fail(
-      `${shown} stands for every address of this machine. Say under which name it is reached: server.publicUrl "https://…".`
+    return refused(
+      "host",
+      `${shown} stands for every address of this machine`,
+      "the name by which it is reached, as server.publicUrl \"https://…\""
     )
   }
   const isReadable = publicUrl?.startsWith("http:") === true
@@ -82,7 +89,28 @@ export const make = (
 export const urlOf = ({ host, isTls }: ServeAddress, port: number): string =>
   `${isTls ? "https" : "http"}://${inUrl(host)}:${port}`
 
+/**
+ * Gives what is wrong with the place of a server whose config may be wrong in other ways,
+ * too: what cannot be read counts as not given, users as there.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const problemsOf = (server: unknown, given: Parameters<typeof make>[1]): ReadonlyArray<Problem> => {
+  const { host, publicUrl, tls, users } = Predicate.isObject(server) ? server as Readonly<Record<string, unknown>> : {}
+  const address = make({
+    ...typeof host === "string" ? { host } : {},
+    ...typeof publicUrl === "string" && URL.canParse(publicUrl) ? { publicUrl } : {},
+    ...tls === undefined ? {} : { tls: { cert: "", key: "" } },
+    users: Predicate.isObject(users) ? users as NonNullable<NonNullable<ServeConfig["server"]>["users"]> : {}
+  }, given)
+  return Result.isFailure(address) ? [address.failure] : []
+}
+
 // Utilities
+
+const refused = (field: string, problem: string, expected: string): Result.Result<never, Problem> =>
+  Result.fail({ path: `server.${field}`, problem, expected })
 
 const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)
 

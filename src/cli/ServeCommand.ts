@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { wrong } from "./CliFailure.ts"
+import * as ServeAddress from "./ServeAddress.ts"
 import * as ServeConfig from "./ServeConfig.ts"
 
 const input = {
@@ -72,14 +73,14 @@ export const command = Command.make(
         "Records are kept in a folder (--data) or in PostgreSQL (--postgres, TOOL_EXECUTOR_POSTGRES), not in both."
       )
     }
-    const config = yield* ServeConfig.read(path)
+    const place = { host: Option.getOrUndefined(host), port: Option.getOrUndefined(port) }
+    const config = yield* ServeConfig.read(path, (server) => ServeAddress.problemsOf(server, place))
     // what it is made of is only loaded where it is used
     const { serve } = yield* Effect.promise(() => import("./Serve.ts"))
     return yield* serve({
       path,
       config,
-      host: Option.getOrUndefined(host),
-      port: Option.getOrUndefined(port),
+      ...place,
       data: Option.getOrUndefined(data),
       postgres: Option.getOrUndefined(url)
     })

@@ -7,6 +7,7 @@
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import type * as LocalExecutor from "../LocalExecutor.ts"
@@ -206,26 +207,37 @@ export const ownTools = ({ workspace }: Pick<ServeConfig, "workspace">): Readonl
 
 /**
  * Reads a config file, with environment variables put into what is about MCP servers; fails
- * with exit code 2 and every mistake.
+ * with exit code 2 and every mistake, those that `problemsIn` finds in its `server` included.
  *
  * @category reading
  * @since 0.1.0
  */
-export const read = Effect.fnUntraced(function*(path: string) {
+export const read = Effect.fnUntraced(function*(
+  path: string,
+  problemsIn: (server: unknown) => ReadonlyArray<Problem>
+) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  const ofPlace = problemsIn(Predicate.hasProperty(input, "server") ? input.server : undefined)
+  const withPlace = <A>(decode: (input: unknown) => Effect.Effect<A, ConfigurationError>) => (given: unknown) =>
+    Effect.mapError(
+      decode(given),
+      ({ problems, subject }) => new ConfigurationError({ subject, problems: [...problems, ...ofPlace] })
+    )
   if (GatewayConfig.hasServers(input)) {
-    const decode = decodeWith(path, () => undefined)
+    const decode = withPlace(decodeWith(path, () => undefined))
     return yield* GatewayConfig.decodeServers(input, path, decode, (config) => [
       ...GatewayProblems.ofNames({ ...config, mcpServers: config.mcpServers ?? {} }, ownTools(config)),
-      ...ofUsers(config)
+      ...ofUsers(config),
+      ...ofPlace
     ])
   }
-  const decode = decodeWith(path, toolsOf)
+  const decode = withPlace(decodeWith(path, toolsOf))
   const config = yield* Effect.mapError(decode(input), (error) => wrong(describe(error)))
   const problems = [
     // rules and policy have been compared with the tools that are there
     ...GatewayProblems.ofNames({ tools: config.tools ?? {}, mcpServers: {} }, ownTools(config)),
-    ...ofUsers(config)
+    ...ofUsers(config),
+    ...ofPlace
   ]
   return problems.length === 0 ? config : yield* wrong(describe({ subject: path, problems }))
 })
@@ -249,19 +261,27 @@ const decodeWith = (path: string, toolsOf: Parameters<typeof PolicyFile.decode>[
   return (input: unknown) =>
     Effect.mapError(
       decode(input),
-      ({ problems, subject }) => new ConfigurationError({ subject, problems: problems.map(withoutToken) })
+      ({ problems, subject }) => new ConfigurationError({ subject, problems: withoutTokens(problems) })
     )
 }
 
-/** What stands in place of a hash may be the token itself: it is not repeated. */
-const withoutToken = (it: Problem): Problem =>
-  /^server\.users\..*\.tokens\b/.test(it.path) && it.problem.startsWith("it is ") && it.problem !== "it is missing"
-    ? {
-      ...it,
-      problem: "it is no token as the config has them",
+/** One problem for each token that is wrong. What stands in place of a hash may be the token itself: it is not repeated. */
+const withoutTokens = (problems: ReadonlyArray<Problem>): ReadonlyArray<Problem> => {
+  const told = new Set<string>()
+  return problems.flatMap((it) => {
+    const [at, key] = /^server\.users\..*\.tokens\[\d+\](?:\.(hash|env)$)?/.exec(it.path) ?? []
+    // a union says of each of its forms what is wrong with it
+    if (at === undefined || (key === undefined && at !== it.path)) return [it]
+    const token = at.replace(/\.(?:hash|env)$/, "")
+    if (told.has(token)) return []
+    told.add(token)
+    return [{
+      path: token,
+      problem: "it is not a token as the config has them",
       expected: "{ hash } as `tool-executor token NAME` prints it, or { env }"
-    }
-    : it
+    }]
+  })
+}
 
 const artifactTools = Object.values(ArtifactTools.toolkit.tools).map((tool): [string, RuleSet.RuleTool] => [
   tool.name,

@@ -99,7 +99,13 @@ const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
       Effect.fail(wrong(describe(error.subject === "--data" ? error : GatewayProblems.inFile(config, error))))
   )
   const unwritable = (cause: unknown) => wrong(escape(`${folder}: it cannot be written to (${messageOf(cause)})`))
-  yield* Effect.tryPromise({ try: () => PrivateFolder.make(folder), catch: unwritable })
+  yield* Effect.tryPromise({ try: () => PrivateFolder.makeOwn(folder), catch: unwritable })
+  const own = ["server.lock", "records.db", "records.db-wal", "records.db-shm"]
+  yield* Effect.forEach(
+    own,
+    (name) => Effect.tryPromise({ try: () => PrivateFolder.closeToOthers(path.join(folder, name)), catch: unwritable }),
+    { discard: true }
+  )
   const lock = yield* Effect.acquireRelease(
     Effect.try({ try: () => FileLock.take(path.join(folder, "server.lock")), catch: unwritable }),
     (it) => Effect.sync(() => it?.release())

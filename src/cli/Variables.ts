@@ -21,6 +21,8 @@ export interface Expanded {
   readonly problems: ReadonlyArray<Problem>
   /** Texts as they were written, by their places: what was put in may be a secret. */
   readonly written: ReadonlyMap<string, string>
+  /** What was put in. */
+  readonly values: ReadonlyArray<string>
 }
 
 /**
@@ -33,12 +35,14 @@ export interface Expanded {
 export const expand = Effect.fnUntraced(function*(value: unknown, path: string) {
   const problems: Array<Problem> = []
   const written = new Map<string, string>()
+  const putIn = new Set<string>()
   const expandText = Effect.fnUntraced(function*(text: string, at: string) {
     const values = new Map<string, string>()
     for (const name of new Set(Array.from(text.matchAll(variable), (it) => it[1]!))) {
       const found = yield* Effect.orElseSucceed(EffectConfig.option(EffectConfig.String(name)), Option.none<string>)
       if (Option.isSome(found)) {
         values.set(name, found.value)
+        putIn.add(found.value)
         continue
       }
       problems.push({
@@ -62,8 +66,8 @@ export const expand = Effect.fnUntraced(function*(value: unknown, path: string) 
       Object.fromEntries
     )
   }
-  const expanded: Expanded = { value: yield* expandAny(value, path), problems, written }
-  return expanded
+  const expanded = yield* expandAny(value, path)
+  return { value: expanded, problems, written, values: Array.from(putIn) } satisfies Expanded
 })
 
 // Utilities

@@ -27,7 +27,8 @@ import { clip } from "../internal/clip.ts"
 import { version } from "../internal/version.ts"
 import * as HttpTransport from "./HttpTransport.ts"
 import * as Malformed from "./Malformed.ts"
-import { type McpServer, McpServerError } from "./McpServers.ts"
+import type { McpServer, McpServerError } from "./McpServers.ts"
+import * as McpServers from "./McpServers.ts"
 import { resolved } from "./resourceLinks.ts"
 import * as StdioTransport from "./StdioTransport.ts"
 
@@ -83,8 +84,7 @@ export const make = Effect.fnUntraced(function*(
   server: McpServer,
   onToolsChanged: () => void
 ): Effect.fn.Return<McpConnection, McpServerError, Scope.Scope> {
-  const fail = (reason: McpServerError["reason"], problem: string) =>
-    new McpServerError({ server: name, reason, problem })
+  const fail = (reason: McpServerError["reason"], problem: string) => McpServers.failure(name, server, reason, problem)
   const isHttp = "url" in server
   const { ended, leave, transport } = isHttp ? HttpTransport.make(server) : yield* StdioTransport.make(name, server)
   const malformed = Malformed.repairing(transport)

@@ -11,6 +11,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { type Problem, validateStrict } from "../ConfigurationError.ts"
 import { escapeLines } from "../internal/escape.ts"
+import * as Texts from "../internal/secretTexts.ts"
 
 const optional = Schema.optionalKey
 
@@ -24,6 +25,11 @@ const Span = Schema.String.check(
 ).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
 
 const Strings = Schema.Record(Schema.String, Schema.String)
+
+/** As HTTP takes it (RFC 9110, 5.5): no line break, no NUL, nothing beyond Latin-1. */
+const HeaderValue = Schema.String.check(Schema.isPattern(/^[\t\x20-\x7e\x80-\xff]*$/, {
+  expected: "the value of a header, without line breaks and other control characters"
+}))
 
 const name = /^[a-zA-Z0-9_-]{1,30}$/
 
@@ -98,7 +104,7 @@ export const Http = Schema.Struct({
     },
     { expected: "an http or https URL without user and password, which go into headers" }
   )),
-  headers: optional(Strings),
+  headers: optional(Schema.Record(Schema.String, HeaderValue)),
   ...shared
 })
 
@@ -159,6 +165,23 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
 }
 
 /**
+ * Creates the error of a server. The values of its headers and variables may be secrets,
+ * and are not repeated.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export const failure = (
+  name: string,
+  server: McpServer,
+  reason: McpServerError["reason"],
+  problem: string
+): McpServerError => {
+  const values = Object.values(("url" in server ? server.headers : server.env) ?? {})
+  return new McpServerError({ server: name, reason, problem: Texts.without(problem, values) })
+}
+
+/**
  * Gives every mistake in servers that a person wrote, each with its path below
  * `at`. A server is judged by what it seems to be: a program or an address. Two
  * servers whose prefixes overlap could have tools of one name, so that what is
@@ -187,7 +210,13 @@ const problemsOfOne = (server: unknown, path: string): ReadonlyArray<Problem> =>
   if (Predicate.isObject(server) && !isHttp && !isStdio) {
     return [{ path, problem: "it has no command and no url", expected }]
   }
-  return isHttp ? validateStrict(Http, server, path) : validateStrict(Stdio, server, path)
+  const problems = isHttp ? validateStrict(Http, server, path) : validateStrict(Stdio, server, path)
+  // what a header or a variable has may be a secret
+  return problems.map((it) =>
+    it.path.startsWith(`${path}.headers`) || it.path.startsWith(`${path}.env`)
+      ? { ...it, problem: it.problem.startsWith("it is ") ? "its value is not valid" : it.problem }
+      : it
+  )
 }
 
 /**

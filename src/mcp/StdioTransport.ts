@@ -26,7 +26,8 @@ import { StringDecoder } from "node:string_decoder"
 import { escape } from "../internal/escape.ts"
 import * as ProcessGroup from "../tools/ProcessGroup.ts"
 import { linesInTurns } from "./lines.ts"
-import { McpServerError, type Stdio } from "./McpServers.ts"
+import type { McpServerError, Stdio } from "./McpServers.ts"
+import * as McpServers from "./McpServers.ts"
 
 /**
  * A transport, and how its process is doing.
@@ -124,7 +125,7 @@ export const make = Effect.fnUntraced(function*(
     }
   }).pipe(
     Effect.mapError((failure) =>
-      new McpServerError({ server: name, reason: "NotStarted", problem: `${server.command}: ${failure.message}` })
+      McpServers.failure(name, server, "NotStarted", `${server.command}: ${failure.message}`)
     )
   )
   const stdin = group.stdin!

@@ -177,7 +177,7 @@ const write = async (folder: string, name: string, bytes: Uint8Array): Promise<v
 
 /** Another process may remove a folder that was empty until now. */
 const inFolder = async (folder: string, work: () => Promise<void>, tries = 5): Promise<void> => {
-  await PrivateFolder.make(folder)
+  await PrivateFolder.makeOwn(folder)
   try {
     await work()
   } catch (cause) {

@@ -114,7 +114,7 @@ export const make = Effect.fnUntraced(function*(
     const { id } = checkpoint
     const unfinished = at(`.${id}`)
     yield* attempt(id, async () => {
-      await PrivateFolder.make(directory)
+      await PrivateFolder.makeOwn(directory)
       await PrivateFolder.make(unfinished)
       for (const [index, { before }] of write.files.entries()) {
         if (before === undefined || !checkpoint.files[index]!.isKept) continue

@@ -66,6 +66,41 @@ export const make = async (folder: string): Promise<void> => {
 }
 
 /**
+ * Makes a store's own folder. One that is there and that others may write to is
+ * closed to them; it is refused where it is another user's or a common folder such as `/tmp`.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const makeOwn = async (folder: string): Promise<void> => {
+  await make(folder)
+  const { mode, uid } = await NodeFsPromises.stat(folder)
+  if (process.platform === "win32" || (mode & writableByOthers) === 0) return
+  if ((mode & sticky) !== 0 || !isOwn(uid)) {
+    throw new Error(`others may write to it (mode ${shownMode(mode)}); give a folder of your own`)
+  }
+  await NodeFsPromises.chmod(folder, 0o700)
+}
+
+/**
+ * Closes a store's file to others, if it is there. Refuses a link, which may lead to
+ * where tools can change it, and a file of another user.
+ *
+ * @category writing
+ * @since 0.1.0
+ */
+export const closeToOthers = async (path: string): Promise<void> => {
+  const found = await NodeFsPromises.lstat(path).catch((cause: unknown) => {
+    if (WorkspaceFailure.codeOf(cause) === "ENOENT") return undefined
+    throw cause
+  })
+  if (found === undefined || process.platform === "win32") return
+  if (!found.isFile()) throw new Error(`${path} is not a file; remove it`)
+  if (!isOwn(found.uid)) throw new Error(`${path} belongs to another user; remove it`)
+  if ((found.mode & forOthers) !== 0) await NodeFsPromises.chmod(path, 0o600)
+}
+
+/**
  * Writes a file that is not there yet; it is on the disk when this ends.
  *
  * @category writing
@@ -121,5 +156,13 @@ export const sync = async (path: string): Promise<void> => {
 export const remove = (path: string): Promise<void> => NodeFsPromises.rm(path, { recursive: true, force: true })
 
 // Utilities
+
+const writableByOthers = 0o022
+const forOthers = 0o077
+const sticky = 0o1000
+
+const isOwn = (uid: number): boolean => uid === process.geteuid?.()
+
+const shownMode = (mode: number): string => (mode & 0o7777).toString(8).padStart(4, "0")
 
 const everywhere: Workspace.Workspace = { root: NodePath.parse(NodePath.resolve("/")).root, given: "/" }

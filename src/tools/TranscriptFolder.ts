@@ -121,7 +121,7 @@ const claim = (
 ): Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope> => {
   const at = (suffix: string) => NodePath.join(folder, id + suffix)
   const take = async () => {
-    await PrivateFolder.make(folder)
+    await PrivateFolder.makeOwn(folder)
     const lock = FileLock.take(at(suffixes.lock))
     if (lock === undefined) {
       const owner = await NodeFsPromises.readFile(at(suffixes.owner), "utf8").catch(() => "")

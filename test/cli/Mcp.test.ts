@@ -239,6 +239,24 @@ describe("the config of the gateway", () => {
       }
     }))
 
+  it.live("shows no value of a header, a variable or a folder, wherever it is wrong", () =>
+    Effect.gen(function*() {
+      const wrong: ReadonlyArray<readonly [server: object, said: string]> = [
+        [
+          { url: "http://127.0.0.1:1", headers: { "x-key": "hunter2\nsecret" } },
+          "mcpServers.a.headers.x-key: its value is not valid"
+        ],
+        [{ url: "http://127.0.0.1:1", headers: { "x-key": "${PATH}\n" } }, "it is the value of \"${PATH}\\n\""],
+        [{ command: process.execPath, cwd: "${PATH}" }, "mcpServers.a.cwd: it is the value of \"${PATH}\""]
+      ]
+      for (const [a, said] of wrong) {
+        const { code, stderr } = yield* mcp({ mcpServers: { a } })
+        assert.strictEqual(code, 2)
+        assert.include(stderr, said)
+        for (const secret of ["hunter2", process.env["PATH"] ?? "no path"]) assert.notInclude(stderr, secret)
+      }
+    }))
+
   it.live("names every variable that is not set, and shows none that is", () =>
     Effect.gen(function*() {
       const { code, stderr } = yield* mcp({

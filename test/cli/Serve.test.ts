@@ -7,7 +7,16 @@ import { assert, describe, it } from "@effect/vitest"
 import { type Http, HttpPort } from "effect-tool-executor/cli/HttpPort"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
-import { existsSync, readFileSync, statSync } from "node:fs"
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync
+} from "node:fs"
 import { createServer } from "node:http"
 import { Agent, request } from "node:https"
 import type { AddressInfo } from "node:net"
@@ -44,6 +53,18 @@ describe("a server that must not be", () => {
       }
     }))
 
+  it.live("is told of everything at once: one problem for a wrong token, and where it would serve", () =>
+    Effect.gen(function*() {
+      const users = { ada: { tokens: [{ hash: "wrong" }] }, bob: { tokens: [{ env: "1" }], run: true } }
+      const said = yield* refused({ server: { users, host: "0.0.0.0" } })
+      assert.deepStrictEqual(said.split("\n").slice(0, 4).map((it) => it.trim().replace(/;.*/, "")), [
+        "FOLDER//serve.json: 3 problems",
+        "server.users.ada.tokens[0]: it is not a token as the config has them",
+        "server.users.bob.tokens[0]: it is not a token as the config has them",
+        "server.host: beyond this machine (0.0.0.0) tokens would travel readable"
+      ])
+    }))
+
   it.live("is refused beyond loopback where tokens would travel readable", () =>
     Effect.gen(function*() {
       const users = { ada }
@@ -52,7 +73,7 @@ describe("a server that must not be", () => {
       const certified = { cert: "cert.pem", key: "key.pem" }
       assert.include(
         yield* refused({ server: { users, tls: certified } }, "--host", "::"),
-        "Say under which name it is reached"
+        "the name by which it is reached"
       )
       assert.include(
         yield* refused({ server: { users, tls: certified, publicUrl: "http://a.example" } }),
@@ -206,6 +227,36 @@ const question = Effect.fnUntraced(function*({ json }: ReturnType<typeof asking>
 })
 
 describe("a server", () => {
+  it.live("closes records to others that an earlier hand left open to them", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { args, file } = yield* prepared()
+      mkdirSync(file("data"))
+      chmodSync(file("data"), 0o777)
+      writeFileSync(file("data/records.db"), "")
+      chmodSync(file("data/records.db"), 0o666)
+      const server = yield* start(args)
+      yield* server.url
+      assert.strictEqual(statSync(file("data")).mode & 0o777, 0o700)
+      assert.strictEqual(statSync(file("data/records.db")).mode & 0o777, 0o600)
+    })))
+
+  it.live("does not start over records that lead elsewhere, or in a folder that everybody shares", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { args, file } = yield* prepared()
+      mkdirSync(file("data"), { mode: 0o700 })
+      writeFileSync(file("root/mine.db"), "")
+      symlinkSync(file("root/mine.db"), file("data/records.db"))
+      const linked = yield* start(args)
+      assert.strictEqual(yield* linked.ended, 2)
+      assert.include(linked.written.stderr, "records.db is not a file; remove it")
+      unlinkSync(file("data/records.db"))
+      chmodSync(file("data"), 0o1777)
+      const shared = yield* start(args)
+      assert.strictEqual(yield* shared.ended, 2)
+      assert.include(shared.written.stderr, "others may write to it (mode 1777); give a folder of your own")
+      assert.strictEqual(statSync(file("data")).mode & 0o7777, 0o1777)
+    })))
+
   it.live(
     "says where it serves and no secret, lets nobody in without a token, and keeps its records to itself",
     () =>
