@@ -162,7 +162,7 @@ export const serve = Effect.fnUntraced(function*(
     // what servers say about their use is told once, when a session begins
     yield* Effect.timeoutOption(Effect.exit(servers.ready), instructionsPatience)
     const instructions = servers.instructions()
-    const options = { name: "effect-tool-executor", version, protocols, registrations, instructions }
+    const options = { name: "effect-tool-executor", version, protocols, registrations, instructions, cacheHints }
     if (port === undefined) {
       return yield* Layer.launch(Layer.provide(McpServer.layerStdio(options), McpDoor.layerStdio(door)))
     }
@@ -218,8 +218,15 @@ const protocols = [
   McpProtocol.v2025_11_25,
   McpProtocol.v2025_06_18,
   McpProtocol.v2025_03_26,
-  McpProtocol.v2024_11_05
+  McpProtocol.v2024_11_05,
+  McpProtocol.v2026_07_28
 ] as const
+
+/** How long clients of a revision without sessions need not ask again; of changes those are told that listen. */
+const cacheHints = {
+  discover: { ttl: "5 minutes", cacheScope: "private" },
+  tools: { ttl: "30 seconds", cacheScope: "private" }
+} as const
 
 /** A client that has gone ends its own server, and that is not a failure. */
 const untilGone = <A, E, R>(serving: Effect.Effect<A, E, R>) =>

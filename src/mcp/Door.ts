@@ -29,9 +29,10 @@ export interface McpDoor {
   readonly serve: <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**
    * Whether a message of a client may go on: what needs tools waits until they are
-   * there, and may not where it is cancelled meanwhile. `undefined`: it may, at once.
+   * there, and may not where it is cancelled meanwhile, by a message of the same client, if that is known. `undefined`: it
+   * may, at once.
    */
-  readonly admit: (client: string, message: unknown) => Effect.Effect<boolean> | undefined
+  readonly admit: (client: string | undefined, message: unknown) => Effect.Effect<boolean> | undefined
   /** How often the list of tools has changed; first how often until now. */
   readonly changes: Stream.Stream<number>
   /** How often the list of tools has changed until now. */
@@ -107,14 +108,16 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         Message
       >
       for (const { method, params } of messages) {
-        if (method !== "notifications/cancelled" || !Predicate.hasProperty(params, "requestId")) continue
+        if (
+          client === undefined || method !== "notifications/cancelled" || !Predicate.hasProperty(params, "requestId")
+        ) continue
         const key = keyOf(client, params.requestId)
         for (const { cancelled, keys } of held) {
           if (keys.includes(key)) Deferred.doneUnsafe(cancelled, Effect.succeed(false))
         }
       }
       const needy = messages.filter(({ method }) => method === "tools/list" || method === "tools/call")
-      return needy.length === 0 ? undefined : wait(needy.map(({ id }) => keyOf(client, id)))
+      return needy.length === 0 ? undefined : wait(client === undefined ? [] : needy.map(({ id }) => keyOf(client, id)))
     },
     changes: SubscriptionRef.changes(revision),
     revision: () => SubscriptionRef.getUnsafe(revision),

@@ -17,25 +17,22 @@ import { escape, escapeJson } from "../internal/escape.ts"
 import type { Answer, ApprovalRequest, Approvals } from "../policy/Approvals.ts"
 
 /**
- * Puts what is asked about calls to the clients that made them, and withdraws it
- * where an answer is no longer needed. Requests that belong to no client are left to others;
- * so is what a client could not ask, if there are others (`isElsewhere`).
+ * Puts what is asked about calls to the clients that made them, as `putOf` says, and withdraws it
+ * where an answer is no longer needed. Requests that belong to no client are left to others.
  *
  * @category asking
  * @since 0.1.0
  */
 export const askPeople = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],
-  callerOf: (request: ApprovalRequest) => McpSchema.McpServerClient["Service"] | undefined,
-  isElsewhere = false
+  putOf: (request: ApprovalRequest) => Effect.Effect<void> | undefined
 ) {
   const questions = yield* FiberMap.make<string>()
   yield* Stream.runForEach(approvals.changes, (change) => {
     if (change._tag === "Ended") return FiberMap.remove(questions, change.id)
     const { request } = change
-    const client = callerOf(request)
-    if (client === undefined) return Effect.void
-    return FiberMap.run(questions, request.id, put(approvals, client, request, isElsewhere))
+    const asking = putOf(request)
+    return asking === undefined ? Effect.void : FiberMap.run(questions, request.id, asking)
   })
 }, Effect.scoped)
 
@@ -65,7 +62,9 @@ export const put = Effect.fnUntraced(function*(
  * @category predicates
  * @since 0.1.0
  */
-export const isPossible = ({ clientCapabilities: { elicitation } }: McpSchema.McpServerClient["Service"]): boolean =>
+export const isPossible = (
+  { clientCapabilities: { elicitation } }: Pick<McpSchema.McpServerClient["Service"], "clientCapabilities">
+): boolean =>
   // without a mode it is the form, as in the revisions before there were modes
   elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
 
@@ -81,19 +80,52 @@ export const ask = (
 ): Effect.Effect<Option.Option<Answer>> =>
   Effect.gen(function*() {
     const { elicit } = yield* client.getClient
-    let message = describe(request)
+    let note: string | undefined
     while (true) {
-      const form = { mode: "form" as const, message, requestedSchema: formOf(request) }
-      const result = yield* elicit(new McpSchema.ElicitRequestFormParams(form))
-      if (result.action !== "accept") return Option.some<Answer>({ _tag: "Deny" })
-      const answer = answerOf(result.content)
-      if (answer !== "NotJson") return answer
-      message = `The edited arguments are not JSON. Correct them, or leave them empty.\n\n${describe(request)}`
+      const result = yield* elicit(new McpSchema.ElicitRequestFormParams(formFor(request, note)))
+      const answer = answerTo(request, result)
+      if (typeof answer !== "string") return answer
+      note = answer
     }
   }).pipe(
     Effect.scoped,
     Effect.catchCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.succeedNone)
   )
+
+/**
+ * Gives the form of a request, with something to be said first.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const formFor = (request: ApprovalRequest, note?: string) => ({
+  mode: "form" as const,
+  message: note === undefined ? describe(request) : `${note}\n\n${describe(request)}`,
+  requestedSchema: formOf(request)
+})
+
+/**
+ * Reads what a client gave for the form of a request: `None` where that is no answer, a text where the form
+ * is to be shown again, with it.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const answerTo = (
+  request: ApprovalRequest,
+  { action, content }: { readonly action?: unknown; readonly content?: unknown }
+): Option.Option<Answer> | string => {
+  if (action !== "accept") {
+    return action === "decline" || action === "cancel" ? Option.some<Answer>({ _tag: "Deny" }) : Option.none()
+  }
+  const answer = answerOf(content)
+  if (answer === "NotJson") return "The edited arguments are not JSON. Correct them, or leave them empty."
+  // the form offers no more than that
+  return Option.map(
+    answer,
+    (it) => request.remember === "call" && remembered.has(it._tag) ? { _tag: "ApproveOnce" } : it
+  )
+}
 
 /**
  * Describes a request: the tool, why it is asked, with which arguments, and what
@@ -128,6 +160,8 @@ const decisions = {
   scope: "allow until this ends",
   deny: "deny"
 } as const
+
+const remembered: ReadonlySet<Answer["_tag"]> = new Set(["ApproveForDuration", "ApproveForScope"])
 
 /** What can be said to a request, as the form of MCP has it: a list of texts. */
 const formOf = ({ isRunning, remember }: ApprovalRequest) => ({

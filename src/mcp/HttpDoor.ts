@@ -38,7 +38,9 @@ export const layer = (
         switch (request.method) {
           case "POST": {
             const declared = Number(request.headers["content-length"] ?? NaN)
-            const most = session === undefined ? Math.min(maxBytesWithoutSession, maxBodyBytes) : maxBodyBytes
+            // in a revision without sessions every request says what it is for
+            const isWhole = session !== undefined || request.headers["mcp-method"] !== undefined
+            const most = isWhole ? maxBodyBytes : Math.min(maxBytesWithoutSession, maxBodyBytes)
             if (declared > most) return Effect.succeed(tooLarge(most))
             const onBegun = (id: string) => void sessions.set(id, begin())
             const answer = post(door, onBegun, session, handle, most)
@@ -104,8 +106,9 @@ const post = Effect.fnUntraced(function*<E, R>(
   // a client that has gone reads no answer
   if (Option.isNone(read.value)) return tooLarge(most)
   const message = parse(read.value.value)
-  const admission = door.admit(request.headers["mcp-session-id"] ?? "", message)
-  if (admission !== undefined && !(yield* admission)) {
+  const admission = door.admit(request.headers["mcp-session-id"], message)
+  // who has no session cancels by leaving
+  if (admission !== undefined && !(yield* session === undefined ? Effect.interruptible(admission) : admission)) {
     return HttpServerResponse.stream(Stream.empty, { contentType: "text/event-stream" })
   }
   const method = Predicate.hasProperty(message, "method") ? message.method : undefined

@@ -129,7 +129,7 @@ export const make = (scope: Scope.Scope, kept: Kept): HttpReplies => {
 // Utilities
 
 /** How long a reply may take before its connection is told that there will be a stream. */
-const patience = "50 millis"
+const patience = "200 millis"
 
 /** Requests of a session that may run at once; a turn has at most 1,000 calls. */
 const maxRunning = 2_000

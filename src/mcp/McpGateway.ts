@@ -8,8 +8,9 @@
  * alone; `TurnCalls.waveKey` in the `_meta` of calls makes those of one turn one
  * wave. With `outcomeKey` in its `_meta` a call gets its whole outcome, too.
  *
- * Revisions of the protocol without sessions (2026-07-28) have nobody to ask and
- * no turn; offer those with sessions.
+ * In revisions of the protocol without sessions (2026-07-28) a principal is what a
+ * session is in the others: whoever has the token of the request. People are asked by results that
+ * require input, and the call waits for the request that brings the answer.
  *
  * **Example** (Tools behind the gates, over HTTP)
  *
@@ -22,7 +23,7 @@
  *   name: "tools",
  *   version: "1.0.0",
  *   path: "/mcp",
- *   protocols: [McpProtocol.v2025_11_25, McpProtocol.v2025_06_18],
+ *   protocols: [McpProtocol.v2025_11_25, McpProtocol.v2025_06_18, McpProtocol.v2026_07_28],
  *   registrations: McpGateway.layer() // requires ToolExecutor
  * })
  * ```
@@ -31,18 +32,21 @@
  */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpServer from "effect/ai/McpServer"
-import * as Tool from "effect/ai/Tool"
+import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Headers from "effect/http/Headers"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as RcMap from "effect/RcMap"
 import * as Result from "effect/Result"
-import * as Schema from "effect/Schema"
-import type * as Scope from "effect/Scope"
+import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { ConfigurationError } from "../ConfigurationError.ts"
@@ -57,32 +61,18 @@ import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import * as Native from "../wire/Native.ts"
-import { Described } from "./Described.ts"
+import { type Asked, outcomeKey, readMeta } from "./Asked.ts"
+import { describe, isSame } from "./describe.ts"
 import * as Elicitation from "./Elicitation.ts"
 import * as McpDoor from "./McpDoor.ts"
 import * as McpResult from "./McpResult.ts"
 import { previewed } from "./previewed.ts"
 import * as Progress from "./Progress.ts"
 import { renewed } from "./renewed.ts"
+import * as RoundTrips from "./RoundTrips.ts"
 import * as TurnCalls from "./TurnCalls.ts"
 
-/**
- * Key in the `_meta` of a call with which a client asks for the whole outcome
- * (`true`), and under which it gets it: `ToolOutcome` as JSON.
- *
- * @category constants
- * @since 0.1.0
- */
-export const outcomeKey = "effect-tool-executor/outcome"
-
-/**
- * Key in the `_meta` of a call for an id of the client's own, such as the model's:
- * at most 1,000 characters.
- *
- * @category constants
- * @since 0.1.0
- */
-export const callKey = "effect-tool-executor/call"
+export { callKey, outcomeKey } from "./Asked.ts"
 
 /**
  * Options of a gateway.
@@ -91,8 +81,19 @@ export const callKey = "effect-tool-executor/call"
  * @since 0.1.0
  */
 export interface Options {
-  /** How long a session is remembered that makes no calls. Default 1 hour. */
+  /**
+   * How long a session, or a principal, is remembered that makes no calls; and how long a call without a session
+   * waits for the request that brings an answer. Default 1 hour.
+   */
   readonly idleTimeToLive?: Duration.Input | undefined
+  /**
+   * Who calls in a revision without sessions, by the headers of the request: they are empty on standard input.
+   * Whoever fails is told so. Default: whose token it is (`Authorization`), whatever it is, by a name that says nothing
+   * about it; those without one are all the same, and an answer of theirs allows one call.
+   */
+  readonly principalOf?:
+    | ((headers: Headers.Headers) => Effect.Effect<string, McpSchema.InvalidParams | McpSchema.InternalError>)
+    | undefined
   /** What ends it, and tells its transport of changes. Default: nothing does. */
   readonly door?: McpDoor.McpDoor | undefined
   /**
@@ -169,11 +170,14 @@ const inSteps = <Tools extends Record<string, Tool.Any>>(
 
 type Client = McpSchema.McpServerClient["Service"]
 
+/** Puts a question to the person behind a call. */
+type Asking = RoundTrips.Ask
+
 interface Session {
   readonly process: ToolProcess
   readonly run: TurnCalls.Run
   /** Who asked for the calls that have no outcome yet. */
-  readonly callers: Map<string, Client>
+  readonly callers: Map<string, Asking>
   lastId: number
 }
 
@@ -200,39 +204,101 @@ const make = Effect.fnUntraced(function*(
       return session
     })
   })
-  const idOf = sessionIds((yield* Random.nextIntBetween(0, 2 ** 40)).toString(36))
-
-  const call = Effect.fnUntraced(function*(name: string, args: unknown) {
-    const client = Option.getOrUndefined(yield* Effect.serviceOption(McpSchema.McpServerClient))
-    if (client === undefined) {
-      const message = "These tools need a session: speak a revision of the protocol before 2026-07-28."
-      return yield* new McpSchema.InvalidParams({ message })
-    }
-    const asked = yield* Effect.fromResult(readMeta(client.requestMetadata))
-    const session = yield* Effect.orDie(RcMap.get(sessions, idOf(client)))
-    const { callers, process, run } = session
+  const approvals = Option.getOrUndefined(yield* Effect.serviceOption(Approvals.Approvals))
+  const isElsewhere = options.elsewhere !== undefined
+  const trips = yield* RoundTrips.make(approvals, { timeToLive: options.idleTimeToLive ?? "1 hour", isElsewhere })
+  // nobody else has these names
+  const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
+  const idOf = sessionIds(unique)
+  const join = Effect.fnUntraced(function*(session: Session, asked: Asked, asking: Asking) {
+    const { callers } = session
     let id = asked.call
     while (id === undefined || (asked.call === undefined && callers.has(id))) id = `call_${++session.lastId}`
-    callers.set(id, client)
+    callers.set(id, asking)
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
-        if (callers.get(id) === client) callers.delete(id)
+        if (callers.get(id) === asking) callers.delete(id)
       })
     )
-    const elsewhere = Elicitation.isPossible(client) ? undefined : options.elsewhere
-    const told = asked.progressToken === undefined && elsewhere === undefined
-      ? Effect.void
-      : yield* Progress.tell(server, process, id, { ...asked, elsewhere })
-    const ended = yield* run(ToolCall.make(id, name, args), asked.place)
+    return id
+  })
+  const tellProgress = (
+    context: Pick<Client, "clientCapabilities">,
+    process: ToolProcess,
+    id: string,
+    asked: Asked
+  ) => {
+    const elsewhere = Elicitation.isPossible(context) ? undefined : options.elsewhere
+    return asked.progressToken === undefined && elsewhere === undefined
+      ? Effect.succeed(Effect.void)
+      : Progress.tell(server, process, id, { ...asked, elsewhere })
+  }
+
+  const callInSession = Effect.fnUntraced(function*(client: Client, name: string, args: unknown) {
+    const asked = yield* Effect.fromResult(readMeta(client.requestMetadata))
+    const session = yield* Effect.orDie(RcMap.get(sessions, idOf(client)))
+    const asking: Asking = (request) =>
+      approvals === undefined ? Effect.void : Elicitation.put(approvals, client, request, isElsewhere)
+    const id = yield* join(session, asked, asking)
+    const told = yield* tellProgress(client, session.process, id, asked)
+    const ended = yield* session.run(ToolCall.make(id, name, args), asked.place)
     yield* told
-    const result = McpResult.fromEnded(ended)
-    return asked.wantsOutcome
-      ? new McpSchema.CallToolResult({
-        ...result,
-        _meta: { ...result._meta, [outcomeKey]: Native.write([shown(ended.outcome)])[0] }
-      })
-      : result
+    return resultOf(ended, asked)
   }, Effect.scoped)
+
+  const callAlone = Effect.fnUntraced(
+    function*(context: McpSchema.McpRequestContext["Service"], name: string, args: unknown) {
+      const { inputResponses = {}, requestMetadata, requestState } = context
+      const asked = yield* Effect.fromResult(readMeta(requestMetadata))
+      const { isKnown, principal } = yield* principalFor(options, trips, unique)
+      const caller = { principal, isKnown, name, args, canAsk: Elicitation.isPossible(context) }
+      const begin = Effect.gen(function*() {
+        const own = yield* Scope.make()
+        const joined = Effect.gen(function*() {
+          const session = yield* Effect.orDie(RcMap.get(sessions, principal))
+          const asking = Deferred.makeUnsafe<Asking>()
+          const id = yield* join(
+            session,
+            asked,
+            (request) => Effect.flatMap(Deferred.await(asking), (ask) => ask(request))
+          )
+          return yield* trips.begin(caller, { process: session.process, callId: id }, (ask) => {
+            Deferred.doneUnsafe(asking, Effect.succeed(ask))
+            return Effect.onExit(
+              session.run(ToolCall.make(id, name, args), asked.place),
+              (exit) => Scope.close(own, exit)
+            )
+          })
+        })
+        return yield* Effect.onError(Scope.provide(joined, own), (cause) => Scope.close(own, Exit.failCause(cause)))
+      })
+      const tell = Effect.fnUntraced(function*(waiting: RoundTrips.Waiting) {
+        const told = yield* tellProgress(context, waiting.process, waiting.callId, asked)
+        const next = yield* trips.next(waiting)
+        if (next instanceof McpSchema.InputRequired) return next
+        yield* told
+        return resultOf(next, asked)
+      })
+      return yield* Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(
+          requestState === undefined ? begin : trips.resume(caller, requestState, inputResponses),
+          // whoever is gone has cancelled it
+          (waiting) => Effect.onError(restore(tell(waiting)), () => trips.cancel(waiting))
+        )
+      )
+    },
+    Effect.scoped
+  )
+
+  const call = (name: string, args: unknown) =>
+    Effect.flatMap(
+      Effect.serviceOption(McpSchema.McpServerClient),
+      Option.match({
+        onNone: () => Effect.flatMap(McpSchema.McpRequestContext, (context) => callAlone(context, name, args)),
+        onSome: (client): Effect.Effect<McpSchema.CallToolResult | McpSchema.InputRequired, McpSchema.InvalidParams> =>
+          callInSession(client, name, args)
+      })
+    )
 
   const offered = new Map<string, RegisteredTool>()
   const unfit = new Map<string, string>()
@@ -278,12 +344,36 @@ const make = Effect.fnUntraced(function*(
   // the tools that have come are listed before those that wait for them go on
   yield* Effect.forkScoped(Effect.andThen(door.ready, Effect.andThen(offer, door.open)), { startImmediately: true })
 
-  const approvals = yield* Effect.serviceOption(Approvals.Approvals)
-  if (Option.isNone(approvals)) return
-  const isElsewhere = options.elsewhere !== undefined
-  const asking = Elicitation.askPeople(approvals.value, (request) => callerOf(open, request), isElsewhere)
+  if (approvals === undefined) return
+  const asking = Elicitation.askPeople(approvals, (request) => callerOf(open, request)?.(request))
   yield* Effect.forkScoped(asking, { startImmediately: true })
 })
+
+/** Who calls, where there is no session. */
+const principalFor = Effect.fnUntraced(function*(
+  { principalOf }: Options,
+  trips: RoundTrips.RoundTrips,
+  unique: string
+) {
+  const request = yield* Effect.serviceOption(HttpServerRequest.HttpServerRequest)
+  const headers = Option.isSome(request) ? request.value.headers : Headers.empty
+  if (principalOf !== undefined) return { principal: yield* principalOf(headers), isKnown: true }
+  const token = headers.authorization
+  if (token !== undefined) return { principal: `token-${unique}-${trips.nameOf(token)}`, isKnown: true }
+  // standard input has one client
+  return { principal: `anybody-${unique}`, isKnown: Option.isNone(request) }
+})
+
+/** The answer to a call, with its outcome where the client wants it. */
+const resultOf = (ended: TurnCalls.Ended, { wantsOutcome }: Asked) => {
+  const result = McpResult.fromEnded(ended)
+  return wantsOutcome
+    ? new McpSchema.CallToolResult({
+      ...result,
+      _meta: { ...result._meta, [outcomeKey]: Native.write([shown(ended.outcome)])[0] }
+    })
+    : result
+}
 
 /**
  * Names the sessions: all requests of one carry the same object, with which it
@@ -299,33 +389,6 @@ const sessionIds = (unique: string) => {
   }
 }
 
-const decodePlace = Schema.decodeUnknownResult(TurnCalls.Place)
-
-/** What a call asks for beside its arguments. */
-const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
-  Result.gen(function*() {
-    const place = meta[TurnCalls.waveKey]
-    const call = meta[callKey]
-    const token = meta.progressToken
-    if (call !== undefined && (typeof call !== "string" || call.length > 1_000)) {
-      const message = `_meta["${callKey}"]: expected a string of at most 1000 characters`
-      return yield* Result.fail(new McpSchema.InvalidParams({ message }))
-    }
-    return {
-      place: place === undefined ? undefined : yield* Result.mapError(
-        decodePlace(place),
-        (error) =>
-          new McpSchema.InvalidParams({
-            message: `_meta["${TurnCalls.waveKey}"]: ${error.message}\nIt is { id, index, size }: the turn's own id, ` +
-              "the call's place in it from 0, and how many calls it has, at most 1000."
-          })
-      ),
-      call,
-      progressToken: typeof token === "string" || typeof token === "number" ? token : undefined,
-      wantsOutcome: meta[outcomeKey] === true
-    }
-  })
-
 /** What a defect says is for the host's record alone. */
 const shown = (outcome: ToolOutcome): ToolOutcome =>
   outcome._tag === "Failed" && outcome.origin === "defect" ? { ...outcome, error: "internal error" } : outcome
@@ -333,39 +396,11 @@ const shown = (outcome: ToolOutcome): ToolOutcome =>
 /** Nobody sees it or calls it. */
 const none = new McpSchema.Tool({ name: "none", inputSchema: { type: "object" } })
 
-/** Two descriptions that a client cannot tell apart. */
-const isSame = (a: RegisteredTool, b: RegisteredTool): boolean =>
-  JSON.stringify(describe(a)) === JSON.stringify(describe(b))
-
-const describe = ({ annotations, description, jsonSchema, name, readOnly }: RegisteredTool): McpSchema.Tool => {
-  const { hintedTitle, meta, title } = Context.get(annotations, Described)
-  const { $schema, ...schema } = jsonSchema
-  return new McpSchema.Tool({
-    name,
-    title: title ?? Option.getOrUndefined(Context.getOption(annotations, Tool.Title)),
-    description,
-    ...meta === undefined ? {} : { _meta: meta },
-    // the root is an object, whatever else the schema says
-    inputSchema: {
-      ...schema,
-      ...typeof $schema === "string" ? { $schema } : {},
-      type: "object"
-    } as McpSchema.Tool["inputSchema"],
-    annotations: {
-      ...hintedTitle === undefined ? {} : { title: hintedTitle },
-      readOnlyHint: readOnly,
-      destructiveHint: !readOnly && Context.get(annotations, Tool.Destructive),
-      idempotentHint: readOnly || Context.get(annotations, Tool.Idempotent),
-      openWorldHint: Context.get(annotations, Tool.OpenWorld)
-    }
-  })
-}
-
 /** The client whose call it is; of a call that a tool makes, one of the same session. */
 const callerOf = (
   open: ReadonlyMap<string, Session>,
   { batch, callId, process }: Approvals.ApprovalRequest
-): Client | undefined => {
+): Asking | undefined => {
   const own = open.get(process)?.callers.get(callId)
   if (own !== undefined) return own
   for (const session of open.values()) {

@@ -23,7 +23,8 @@ export const serving = Effect.fnUntraced(function*(tools: Tools, options: Option
     protocols: [
       McpProtocol.v2025_11_25,
       McpProtocol.v2025_06_18,
-      McpProtocol.v2025_03_26
+      McpProtocol.v2025_03_26,
+      McpProtocol.v2026_07_28
     ],
     allowSessionTermination: true,
     registrations: Layer.effectDiscard(
@@ -40,7 +41,7 @@ export const serving = Effect.fnUntraced(function*(tools: Tools, options: Option
   return { door, url: `http://127.0.0.1:${"port" in address ? address.port : 0}/mcp` }
 }, Effect.orDie)
 
-const json = { "content-type": "application/json", accept: "application/json, text/event-stream" }
+export const json = { "content-type": "application/json", accept: "application/json, text/event-stream" }
 
 /** A session of a client that is no more than its requests. */
 export const session = async (url: string, version = "2025-11-25", capabilities: object = {}) => {
