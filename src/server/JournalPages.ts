@@ -47,7 +47,7 @@ const mostParts = 4
 const atOnce = 50
 
 /** Characters of a page after which it ends. */
-const mostChars = 5_000_000
+const mostChars = 1_000_000
 
 /**
  * Reads a page.

@@ -102,7 +102,7 @@ export const defaults = {
   strangers: { perAddress: 20, ofAll: 500 },
   streams: { perUser: 100, ofAll: 2_000 },
   bodies: { perUser: 8_000_000, ofAll: 64_000_000 },
-  answers: { perUser: 4, ofAll: 32 }
+  answers: { perUser: 2, ofAll: 16 }
 } as const
 
 /**
