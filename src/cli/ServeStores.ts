@@ -57,8 +57,8 @@ export type Stores = Journal | StateStore | ArtifactStore | Checkpoints | KeyVal
  * @since 0.1.0
  */
 export const layer = (options: Options) => {
-  const from = ({ at, lease }: Place): Layer.Layer<Stores, CliFailure> =>
-    storesWith(lease).pipe(
+  const from = ({ at, ...held }: Place): Layer.Layer<Stores, CliFailure> =>
+    storesWith(held).pipe(
       Layer.provide(Database.layer(at)),
       Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
     )
@@ -69,13 +69,14 @@ export const layer = (options: Options) => {
 
 interface Place {
   readonly at: string
-  readonly lease: "5 seconds" | undefined
+  readonly lease: "2 minutes" | undefined
+  readonly isAlone: boolean
 }
 
-const storesWith = (lease: Place["lease"]) =>
+const storesWith = (held: Omit<Place, "at">) =>
   Layer.mergeAll(
-    SqlJournal.layer({ lease }),
-    SqlStateStore.layer({ lease }),
+    SqlJournal.layer(held),
+    SqlStateStore.layer(held),
     SqlArtifacts.layer(),
     SqlCheckpoints.layer(),
     KeyValueStore.layerSql({ table: "tool_executor_server" })
@@ -84,7 +85,7 @@ const storesWith = (lease: Place["lease"]) =>
 /** It does not repeat the URL: there may be a password in it. */
 const urlOf = (url: Redacted.Redacted<string>): Effect.Effect<Place, CliFailure> =>
   Database.isPostgres(Redacted.value(url))
-    ? Effect.succeed({ at: Redacted.value(url), lease: undefined })
+    ? Effect.succeed({ at: Redacted.value(url), lease: undefined, isAlone: false })
     : Effect.fail(wrong("The database has to be given as postgres://…"))
 
 /** The file of the records, in a folder that is this process's until it ends. */
@@ -110,8 +111,9 @@ const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
     Effect.try({ try: () => FileLock.take(path.join(folder, "server.lock")), catch: unwritable }),
     (it) => Effect.sync(() => it?.release())
   )
-  // nobody else is there who could only be slow: the next start has not long to wait for what a dead one held
-  const place: Place = { at: path.join(folder, "records.db"), lease: "5 seconds" }
+  // whoever has the lock is the only one there: the next start takes what a dead one held at once, and nobody loses
+  // what a live one holds because that was busy for a while
+  const place: Place = { at: path.join(folder, "records.db"), lease: "2 minutes", isAlone: true }
   return lock !== undefined ? place : yield* wrong(
     escape(
       `${folder}: another server keeps its records there. Stop it, or give this one a folder of its own: --data DIR`

@@ -166,6 +166,15 @@ export const endTerms = (sql: Sql, terms: ReadonlyArray<number>): Effect.Effect<
   `
 
 /**
+ * Ends all terms: nobody who held one is alive.
+ *
+ * @category terms
+ * @since 0.1.0
+ */
+export const endAllTerms = (sql: Sql): Effect.Effect<unknown, SqlError> =>
+  sql`UPDATE tool_executor_journal_terms SET ended_at = ${sql.literal(now(sql))} WHERE ended_at IS NULL`
+
+/**
  * An entry as `append` takes it, with its text. `tag` is not always its own: claims
  * stand between the entries, too, and are no entries.
  *

@@ -48,6 +48,11 @@ export interface Options extends Partial<Journal.Keeps> {
    * its calls. It gives one three times as often. Default 30 seconds.
    */
   readonly lease?: Duration.Input | undefined
+  /**
+   * Nobody else can have the database open, which whoever says so knows, by a lock for instance: what earlier terms
+   * held is free at once, however long their leases are. Default `false`.
+   */
+  readonly isAlone?: boolean | undefined
 }
 
 /**
@@ -106,6 +111,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   }))
   yield* own(sql)(mustBeDurable(sql))
   yield* Migrations.run(sql, Tables.schema)
+  if (options.isAlone === true) yield* own(sql)(Tables.endAllTerms(sql))
   const key = yield* own(sql)(Tables.hashKey(sql, randomBytes(32).toString("hex")))
   const terms = new Terms(sql, yield* Clock.Clock, leaseMillis)
   yield* Effect.acquireRelease(terms.opened, () => terms.close)

@@ -51,6 +51,11 @@ export interface Options {
    * what never started is free again. Default 30 seconds.
    */
   readonly lease?: Duration.Input | undefined
+  /**
+   * Nobody else can have the database open, which whoever says so knows, by a lock for instance: what was reserved
+   * before is free at once, however long its lease is. Default `false`.
+   */
+  readonly isAlone?: boolean | undefined
   /** How long a group is tried again where the database cannot be reached or is busy. Default 5 seconds. */
   readonly patience?: Duration.Input | undefined
   /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
@@ -96,6 +101,7 @@ export const make = Effect.fnUntraced(function*(
   }))
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   yield* Migrations.run(sql, Tables.schema)
+  if (options.isAlone === true) yield* own(sql)(Tables.endAllLeases(sql))
   // ids that follow one another are side by side in an index
   const first = randomUUID()
   let last = 0

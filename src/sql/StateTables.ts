@@ -11,6 +11,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
 import type { Schema } from "./Migrations.ts"
 
 /**
@@ -239,6 +240,15 @@ export const statements = {
  * @since 0.1.0
  */
 export const now = { postgres: postgres.now, sqlite: sqlite.now }
+
+/**
+ * Ends all leases: nobody who held one is alive.
+ *
+ * @category statements
+ * @since 0.1.0
+ */
+export const endAllLeases = (sql: SqlClient.SqlClient): Effect.Effect<unknown, SqlError> =>
+  sql`UPDATE tool_executor_reservations SET expires_at = 0`
 
 /**
  * The schema of the tables.

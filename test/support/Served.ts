@@ -84,10 +84,10 @@ export const inMemory = (tools: Tools, options: Options = {}) =>
   above(tools, options).pipe(Layer.provideMerge(Journal.layerMemory()))
 
 /** Stores in a database. */
-const stores = (lease: Duration.Input, around: Around) =>
+const stores = (held: { readonly lease: Duration.Input; readonly isAlone: boolean }, around: Around) =>
   Layer.mergeAll(
-    SqlJournal.layer({ lease }),
-    SqlStateStore.layer(),
+    SqlJournal.layer(held),
+    SqlStateStore.layer(held.isAlone ? held : {}),
     Layer.effect(WaveStore.WaveStore, Effect.map(WaveStore.WaveStore, around)).pipe(
       Layer.provide(WaveStore.layer),
       Layer.provide(KeyValueStore.layerSql())
@@ -114,16 +114,17 @@ export interface Life {
 export const begin = Effect.fnUntraced(function*(
   filename: string,
   tools: Tools,
-  { around = (store) => store, hasJournal = true, lease = "200 millis", ...options }: Options & {
+  { around = (store) => store, hasJournal = true, isAlone = false, lease = "200 millis", ...options }: Options & {
     readonly around?: Around
     readonly hasJournal?: boolean
+    readonly isAlone?: boolean
     readonly lease?: Duration.Input
   } = {}
 ): Effect.fn.Return<Life, unknown, Scope.Scope> {
   const [database, rest] = [yield* Scope.make(), yield* Scope.make()]
   const client: Context.Context<SqlClient.SqlClient> = yield* Layer.buildWithScope(Sqlite.layer({ filename }), database)
   const layer = above(tools, options).pipe(
-    Layer.provideMerge(hasJournal ? stores(lease, around) : withoutJournal),
+    Layer.provideMerge(hasJournal ? stores({ lease, isAlone }, around) : withoutJournal),
     Layer.provide(Layer.succeedContext(client))
   )
   const context = yield* Layer.buildWithScope(Layer.fresh(layer), rest)
