@@ -241,9 +241,10 @@ export interface ToolProcess {
   ) => Effect.Effect<ReadonlyArray<ResultPart>>
   /**
    * Tells the rules of calls that the provider of the model has executed itself: rules that
-   * name their tools count them.
+   * name their tools count them. Where an earlier process of the same request was told of them,
+   * `isKnown`, limits have counted them already.
    */
-  readonly provided: (calls: ReadonlyArray<ProvidedCall>) => Effect.Effect<void>
+  readonly provided: (calls: ReadonlyArray<ProvidedCall>, isKnown?: boolean) => Effect.Effect<void>
   /**
    * Begins a model step for a loop that hands its calls over one by one, all at
    * once: reads go side by side, a write alone, in order of arrival. In stop mode

@@ -91,11 +91,18 @@ export const originOf = (message: Prompt.AssistantMessage): Origin | undefined =
 export const turnsOf = (
   messages: ReadonlyArray<Prompt.Message>,
   run: Exclude<Origin["run"], undefined>
-): ReadonlyArray<Origin> =>
-  messages.flatMap((message) => {
-    const origin = message.role === "assistant" ? originOf(message) : undefined
-    return origin?.run?.batch === run.batch && origin.run.process === run.process ? [origin] : []
-  })
+): ReadonlyArray<Origin> => turnsIn(messages, run).map(([, origin]) => origin)
+
+/**
+ * What a model said in the turns of one process.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const partsOf = (
+  messages: ReadonlyArray<Prompt.Message>,
+  run: Exclude<Origin["run"], undefined>
+): ReadonlyArray<Prompt.AssistantMessagePart> => turnsIn(messages, run).flatMap(([{ content }]) => content)
 
 /**
  * The calls of the last message of a model that have no answer yet.
@@ -238,6 +245,17 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
 }
 
 // Utilities
+
+const turnsIn = (
+  messages: ReadonlyArray<Prompt.Message>,
+  run: Exclude<Origin["run"], undefined>
+): ReadonlyArray<readonly [Prompt.AssistantMessage, Origin]> =>
+  messages.flatMap((message) => {
+    const origin = message.role === "assistant" ? originOf(message) : undefined
+    return message.role === "assistant" && origin?.run?.batch === run.batch && origin.run.process === run.process
+      ? [[message, origin]]
+      : []
+  })
 
 const isOrigin = Schema.is(Schema.Struct({
   provider: Schema.String,

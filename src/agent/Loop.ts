@@ -282,6 +282,7 @@ const goOn = Effect.fnUntraced(function*(
     ? Effect.undefined
     : Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
   if (run === undefined) return yield* unanswered
+  yield* process.provided(ProvidedTools.callsIn(Conversation.partsOf(operation.messages, run)), true)
   const ended = yield* process.resume(calls.map(toCall)).pipe(
     Effect.catchTags({
       // there is no journal

@@ -133,7 +133,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     guard: (toolkit) => Guarded.make(engine, state, toolkit, runWhole),
     answer: ({ tools }, content) =>
       Effect.andThen(
-        ProvidedTools.note(engine, state, ProvidedTools.callsIn(content)),
+        ProvidedTools.note(engine, state, ProvidedTools.callsIn(content), false),
         Guarded.answer(
           engine,
           state,
@@ -142,7 +142,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
           (calls) => Effect.map(runWave(calls, { wholeOutputs: true }), (wave) => wave.outcomes)
         )
       ),
-    provided: (calls) => ProvidedTools.note(engine, state, calls),
+    provided: (calls, isKnown = false) => ProvidedTools.note(engine, state, calls, isKnown),
     step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
     shown: (value) => Steps.shown(engine, state, value),
     tools: Effect.map(ShownTools.all(engine), (all) => all.filter((it) => hasTool(state, it.name))),

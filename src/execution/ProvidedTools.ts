@@ -12,7 +12,7 @@ import type { Engine } from "./Engine.ts"
 import type { ProcessState } from "./State.ts"
 
 /**
- * Notes calls that a provider has executed, in their order.
+ * Notes calls that a provider has executed, in their order. Limits have counted those that are known.
  *
  * @category registering
  * @since 0.1.0
@@ -20,7 +20,8 @@ import type { ProcessState } from "./State.ts"
 export const note = (
   engine: Engine,
   process: ProcessState,
-  calls: ReadonlyArray<ProvidedCall>
+  calls: ReadonlyArray<ProvidedCall>,
+  isKnown: boolean
 ): Effect.Effect<void> => {
   if (calls.length === 0) return Effect.void
   return Effect.flatMap(Clock.currentTimeMillis, (now) => {
@@ -35,6 +36,7 @@ export const note = (
       if (!isFailure) history.record(set, wave, index, name, output)
     }
     history.end(wave)
+    if (isKnown) return Effect.void
     return Effect.forEach(counted, ({ id, name }) => spend(engine, process, id, name, now), { discard: true })
   })
 }

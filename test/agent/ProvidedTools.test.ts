@@ -7,10 +7,11 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { AgentExecutor } from "../../src/agent/index.ts"
-import { LocalExecutor, ToolExecutor, type ToolRule } from "../../src/index.ts"
+import { Journal, LocalExecutor, ToolExecutor, type ToolRule } from "../../src/index.ts"
+import * as Approvals from "../../src/policy/Approvals.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { events, problemsOf } from "../support/Agents.ts"
+import { events, problemsOf, reading } from "../support/Agents.ts"
 
 const search = Tool.providerDefined({
   id: "test.search",
@@ -175,6 +176,63 @@ describe("tools that a provider executes", () => {
       assert.deepStrictEqual(ran, ["verify", "refund"])
       assert.deepStrictEqual(choices[2]![0], { mode: "required", oneOf: ["refund"] })
     }))
+
+  it.effect("still count where another host goes on with the operation", () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const journal = Context.get(yield* Effect.orDie(Layer.build(Journal.layerMemory())), Journal.Journal)
+        const ran: Array<string> = []
+        const host = Effect.fnUntraced(function*(script: ScriptedModel.Script) {
+          const people = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
+          const kit = Toolkit.make(...own)
+          const handlers = kit.toLayer(
+            Object.fromEntries(own.map(({ name }) => [name, () => Effect.sync(() => (ran.push(name), name))])) as never
+          )
+          const model = yield* Effect.orDie(ScriptedModel.make(script))
+          const executor = LocalExecutor.layer(Toolkit.make(...own, search), {
+            rules: [needs("refund", "search")],
+            policy: { default: "allow", ask: ["refund"] }
+          })
+          const context = yield* Effect.orDie(Layer.build(
+            AgentExecutor.layer.pipe(
+              Layer.provide(Layer.fresh(executor)),
+              Layer.provide([handlers as unknown as Layer.Layer<never>, model.layer]),
+              Layer.provide([
+                Layer.succeed(Approvals.Approvals, people.approvals),
+                Layer.succeed(Journal.Journal, journal)
+              ])
+            ) as Layer.Layer<AgentExecutor.AgentExecutor>
+          ))
+          return {
+            agents: Context.get(context, AgentExecutor.AgentExecutor),
+            suspend: people.suspend("the host stops")
+          }
+        })
+        const options = { mode: "Interactive", toolkit: Toolkit.make(...own, search) as never } as const
+        const { history, reason } = yield* Effect.scoped(Effect.gen(function*() {
+          const first = yield* host([{ parts: searched("s1", false), calls: [call("refund")] }])
+          const agent = yield* first.agents.start({ prompt: "Go", ...options })
+          yield* reading(agent)
+          yield* Effect.sleep("1 second")
+          yield* first.suspend
+          return yield* agent.result
+        }))
+        assert.strictEqual(reason._tag, "Suspended")
+
+        const second = yield* host([{ calls: [{ ...call("refund"), id: "refund-2", params: { n: 2 } }] }, done])
+        const next = yield* second.agents.start({ prompt: history, ...options })
+        yield* reading(next)
+        for (const id of ["refund-1", "refund-2"]) {
+          yield* Effect.sleep("1 second")
+          const [question] = yield* next.questions
+          assert.strictEqual(question?.callId, id)
+          yield* Effect.orDie(next.answer(question!.id, { _tag: "ApproveOnce" }))
+        }
+        assert.strictEqual((yield* next.result).reason._tag, "Finished")
+        assert.deepStrictEqual(ran, ["refund", "refund"])
+      })),
+      { limit: "1 hour" }
+    ))
 
   it.effect("are counted in answers that a process is given", () =>
     Effect.scoped(Effect.gen(function*() {
