@@ -7,11 +7,13 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { BatchOptions, ProcessOptions } from "../Executor.ts"
+import * as CallLog from "../internal/callLog.ts"
 import { RuleHistory } from "../policy/RuleHistory.ts"
 import type * as TurnBudget from "../policy/TurnBudget.ts"
 import { StateStoreError } from "../store/StateStore.ts"
@@ -200,7 +202,10 @@ export class Batches implements BatchTree {
     this.kept.delete(key)
     return Effect.flatMap(
       this.engine.store.closeBatch(key),
-      (it) => it instanceof StateStoreError ? Effect.logWarning(it.message, it.cause) : Effect.void
+      (it) =>
+        it instanceof StateStoreError
+          ? CallLog.log("Warn", it.message, it.cause === undefined ? undefined : Cause.die(it.cause), this.engine)
+          : Effect.void
     )
   }
 

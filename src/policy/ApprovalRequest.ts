@@ -92,7 +92,7 @@ const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
  * `ApproveForDuration` and `ApproveForScope` are remembered, for the targets of
  * this call to the letter, or for the whole tool if it never names any or `scope`
  * says so, for the agent that asked and its sub-agents, or with `agents: "all"` for
- * every agent of the principal. `Deny` and silence never are. `params` are edited arguments: the call is
+ * every agent of the principal. A duration is at most 365 days. `Deny` and silence never are. `params` are edited arguments: the call is
  * looked at anew with them, without a second question, and nothing is
  * remembered.
  *
@@ -184,7 +184,7 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
         return `The answer to request ${this.id} is not valid (${this.problem}). ` +
           "Answer with ApproveOnce, ApproveForDuration, ApproveForScope or Deny."
       case "NoDuration":
-        return `The answer to request ${this.id} needs a finite duration above zero, such as "1 hour".`
+        return `The answer to request ${this.id} needs a duration above zero and at most ${maxDays} days, such as "1 hour".`
     }
   }
 }
@@ -248,6 +248,9 @@ export const resolve = (
 
 // Utilities
 
+/** What is meant to hold for longer is a permission without an end, `ApproveForScope`. */
+const maxDays = 365
+
 const withoutUndefined = (value: unknown): unknown =>
   typeof value === "object" && value !== null
     ? Object.fromEntries(Object.entries(value).filter(([, it]) => it !== undefined))
@@ -267,11 +270,11 @@ const canonical = (value: unknown): string | undefined => {
   }
 }
 
-/** Milliseconds above zero and with an end. */
+/** Milliseconds above zero, within the limit. */
 const millisOf = (duration: string): number | undefined =>
   Duration.fromInput(duration as Duration.Input).pipe(
     Option.map(Duration.toMillis),
-    Option.filter((it) => it > 0 && it < Infinity),
+    Option.filter((it) => it > 0 && it <= maxDays * 86_400_000),
     Option.getOrUndefined
   )
 

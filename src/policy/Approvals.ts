@@ -23,6 +23,7 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "../ConfigurationError.ts"
+import * as CallLog from "../internal/callLog.ts"
 import { Deadlines } from "../internal/deadlines.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import type { Answer, ApprovalError, ApprovalRequest, Question, Resolution, Shown } from "./ApprovalRequest.ts"
@@ -204,7 +205,7 @@ export const makeAsk = Effect.fnUntraced(function*<R>(
       Effect.tapCause((cause) =>
         Cause.hasInterruptsOnly(cause)
           ? Effect.void
-          : Effect.logWarning(`Request ${request.id} could not be put to anybody`, cause)
+          : CallLog.log("Warn", `Request ${request.id} could not be put to anybody`, cause, request)
       ),
       Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : approvals.giveUp(request.id))
     ))

@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import * as Effect from "effect/Effect"
 
 /**
  * A session of a user.
@@ -23,6 +24,18 @@ export interface Owner {
  * @since 0.1.0
  */
 export const toPrincipal = ({ session, user }: Owner): string => `${user}/${session}`
+
+/**
+ * Names the owner, and the wave if there is one, in everything that an effect logs.
+ *
+ * @category logging
+ * @since 0.1.0
+ */
+export const annotated = (owner: Owner, wave?: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.annotateLogs(effect, {
+    "tool_executor.principal": toPrincipal(owner),
+    ...wave === undefined ? {} : { "tool_executor.wave": wave }
+  })
 
 /**
  * Gives whose a principal is. One that is not of this server, such as that of an executor beside

@@ -19,7 +19,7 @@ import type { ConfigurationError } from "../ConfigurationError.ts"
 import type { Batch } from "../Executor.ts"
 import type { TurnState } from "../policy/TurnState.ts"
 import type { ToolExecutors } from "../ToolExecutors.ts"
-import { type Owner, toPrincipal } from "./Principals.ts"
+import { annotated, type Owner, toPrincipal } from "./Principals.ts"
 import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
 
 /**
@@ -93,7 +93,7 @@ export const make = Effect.fnUntraced(function*(options: {
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
         if (isClosing || opened.isOver || opened.open.size > 0) return Effect.void
-        const forget = isKept ? logged(store.keepTurn(owner, turn, undefined)) : Effect.void
+        const forget = isKept ? annotated(owner)(logged(store.keepTurn(owner, turn, undefined))) : Effect.void
         return Effect.andThen(complete, forget)
       })
     )

@@ -16,6 +16,7 @@ import type { ResumeError } from "../ResumeError.ts"
 import type { ToolOutcome, WaveResult } from "../ToolOutcome.ts"
 import * as LostWave from "./LostWave.ts"
 import * as Messages from "./Messages.ts"
+import * as Principals from "./Principals.ts"
 import type { ServedWave } from "./ServedWave.ts"
 import type { Turn, Turns } from "./Turns.ts"
 import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
@@ -92,11 +93,9 @@ const toItsEnd = (
   )
 
 const failed = ({ handedOver: { session, user, wave } }: ServedWave, cause: Cause.Cause<unknown>) =>
-  Effect.annotateLogs(Effect.logError("a wave could not go on, and is left for the next start", cause), {
-    user,
-    session,
-    wave
-  })
+  Principals.annotated({ user, session }, wave)(
+    Effect.logError("a wave could not continue, and is left for the next start", cause)
+  )
 
 const isForNow = (error: ConfigurationError | ResumeError): boolean =>
   error._tag === "ResumeError" && error.reason !== "Changed"
@@ -130,7 +129,7 @@ const end = (
   result.suspended !== undefined ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
     const kept = yield* settled(wave, result.outcomes)
     const persisted = store.end(wave.handedOver, kept)
-    yield* logged(turn.ended({ name: wave.handedOver.wave, before, after }, persisted))
+    yield* logged(wave, turn.ended({ name: wave.handedOver.wave, before, after }, persisted))
   }))
 
 /** Without a journal nobody knows what has happened. */
@@ -138,7 +137,7 @@ const lost = Effect.fnUntraced(function*({ store }: Around, wave: ServedWave) {
   const outcomes = LostWave.outcomes(wave)
   const now = yield* Clock.currentTimeMillis
   for (const event of LostWave.events(wave, outcomes, now)) wave.tell(event)
-  yield* logged(store.end(wave.handedOver, yield* settled(wave, outcomes)))
+  yield* logged(wave, store.end(wave.handedOver, yield* settled(wave, outcomes)))
 })
 
 const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
@@ -149,5 +148,7 @@ const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
   })
 
 /** What could not be kept has its end in the journal: the next start finds it there. */
-const logged = (effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => Effect.logWarning("the end of a wave could not be kept", error))
+const logged = ({ handedOver }: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
+  Effect.catch(effect, (error) => Effect.logWarning("the end of a wave could not be kept", error)).pipe(
+    Principals.annotated(handedOver, handedOver.wave)
+  )

@@ -29,7 +29,7 @@ import { Access } from "./Access.ts"
 import type { HandOver, Session, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
 import { Invalid, TooMany, Unavailable, WaveConflict } from "./ApiProblems.ts"
 import { LiveLog } from "./LiveLog.ts"
-import { fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
+import { annotated, fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
 import { ServedWave } from "./ServedWave.ts"
 import * as Turns from "./Turns.ts"
 import { WaveLog } from "./WaveLog.ts"
@@ -259,7 +259,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const key = keyOf(owner, name)
     const here = known.get(key)
     if (here !== undefined && (!here.isSuspended || isDraining)) return here
-    const kept = yield* unavailable(store.get(owner, name))
+    const kept = yield* annotated(owner, name)(unavailable(store.get(owner, name)))
     // somebody may have been first
     const meanwhile = known.get(key)
     if (meanwhile !== here && meanwhile !== undefined) return meanwhile
@@ -356,7 +356,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     tools: Effect.fnUntraced(function*(owner) {
       if (isDraining) return yield* stopping
       yield* admit(owner, 0)
-      const executor = yield* unavailable(executors.get(toPrincipal(owner)))
+      const executor = yield* annotated(owner)(unavailable(executors.get(toPrincipal(owner))))
       return yield* executor.tools
     }, Effect.scoped),
     sessions: (user) =>
@@ -375,12 +375,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       yield* Effect.forEach(waves, (it) => it.cancel(sessionEnded), { discard: true })
       // what has an outcome has it for good; an executor that ends suspends
       yield* Effect.forEach(waves, (it) => Deferred.await(it.over), { discard: true })
-      yield* logged(around.turns.endAll(owner))
+      yield* annotated(owner)(logged(around.turns.endAll(owner)))
       yield* executors.end(principal, sessionEnded)
       return true
     }),
     endTurn: (owner, turn) =>
-      Effect.catch(around.turns.end(owner, turn), (error) => Effect.as(logged(Effect.fail(error)), true)),
+      Effect.catch(
+        around.turns.end(owner, turn),
+        (error) => Effect.as(annotated(owner)(logged(Effect.fail(error))), true)
+      ),
     counts: Effect.map(executors.size, (sessions) => ({ sessions, waves: runningOf().length })),
     drain: (within) =>
       Effect.suspend(() => {

@@ -94,8 +94,11 @@ describe("a question", () => {
         assert.strictEqual(yield* answer("forged"), "NotPending")
         assert.strictEqual(yield* answer(id, { tool: "w", args: { path: "b" } }), "NotTheSame")
         assert.strictEqual(yield* answer(id, { tool: "x", args: { path: "a" } }), "NotTheSame")
-        const endless = yield* Effect.flip(people.answer(id, { _tag: "ApproveForDuration", duration: "soon" }))
-        assert.strictEqual(endless.reason, "NoDuration")
+        for (const duration of ["soon", "0 seconds", "Infinity", "366 days", "9007199254740991 weeks"]) {
+          const endless = yield* Effect.flip(people.answer(id, { _tag: "ApproveForDuration", duration }))
+          assert.strictEqual(endless.reason, "NoDuration", duration)
+          assert.include(endless.message, "at most 365 days")
+        }
         assert.deepStrictEqual(yield* pending(people), ["1"])
         yield* people.answer(id, { _tag: "ApproveOnce" }, { tool: "w", args: { path: "a" } })
         assert.strictEqual(yield* answer(id), "NotPending")

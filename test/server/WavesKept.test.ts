@@ -4,6 +4,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
+import * as References from "effect/References"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -82,7 +83,9 @@ describe("a store that fails while a wave ends", () => {
       Effect.gen(function*() {
         const { runs, tools } = world()
         const lines: Array<string> = []
-        const logger = Logger.make<unknown, void>(({ message }) => void lines.push(JSON.stringify(message)))
+        const logger = Logger.make<unknown, void>(({ fiber, message }) =>
+          void lines.push(JSON.stringify([message, fiber.getRef(References.CurrentLogAnnotations)]))
+        )
         const life = yield* begin(filename, tools, {
           lease: "1 minute",
           around: (store) => ({
@@ -97,7 +100,9 @@ describe("a store that fails while a wave ends", () => {
         assert.strictEqual(wave.status, "ended")
         assert.strictEqual(wave.end?._tag, "ToolsEnd")
         assert.lengthOf(wave.messages as ReadonlyArray<unknown>, 1)
-        assert.isTrue(lines.some((it) => it.includes("the end of a wave could not be kept")), lines.join("\n"))
+        const warning = lines.find((it) => it.includes("the end of a wave could not be kept"))
+        assert.include(warning, "\"tool_executor.principal\":\"ada/s\"", lines.join("\n"))
+        assert.include(warning, "\"tool_executor.wave\":\"w\"")
         yield* life.close
         const next = wavesOf(yield* begin(filename, tools))
         const again = Option.getOrThrow(yield* next.get(ada, "w"))
