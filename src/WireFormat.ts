@@ -34,6 +34,7 @@ import * as Native from "./wire/Native.ts"
 import * as OpenAi from "./wire/OpenAi.ts"
 import * as OpenAiResponses from "./wire/OpenAiResponses.ts"
 import * as Shape from "./wire/Shape.ts"
+import * as StrayCalls from "./wire/StrayCalls.ts"
 
 /**
  * Schema of the name of a format, in the order in which `detect` tries them.
@@ -184,7 +185,7 @@ export const read = (input: unknown, format: Format | "auto" = "auto"): Result.R
     format === "auto" ? detect(input) : Result.succeed(format),
     (known) =>
       readable(known, () =>
-        Result.mapBoth(shapes[known].read(input), {
+        Result.mapBoth(readAll(shapes[known], input), {
           onSuccess: (calls): Wave => ({ format: known, calls }),
           onFailure: (mistake) => new WireFormatError({ format: known, ...mistake })
         }))
@@ -254,12 +255,24 @@ const readable = <A>(
     (it) => it
   )
 
+/** The calls that a format finds in a message; one that it does not look at is a mistake. */
+const readAll = (
+  { expected, read }: Pick<WireShape<Format>, "expected" | "read">,
+  input: unknown
+): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  const judged: StrayCalls.Judged = new Set()
+  return Result.flatMap(read(input, judged), (calls) => {
+    const stray = StrayCalls.find(input, judged, expected)
+    return stray === undefined ? Result.succeed(calls) : Result.fail(stray)
+  })
+}
+
 /** What a format is made of: a file in `wire/`. */
 interface WireShape<F extends Format> {
   readonly title: string
   readonly expected: string
   readonly looksLike: (input: unknown) => boolean
-  readonly read: (input: unknown) => Shape.Read<ReadonlyArray<ToolCall.ToolCall>>
+  readonly read: (input: unknown, judged: StrayCalls.Judged) => Shape.Read<ReadonlyArray<ToolCall.ToolCall>>
   readonly write: (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>) => Written[F]
 }
 

@@ -12,6 +12,7 @@ import * as Answers from "./Answers.ts"
 import * as Parts from "./Parts.ts"
 import * as PlainJson from "./PlainJson.ts"
 import type * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 import * as UiMessages from "./UiMessages.ts"
 
 /**
@@ -100,8 +101,8 @@ export const looksLike = (input: unknown): boolean => Parts.someCall(input, keys
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
-  UiMessages.looksLike(input) ? UiMessages.read(input) : Parts.read(input, keys, expected)
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  UiMessages.looksLike(input) ? UiMessages.read(input, judged) : Parts.read(input, keys, expected, judged)
 
 /**
  * Writes one `tool` message with one `tool-result` part per outcome.

@@ -12,6 +12,7 @@ import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * A part of an answer.
@@ -99,10 +100,10 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.flatMap(
     Shape.content(input, expected, "content blocks of type tool_use"),
-    ({ parts, path }) => Shape.found(parts, path, readBlock)
+    ({ parts, path }) => Shape.found(parts, path, readBlock(judged))
   )
 
 /**
@@ -134,11 +135,12 @@ const fileBlock = (file: ToolContent.FilePart): ContentBlock | undefined => {
     : undefined
 }
 
-const readBlock = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
+const readBlock = (judged: Judged) => (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
   Result.gen(function*() {
     const block = yield* Shape.object(entry, path, "a content block")
     const type = yield* Shape.string(block, "type", path, "the type of the block")
     if (type !== "tool_use") return yield* Shape.passOver(block, path, "a content block of type tool_use")
+    judged.add(block)
     const id = yield* Shape.string(block, "id", path)
     const name = yield* Shape.string(block, "name", path)
     const params = Shape.own(block, "input")

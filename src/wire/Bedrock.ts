@@ -11,6 +11,7 @@ import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * A part of an answer. The bytes are what the SDK takes; as JSON they are the
@@ -95,11 +96,11 @@ export const looksLike = (input: unknown): boolean => {
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const { at, message } = messageOf(input)
   return Result.flatMap(
     Shape.content(message, expected, wanted),
-    ({ parts, path }) => Shape.found(parts, at === "" ? path : `${at}.${path}`, readBlock)
+    ({ parts, path }) => Shape.found(parts, at === "" ? path : `${at}.${path}`, readBlock(judged))
   )
 }
 
@@ -134,7 +135,7 @@ const messageOf = (input: unknown): { readonly message: unknown; readonly at: st
 
 const wanted = "content blocks with toolUse"
 
-const readBlock = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
+const readBlock = (judged: Judged) => (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
   Result.gen(function*() {
     const block = yield* Shape.object(entry, path, "a content block")
     const found = Shape.own(block, "toolUse")
@@ -146,6 +147,7 @@ const readBlock = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall |
     }
     const at = `${path}.toolUse`
     const use = yield* Shape.object(found, at, "an object with toolUseId, name and input")
+    judged.add(block).add(use)
     // the provider's own tools
     if (Shape.own(use, "type") === "server_tool_use") return undefined
     const id = yield* Shape.string(use, "toolUseId", at)

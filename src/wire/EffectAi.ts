@@ -10,6 +10,7 @@ import * as Answers from "./Answers.ts"
 import * as Parts from "./Parts.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * Name of the shape, for people.
@@ -45,7 +46,8 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => Parts.read(input, keys, expected)
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+  Parts.read(input, keys, expected, judged)
 
 /**
  * Writes one `tool` message with one `tool-result` part per outcome.

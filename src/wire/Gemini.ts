@@ -12,6 +12,7 @@ import * as Answers from "./Answers.ts"
 import * as Conversation from "./Conversation.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * A file beside an answer.
@@ -90,22 +91,24 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.gen(function*() {
     if (!Shape.isArray(input) && !Shape.isObject(input)) return yield* Shape.wrong("", Shape.is(input), expected)
-    const readPart = partReader()
+    const readPart = partReader(judged)
     const entries = Shape.isArray(input)
-      ? yield* Shape.entries(input, "", (entry, path) =>
-        Shape.own(entry, "parts") !== undefined || Shape.own(entry, "role") !== undefined
-          ? readContent(entry, path, readPart)
-          : Result.map(readPart(entry, path), (it) => [it]))
+      ? yield* Shape.entries(
+        input,
+        "",
+        (entry, path) =>
+          Shape.own(entry, "parts") !== undefined || Shape.own(entry, "role") !== undefined
+            ? readContent(entry, path, readPart)
+            : Result.map(readPart(entry, path), (it) => [it])
+      )
       : Shape.own(input, "candidates") === undefined
       ? [yield* readMessage(input, readPart)]
       : [yield* readCandidates(Shape.own(input, "candidates"), readPart)]
     return yield* Conversation.unanswered(
-      entries.flat().filter((it) =>
-        it !== undefined
-      )
+      entries.flat().filter((it) => it !== undefined)
     )
   })
 
@@ -215,7 +218,7 @@ const readCandidates = (candidates: unknown, readPart: ReadPart): Shape.Read<Rea
 }
 
 /** Reads the parts of one conversation, in their order. */
-const partReader = (): ReadPart => {
+const partReader = (judged: Judged): ReadPart => {
   const open = new Map<unknown, Conversation.Queue<string>>()
   const ids = new Set<string>()
   const answered = new Set<string>()
@@ -253,6 +256,7 @@ const partReader = (): ReadPart => {
       if (Shape.own(call, "willContinue") === true || Shape.own(call, "partialArgs") !== undefined) {
         return yield* Shape.wrong(at, "is a chunk of a stream", "the whole call, put together from its chunks")
       }
+      judged.add(part).add(call)
       place++
       const params = Shape.own(call, "args") ?? {}
       const id = (Shape.own(call, "id") ?? null) === null ? `#${place}` : idOf(yield* Shape.string(call, "id", at))

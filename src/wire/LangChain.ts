@@ -11,6 +11,7 @@ import * as ToolOutcome from "../ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * A part of an answer: one of LangChain's standard content blocks.
@@ -75,13 +76,13 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
-  if (!Shape.isArray(input)) return Result.flatMap(readMessage(input, "", true), Conversation.unanswered)
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  if (!Shape.isArray(input)) return Result.flatMap(readMessage(input, "", true, judged), Conversation.unanswered)
   return Result.flatMap(
     Shape.entries(input, "", (entry, path) =>
       isCall(Shape.own(entry, "type"))
-        ? Result.map(readCall(entry, path), (call): Entries => [call])
-        : readMessage(entry, path, false)),
+        ? Result.map(readCall(judged)(entry, path), (call): Entries => [call])
+        : readMessage(entry, path, false, judged)),
     (entries) => Conversation.unanswered(entries.flat())
   )
 }
@@ -142,7 +143,7 @@ const isMessage = (entry: unknown): boolean => {
     (Shape.isArray(calls) && calls.some((call) => Shape.own(call, "args") !== undefined))
 }
 
-const readMessage = (entry: unknown, path: string, alone: boolean): Shape.Read<Entries> =>
+const readMessage = (entry: unknown, path: string, alone: boolean, judged: Judged): Shape.Read<Entries> =>
   Result.gen(function*() {
     const message = yield* Shape.object(entry, path, "a message")
     const { at, fields, type } = fieldsOf(message)
@@ -156,15 +157,15 @@ const readMessage = (entry: unknown, path: string, alone: boolean): Shape.Read<E
       yield* Shape.passOver(message, path, "tool_calls in messages of the model")
       return []
     }
-    return yield* readCalls(own, where, type === undefined)
+    return yield* readCalls(own, where, type === undefined, judged)
   })
 
-const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean): Shape.Read<Entries> =>
+const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean, judged: Judged): Shape.Read<Entries> =>
   Result.gen(function*() {
     const list = (key: string) => {
       const found = Shape.own(message, key) ?? []
       return Shape.isArray(found)
-        ? Shape.entries(found, Shape.at(path, key), readCall)
+        ? Shape.entries(found, Shape.at(path, key), readCall(judged))
         : Shape.wrong(Shape.at(path, key), Shape.is(found), "an array of tool calls")
     }
     if (isBare && !isMessage(message)) return yield* Shape.wrong(path, "is not a message", expected)
@@ -193,9 +194,10 @@ const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean): Sh
 /** The id that a provider gave a call in its own block. */
 const idOf = (part: unknown): unknown => Shape.own(part, "id") ?? Shape.own(part, "call_id")
 
-const readCall = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
+const readCall = (judged: Judged) => (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
   Result.gen(function*() {
     const call = yield* Shape.object(entry, path, "an object with name, args and id")
+    judged.add(call)
     const id = yield* Shape.string(call, "id", path)
     const name = yield* Shape.string(call, "name", path)
     const params = Shape.own(call, "args")

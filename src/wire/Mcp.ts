@@ -12,6 +12,7 @@ import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * A block of content: text, image, audio, resource, or whatever else a tool of an
@@ -97,10 +98,10 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Shape.isArray(input)
-    ? Shape.entries(input, "", readRequest)
-    : Result.map(readRequest(input, ""), (call) => [call])
+    ? Shape.entries(input, "", readRequest(judged))
+    : Result.map(readRequest(judged)(input, ""), (call) => [call])
 
 /**
  * Writes one response per outcome, as an array also for a single request.
@@ -180,7 +181,7 @@ const isBlock = (block: unknown): block is ContentBlock => {
   }
 }
 
-const readRequest = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
+const readRequest = (judged: Judged) => (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
   Result.gen(function*() {
     const request = yield* Shape.object(entry, path, "a JSON-RPC request tools/call")
     const version = Shape.own(request, "jsonrpc")
@@ -196,6 +197,7 @@ const readRequest = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall
     }
     const at = Shape.at(path, "params")
     const params = yield* Shape.object(Shape.own(request, "params"), at, "an object with name and arguments")
+    judged.add(request).add(params)
     const name = yield* Shape.string(params, "name", at)
     return Shape.call(callId(id), name, Shape.own(params, "arguments"))
   })

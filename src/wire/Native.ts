@@ -8,6 +8,7 @@ import type * as ToolCall from "../ToolCall.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * Name of the shape, for people.
@@ -49,7 +50,7 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const calls = Shape.isArray(input) ? input : Shape.own(input, "calls")
   const path = Shape.isArray(input) ? "" : "calls"
   if (!Shape.isArray(calls)) {
@@ -57,7 +58,7 @@ export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall
       ? Shape.wrong(path, Shape.is(calls), "an array of { id, name, params }")
       : Shape.wrong("", Shape.isObject(input) ? "has no calls" : Shape.is(input), expected)
   }
-  return Shape.entries(calls, path, readCall)
+  return Shape.entries(calls, path, readCall(judged))
 }
 
 /**
@@ -81,9 +82,10 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Readonl
 
 const keys: ReadonlyArray<string> = ["id", "name", "params", "malformed"]
 
-const readCall = (entry: unknown, path: string, index: number): Shape.Read<ToolCall.ToolCall> =>
+const readCall = (judged: Judged) => (entry: unknown, path: string, index: number): Shape.Read<ToolCall.ToolCall> =>
   Result.gen(function*() {
     const call = yield* Shape.object(entry, path, "an object with id, name and params")
+    judged.add(call)
     const stranger = Object.keys(call).find((key) => !keys.includes(key))
     if (stranger !== undefined) {
       return yield* Shape.wrong(Shape.at(path, Shape.clip(stranger)), "is not a key of a call", "id, name or params")

@@ -11,6 +11,7 @@ import * as ToolCall from "../ToolCall.ts"
 import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * One answer of a tool.
@@ -65,11 +66,11 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
-  if (Shape.isArray(input)) return Shape.entries(input, "", readCall)
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+  if (Shape.isArray(input)) return Shape.entries(input, "", readCall(judged))
   if (!Shape.isObject(input)) return Shape.wrong("", Shape.is(input), expected)
   const choices = Shape.own(input, "choices")
-  return choices === undefined ? readMessage(input, "") : readChoices(choices)
+  return choices === undefined ? readMessage(input, "", judged) : readChoices(choices, judged)
 }
 
 /**
@@ -88,7 +89,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
 
 // Utilities
 
-const readChoices = (choices: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+const readChoices = (choices: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (!Shape.isArray(choices) || choices.length === 0) {
     return Shape.wrong("choices", Shape.isArray(choices) ? "is empty" : Shape.is(choices), "an array with one choice")
   }
@@ -107,11 +108,15 @@ const readChoices = (choices: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCa
       return yield* Shape.wrong(path, "is a chunk of a stream", "the whole message, put together from its chunks")
     }
     const message = yield* Shape.object(Shape.own(choice, "message"), `${path}.message`, "an assistant message")
-    return yield* readMessage(message, `${path}.message`)
+    return yield* readMessage(message, `${path}.message`, judged)
   })
 }
 
-const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+const readMessage = (
+  message: Shape.JsonObject,
+  path: string,
+  judged: Judged
+): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.gen(function*() {
     const role = Shape.own(message, "role")
     const content = Shape.own(message, "content")
@@ -124,7 +129,7 @@ const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<Readon
     if (Shape.isArray(content)) {
       yield* Shape.entries(content, Shape.at(path, "content"), (part, at) => Shape.passOver(part, at, "tool_calls"))
     }
-    if (Shape.isArray(calls)) return yield* Shape.entries(calls, Shape.at(path, "tool_calls"), readCall)
+    if (Shape.isArray(calls)) return yield* Shape.entries(calls, Shape.at(path, "tool_calls"), readCall(judged))
     if (calls !== undefined && calls !== null) {
       return yield* Shape.wrong(Shape.at(path, "tool_calls"), Shape.is(calls), "an array of tool calls")
     }
@@ -140,19 +145,22 @@ const readMessage = (message: Shape.JsonObject, path: string): Shape.Read<Readon
       : []
   })
 
-const readCall = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
+const readCall = (judged: Judged) => (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
   Result.gen(function*() {
     const call = yield* Shape.object(entry, path, "an object with id, type and function")
+    judged.add(call)
     const id = yield* Shape.string(call, "id", path)
     // some servers leave the type out
     const type = Shape.own(call, "type") ?? "function"
     if (type === "custom") {
       const custom = yield* Shape.object(Shape.own(call, "custom"), `${path}.custom`, "an object with name and input")
+      judged.add(custom)
       const name = yield* Shape.string(custom, "name", `${path}.custom`)
       return ToolCall.make(id, name, { input: yield* Shape.string(custom, "input", `${path}.custom`) })
     }
     if (type !== "function") return yield* Shape.wrong(`${path}.type`, Shape.is(type), `"function" or "custom"`)
     const fn = yield* Shape.object(Shape.own(call, "function"), `${path}.function`, "an object with name and arguments")
+    judged.add(fn)
     const name = yield* Shape.string(fn, "name", `${path}.function`)
     const params = Shape.own(fn, "arguments")
     if (params === undefined) {

@@ -15,6 +15,7 @@ import type * as ToolOutcome from "../ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * A part of an answer.
@@ -109,14 +110,17 @@ export const looksLike = (input: unknown): boolean =>
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const items = Shape.isArray(input) ? input : Shape.own(input, "output")
   if (!Shape.isArray(items)) {
     return Shape.isObject(input) && items !== undefined
       ? Shape.wrong("output", Shape.is(items), "an array of items")
       : Shape.wrong("", Shape.isObject(input) ? "is not a response" : Shape.is(input), expected)
   }
-  return Result.flatMap(Shape.found(items, Shape.isArray(input) ? "" : "output", readItem), Conversation.unanswered)
+  return Result.flatMap(
+    Shape.found(items, Shape.isArray(input) ? "" : "output", readItem(judged)),
+    Conversation.unanswered
+  )
 }
 
 /**
@@ -191,7 +195,7 @@ const shellOutput = (outcome: ToolOutcome.ToolOutcome, text: string): ShellOutpu
 
 type Entry = ToolCall.ToolCall | Conversation.Foreign | Conversation.Answer
 
-const readItem = (entry: unknown, path: string): Shape.Read<Entry | undefined> =>
+const readItem = (judged: Judged) => (entry: unknown, path: string): Shape.Read<Entry | undefined> =>
   Result.gen(function*() {
     const item = yield* Shape.object(entry, path, "an item")
     const type = yield* Shape.string(item, "type", path, "the type of the item")
@@ -199,13 +203,16 @@ const readItem = (entry: unknown, path: string): Shape.Read<Entry | undefined> =
       const id = Shape.own(item, type === "local_shell_call_output" ? "id" : "call_id")
       return typeof id === "string" ? { answers: idOf(answeredType(type), id) } : undefined
     }
-    if (!type.endsWith("_call") || isProviders(type, item)) {
+    const isOthers = isProviders(type, item)
+    if (isOthers) judged.add(item)
+    if (!type.endsWith("_call") || isOthers) {
       const content = Shape.own(item, "content")
       if (Shape.isArray(content)) {
         yield* Shape.entries(content, `${path}.content`, (part, at) => Shape.passOver(part, at, wanted))
       }
       return yield* Shape.passOver(item, path, wanted)
     }
+    judged.add(item)
     const id = idOf(type, yield* Shape.string(item, "call_id", path))
     const task = Object.hasOwn(builtIn, type) ? builtIn[type] : undefined
     if (task !== undefined) {

@@ -8,6 +8,7 @@ import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
 import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * Names of the keys of a `tool-call` part.
@@ -52,11 +53,12 @@ export const someCall = (input: unknown, keys: Keys): boolean => {
 export const read = (
   input: unknown,
   keys: Keys,
-  expected: string
+  expected: string,
+  judged: Judged
 ): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.gen(function*() {
     const { parts, path } = yield* Shape.content(input, expected, wanted)
-    const readPart = partReader(keys)
+    const readPart = partReader(keys, judged)
     const found = yield* Shape.entries(parts, path, (entry, at) => {
       if (Shape.own(entry, "role") === undefined) return Result.map(readPart(entry, at), (it) => [it])
       if (Shape.isArray(Shape.own(entry, "tool_calls"))) return Shape.wrong(`${at}.tool_calls`, Shape.openAiWay, wanted)
@@ -79,7 +81,7 @@ const contentOf = (input: unknown): ReadonlyArray<unknown> => {
 }
 
 /** Reads the parts of one conversation, in their order. */
-const partReader = (keys: Keys) => {
+const partReader = (keys: Keys, judged: Judged) => {
   const asked = new Map<unknown, unknown>()
   return (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | Conversation.Answer | undefined> =>
     Result.gen(function*() {
@@ -88,6 +90,7 @@ const partReader = (keys: Keys) => {
       if (Shape.own(part, "providerExecuted") === true) return undefined
       switch (type) {
         case "tool-call": {
+          judged.add(part)
           const id = yield* Shape.string(part, keys.id, path)
           const name = yield* Shape.string(part, keys.name, path)
           const params = Shape.own(part, keys.params)

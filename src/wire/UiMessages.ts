@@ -7,6 +7,7 @@
 import * as Result from "effect/Result"
 import type * as ToolCall from "../ToolCall.ts"
 import * as Shape from "./Shape.ts"
+import type { Judged } from "./StrayCalls.ts"
 
 /**
  * Tells whether the input can only be meant to be of this shape. Gemini has parts,
@@ -24,12 +25,12 @@ export const looksLike = (input: unknown): boolean => Shape.isArray(input) ? inp
  * @category reading
  * @since 0.1.0
  */
-export const read = (input: unknown): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
+export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (!Shape.isArray(input)) {
     const role = Shape.own(input, "role")
-    return role === "assistant" ? readMessage(input, "") : Shape.wrong("role", Shape.is(role), `"assistant"`)
+    return role === "assistant" ? readMessage(judged)(input, "") : Shape.wrong("role", Shape.is(role), `"assistant"`)
   }
-  return Result.map(Shape.entries(input, "", readMessage), (all) => all.flat())
+  return Result.map(Shape.entries(input, "", readMessage(judged)), (all) => all.flat())
 }
 
 // Utilities
@@ -40,7 +41,7 @@ const isMessage = (entry: unknown): boolean => {
     (Shape.own(entry, "role") === "assistant" || parts.some((part) => typeof Shape.own(part, "type") === "string"))
 }
 
-const readMessage = (entry: unknown, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
+const readMessage = (judged: Judged) => (entry: unknown, path: string): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.gen(function*() {
     const message = yield* Shape.object(entry, path, "a message with parts")
     const parts = Shape.own(message, "parts")
@@ -51,7 +52,7 @@ const readMessage = (entry: unknown, path: string): Shape.Read<ReadonlyArray<Too
         parts,
         at,
         (part, at) =>
-          Result.flatMap(readPart(part, at), (call) =>
+          Result.flatMap(readPart(part, at, judged), (call) =>
             call === undefined || role === "assistant"
               ? Result.succeed(call)
               : Shape.wrong(
@@ -63,15 +64,18 @@ const readMessage = (entry: unknown, path: string): Shape.Read<ReadonlyArray<Too
       : yield* Shape.wrong(at, Shape.is(parts), "an array of parts")
   })
 
-const readPart = (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall | undefined> =>
+const readPart = (entry: unknown, path: string, judged: Judged): Shape.Read<ToolCall.ToolCall | undefined> =>
   Result.gen(function*() {
     const part = yield* Shape.object(entry, path, "a part")
     const type = yield* Shape.string(part, "type", path, "the type of the part")
     if (type === "tool-invocation" || (type !== "dynamic-tool" && !type.startsWith("tool-"))) {
+      // an application's own data may look like anything
+      if (type.startsWith("data-")) return undefined
       return type === "tool-invocation"
         ? yield* Shape.wrong(path, "is a tool call of an older AI SDK", "a part of type tool-NAME")
         : yield* Shape.passOver(part, path, "parts of type tool-NAME or dynamic-tool")
     }
+    judged.add(part)
     if (Shape.own(part, "providerExecuted") === true || (yield* isOver(part, path))) return undefined
     const id = yield* Shape.string(part, "toolCallId", path)
     const name = type === "dynamic-tool" ? yield* Shape.string(part, "toolName", path) : type.slice("tool-".length)

@@ -141,16 +141,8 @@ describe("what is read", () => {
       tool_search_call: "refused"
     } satisfies Record<ResponseOutputItem["type"], string>
     for (const [type, expected] of Object.entries(types)) {
-      const item = {
-        type,
-        call_id: "1",
-        name: "a",
-        arguments: "{}",
-        input: "",
-        action: {},
-        operation: {},
-        execution: "client"
-      }
+      const call = { name: "a", arguments: "{}", input: "", action: {}, operation: {}, execution: "client" }
+      const item = { type, call_id: "1", ...(type.endsWith("_call") ? call : {}) }
       const found = WireFormat.read({ output: [item] }, "openai-responses")
       const is = found._tag === "Failure" ? "refused" : found.success.calls.length === 1 ? "a call" : "none"
       assert.strictEqual(is, expected, type)
