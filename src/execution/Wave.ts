@@ -295,9 +295,8 @@ export class Wave implements Watcher, UnderWay {
     const asked = calls.some(asksAgain)
     // without heartbeats a model sees the results of every wave
     const isShown = !heartbeats && outcomes.length > 0
-    const needsContinuation = process.cancelled === undefined
-      ? history.conclude(set, { asked: asked || isShown, heartbeats, attempts })
-      : asked
+    const needsContinuation = process.cancelled === undefined &&
+      history.conclude(set, { asked: asked || isShown, heartbeats, attempts })
     const shouldExit = history.shouldExit(set)
     return suspended === undefined
       ? { outcomes, needsContinuation, shouldExit, toolMessages }

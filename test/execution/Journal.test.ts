@@ -70,6 +70,18 @@ const tools = () => {
 const slowly = kept.bind(undefined, durable(() => Effect.sleep("3 seconds")))
 
 describe("the journal", () => {
+  it.effect("has nothing of what a defect says", () =>
+    recorded(
+      { broken: { handler: () => Effect.die(new Error("hunter2 is in here")) } },
+      {},
+      ({ process }, entries) =>
+        Effect.gen(function*() {
+          const { outcomes: [outcome] } = yield* process.executeWave(calls("broken"))
+          assert.deepInclude(outcome, { _tag: "Failed", origin: "defect" })
+          assert.notInclude(JSON.stringify(yield* entries), "hunter2")
+        })
+    ))
+
   it.effect("has a call that may change things before its handler starts, and no read", () => {
     const { ran, specs } = tools()
     const { journal, writes } = kept(() => Effect.sync(() => assert.deepStrictEqual(ran, ["1"])))

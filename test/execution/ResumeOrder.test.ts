@@ -152,6 +152,26 @@ describe("a call that is handed over again", () => {
     })
   }
 
+  test("is not judged by order and limits again where it had started, and is by the policy", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "look", { millis: 50 }), call("2", "verify", {}), call("3", "look", { n: 3 })]
+    const options: Options = { mode: "parallel" }
+    const rules: ReadonlyArray<ToolRule.ToolRule> = [
+      { _tag: "RequiresFollowingTools", tool: "look", tools: ["verify"] },
+      { _tag: "MaxCalls", tool: "look", max: 0 }
+    ]
+    return Effect.gen(function*() {
+      const { entries } = yield* live(specs, options, wave)
+      const before = until(entries, "Settled", "2").filter((it) => !("callId" in it) || it.callId !== "3")
+      ran.length = 0
+      const after = yield* live(specs, { ...options, rules }, wave, before)
+      assert.deepStrictEqual(after.tags, ["Succeeded", "Succeeded", "RuleViolation"])
+      assert.deepStrictEqual(ran, ["1"])
+      const denied = yield* live(specs, { ...options, policy: { default: "allow", deny: ["look"] } }, wave, before)
+      assert.deepStrictEqual(denied.tags, ["PolicyDenied", "Succeeded", "PolicyDenied"])
+    })
+  })
+
   test("uses up once what it has used up, however often it is handed over", () => {
     const { specs } = world()
     const options: Options = { rules: [{ _tag: "MaxCalls", tool: "write", max: 3 }], turn: { maxCalls: 3 } }

@@ -207,3 +207,69 @@ describe("a call whose end nobody knows", () => {
     assert.strictEqual(around.settlement(gateCall, unknown, { stillRunning: false, wanted: false }).key, "keep")
   })
 })
+
+describe("stop mode", () => {
+  it.effect("gives a call that joined a running one that call's outcome, wherever the wave ends", () => {
+    const tools: Record<string, ToolSpec> = {
+      read: { class: "ReadOnly", handler: sleeper },
+      look: { class: "ReadOnly", handler: sleeper }
+    }
+    const options: Options = {
+      onExecutionError: "stop",
+      dedupe: { inFlight: "join" },
+      tools: { look: { timeout: "100 millis" } },
+      pools: { read: 2 }
+    }
+    return run(tools, options, ({ process }) =>
+      Effect.gen(function*() {
+        const wave = [
+          call("1", "read", { n: 1, sleep: 500 }),
+          call("2", "look", {}),
+          call("3", "read", { n: 1, sleep: 500 }),
+          call("4", "read", { n: 4 })
+        ]
+        assert.deepStrictEqual(tags(yield* process.executeWave(wave)), [
+          "Succeeded",
+          "TimedOut",
+          "Succeeded",
+          "Skipped"
+        ])
+      }))
+  })
+
+  it.effect("skips a call behind the place whose call that it joined ended by itself alone", () => {
+    const tools: Record<string, ToolSpec> = {
+      read: { class: "ReadOnly", handler: sleeper },
+      look: { class: "ReadOnly", handler: sleeper }
+    }
+    const options: Options = {
+      onExecutionError: "stop",
+      dedupe: { inFlight: "join" },
+      tools: { look: { timeout: "100 millis" } }
+    }
+    return run(tools, options, ({ process }) =>
+      Effect.gen(function*() {
+        const wave = [call("1", "read", { sleep: 500 }), call("2", "look", {}), call("3", "read", { sleep: 500 })]
+        const running = yield* Effect.forkScoped(process.executeWave(wave))
+        yield* Effect.sleep(200)
+        yield* process.cancelCall("1")
+        assert.deepStrictEqual(tags(yield* Fiber.join(running)), ["Cancelled", "TimedOut", "Skipped"])
+      }))
+  })
+})
+
+describe("a process that was cancelled", () => {
+  it.effect("needs no continuation, whoever asked for one", () =>
+    run(
+      { read: sleeper },
+      { heartbeats: true, rules: [{ _tag: "ContinueLoop", tool: "read" }] },
+      ({ process }) =>
+        Effect.gen(function*() {
+          const wave = yield* Effect.forkScoped(process.executeWave(calls("read", "read")))
+          yield* Effect.sleep(1)
+          yield* process.cancel("enough")
+          assert.isFalse((yield* Fiber.join(wave)).needsContinuation)
+          assert.isFalse((yield* process.executeWave(calls("read"))).needsContinuation)
+        })
+    ))
+})
