@@ -44,6 +44,7 @@ import * as Principals from "./execution/Principal.ts"
 import * as Process from "./execution/Process.ts"
 import { Telemetry } from "./execution/Telemetry.ts"
 import type { DepthExceeded, ForkOptions, Service } from "./Executor.ts"
+import { outagesOf } from "./internal/outages.ts"
 import { ArtifactStore } from "./output/ArtifactStore.ts"
 import { Checkpoints } from "./output/Checkpoints.ts"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
@@ -129,7 +130,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const { patienceMillis: patience, retryMillis: retry } = settings
   const measured = telemetry === undefined ? driver : MeasuredStore.make(driver, telemetry, context)
-  const store = new PatientStore(measured, context, { session: unique, patience, retry })
+  const store = new PatientStore(measured, context, { session: unique, patience, retry, outages: outagesOf(driver) })
   yield* Effect.addFinalizer(() => store.close)
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
   const writer = journal === undefined || journal === Journal.noop
@@ -137,6 +138,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     : new JournalWriter(Ports.journal(journal), context, {
       session: unique,
       principal: settings.principal,
+      outages: outagesOf(journal),
       now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()
     })
   if (writer !== undefined) yield* Effect.addFinalizer(() => writer.close)

@@ -13,6 +13,7 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as CallLog from "../internal/callLog.ts"
 import * as Detached from "../internal/detached.ts"
+import type { Outages } from "../internal/outages.ts"
 import type { Journal, JournalError, Line } from "../store/Journal.ts"
 import * as Ports from "./Ports.ts"
 
@@ -29,6 +30,8 @@ interface Batch {
 /** So many lines are kept while the journal cannot be written; older ones are lost. */
 const maxKept = 10_000
 
+const unwritten = "The journal cannot be written; calls that may change things are refused until it can"
+
 /** Milliseconds until the next try, where nobody waits for one. */
 const pause = 1_000
 
@@ -43,6 +46,7 @@ export class JournalWriter {
   /** The executor that writes. */
   readonly session: string
   private readonly principal: string
+  private readonly outages: Outages
   private readonly context: Context.Context<never>
   private readonly now: () => number
   private next: Batch | undefined
@@ -60,12 +64,18 @@ export class JournalWriter {
   constructor(
     driver: Journal["Service"],
     context: Context.Context<never>,
-    options: { readonly session: string; readonly principal: string; readonly now: () => number }
+    options: {
+      readonly session: string
+      readonly principal: string
+      readonly outages: Outages
+      readonly now: () => number
+    }
   ) {
     this.driver = driver
     this.context = context
     this.session = options.session
     this.principal = options.principal
+    this.outages = options.outages
     this.now = options.now
   }
 
@@ -198,13 +208,19 @@ export class JournalWriter {
   private readonly succeeded: Effect.Effect<void> = Effect.suspend(() => {
     if (!this.hasFailed) return Effect.void
     this.hasFailed = false
-    return Effect.logInfo("The journal can be written again")
+    const left = this.outages.over(unwritten)
+    // another executor over it may have said so
+    if (left === undefined) return Effect.void
+    const others = left === 0 ? "" : `; ${left} more warnings of it were left out`
+    return Effect.logInfo(`The journal can be written again${others}`)
   })
 
   private failed(cause: unknown): Effect.Effect<void> {
     if (this.hasFailed) return Effect.void
     this.hasFailed = true
-    const what = "The journal cannot be written; calls that may change things are refused until it can"
-    return CallLog.log("Warn", what, Cause.die(cause), { principal: this.principal })
+    const what = this.outages.failed(unwritten, this.now())
+    return what === undefined
+      ? Effect.void
+      : CallLog.log("Warn", what, Cause.die(cause), { principal: this.principal })
   }
 }

@@ -11,6 +11,7 @@ import * as Exit from "effect/Exit"
 import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
 import { Grouped } from "../internal/grouped.ts"
+import type { Outages } from "../internal/outages.ts"
 import { type Grant, isOpen } from "../store/Grant.ts"
 import {
   type Claim,
@@ -47,6 +48,8 @@ export interface Options {
   readonly patience: number
   /** Milliseconds after which what the driver could not take down is told again, at first. */
   readonly retry: number
+  /** The driver's, together with other executors over it. */
+  readonly outages: Outages
 }
 
 /** A call that is about to start. */
@@ -81,6 +84,7 @@ export const orFail = <A>(
  */
 export class PatientStore {
   readonly session: string
+  readonly outages: Outages
   private readonly patience: number
   private readonly driver: StateStore["Service"]
   private readonly context: Context.Context<never>
@@ -100,13 +104,14 @@ export class PatientStore {
   private readonly granted = new Map<string, Grant>()
 
   constructor(driver: StateStore["Service"], context: Context.Context<never>, options: Options) {
-    const { patience, retry, session } = options
+    const { outages, patience, retry, session } = options
     this.session = session
+    this.outages = outages
     this.patience = patience
     this.driver = driver
     this.context = context
     this.clock = Context.get(context, Clock.Clock)
-    this.telling = new Telling(context, { patience, retry })
+    this.telling = new Telling(context, { outages, patience, retry })
     this.starting = new Grouped((all) => this.startAll(all), context)
     this.leases = new Leases(
       (held, now, patience) =>

@@ -16,6 +16,7 @@ import * as CallLog from "../internal/callLog.ts"
 import { type Deadline, Deadlines } from "../internal/deadlines.ts"
 import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
+import { type Outages, outagesOf } from "../internal/outages.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { Checkpoint, CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../policy/Approvals.ts"
@@ -74,14 +75,19 @@ export type Artifacts = Pick<ArtifactStore["Service"], "put" | "read">
  * @since 0.1.0
  */
 export const artifactStore = (driver: Artifacts): Artifacts => {
+  const outages = outagesOf(driver)
   const failed = (id: string) => (cause: unknown) =>
     cause instanceof ArtifactError ? cause : new ArtifactError({ reason: "StoreFailed", id, cause })
   return {
     put: (owner, payload) =>
-      inTime(logged("ArtifactStore.put", Effect.suspend(() => driver.put(owner, payload)), owner), failed(""), isRef),
+      inTime(
+        logged(outages, "ArtifactStore.put", Effect.suspend(() => driver.put(owner, payload)), owner),
+        failed(""),
+        isRef
+      ),
     read: (owner, id, range) =>
       inTime(
-        logged("ArtifactStore.read", Effect.suspend(() => driver.read(owner, id, range)), owner),
+        logged(outages, "ArtifactStore.read", Effect.suspend(() => driver.read(owner, id, range)), owner),
         failed(id),
         isPart
       )
@@ -103,11 +109,16 @@ export type Kept = Omit<Checkpoints["Service"], "prune">
  * @since 0.1.0
  */
 export const checkpoints = (driver: Kept): Kept => {
+  const outages = outagesOf(driver)
   const failed = (id: string) => (cause: unknown) =>
     cause instanceof CheckpointError ? cause : new CheckpointError({ reason: "Store", id, cause })
   return {
     save: (write) =>
-      inTime(logged("Checkpoints.save", Effect.suspend(() => driver.save(write)), write), failed(""), isCheckpoint),
+      inTime(
+        logged(outages, "Checkpoints.save", Effect.suspend(() => driver.save(write)), write),
+        failed(""),
+        isCheckpoint
+      ),
     list: (principal) => inTime(Effect.suspend(() => driver.list(principal)), failed(""), areCheckpoints),
     content: (checkpoint, path) =>
       inTime(Effect.suspend(() => driver.content(checkpoint, path)), failed(checkpoint.id), isContent),
@@ -267,17 +278,20 @@ const failure = (operation: string, cause: unknown): StateStoreError =>
   cause instanceof StateStoreError ? cause : new StateStoreError({ operation, cause })
 
 /** The same effect; what it fails of is in the log, with the call that it is for, for nobody else is told. */
-const logged = <A, E>(what: string, effect: Effect.Effect<A, E>, about: CallLog.About): Effect.Effect<A, E> =>
-  Effect.tapCause(
-    effect,
-    (cause) =>
-      Cause.hasInterruptsOnly(cause) || isAnswered(cause) ?
-        Effect.void :
-        Effect.flatMap(
-          ToolContext,
-          ({ callId, tool }) => CallLog.log("Warn", `${what} failed`, cause, { callId, tool, ...about })
-        )
-  )
+const logged = <A, E>(
+  outages: Outages,
+  what: string,
+  effect: Effect.Effect<A, E>,
+  about: CallLog.About
+): Effect.Effect<A, E> =>
+  Effect.tapCause(effect, (cause) =>
+    Cause.hasInterruptsOnly(cause) || isAnswered(cause) ?
+      Effect.void :
+      Effect.gen(function*() {
+        const { callId, tool } = yield* ToolContext
+        const message = outages.failed(`${what} failed`, yield* Clock.currentTimeMillis)
+        if (message !== undefined) yield* CallLog.log("Warn", message, cause, { callId, tool, ...about })
+      }))
 
 /** An artifact that is not there is an answer like any other. */
 const isAnswered = (cause: Cause.Cause<unknown>): boolean => {

@@ -7,12 +7,14 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as CallLog from "../internal/callLog.ts"
 import * as Detached from "../internal/detached.ts"
 import { exitOf } from "../internal/exitOf.ts"
+import type { Outages } from "../internal/outages.ts"
 import { type Settlement, StateStoreError } from "../store/StateStore.ts"
 import * as Ports from "./Ports.ts"
 import { Principal } from "./Principal.ts"
@@ -55,6 +57,7 @@ export interface Options {
   readonly patience: number
   /** After a failure, before it is told again; twice as long each time. */
   readonly retry: number
+  readonly outages: Outages
 }
 
 /** Milliseconds between two tries, at most. */
@@ -160,6 +163,10 @@ export class Telling {
     })
   }
 
+  private now(): number {
+    return Context.get(this.context, Clock.Clock).currentTimeMillisUnsafe()
+  }
+
   private warn(of: Told | undefined, message: string, cause?: Cause.Cause<unknown>): Effect.Effect<void> {
     const principal = Context.get(this.context, Principal)
     return CallLog.log("Warn", message, cause, { callId: of?.call.id, tool: of?.call.name, principal })
@@ -191,7 +198,8 @@ export class Telling {
         const isLost = this.isOver || this.untold.size > maxUntold
         if (isLost || !queue.hasFailed) {
           const next = isLost ? "what it was told is lost" : "it is told again later"
-          yield* this.warn(of, `StateStore.${operation} failed; ${next}`, Cause.die(told.cause))
+          const what = this.options.outages.failed(`StateStore.${operation} failed; ${next}`, this.now())
+          if (what !== undefined) yield* this.warn(of, what, Cause.die(told.cause))
         }
         if (isLost) messages.length = 0
         queue.hasFailed = true

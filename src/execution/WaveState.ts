@@ -200,7 +200,8 @@ export class WaveState implements Host, HostGates.Reporter {
 
   /** Logs that the store had no answer for a call. */
   unanswered(call: Call, error: StateStoreError): void {
-    this.log(call, error.message, Cause.fail(error))
+    const what = this.engine.store.outages.failed(error.message, this.now())
+    if (what !== undefined) this.log(call, what, Cause.fail(error))
   }
 
   threw(gate: string, call: GateCall, defect: unknown): void {

@@ -13,6 +13,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { Outages } from "../internal/outages.ts"
 import * as Journal from "../store/Journal.ts"
 import { StateStore } from "../store/StateStore.ts"
 import type { Status } from "./ApiRecords.ts"
@@ -42,6 +43,7 @@ export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> =
     const state = yield* StateStore
     const journal = Option.filter(yield* Effect.serviceOption(Journal.Journal), (it) => it !== Journal.noop)
     const waves = yield* Effect.serviceOption(WaveStore)
+    const check = checkWith(new Outages())
     const asked = [
       check("state", Effect.flatMap(Clock.currentTimeMillis, (now) => state.grants("", now))),
       ...Option.toArray(journal).map((it) =>
@@ -74,18 +76,19 @@ const hasTerm = ({ term }: Journal.Journal["Service"]): Effect.Effect<void, stri
       (isHeld) => isHeld === true ? Effect.void : Effect.fail("the journal's term is over and the next one is not open")
     )
 
-const check = <E>(name: string, asked: Effect.Effect<unknown, E>): Effect.Effect<Status["checks"][number]> =>
-  Effect.flatMap(
-    Effect.exit(Effect.timeoutOption(asked, patience)),
-    (exit) =>
-      Exit.isSuccess(exit)
-        ? Effect.succeed(
-          Option.isSome(exit.value)
-            ? { name, is_ok: true }
-            : { name, is_ok: false, problem: `It did not answer within ${patience}.` }
-        )
-        : Effect.as(
-          Effect.logWarning(`The store of ${name} does not answer`, exit.cause),
-          { name, is_ok: false, problem: "It does not answer; the server's log says why." }
-        )
-  )
+const checkWith =
+  (outages: Outages) => <E>(name: string, asked: Effect.Effect<unknown, E>): Effect.Effect<Status["checks"][number]> =>
+    Effect.flatMap(
+      Effect.exit(Effect.timeoutOption(asked, patience)),
+      (exit) =>
+        Exit.isSuccess(exit)
+          ? Effect.succeed(
+            Option.isSome(exit.value)
+              ? { name, is_ok: true }
+              : { name, is_ok: false, problem: `It did not answer within ${patience}.` }
+          )
+          : Effect.as(
+            outages.warn(`The store of ${name} does not answer`, exit.cause),
+            { name, is_ok: false, problem: "It does not answer; the server's log says why." }
+          )
+    )

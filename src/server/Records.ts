@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { ConfigurationError } from "../ConfigurationError.ts"
+import { Outages } from "../internal/outages.ts"
 import * as RuleGraph from "../policy/RuleGraph.ts"
 import { Rules } from "../policy/Rules.ts"
 import * as RuleText from "../policy/RuleText.ts"
@@ -56,6 +57,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
     const store = yield* StateStore
     const rules = yield* Rules
     const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal))
+    const orUnavailable = orUnavailableWith(new Outages())
     const grantsOf = (user: User) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => store.allGrants(now)).pipe(
         Effect.map((all) => all.filter(({ principal }) => looksAfter(user, Principals.fromPrincipal(principal).user))),
@@ -113,8 +115,9 @@ const isInternal = (error: unknown): error is Internal =>
   error instanceof ConfigurationError || error instanceof JournalError || error instanceof StateStoreError
 
 /** What is wrong with a store is for the log. */
-const orUnavailable = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
-  Effect.catch(effect, (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>
-    isInternal(error)
-      ? Effect.andThen(Effect.logWarning("The records cannot be reached", error), new Unavailable({}))
-      : Effect.fail(error as Exclude<E, Internal>))
+const orUnavailableWith =
+  (outages: Outages) => <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
+    Effect.catch(effect, (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>
+      isInternal(error)
+        ? Effect.andThen(outages.warn("The records cannot be reached", error), new Unavailable({}))
+        : Effect.fail(error as Exclude<E, Internal>))

@@ -211,4 +211,48 @@ describe("the log", () => {
       ])
       assert.deepStrictEqual((yield* logged(program)).lines, [])
     }))
+
+  it.effect("once while it is away, whoever asks it, and a minute later as a number", () =>
+    Effect.gen(function*() {
+      const away = { value: true }
+      const shared = store({
+        reserve: (requests, now) => away.value ? dies : StateStore.makeMemory().reserve(requests, now)
+      })
+      const wrote = Journal.layerMemory()
+      const messages: Array<unknown> = []
+      const logger = Logger.make(({ message }) => {
+        messages.push(...(Array.isArray(message) ? message.slice(0, 1) : [message]))
+      })
+      const program = Effect.gen(function*() {
+        const context = yield* Layer.build(wrote)
+        const memory = yield* Effect.provideContext(Journal.Journal, context)
+        const error = new Journal.JournalError({ operation: "append", cause: new Error("away") })
+        const journal = {
+          ...memory,
+          append: (lines, options) => away.value ? Effect.fail(error) : memory.append(lines, options)
+        } satisfies Journal.Journal["Service"]
+        const options = { rules: limited, store: shared, journal }
+        const executors = [
+          yield* Harness.open({ t: fine }, options),
+          yield* Harness.open({ t: fine }, options),
+          yield* Harness.open({ t: fine }, options)
+        ]
+        const round = Effect.forEach(executors, ({ process }) => process.executeWave(Harness.calls("t", "t", "t")))
+        yield* round
+        yield* round
+        yield* Effect.sleep("61 seconds")
+        yield* round
+        away.value = false
+        yield* Effect.sleep("10 seconds")
+      })
+      yield* VirtualTime.run(Effect.scoped(program), { limit: "1 day" }).pipe(Effect.provide(Logger.layer([logger])))
+      assert.deepStrictEqual(messages.filter((it) => String(it).includes("reserve")), [
+        "StateStore.reserve failed",
+        "StateStore.reserve failed; so did 5 more since this was last said"
+      ])
+      assert.deepStrictEqual(messages.filter((it) => String(it).includes("journal")), [
+        "The journal cannot be written; calls that may change things are refused until it can",
+        "The journal can be written again; 2 more warnings of it were left out"
+      ])
+    }))
 })

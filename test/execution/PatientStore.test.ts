@@ -7,6 +7,7 @@ import * as Exit from "effect/Exit"
 import * as Logger from "effect/Logger"
 import { PatientStore } from "../../src/execution/PatientStore.ts"
 import { StateStore, ToolContext } from "../../src/index.ts"
+import { Outages } from "../../src/internal/outages.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { calls, open, run, tags } from "../support/Harness.ts"
 
@@ -16,7 +17,7 @@ const slot = (batch: string): StateStore.Claim => ({ _tag: "Calls", batch, tool:
 const request = (batch: string): StateStore.Request => ({ owner: batch, session: "session", claims: [slot(batch)] })
 const spent = { started: true, key: "release", windowMillis: 0, value: undefined } as const
 
-const options = { session: "session", patience: 5_000, retry: 1_000 }
+const options = { session: "session", patience: 5_000, retry: 1_000, outages: new Outages() }
 
 const patient = (driver: Store) =>
   Effect.map(Effect.context<never>(), (context: Context.Context<never>) => new PatientStore(driver, context, options))
