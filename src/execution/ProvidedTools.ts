@@ -73,8 +73,8 @@ interface Provided {
 /** A part that cannot be read is none. */
 const isProvided = (part: unknown): part is Provided => {
   try {
-    const { providerExecuted, type } = part as { readonly type: unknown; readonly providerExecuted: unknown }
-    return (type === "tool-call" || type === "tool-result") && providerExecuted === true
+    const { preliminary, providerExecuted, type } = part as Readonly<Record<string, unknown>>
+    return (type === "tool-call" || type === "tool-result") && providerExecuted === true && preliminary !== true
   } catch {
     return false
   }

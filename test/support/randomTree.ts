@@ -114,7 +114,7 @@ const turnOf = (seed: number, task: Task, turn: number, again: number): ModelTur
 }
 
 const faultOf = ({ chance, int, pick }: Dice, again: number): Partial<ModelTurn.Turn> => {
-  switch (pick(["busy", "broken", "dies", "cut", "never", "length", "slow"] as const)) {
+  switch (pick(["busy", "broken", "dies", "cut", "unproven", "never", "length", "slow"] as const)) {
     case "busy":
       return again > 0 ? {} : { cutAfter: 0, fails: "busy" }
     case "broken":
@@ -126,6 +126,8 @@ const faultOf = ({ chance, int, pick }: Dice, again: number): Partial<ModelTurn.
       return { cutAfter: int(6), dies: "broken" }
     case "cut":
       return { cutAfter: int(6) }
+    case "unproven":
+      return { finish: chance(0.5) ? "unknown" : "error" }
     case "never":
       return { cutAfter: int(6), never: true }
     case "length":

@@ -71,6 +71,17 @@ export const broken = (seen: Seen): ReadonlyArray<string> => {
     }
   }
 
+  // what is called was said whole
+  const whole = new Set(
+    of("AssistantMessageFinal").filter(({ finish }) => !["cut", "unknown", "error"].includes(finish)).flatMap((it) =>
+      it.message.content.flatMap((part) => part.type === "tool-call" ? [`${pathOf(it.agentPath)} ${part.id}`] : [])
+    )
+  )
+  for (const { agentPath, callId } of of("ToolCallQueued")) {
+    const call = `${pathOf(agentPath)} ${callId}`
+    if (!whole.has(call)) problems.push(`${call} is of no whole turn`)
+  }
+
   // who did it
   for (const { agentPath, message } of of("AssistantMessageFinal")) {
     const text = message.content.flatMap((it) => it.type === "text" ? [it.text] : []).join("")
