@@ -2,14 +2,14 @@
  * The waves of a server over a handful of tools, in lives one after the other: what the
  * stores of a life have is there for the next one.
  */
-import type * as Context from "effect/Context"
+import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Scope from "effect/Scope"
-import type * as SqlClient from "effect/sql/SqlClient"
+import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
 import {
   type Approvals,
@@ -122,7 +122,9 @@ export const begin = Effect.fnUntraced(function*(
   } = {}
 ): Effect.fn.Return<Life, unknown, Scope.Scope> {
   const [database, rest] = [yield* Scope.make(), yield* Scope.make()]
-  const client: Context.Context<SqlClient.SqlClient> = yield* Layer.buildWithScope(Sqlite.layer({ filename }), database)
+  const sqlite = yield* Layer.buildWithScope(Sqlite.layer({ filename }), database)
+  // one that has no thread for reads: virtual time knows nothing of what goes on in others
+  const client = Context.make(SqlClient.SqlClient, Context.get(sqlite, SqlClient.SqlClient).withoutTransforms())
   const layer = above(tools, options).pipe(
     Layer.provideMerge(hasJournal ? stores({ lease, isAlone }, around) : withoutJournal),
     Layer.provide(Layer.succeedContext(client))
