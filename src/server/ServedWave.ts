@@ -30,6 +30,8 @@ export class ServedWave {
   readonly begun = Deferred.makeUnsafe<void, Unavailable>()
   /** Done once it has ended or is suspended. */
   readonly over = Deferred.makeUnsafe<void>()
+  /** Characters of what was handed over, as JSON. */
+  readonly messageChars: number
   readonly log: WaveLog
   private readonly live: LiveLog["Service"]
   /** Done once its calls have been announced. */
@@ -50,6 +52,7 @@ export class ServedWave {
   ) {
     this.handedOver = handedOver
     this.calls = calls
+    this.messageChars = JSON.stringify(handedOver.message).length
     this.log = log
     this.live = live
   }
@@ -140,7 +143,7 @@ export class ServedWave {
     this.status = "ended"
     this.endedAt = at
     this.messages = messages
-    this.size = JSON.stringify([this.handedOver.message, messages]).length + this.log.chars
+    this.size = this.messageChars + JSON.stringify(messages).length + this.log.chars
   }
 
   /** Nothing more happens in this life: what has no end is suspended, and what has not begun is nobody's. */

@@ -7,6 +7,9 @@
  * server that stops forgets neither. A turn that a client did not name is of one wave and ends
  * with it.
  *
+ * So many are open at once and no more: those in which nothing happened for longest are put away, as if the server had
+ * stopped, and opened again when a wave of theirs comes.
+ *
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
@@ -58,6 +61,22 @@ export interface Turns {
   readonly end: (owner: Owner, turn: string) => Effect.Effect<boolean, WaveStoreError>
   /** Ends those of a session. */
   readonly endAll: (owner: Owner) => Effect.Effect<void, WaveStoreError>
+  /** Ends those that are put away and that nothing happened in since a time. */
+  readonly forget: (before: number) => Effect.Effect<void, WaveStoreError>
+}
+
+/**
+ * How many turns there are at once.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Bounds {
+  /** Open ones. */
+  readonly maxTurns: number
+  readonly maxTurnsPerUser: number
+  /** Those that are put away: of more, the oldest are ended. */
+  readonly maxTurnsAway: number
 }
 
 /**
@@ -80,19 +99,26 @@ export const make = Effect.fnUntraced(function*(options: {
   readonly executors: ToolExecutors["Service"]
   readonly store: WaveStore["Service"]
   readonly idleTimeToLive: Duration.Input
+  readonly bounds: Bounds
 }): Effect.fn.Return<Turns, never, Scope.Scope> {
-  const { executors, store } = options
+  const { bounds, executors, store } = options
   let isClosing = false
-  const open = Effect.fnUntraced(function*({ owner, turn }: Key) {
+  /** Named turns that are open, and since when others are put away, by their keys: that in which something happened last stands last. */
+  const named = new Map<string, Opened>()
+  const away = new Map<string, number>()
+  const open = Effect.fnUntraced(function*(key: string) {
+    const { owner, turn } = JSON.parse(key) as Key
     const executor = yield* executors.get(toPrincipal(owner))
     const batch = yield* executor.batch(turn, { keep: true })
     const complete = executor.completeBatch(turn)
     const isKept = !isOwn(turn)
     const kept = isKept ? yield* store.turn(owner, turn) : undefined
-    const opened = new Opened(batch, kept?.state, kept?.wave)
+    const opened = new Opened(owner.user, batch, kept?.state, kept?.wave)
+    if (isKept) named.set(key, opened)
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
-        if (isClosing || opened.isOver || opened.open.size > 0) return Effect.void
+        if (named.get(key) === opened) named.delete(key)
+        if (isClosing || opened.isOver || opened.isAway || opened.open.size > 0) return Effect.void
         const forget = isKept ? annotated(owner)(logged(store.keepTurn(owner, turn, undefined))) : Effect.void
         return Effect.andThen(complete, forget)
       })
@@ -116,7 +142,7 @@ export const make = Effect.fnUntraced(function*(options: {
     return { entered, complete, opened }
   })
   const turns = yield* RcMap.make({
-    lookup: (key: string) => open(JSON.parse(key) as Key),
+    lookup: open,
     idleTimeToLive: (key) => isOwn((JSON.parse(key) as Key).turn) ? 0 : options.idleTimeToLive
   })
   // before they are closed
@@ -125,9 +151,29 @@ export const make = Effect.fnUntraced(function*(options: {
       isClosing = true
     })
   )
+  /** Puts away what nothing happens in, until there is room for one more of a user. */
+  const makeRoom = Effect.fnUntraced(function*(user: string) {
+    let mine = 0
+    for (const it of named.values()) if (it.user === user) mine++
+    for (const [key, it] of Array.from(named)) {
+      const isFull = named.size >= bounds.maxTurns
+      if (!isFull && mine < bounds.maxTurnsPerUser) return
+      if (it.entered > 0 || it.open.size > 0 || (!isFull && it.user !== user)) continue
+      if (it.user === user) mine--
+      it.isAway = true
+      named.delete(key)
+      away.set(key, yield* Clock.currentTimeMillis)
+      yield* RcMap.invalidate(turns, key)
+    }
+  })
+  const endOldest = Effect.suspend(() => {
+    const oldest = Array.from(away.keys()).slice(0, Math.max(0, away.size - bounds.maxTurnsAway))
+    return Effect.forEach(oldest, (key) => end(JSON.parse(key) as Key), { discard: true })
+  })
   const end = Effect.fnUntraced(
     function*({ owner, turn }: Key): Effect.fn.Return<boolean, ConfigurationError | WaveStoreError, Scope.Scope> {
       const key = keyOf(owner, turn)
+      away.delete(key)
       if (!(yield* RcMap.has(turns, key))) {
         // it may be of an earlier start, and no wave of it came since
         if ((yield* store.turn(owner, turn)) === undefined) return false
@@ -147,17 +193,32 @@ export const make = Effect.fnUntraced(function*(options: {
     Effect.catchTag("ConfigurationError", () => Effect.succeed(false))
   )
   return {
-    enter: (owner, turn) => {
+    enter: Effect.fnUntraced(function*(owner, turn) {
       const key = keyOf(owner, turn)
-      return RcMap.get(turns, key).pipe(
-        Effect.tapError(() => RcMap.invalidate(turns, key)),
-        Effect.map(({ entered }) => entered)
-      )
-    },
+      const here = named.get(key)
+      if (here !== undefined) {
+        // something happens in it: it stands last
+        named.delete(key)
+        named.set(key, here)
+      } else if (!isOwn(turn)) {
+        yield* makeRoom(owner.user)
+        away.delete(key)
+        yield* endOldest
+      }
+      const { entered, opened } = yield* Effect.tapError(RcMap.get(turns, key), () => RcMap.invalidate(turns, key))
+      opened.entered++
+      yield* Effect.addFinalizer(() => Effect.sync(() => void opened.entered--))
+      return entered
+    }),
     end: (owner, turn) => end({ owner, turn }),
     endAll: Effect.fnUntraced(function*(owner) {
-      const all = Array.from(yield* RcMap.keys(turns), (key) => JSON.parse(key) as Key)
+      const all = Array.from([...yield* RcMap.keys(turns), ...away.keys()], (key) => JSON.parse(key) as Key)
       yield* Effect.forEach(all.filter((it) => isOf(owner, it)), end, { discard: true })
+    }),
+    forget: Effect.fnUntraced(function*(before) {
+      for (const [key, since] of Array.from(away)) {
+        if (since < before) yield* end(JSON.parse(key) as Key)
+      }
     })
   }
 })
@@ -208,15 +269,21 @@ interface Key {
 
 /** What changes of an open turn. */
 class Opened {
+  readonly user: string
   readonly batch: Batch
   readonly endings = Semaphore.makeUnsafe(1)
   state: TurnState | undefined
   wave: string | undefined
   /** Waves that have no end on record: the next start goes on with them. */
   readonly open = new Set<string>()
+  /** Waves that run in it. */
+  entered = 0
   isOver = false
+  /** It goes on when it is opened again. */
+  isAway = false
 
-  constructor(batch: Batch, state: TurnState | undefined, wave: string | undefined) {
+  constructor(user: string, batch: Batch, state: TurnState | undefined, wave: string | undefined) {
+    this.user = user
     this.batch = batch
     this.state = state
     this.wave = wave

@@ -17,7 +17,7 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import type { ConfigurationError } from "../ConfigurationError.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Journal from "../store/Journal.ts"
 import type { ToolCall } from "../ToolCall.ts"
@@ -33,6 +33,7 @@ import { annotated, fromPrincipal, type Owner, toPrincipal } from "./Principals.
 import { ServedWave } from "./ServedWave.ts"
 import * as Turns from "./Turns.ts"
 import { WaveLog } from "./WaveLog.ts"
+import * as WaveOptions from "./WaveOptions.ts"
 import * as WaveRun from "./WaveRun.ts"
 import * as WaveStore from "./WaveStore.ts"
 
@@ -112,30 +113,7 @@ export class Waves extends Context.Service<Waves, {
  * @category options
  * @since 0.1.0
  */
-export interface Options {
-  /** Sessions that have an executor at once; more are refused. */
-  readonly maxSessions?: number | undefined
-  readonly maxSessionsPerUser?: number | undefined
-  /** Waves that run at once, those that wait for people included; more are refused. */
-  readonly maxWaves?: number | undefined
-  readonly maxWavesPerUser?: number | undefined
-  /** Calls of one message; one with more is refused. */
-  readonly maxCalls?: number | undefined
-  /** Events of tools that are kept of one wave, the latest ones. */
-  readonly keptEvents?: number | undefined
-  /** Characters of them. */
-  readonly keptChars?: number | undefined
-  /** How long a turn is held open in which nothing runs: after that its counts are forgotten. */
-  readonly turnIdle?: Duration.Input | undefined
-  /** How long a wave that ended is listed, and in memory with the latest that its tools emitted. */
-  readonly listed?: Duration.Input | undefined
-  /** How many of those are, the latest ones. */
-  readonly maxListed?: number | undefined
-  /** Characters of the messages, results and events of all of those, as JSON. */
-  readonly listedChars?: number | undefined
-  /** How long a wave that ended is found again, with its results, in the `WaveStore`. */
-  readonly retention?: Duration.Input | undefined
-}
+export type Options = WaveOptions.Options
 
 /**
  * The defaults.
@@ -143,20 +121,7 @@ export interface Options {
  * @category constants
  * @since 0.1.0
  */
-export const defaults = {
-  maxSessions: 1_000,
-  maxSessionsPerUser: 100,
-  maxWaves: 2_000,
-  maxWavesPerUser: 200,
-  maxCalls: 1_000,
-  keptEvents: 1_000,
-  keptChars: 1_000_000,
-  turnIdle: "1 hour",
-  listed: "10 minutes",
-  maxListed: 1_000,
-  listedChars: 32_000_000,
-  retention: "24 hours"
-} as const satisfies Options
+export const defaults = WaveOptions.defaults
 
 /**
  * Layer of the waves over the executors of all sessions.
@@ -188,7 +153,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   Access | ToolExecutors | LiveLog | Scope.Scope
 > {
   const access = yield* Access
-  const bounds = yield* checked(options)
+  const bounds = yield* WaveOptions.read(options)
   const executors = yield* ToolExecutors
   const live = yield* LiveLog
   const given = Option.getOrUndefined(yield* Effect.serviceOption(WaveStore.WaveStore))
@@ -198,7 +163,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
   const around: WaveRun.Around = {
     store,
-    turns: yield* Turns.make({ executors, store, idleTimeToLive: bounds.turnIdle }),
+    turns: yield* Turns.make({ executors, store, idleTimeToLive: bounds.turnIdle, bounds }),
     hasJournal: journal !== undefined && journal !== Journal.noop
   }
   const known = new Map<string, ServedWave>()
@@ -273,21 +238,39 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.handedOver.user === user))
 
   /** Refuses what would be one too many. */
-  const admit = Effect.fnUntraced(function*(owner: Owner, waves: number): Effect.fn.Return<void, TooMany> {
+  const admit = Effect.fnUntraced(function*(owner: Owner, wave?: ServedWave): Effect.fn.Return<void, TooMany> {
     const mine = runningOf(owner.user)
     const all = runningOf()
     const sessions = new Set([...yield* executors.active, ...all.map((it) => toPrincipal(it.handedOver))])
     const isNew = !sessions.has(toPrincipal(owner)) ? 1 : 0
     const ofUser = Array.from(sessions).filter((it) => fromPrincipal(it).user === owner.user).length
+    const waves = wave === undefined ? 0 : 1
+    const sum = (of: ReadonlyArray<ServedWave>, what: "messageChars" | "calls") =>
+      [...of, ...wave === undefined ? [] : [wave]].reduce(
+        (sum, it) => sum + (what === "calls" ? it.calls.length : it.messageChars),
+        0
+      )
     const checks = [
       ["waves of yours", mine.length + waves, bounds.maxWavesPerUser, "Try again once one of them has ended."],
       ["waves", all.length + waves, bounds.maxWaves, "Try again once one of them has ended."],
+      ...mine.length === 0 ? [] : [
+        ["calls of yours", sum(mine, "calls"), bounds.maxOpenCallsPerUser, "Try again once some of them have ended."],
+        [
+          "characters of yours",
+          sum(mine, "messageChars"),
+          bounds.maxOpenCharsPerUser,
+          "Try again once a wave has ended."
+        ]
+      ] as const,
+      ...all.length === 0 ? [] : [
+        ["characters", sum(all, "messageChars"), bounds.maxOpenChars, "Try again once a wave has ended."]
+      ] as const,
       ["sessions of yours", ofUser + isNew, bounds.maxSessionsPerUser, "End one of them first."],
       ["sessions", sessions.size + isNew, bounds.maxSessions, "Try again once one of them has ended."]
     ] as const
     for (const [what, count, most, next] of checks) {
       if (count > most) {
-        return yield* new TooMany({ detail: `There are ${most} ${what} already, and no more are taken. ${next}` })
+        return yield* new TooMany({ detail: `At most ${most} ${what} are taken at once. ${next}` })
       }
     }
   })
@@ -311,6 +294,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       for (const [key, { overSince }] of known) {
         if (overSince !== undefined && overSince + bounds.listed < now) known.delete(key)
       }
+      yield* logged(around.turns.forget(now - bounds.turnIdle))
       yield* logged(store.prune({ waves: now - retention, turns: now - bounds.turnIdle }))
     }),
     Schedule.spaced(Math.min(bounds.listed, 600_000))
@@ -332,7 +316,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         beganAt: yield* Clock.currentTimeMillis
       }
       const kept = wave === undefined ? undefined : yield* find(owner, name)
-      if (kept === undefined) yield* admit(owner, 1)
+      const begun = served(handedOver, calls)
+      if (kept === undefined) yield* admit(owner, begun)
       // somebody may have been first; nothing is waited for between this and `launch`
       const found = kept ?? known.get(keyOf(owner, name))
       if (found !== undefined) {
@@ -341,7 +326,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         return handle(found)
       }
       if (isDraining) return yield* stopping
-      const begun = served(handedOver, calls)
       yield* launch(begun, WaveRun.first)
       yield* Effect.tapError(Deferred.await(begun.begun), () =>
         Effect.sync(() => {
@@ -355,7 +339,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     list: Effect.sync(() => Array.from(known.values(), handle)),
     tools: Effect.fnUntraced(function*(owner) {
       if (isDraining) return yield* stopping
-      yield* admit(owner, 0)
+      yield* admit(owner)
       const executor = yield* annotated(owner)(unavailable(executors.get(toPrincipal(owner))))
       return yield* executor.tools
     }, Effect.scoped),
@@ -408,28 +392,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 })
 
 // Utilities
-
-const checked = (options: Options) =>
-  readOptions("Waves", (read) => {
-    const given = { ...defaults, ...options }
-    const count = (
-      name: "maxSessions" | "maxSessionsPerUser" | "maxWaves" | "maxWavesPerUser" | "maxCalls" | "maxListed"
-    ) => read.count(name, given[name] ?? defaults[name], 1)
-    return {
-      maxSessions: count("maxSessions"),
-      maxSessionsPerUser: count("maxSessionsPerUser"),
-      maxWaves: count("maxWaves"),
-      maxWavesPerUser: count("maxWavesPerUser"),
-      maxCalls: count("maxCalls"),
-      keptEvents: read.count("keptEvents", given.keptEvents ?? defaults.keptEvents, 0),
-      keptChars: read.count("keptChars", given.keptChars ?? defaults.keptChars, 0),
-      turnIdle: read.millis("turnIdle", given.turnIdle ?? defaults.turnIdle),
-      listed: read.millis("listed", given.listed ?? defaults.listed),
-      maxListed: count("maxListed"),
-      listedChars: read.count("listedChars", given.listedChars ?? defaults.listedChars, 0),
-      retention: read.millis("retention", given.retention ?? defaults.retention)
-    }
-  })
 
 const keyOf = ({ session, user }: Owner, wave: string): string => JSON.stringify([user, session, wave])
 
