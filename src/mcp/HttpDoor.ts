@@ -117,14 +117,14 @@ const post = Effect.fnUntraced(function*<E, R>(
   if (twice !== undefined) {
     return failed(400, null, -32_600, `Two requests of a batch have the id ${JSON.stringify(twice)}.`)
   }
-  const response = session === undefined || idsIn(message).length === 0
+  const response = session === undefined || !isCall(message)
     ? yield* handle
     : yield* session.replies.open(handle, { isPrimed: (request.headers["mcp-protocol-version"] ?? "") >= "2025-11-25" })
   if (response === undefined) {
     return refused(503, "Too many requests of this session run at the moment. Try again later.")
   }
-  // a revision with sessions has no such method; which revisions there are is not the question
-  if (method === "server/discover" && response.status === 400) {
+  // revisions with sessions have no such method: where there are no others, which there are is not the question
+  if (method === "server/discover" && response.status === 400 && isUnknown(response)) {
     return failed(404, Predicate.hasProperty(message, "id") ? message.id : null, -32_601, `Method not found: ${method}`)
   }
   if (method === "initialize") {
@@ -169,12 +169,28 @@ const tooLarge = (most: number) => refused(413, `A body may have at most ${most}
 const failed = (status: number, id: unknown, code: number, message: string) =>
   HttpServerResponse.jsonUnsafe({ jsonrpc: "2.0", id, error: { code, message } }, { status })
 
-/** The ids of the requests in what a client sent. */
-const idsIn = (message: unknown): ReadonlyArray<unknown> =>
-  (Array.isArray(message) ? message : [message]).flatMap((it) =>
-    Predicate.hasProperty(it, "method") && Predicate.hasProperty(it, "id") ? [it.id] : []
-  )
+/** Whether a server has refused to be discovered as one that knows sessions alone. */
+const isUnknown = ({ body }: HttpServerResponse.HttpServerResponse): boolean => {
+  const refusal = body._tag === "Uint8Array" ? parse(new TextDecoder().decode(body.body)) : undefined
+  const error = Predicate.hasProperty(refusal, "error") ? refusal.error : undefined
+  if (Predicate.hasProperty(error, "code") && error.code === -32_600) return true
+  const data = Predicate.hasProperty(error, "data") ? error.data : undefined
+  return Predicate.hasProperty(data, "supported") && Array.isArray(data.supported) &&
+    data.supported.every((it) => typeof it === "string" && it < "2026")
+}
+
+/** Whether a client waits for more than a moment. */
+const isCall = (message: unknown): boolean =>
+  Array.isArray(message)
+    ? message.some(isCall)
+    : Predicate.hasProperty(message, "method") && message.method === "tools/call"
 
 /** An id that two requests of a batch have: the server would answer none of the batch. */
-const twiceIn = (message: unknown): unknown =>
-  Array.isArray(message) ? idsIn(message).find((id, index, all) => all.indexOf(id) < index) : undefined
+const twiceIn = (message: unknown): unknown => {
+  if (!Array.isArray(message)) return undefined
+  const ids = new Set<unknown>()
+  return message.find((it) => {
+    if (!Predicate.hasProperty(it, "method") || !Predicate.hasProperty(it, "id")) return false
+    return ids.size === ids.add(it.id).size
+  })?.id
+}

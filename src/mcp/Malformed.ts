@@ -20,7 +20,37 @@ export const repairing = (transport: Transport): () => ReadonlyArray<string> => 
   }
 }
 
+/** Why a tool cannot be called with the headers that its schema asks for, in revisions of the protocol that have them. */
+export const headerProblem = (schema: unknown): string | undefined => {
+  const names = new Set<string>()
+  const problemIn = (node: unknown, isProperty: boolean, isReachable: boolean): string | undefined => {
+    if (typeof node !== "object" || node === null) return undefined
+    if (headerKey in node) {
+      const name = node[headerKey]
+      const type = "type" in node ? node.type : undefined
+      if (!isProperty) return `${headerKey} stands where no property is`
+      if (typeof name !== "string" || !/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) return `${shown(name)} is no header`
+      if (type !== "string" && type !== "integer" && type !== "boolean") {
+        return `the header "${name}" has no plain value`
+      }
+      if (names.size === names.add(name.toLowerCase()).size) return `the header "${name}" has two values`
+    }
+    for (const [key, child] of Object.entries(node)) {
+      const areProperties = key === "properties" && isReachable && !Array.isArray(node)
+      const parts = areProperties && Predicate.isObject(child) ? Object.values(child) : [child]
+      for (const part of parts) {
+        const problem = problemIn(part, areProperties, areProperties)
+        if (problem !== undefined) return problem
+      }
+    }
+    return undefined
+  }
+  return problemIn(schema, false, true)
+}
+
 // Utilities
+
+const headerKey = "x-mcp-header"
 
 const repaired = <M extends JSONRPCMessage>(message: M, leftOut: Array<string>): M => {
   if (!Predicate.hasProperty(message, "result") || !Predicate.isObject(message.result)) return message

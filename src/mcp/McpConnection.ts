@@ -134,7 +134,8 @@ export const make = Effect.fnUntraced(function*(
         (signal) =>
           boundedList(
             (params) => client.request({ method: "tools/list", ...params }, { signal, timeout: longest }),
-            malformed
+            malformed,
+            isHttp && isModern(client)
           )
       ),
     instructions: client.getInstructions(),
@@ -170,7 +171,8 @@ const timeout = 5_000
 /** Reads page by page: what is too large is let go of before the next one comes. */
 const boundedList = async (
   read: (params: { readonly params?: { readonly cursor: string } }) => Promise<ListToolsResult>,
-  malformed: () => ReadonlyArray<string>
+  malformed: () => ReadonlyArray<string>,
+  hasHeaders: boolean
 ): Promise<Listed> => {
   const tools: Array<Tool> = []
   const leftOut: Array<string> = []
@@ -182,17 +184,20 @@ const boundedList = async (
     const page = await read(cursor === undefined ? {} : { params: { cursor } })
     leftOut.push(...malformed())
     for (const tool of page.tools) {
-      const size = JSON.stringify(tool).length
+      const json = JSON.stringify(tool)
+      const size = json.length
       chars += size
       isOver = tools.length >= maxTools || chars > maxChars
       if (isOver) break
       const problem = size > toolChars
-        ? `has ${size} characters, more than ${toolChars}`
+        ? `it has ${size} characters, more than ${toolChars}`
         : tool.execution?.taskSupport === "required"
-        ? "has to be called as a task, which is not done here"
+        ? "it has to be called as a task, which is not done here"
+        : hasHeaders && json.includes("x-mcp-header")
+        ? Malformed.headerProblem(tool.inputSchema)
         : undefined
       if (problem === undefined) tools.push(tool)
-      else leftOut.push(`"${clip(tool.name, 100)}" ${problem}; the tool is left out`)
+      else leftOut.push(`"${clip(tool.name, 100)}": ${problem}; the tool is left out`)
     }
     // a server that gives the same place again has no more
     const isEnd = page.nextCursor === undefined || page.nextCursor === cursor

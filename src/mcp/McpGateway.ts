@@ -168,6 +168,9 @@ const inSteps = <Tools extends Record<string, Tool.Any>>(
   return { tools: toolkit.tools, handle }
 }
 
+/** Principals without a session that are remembered. */
+const maxPrincipals = 1_000
+
 type Client = McpSchema.McpServerClient["Service"]
 
 /** Puts a question to the person behind a call. */
@@ -246,6 +249,17 @@ const make = Effect.fnUntraced(function*(
     return resultOf(ended, asked)
   }, Effect.scoped)
 
+  const principals = new Set<string>()
+  // a token costs its maker nothing: who has not called for longest is forgotten first
+  const makeRoomFor = (principal: string) =>
+    Effect.suspend(() => {
+      principals.delete(principal)
+      principals.add(principal)
+      const [oldest] = principals
+      if (principals.size <= maxPrincipals || oldest === undefined) return Effect.void
+      principals.delete(oldest)
+      return RcMap.invalidate(sessions, oldest)
+    })
   const callAlone = Effect.fnUntraced(
     function*(context: McpSchema.McpRequestContext["Service"], name: string, args: unknown) {
       const { inputResponses = {}, requestMetadata, requestState } = context
@@ -255,6 +269,7 @@ const make = Effect.fnUntraced(function*(
       const begin = Effect.gen(function*() {
         const own = yield* Scope.make()
         const joined = Effect.gen(function*() {
+          yield* makeRoomFor(principal)
           const session = yield* Effect.orDie(RcMap.get(sessions, principal))
           const asking = Deferred.makeUnsafe<Asking>()
           const id = yield* join(

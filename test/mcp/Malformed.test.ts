@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Tool } from "@modelcontextprotocol/server"
 import * as Effect from "effect/Effect"
+import { headerProblem } from "../../src/mcp/Malformed.ts"
 import { folder } from "../cli/harness.ts"
 import { scripted as scriptedProcess, start, until } from "../support/gatewayProcess.ts"
 import { act } from "../support/scriptedMcpServer.ts"
@@ -31,7 +32,7 @@ describe("a tool that is malformed", () => {
         const { act, names: all } = yield* open({ s: server }, { log })
         assert.deepStrictEqual(all().filter((it) => it.startsWith("s__")), names)
         assert.lengthOf(log.lines.filter((it) => it.includes("is left out")), wrong.length)
-        assert.lengthOf(log.lines.filter((it) => it.includes(`"task" has to be called as a task`)), 1)
+        assert.lengthOf(log.lines.filter((it) => it.includes(`"task": it has to be called as a task`)), 1)
         // the same list again says nothing new
         yield* act("s", ["tools", [...tools, tool("new")]])
         yield* until(() => all().includes("s__new"))
@@ -149,4 +150,30 @@ describe("what servers say about their use", () => {
       assert.match(instructions, /^The tools of "one":\nAsk one first\.\n\nThe tools of "three":\nx+…$/)
       assert.isAtMost(instructions.length, 20_000)
     })), 30_000)
+})
+
+describe("headers that a tool asks for", () => {
+  const of = (properties: object, rest: object = {}) => headerProblem({ type: "object", properties, ...rest })
+  const header = (name: unknown, type: unknown = "string") => ({ type, "x-mcp-header": name })
+
+  it("are names of their own of plain properties, or the tool is left out", () => {
+    assert.isUndefined(of({ a: header("A"), b: { type: "object", properties: { c: header("C", "integer") } } }))
+    assert.isUndefined(of({ "x-mcp-header": { type: "string" } }))
+    for (
+      const properties of [
+        { a: header("") },
+        { a: header(5) },
+        { a: header("a b") },
+        { a: header("a:b") },
+        { a: header("ä") },
+        { a: header("A", "object") },
+        { a: header("A", "number") },
+        { a: header("A"), b: header("a") },
+        { a: { type: "array", items: header("A") } },
+        { a: { anyOf: [header("A")] } }
+      ]
+    ) assert.isString(of(properties), JSON.stringify(properties))
+    assert.isString(of({}, header("A", "object")))
+    assert.isString(of({}, { $defs: { a: { properties: { b: header("B") } } } }))
+  })
 })

@@ -5,7 +5,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { Approvals, ToolContext } from "../../src/index.ts"
-import { json, serving, session } from "../support/gatewayHttp.ts"
+import { events, json, serving, session } from "../support/gatewayHttp.ts"
 
 const live = (name: string, program: Effect.Effect<void, unknown, Scope.Scope>) =>
   it.live(name, () => Effect.scoped(program))
@@ -187,6 +187,45 @@ describe("a client without a session", () => {
       const more = { ...answering(asked), _meta: { progressToken: "second" } }
       const response = yield* promise(() => send("tools/call", { name: "work", arguments: {}, ...more }))
       assert.match(yield* promise(() => response.text()), /"progressToken":"second","progress":1/)
+    })
+  )
+
+  live(
+    "is told of changes of the list, where it listens",
+    Effect.gen(function*() {
+      const { replace, url } = yield* gateway()
+      const { send } = speaker(url)
+      const over = new AbortController()
+      const stream = yield* promise(() =>
+        send("subscriptions/listen", { notifications: { toolsListChanged: true } }, over.signal)
+      )
+      const next = events(stream)
+      assert.include((yield* promise(next))!.data, "acknowledged")
+      yield* replace({ read: () => Effect.succeed("read"), other: () => Effect.succeed("other") })
+      assert.include((yield* promise(next))!.data, "notifications/tools/list_changed")
+      over.abort()
+    })
+  )
+
+  live(
+    "is told what is wrong with its request, and does not answer what it was not asked",
+    Effect.gen(function*() {
+      const { ran, url } = yield* gateway()
+      const headers = { ...json, "mcp-protocol-version": revision, "mcp-method": "server/discover" }
+      const wrong = yield* promise(() =>
+        fetch(url, {
+          method: "POST",
+          headers,
+          body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "server/discover" })
+        })
+      )
+      assert.strictEqual(wrong.status, 400)
+      assert.strictEqual((yield* promise(() => wrong.json() as Promise<Answer>)).error?.code, -32_602)
+      const { call } = speaker(url)
+      const unasked = { approval: { action: "accept", content: { decision: "allow once" } } }
+      const { result } = yield* promise(() => call("send", {}, { inputResponses: unasked }))
+      assert.strictEqual(result?.resultType, "input_required")
+      assert.lengthOf(ran, 0)
     })
   )
 

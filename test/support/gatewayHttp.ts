@@ -38,7 +38,11 @@ export const serving = Effect.fnUntraced(function*(tools: Tools, options: Option
     )
   )
   const { address } = Context.get(context, HttpServer.HttpServer)
-  return { door, url: `http://127.0.0.1:${"port" in address ? address.port : 0}/mcp` }
+  return {
+    door,
+    replace: (next: Tools) => Effect.flatMap(registryOf(next), handlers.replace),
+    url: `http://127.0.0.1:${"port" in address ? address.port : 0}/mcp`
+  }
 }, Effect.orDie)
 
 export const json = { "content-type": "application/json", accept: "application/json, text/event-stream" }
