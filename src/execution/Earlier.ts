@@ -49,7 +49,6 @@ export const goOn = Effect.fnUntraced(function*(
   keys: ReadonlySet<string>
 ): Effect.fn.Return<void> {
   const { engine: { rules, store }, process } = wave
-  if (process.remembers) return
   process.remembers = true
   const entries = yield* read(wave, journal)
   const set = rules.current()

@@ -7,6 +7,7 @@
 import * as Effect from "effect/Effect"
 import type { Term } from "../store/Journal.ts"
 import { CallRecord, type RecordedWave } from "./CallRecord.ts"
+import * as Earlier from "./Earlier.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import * as Resume from "./Resume.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -19,7 +20,32 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> => {
-  const { begunAt, clock, engine, events, options: { resume }, process } = wave
+  const { options: { resume } } = wave
+  const records = recordsOf(wave, journal)
+  if (resume !== undefined) return Resume.resume(wave, journal, records, resume)
+  for (const { call, record } of records) {
+    call.record = record
+    record.arrived(false)
+  }
+  return Effect.void
+}
+
+/**
+ * Lets the process of a wave that is resumed go on from its earlier waves, before any of
+ * its calls is judged.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> =>
+  wave.process.remembers
+    ? Effect.void
+    : Earlier.goOn(wave, journal.driver, new Set(recordsOf(wave, journal).map(({ record }) => record.key)))
+
+// Utilities
+
+const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resume.Record> => {
+  const { begunAt, clock, engine, events, process } = wave
   // not the wave itself, which is over long before its records are
   let term: Term | undefined
   const shared: RecordedWave = {
@@ -40,15 +66,8 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
     record: new CallRecord(shared, call)
   }))
   count(records)
-  if (resume !== undefined) return Resume.resume(wave, journal, records, resume)
-  for (const { call, record } of records) {
-    call.record = record
-    record.arrived(false)
-  }
-  return Effect.void
+  return records
 }
-
-// Utilities
 
 /** Counts calls that are alike, wherever in their wave they stand: some of a wave's calls are still the same. */
 const count = (records: ReadonlyArray<Resume.Record>): void => {

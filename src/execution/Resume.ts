@@ -112,7 +112,6 @@ const takeOver = Effect.fnUntraced(function*(
     keys.length === 0 ? Effect.succeed([]) : read(journal, { keys }),
     () => Effect.sync(() => giveBack(records, claimed.ended))
   )
-  yield* Earlier.goOn(wave, journal.driver, new Set(keys))
   return entries
 })
 

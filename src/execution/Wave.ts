@@ -172,8 +172,10 @@ export class Wave implements Watcher, UnderWay {
     if (wave.unsettled === 0 && wave.options.resume === undefined) return
     // the host's gates have time of their own, and the turn's end does not wait for them
     if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
+    const { journal } = wave.engine
+    if (wave.options.resume !== undefined) yield* Records.goOn(wave, journal!)
     yield* arrive(wave)
-    if (wave.engine.journal !== undefined) yield* Records.begin(wave, wave.engine.journal)
+    if (journal !== undefined) yield* Records.begin(wave, journal)
     if (wave.process.approval === "upfront" && wave.process.people !== undefined) yield* Upfront.ask(wave, this.cut())
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
