@@ -19,7 +19,8 @@ export const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//i.test
 
 /**
  * Layer of its client, loaded where it is wanted: not everybody has PostgreSQL's, and some
- * versions of Node warn of SQLite.
+ * versions of Node warn of SQLite. With `pgbouncer=true` in the URL no statement is
+ * prepared: a pooler in transaction mode has each transaction on another connection.
  *
  * @category layers
  * @since 0.1.0
@@ -33,5 +34,17 @@ export const layer = (at: string, isReadOnly = false): Layer.Layer<SqlClient.Sql
     try: () => import("@effect/sql-pg/PgClient"),
     catch: () => wrong("PostgreSQL needs @effect/sql-pg: npm install @effect/sql-pg")
   })
-  return Layer.unwrap(Effect.map(load, (it) => it.layer({ url: Redacted.make(at) })))
+  const { isPooled, url } = pooledOf(at)
+  return Layer.unwrap(Effect.map(load, (it) => it.layer({ url: Redacted.make(url), prepare: !isPooled })))
+}
+
+// Utilities
+
+/** Whether statements are not to be prepared, and the URL as servers know it. */
+const pooledOf = (at: string): { readonly isPooled: boolean; readonly url: string } => {
+  const [before = at, search = ""] = at.split("?", 2)
+  const parameters = new URLSearchParams(search)
+  const isPooled = parameters.get("pgbouncer") === "true"
+  parameters.delete("pgbouncer")
+  return { isPooled, url: parameters.size === 0 ? before : `${before}?${parameters}` }
 }

@@ -47,7 +47,7 @@ const input = {
     Flag.withMetavar("URL"),
     Flag.withDescription(
       "Keep it in PostgreSQL instead. Better in the environment, as TOOL_EXECUTOR_POSTGRES: every user of this machine " +
-        "sees the arguments of a program"
+        "sees the arguments of a program. Behind PgBouncer in transaction mode: postgres://…?pgbouncer=true"
     ),
     Flag.optional
   )

@@ -19,10 +19,12 @@
  *
  * @since 0.1.0
  */
+import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
@@ -47,7 +49,7 @@ export const own =
   <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
     Effect.contextWith((context: Context.Context<R>): Effect.Effect<A, E | SqlError.SqlError, R> => {
       const isSqlite = sql.onDialectOrElse({ sqlite: () => true, orElse: () => false })
-      if (!isSqlite) return lent(sql, effect, millis, context)
+      if (!isSqlite) return Effect.catchCause(lent(sql, effect, millis, context), explained)
       const isInTransaction = Context.getOrUndefined(context, sql.transactionService) !== undefined
       return isInTransaction ? Effect.fail(noOther) : inTime(effect, millis, context)
     })
@@ -134,6 +136,26 @@ const inTime = <A, E, R>(
     ))
     return Effect.sync(giveUp)
   })
+
+/** Says what to do about statements that a pooler has prepared on another connection. */
+const explained = <E>(cause: Cause.Cause<E>): Effect.Effect<never, E | SqlError.SqlError> => {
+  for (const reason of cause.reasons) {
+    const error = Cause.isFailReason(reason) ? reason.error : Cause.isDieReason(reason) ? reason.defect : undefined
+    if (!SqlError.isSqlError(error)) continue
+    const { cause: why, operation } = error.reason
+    const isLost = Predicate.hasProperty(why, "code") && (why.code === "26000" || why.code === "42P05")
+    if (!isLost) continue
+    return Effect.fail(
+      new SqlError.SqlError({ reason: new SqlError.ConnectionError({ message: pooled, operation, cause: why }) })
+    )
+  }
+  return Effect.failCause(cause)
+}
+
+const pooled =
+  "PostgreSQL does not know a statement that was prepared, as behind PgBouncer in transaction mode, where " +
+  "each transaction has another connection. Add ?pgbouncer=true to the URL of the command line, or give PgClient.layer " +
+  "`prepare: false`"
 
 const connectionError = (message: string, operation: string): SqlError.SqlError =>
   new SqlError.SqlError({ reason: new SqlError.ConnectionError({ message, operation, cause: undefined }) })

@@ -1,10 +1,13 @@
+import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Migrations, OwnConnection } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
+import * as Database from "../../src/cli/Database.ts"
 import * as Postgres from "../support/Postgres.ts"
 
 const count = (sql: SqlClient.SqlClient) =>
@@ -70,6 +73,52 @@ const migrationsHold = (client: Layer.Layer<SqlClient.SqlClient, unknown, Postgr
     assert.instanceOf(lacking, Migrator.MigrationError)
     assert.include(lacking.message, "u and v are missing, though a_migrations is at version 2")
   }).pipe(Effect.provide(client))
+
+layer(Postgres.layer, { timeout: 60_000 })("statements that a pooler has prepared on another connection", (it) => {
+  /** A client of one connection, which forgets what was prepared as a pooler's other connections do. */
+  const forgetful = Effect.fnUntraced(function*(prepare: boolean) {
+    const { database } = yield* Postgres.Postgres
+    const url = Redacted.make(yield* database)
+    const context = yield* Layer.build(PgClient.layer({ url, prepare, maxConnections: 1 })).pipe(
+      Effect.provide(Postgres.realTime)
+    )
+    const sql = yield* Effect.provideContext(SqlClient.SqlClient, context)
+    // in a transaction the client cannot prepare it once more by itself
+    const ask = OwnConnection.own(sql)(sql.withTransaction(sql`SELECT ${1}::int AS n`.values))
+    yield* ask
+    // in a block, where the client does not see it
+    yield* sql.unsafe("DO $$ BEGIN EXECUTE 'DEALLOCATE ALL'; END $$").unprepared
+    return ask
+  })
+
+  it.effect("are an error that says what to do", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(yield* forgetful(true))
+      assert.include(error.message, "Add ?pgbouncer=true to the URL of the command line")
+    }))
+
+  it.effect("are none where nothing is prepared", () =>
+    Effect.gen(function*() {
+      assert.deepEqual(yield* yield* forgetful(false), [[1]])
+    }))
+
+  it.effect("are none for the command line whose URL says so", () =>
+    Effect.gen(function*() {
+      const { database } = yield* Postgres.Postgres
+      const url = yield* database
+      for (const at of [`${url}?pgbouncer=true`, `${url}?application_name=a&pgbouncer=true`]) {
+        const sql = yield* Effect.provideContext(SqlClient.SqlClient, yield* Layer.build(Database.layer(at)))
+        yield* OwnConnection.own(sql)(sql`SELECT ${1}::int AS n`)
+        assert.deepEqual(
+          yield* OwnConnection.own(sql)(sql`SELECT name FROM pg_prepared_statements WHERE name <> ''`.values),
+          []
+        )
+      }
+      const sql = yield* Effect.provideContext(SqlClient.SqlClient, yield* Layer.build(Database.layer(url)))
+      yield* OwnConnection.own(sql)(sql`SELECT ${1}::int AS n`)
+      assert.isAbove((yield* sql`SELECT name FROM pg_prepared_statements`).length, 0)
+    }).pipe(Effect.provide(Postgres.realTime)))
+})
 
 layer(Postgres.layer, { timeout: 60_000 })("migrations", (it) => {
   it.effect("run once each, per component, and refuse a database that is newer (PostgreSQL)", () =>
