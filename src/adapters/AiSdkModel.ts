@@ -79,8 +79,8 @@ export const defaults = { resultFiles: "result" } satisfies LayerOptions
  *   `metadata`, and goes back byte for byte with the `options` of a prompt.
  * - Arguments that are no JSON are handed on as the text they are. With
  *   `toolCallValidation: "deferred"` no call fails the request.
- * - A stream that breaks off fails. One that ends without a `finish` part has
- *   none here either.
+ * - A stream that breaks off fails. So does one that just ends: without a `finish` part, or
+ *   with one that has neither a reason of the provider nor a count of its tokens.
  *
  * Throws a `ConfigurationError` for something that is no model.
  *

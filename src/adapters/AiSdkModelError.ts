@@ -27,6 +27,19 @@ export const reasonOf = (error: unknown, now: number): AiError.AiErrorReason => 
 }
 
 /**
+ * The reason of an answer that has no end.
+ *
+ * @category constants
+ * @internal
+ */
+export const brokenOff: AiError.AiErrorReason = new AiError.NetworkError({
+  reason: "TransportError",
+  method: "POST",
+  url: "",
+  description: "The answer broke off: the provider did not say that it is over."
+})
+
+/**
  * Why an answer is none, as its end says; `word` is what the provider called it.
  *
  * @category getters
@@ -42,12 +55,7 @@ export const endReason = (
         description: `The provider ended the answer with ${JSON.stringify(word ?? reason)}.`
       })
     case "broken":
-      return new AiError.NetworkError({
-        reason: "TransportError",
-        method: "POST",
-        url: "",
-        description: "The answer broke off: the provider did not say that it is over."
-      })
+      return brokenOff
     default:
       return undefined
   }

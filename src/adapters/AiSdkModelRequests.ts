@@ -107,21 +107,24 @@ export class Requests {
       const call = yield* this.callOf(method, request)
       const source = yield* this.open(method, call)
       const reader = new ModelResponse.ResponseReader(this.model, request.tools)
-      let failure: Effect.Effect<never, AiError.AiError> | undefined
+      let ended: Said | undefined
       const take = (part: ModelResponse.StreamPart): Said => {
         if (part.type === "error") return fail(method, part.error)
         if (part.type === "stream-start") return Effect.andThen(this.warn(part.warnings), pull)
         // the end comes with what it cost, and then the failure
-        if (part.type === "finish") failure = this.failureOf(method, part)
+        if (part.type === "finish") ended = this.failureOf(method, part) ?? next
         const parts = reader.stream(part)
         annotate(request, parts)
         return Arr.isReadonlyArrayNonEmpty(parts) ? Effect.succeed(parts) : pull
       }
       const next: Said = Effect.flatMap(
         attempt(method, () => source.read()),
-        ({ done, value }) => done ? Cause.done() : Effect.flatten(read(method, () => take(value)))
+        ({ done, value }) => {
+          if (!done) return Effect.flatten(read(method, () => take(value)))
+          return ended === undefined ? failFor(method, ModelError.brokenOff) : Cause.done()
+        }
       )
-      const pull: Said = Effect.suspend(() => failure ?? next)
+      const pull: Said = Effect.suspend(() => ended ?? next)
       return Stream.fromPull(Effect.succeed(pull))
     }))
   }

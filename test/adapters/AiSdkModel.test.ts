@@ -218,12 +218,19 @@ describe("a model of the AI SDK", () => {
           assert.deepStrictEqual(paramsOf(whole), expected)
         }))
 
-      it.effect("gives no finish part where the stream has none", () =>
+      it.effect("fails where the stream has no finish part, behind what it has", () =>
         Effect.gen(function*() {
-          const parts = yield* streamed(specModel(version, {
+          const seen: Array<string> = []
+          const { model } = specModel(version, {
             stream: [{ type: "text-start", id: "0" }, { type: "text-delta", id: "0", delta: "Hi" }]
-          }))
-          assert.deepStrictEqual(parts.map(({ type }) => type), ["text-start", "text-delta"])
+          })
+          const error = yield* LanguageModel.streamText({ prompt: "Hello" }).pipe(
+            Stream.runForEach((part) => Effect.sync(() => seen.push(part.type))),
+            Effect.flip,
+            Effect.provide(AiSdk.layerLanguageModel(model))
+          )
+          assert.deepStrictEqual([error.reason._tag, error.isRetryable], ["NetworkError", true])
+          assert.deepStrictEqual(seen, ["text-start", "text-delta"])
         }))
 
       it.effect("fails with an error of the stream, and lets what came before it through", () =>

@@ -15,6 +15,7 @@ import * as Fiber from "effect/Fiber"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Ref from "effect/Ref"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { type Name, names, type Provider, provider } from "../support/providers/providers.ts"
@@ -193,6 +194,33 @@ describe.each(names)("%s", (name) => {
           assert.strictEqual(error.reason._tag, "NetworkError", `cut at ${cut}`)
           assert.isTrue(error.isRetryable)
         }
+      }))
+
+    it.effect("an answer that just ends is a failure of the network, unless all was said by then", () =>
+      Effect.gen(function*() {
+        const turn: Turn = {
+          text: "A sentence of some length",
+          calls: [{ name: "add", args: { a: 1 } }, { name: "add", args: { a: 2 } }]
+        }
+        const sound = yield* provider(name, [turn])
+        const whole = yield* ways[way](sound.model, Prompt.make("Go"))
+        const places = way === "whole" ? 1 : sound.server.lengths[0]!
+        const { model } = yield* provider(
+          name,
+          Array.from({ length: places }, (_, ends) => ({ ...turn, fault: { ends } }))
+        )
+        let failures = 0
+        for (let place = 0; place < places; place++) {
+          const result = yield* Effect.result(ways[way](model, Prompt.make("Go")))
+          if (Result.isSuccess(result)) {
+            assert.deepStrictEqual(callsOf(result.success).length, callsOf(whole).length)
+            assert.strictEqual(finishOf(result.success)?.reason, "tool-calls")
+          } else {
+            failures++
+            assert.isTrue(way === "whole" || result.failure.isRetryable, `${place}: ${result.failure.message}`)
+          }
+        }
+        assert.isAtLeast(failures, way === "whole" ? 1 : places - 2)
       }))
 
     it.effect("pictures reach the model, in prompts and in results", () =>

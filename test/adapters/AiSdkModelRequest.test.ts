@@ -176,7 +176,7 @@ describe("a request", () => {
       ]
       const { model } = specModel("v2", {
         answer: answered([], { warnings }),
-        stream: [{ type: "stream-start", warnings }]
+        stream: [{ type: "stream-start", warnings }, { type: "finish", finishReason: "stop", usage: {} }]
       })
       yield* Effect.all([ask, ask, stream]).pipe(
         Effect.provide([AiSdk.layerLanguageModel(model, { reasoning: "high" }), Logger.layer([logger])])

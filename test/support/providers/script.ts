@@ -75,6 +75,8 @@ export type Place = number | "reasoning" | "text" | "arguments" | "end"
 export type Fault =
   /** The connection breaks; `0` is before any answer. */
   | { readonly cut: Place }
+  /** The answer just ends, and the connection with it, as if that were all. */
+  | { readonly ends: Place }
   /** HTTP: 429 (wait that many seconds), 529 (overloaded; 503 where nobody says 529), 500, 401 … */
   | { readonly status: number; readonly retryAfter?: number; readonly as?: "date" }
   /** An error inside the stream, which ends it. */

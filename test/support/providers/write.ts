@@ -28,13 +28,14 @@ export const write = async <Body>(
 
 /** Where a stream ends too early, and how. */
 interface End {
-  readonly how: "cut" | "error" | "hang"
+  readonly how: "cut" | "ends" | "error" | "hang"
   readonly place: Place
 }
 
 const endOf = (fault: Fault | undefined): End | undefined => {
   if (fault === undefined) return undefined
   if ("cut" in fault) return { how: "cut", place: fault.cut }
+  if ("ends" in fault) return { how: "ends", place: fault.ends }
   if ("error" in fault) return { how: "error", place: fault.error }
   return "hang" in fault ? { how: "hang", place: fault.hang } : undefined
 }
@@ -74,6 +75,12 @@ const writeWhole = async <Body>(
 ): Promise<Ending> => {
   if (end?.how === "error") return writeStatus(protocol, response, { status: 500 })
   if (end?.how === "hang") return await gone(response)
+  if (end?.how === "ends") {
+    const text = JSON.stringify(whole)
+    response.writeHead(200, { "content-type": "application/json" })
+    response.end(text.slice(0, text.length / 2))
+    return "failed"
+  }
   if (end?.how === "cut") {
     const text = JSON.stringify(whole)
     response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) })

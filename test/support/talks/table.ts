@@ -412,6 +412,25 @@ export const talks: ReadonlyArray<Talk> = [
     comesTo: { end: "ModelFailed", text: "I write.", calls: [] }
   },
   {
+    name: "an answer that just ends when all is said but the end",
+    turns: [{ reasoning: "Hm", text: "I write.", calls: [write("a"), write("b")], fault: { ends: "end" } }],
+    comesTo: { end: "ModelFailed", text: "I write.", calls: [] }
+  },
+  {
+    name: "an answer that just ends in a text",
+    turns: [{ reasoning: "Hm", text: "A text of some length, and more of it", fault: { ends: "text" } }],
+    comesTo: { end: "ModelFailed", text: "A text of some l", calls: [] },
+    butFor: { google: { text: "A text of some length, a" } }
+  },
+  {
+    name: "answers that just end before anything is said, and one that does not",
+    turns: [{ reasoning: "First", calls: [read("a")] }, { calls: [write("a")], fault: { ends: 0 } }, {
+      calls: [write("b")],
+      fault: { ends: "end" }
+    }, done],
+    comesTo: { end: "Finished", text: "Done.", calls: ["read Succeeded"] }
+  },
+  {
     name: "an error in the middle of a text",
     turns: [{ reasoning: "First", calls: [read("a")] }, {
       text: "A text of some length, and more of it",
