@@ -205,7 +205,9 @@ const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Req
     ? undefined
     : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.refused ?? call.guarded)
   if (end !== undefined) return { _tag: "Ends", end }
-  const claims = call.resumed!.started === "spent" ? [] : Claims.again(wave, call)
+  const all = isOver && call.resumed!.started === "spent" ? [] : Claims.again(wave, call)
+  // what its earlier life has spent stays so; its key tells equal calls of how it ends this time
+  const claims = call.resumed!.started === "spent" ? all.filter((it) => it._tag === "Key") : all
   const wanted = ask(wave, call, claims, requests)
   return isOver && wanted === nothing ? { _tag: "Recalled" } : wanted
 }

@@ -34,6 +34,17 @@ export const momentOf = (crash: string | number): Moment => {
 }
 
 /**
+ * What those hold who are gone, and until when.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Gone {
+  readonly sessions: ReadonlySet<string>
+  readonly until: number
+}
+
+/**
  * A life over what is kept.
  *
  * @category models
@@ -50,7 +61,8 @@ export class Life {
   private entries = 0
   private diedAt = 0
 
-  constructor(kept: Kept, leaseMillis: number, clock: Clock.Clock) {
+  /** `gone` are those before it: what they hold is free once its time is over and somebody asks for something. */
+  constructor(kept: Kept, leaseMillis: number, clock: Clock.Clock, gone: Array<Gone>) {
     this.clock = clock
     const { journal, state } = kept
     this.journal = {
@@ -68,10 +80,18 @@ export class Life {
       // what is held is held for a time, whatever holds it
       reserve: (requests, now) => {
         for (const { session } of requests) this.sessions.add(session)
-        return Effect.map(
+        const reserved = Effect.map(
           state.reserve(requests, now),
           (answers) => answers.map((it) => "epoch" in it ? { ...it, leaseMillis } : it)
         )
+        const over = gone.filter(({ until }) => until <= now)
+        // whoever resumes has said by then what had started
+        if (over.length === 0 || requests.every(({ claims }) => claims.every((it) => it._tag === "Batch"))) {
+          return reserved
+        }
+        gone.splice(0, gone.length, ...gone.filter(({ until }) => until > now))
+        const sessions = over.flatMap((it) => Array.from(it.sessions))
+        return Effect.andThen(Effect.forEach(sessions, (it) => state.abandon(it, now, []), { discard: true }), reserved)
       }
     }
   }

@@ -183,7 +183,7 @@ const playLife = Effect.fnUntraced(function*(world: World, steps: Steps, start: 
   const playing = Effect.gen(function*() {
     const clock = yield* Clock.Clock
     const kept = world.place === undefined ? undefined : yield* Scope.provide(world.place.open, opened)
-    life = kept === undefined ? undefined : new Life(kept, leaseOf(world.scenario) ?? usualLease, clock)
+    life = kept === undefined ? undefined : new Life(kept, leaseOf(world.scenario) ?? usualLease, clock, host.gone)
     const scope = yield* Scope.make()
     stage = yield* stageOf(world, life, kept, scope)
     for (const [index, step] of steps) yield* Script.perform(stage, step, index)

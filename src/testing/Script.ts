@@ -7,7 +7,7 @@
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
 import * as Exit from "effect/Exit"
@@ -75,12 +75,16 @@ interface Played extends Way.Played {
 
 /** A step with waves: plays them from the same moment, with what is to happen meanwhile, and compares. */
 const playStep = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
-  yield* step.resume === true ? outlast(stage) : free(stage)
+  if (step.resume === true) yield* outlast(stage)
   const parts = yield* partsOf(stage, step, `script[${index}]`)
   const pending = stage.pending.splice(0)
   const { crash } = stage
   const { life } = stage.parts
-  if (crash !== undefined && crash !== "at") life?.expect(crash)
+  if (crash !== undefined && crash !== "at") {
+    // what was noted of earlier waves is on record before
+    yield* Effect.sleep(moment)
+    life?.expect(crash)
+  }
   const running: Array<Fiber.Fiber<WaveReport>> = []
   for (const part of parts) {
     running.push(yield* Effect.forkChild(play(stage, part, pending, index), { startImmediately: true }))
@@ -101,21 +105,14 @@ const playStep = Effect.fnUntraced(function*(stage: Stage, step: Step, index: nu
   yield* life.end
 })
 
+/** The least there is: all that is ready runs before it is over. */
+const moment = Duration.nanos(1n)
+
 /** What those had who are gone is held for its time. */
 const outlast = Effect.fnUntraced(function*({ host }: Stage) {
   const until = Math.max(0, ...host.gone.map((it) => it.until))
   const left = until - (yield* Clock.currentTimeMillis)
   if (left > 0) yield* Effect.sleep(left)
-})
-
-/** What those had who are gone is free again, unless it is held yet or somebody resumes it. */
-const free = Effect.fnUntraced(function*({ host, parts: { kept } }: Stage) {
-  const now = yield* Clock.currentTimeMillis
-  const over = host.gone.filter(({ until }) => until <= now)
-  host.gone = host.gone.filter(({ until }) => until > now)
-  for (const { sessions } of over) {
-    for (const session of sessions) yield* Effect.orDie(kept?.state.abandon(session, now, []) ?? Effect.void)
-  }
 })
 
 const partsOf = Effect.fnUntraced(function*(stage: Stage, step: Step, where: string) {

@@ -11,7 +11,7 @@ import type { Approvals } from "../policy/Approvals.ts"
 import type { TurnState } from "../policy/TurnState.ts"
 import type * as ToolExecutor from "../ToolExecutor.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
-import type { Life, Moment } from "./Life.ts"
+import type { Gone, Life, Moment } from "./Life.ts"
 import type { Kept } from "./Place.ts"
 import type { Difference, WaveReport } from "./Report.ts"
 import type { Step } from "./Scenario.ts"
@@ -66,8 +66,7 @@ export class Host {
   readonly waves: Array<WaveReport> = []
   readonly differences: Array<Difference> = []
   handed: Handed | undefined
-  /** What those hold who are gone, and until when. */
-  gone: Array<{ readonly sessions: ReadonlySet<string>; readonly until: number }> = []
+  readonly gone: Array<Gone> = []
 
   constructor(options: Pick<Host, "classes" | "runs" | "onUnknown">) {
     this.classes = options.classes

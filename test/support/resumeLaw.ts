@@ -163,8 +163,11 @@ export const tried = Effect.fnUntraced(function*(
     const problem = report.differences.map((it) => JSON.stringify(it))
     const isUnknown = resumed.some(({ outcome }) => outcome._tag === "Unknown")
     // what a call may have done that nobody knows of decides what comes later
-    const expected = whole.slice(isAgent ? whole.length - resumed.length : 0).map(shapeOf)
-    const got = resumed.map(shapeOf)
+    const ids = new Set(resumed.map(({ outcome }) => outcome.callId))
+    // what the host calls, because rules demand it, is called anew by whoever goes on
+    const isModels = ({ outcome }: ScenarioRunner.TimedOutcome) => outcome.callId.startsWith("c")
+    const expected = whole.filter((it) => ids.has(it.outcome.callId) && isModels(it)).map(shapeOf)
+    const got = resumed.filter(isModels).map(shapeOf)
     const wrong = resumed.filter(({ outcome }) => outcome._tag === "Unknown" && runsAgain.has(outcome.tool))
     const isSame = isUnknown ? wrong.length === 0 : JSON.stringify(got) === JSON.stringify(expected)
     if (!isSame || problem.length > 0) {

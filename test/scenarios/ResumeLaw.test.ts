@@ -1,0 +1,20 @@
+/** Random waves and agents over every store: see `support/resumeLaw`; many more by `npm run law:resume`. */
+import { assert, describe, it } from "@effect/vitest"
+import * as SimulateStores from "effect-tool-executor/cli/SimulateStores"
+import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
+import { tried } from "../support/resumeLaw.ts"
+
+const worlds = { memory: 40, file: 4, sqlite: 8, postgres: 3 } as const
+
+describe("a random wave or agent that dies at any entry of its record and is resumed", () => {
+  for (const [store, count] of Object.entries(worlds) as ReadonlyArray<[keyof typeof worlds, number]>) {
+    it.live(`has the outcomes of one that does not, in ${store}`, () =>
+      Effect.gen(function*() {
+        const stores = yield* SimulateStores.make
+        for (let seed = 1; seed <= count; seed++) {
+          assert.deepStrictEqual(yield* tried(seed, 3, { store, stores }) ?? [], [])
+        }
+      }).pipe(Effect.provide(Logger.layer([])), Effect.scoped), 120_000)
+  }
+})
