@@ -203,6 +203,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
       requests: link?.requests ?? new Map(),
       halt: link?.halt ?? ((reason) => operation.stop({ _tag: "Cancelled", reason }))
     },
+    session: undefined,
     transcript: undefined
   })
   yield* checkPrice(operation)
@@ -245,6 +246,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       requests,
       halt: (reason) => operation.stop({ _tag: "Cancelled", reason })
     },
+    session: options.session,
     transcript
   })
   yield* checkPrice(operation)

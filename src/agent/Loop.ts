@@ -8,18 +8,17 @@
  * @since 0.1.0
  */
 import * as Prompt from "effect/ai/Prompt"
-import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import * as ProvidedTools from "../execution/ProvidedTools.ts"
-import { Spans } from "../execution/Spans.ts"
 import type { ResumeError } from "../ResumeError.ts"
 import * as ToolCall from "../ToolCall.ts"
 import * as ToolContent from "../ToolContent.ts"
 import * as ToolOutcome from "../ToolOutcome.ts"
 import type { ToolProcess } from "../ToolProcess.ts"
 import type { AssistantMessageFinal, EndReason, OperationEnd } from "./AgentEvent.ts"
+import * as AgentTrace from "./AgentTrace.ts"
 import * as Conversation from "./Conversation.ts"
 import { Current } from "./Link.ts"
 import * as ModelTurn from "./ModelTurn.ts"
@@ -78,20 +77,10 @@ export const run = (
     )),
     Effect.provideService(Current, operation.given.link),
     Effect.scoped,
-    traced(operation)
+    AgentTrace.traced(operation)
   )
 
 // Utilities
-
-/** Where nobody has a span or a tracer there is none: waves below take it for a caller who wants theirs, and a log. */
-const traced = (operation: Operation) => <A>(effect: Effect.Effect<A>): Effect.Effect<A> =>
-  Effect.contextWith((context: Context.Context<never>) =>
-    Spans.isWanted(context)
-      ? effect.pipe(
-        Effect.withSpan(spanName(operation), { attributes: spanAttributes(operation) }, { captureStackTrace: false })
-      )
-      : effect
-  )
 
 /** A bound that nothing counts for is none, and whoever set it would learn so from the bill. */
 const unmetered = ({ given: { link: { ledger, model } } }: Operation): Effect.Effect<void> =>
@@ -100,16 +89,6 @@ const unmetered = ({ given: { link: { ledger, model } } }: Operation): Effect.Ef
       `${model.provider}:${model.model} does not say what it uses: limits.tokens and limits.cost do not end this operation`
     )
     : Effect.void
-
-/** As the conventions for generative AI have it. */
-const spanName = ({ given: { agentPath } }: Operation): string => ["invoke_agent", ...agentPath.slice(-1)].join(" ")
-
-const spanAttributes = ({ given: { agentPath, link: { model } } }: Operation) => ({
-  "gen_ai.operation.name": "invoke_agent",
-  "gen_ai.provider.name": model.provider,
-  "gen_ai.request.model": model.model,
-  ...agentPath.length === 0 ? {} : { "gen_ai.agent.name": agentPath.at(-1)! }
-})
 
 const turns = Effect.fnUntraced(function*(
   operation: Operation,
@@ -138,6 +117,7 @@ const turns = Effect.fnUntraced(function*(
     ledger.turns++
     const { because, finish, message, usage } = yield* ModelTurn.ask(operation, process)
     ledger.spend(usage, model)
+    yield* AgentTrace.spent(model, usage)
     if (ledger.turns === 1 && because === undefined && usage.inputTokens + usage.outputTokens === 0) {
       yield* unmetered(operation)
     }

@@ -43,6 +43,8 @@ export interface Given {
   readonly exit: HostArguments
   readonly toolChoice: "rules" | "auto"
   readonly retries: number
+  /** The name of its session, if it has one. */
+  readonly session: string | undefined
   readonly transcript: Transcript | undefined
 }
 

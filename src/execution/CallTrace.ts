@@ -2,20 +2,18 @@
  * What an operator sees of one call: its span with its waits, one span for each attempt,
  * and the figures of its tool.
  *
- * Spans of attempts follow OpenTelemetry's conventions for generative AI, as of
- * `open-telemetry/semantic-conventions-genai` at commit
- * 004902b8cb70aa5ae6ca4ae07132b7daabcd3e10 (`model/gen-ai/spans.yaml`, `metrics.yaml`):
- * all of them are in development, and names here move when they do.
+ * Spans of attempts follow OpenTelemetry's conventions for generative AI, v0.1.0. All of
+ * them are in development, and names here move when they do.
  *
  * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Tracer from "effect/Tracer"
 import * as CallLog from "../internal/callLog.ts"
 import { clip } from "../internal/clip.ts"
+import { spanExit } from "../internal/spanError.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { Meters, ToolMeters } from "./Meters.ts"
@@ -181,7 +179,7 @@ export class CallTrace {
     span.attribute("tool_executor.outcome", outcome._tag)
     if (error !== undefined) span.attribute("error.type", error)
     if (this.asked > 0n) span.attribute("tool_executor.approval.duration", seconds(this.asked))
-    spans!.end(span, exitOf(error), now)
+    spans!.end(span, spanExit(error), now)
   }
 
   /** Its handler still runs. */
@@ -218,7 +216,7 @@ export class CallTrace {
     this.meters.executed(seconds(now - attemptedAt), error)
     if (attempt === undefined) return
     if (error !== undefined) attempt.attribute("error.type", error)
-    this.wave.spans!.end(attempt, exitOf(error), now)
+    this.wave.spans!.end(attempt, spanExit(error), now)
   }
 
   private link(how: "joined" | "resumed", span: Tracer.AnySpan): void {
@@ -263,7 +261,3 @@ const resultOf = (outcome: ToolOutcome): string =>
 /** A refusal by its own name, whatever else did not succeed by its outcome's. */
 const errorOf = (outcome: ToolOutcome): string | undefined =>
   outcome._tag === "Succeeded" ? undefined : outcome._tag === "Denied" ? outcome.reason._tag : outcome._tag
-
-/** Neither what a handler gave nor what it failed of, which may be secret: that is in the log. */
-const exitOf = (error: string | undefined): Exit.Exit<void, string> =>
-  error === undefined ? Exit.void : error === "Cancelled" || error === "Skipped" ? Exit.interrupt() : Exit.fail(error)

@@ -7,6 +7,7 @@
 import * as Context from "effect/Context"
 import type * as Exit from "effect/Exit"
 import * as LogLevel from "effect/LogLevel"
+import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
@@ -42,6 +43,12 @@ export class Spans {
   static isWanted(context: Context.Context<never>): boolean {
     return Context.getOrUndefined(context, Tracer.ParentSpan) !== undefined ||
       Context.getOrUndefined(context, Tracer.Tracer) !== undefined
+  }
+
+  /** Whether a caller has metrics of its own, or spans. */
+  static isMeasured(context: Context.Context<never>): boolean {
+    return Context.getOrUndefined(context, Metric.MetricRegistry) !== undefined ||
+      (Spans.isWanted(context) && !Spans.isRefused(context))
   }
 
   /** Whether it wants none at all. */

@@ -56,9 +56,7 @@ export class Telemetry {
   /** Begins the telemetry of a wave; `undefined` where nobody asked for any. */
   begin(context: Context.Context<never>, principal: string, about: About): WaveTrace | undefined {
     const isTraced = (this.isForced || Spans.isWanted(context)) && !Spans.isRefused(context)
-    const isMeasured = isTraced || this.isForced ||
-      Context.getOrUndefined(context, Metric.MetricRegistry) !== undefined
-    if (!isMeasured) return undefined
+    if (!this.isForced && !Spans.isMeasured(context)) return undefined
     const clock = Context.get(context, Clock.Clock)
     const spans = isTraced ? new Spans(context) : undefined
     return new WaveTrace(context, clock, principal, about, this.metersOf(context), spans, this.hasContent)
