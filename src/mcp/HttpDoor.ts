@@ -10,21 +10,32 @@ import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { McpDoor } from "./Door.ts"
 import * as HttpReplies from "./HttpReplies.ts"
+import * as HttpSessions from "./HttpSessions.ts"
 
 /** The middleware of the routes of a server with sessions, however their path is spelled; what the server itself refuses stays refused. */
 export const layer = (
   door: McpDoor,
-  { maxBodyBytes = 10 * 1024 * 1024 }: { readonly maxBodyBytes?: number | undefined }
-): Layer.Layer<never> =>
-  HttpRouter.middleware(Effect.map(Effect.scope, (scope) => {
-    const sessions = new Map<string, Session>()
+  { maxBodyBytes = 10 * 1024 * 1024, maxSessions = 1_000 }: {
+    readonly maxBodyBytes?: number | undefined
+    readonly maxSessions?: number | undefined
+  }
+): Layer.Layer<never, never, HttpRouter.HttpRouter> =>
+  HttpRouter.middleware(Effect.gen(function*() {
+    const scope = yield* Effect.scope
+    const sessions = yield* HttpSessions.make<Session>(maxSessions)
     const room = Semaphore.makeUnsafe(Math.max(maxTotalBytes, maxBodyBytes))
     const kept = HttpReplies.makeKept()
-    const begin = (): Session => ({
+    const begin = ({ headers, url }: HttpServerRequest.HttpServerRequest): Session & HttpSessions.Known => ({
+      open: 0,
+      url,
+      headers: Object.fromEntries(
+        ["host", "mcp-protocol-version"].flatMap((name) => headers[name] === undefined ? [] : [[name, headers[name]]])
+      ),
       revision: door.revision(),
       over: Deferred.makeUnsafe(),
       replies: HttpReplies.make(scope, kept)
@@ -32,7 +43,7 @@ export const layer = (
     return (handle) =>
       Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
         const id = request.headers["mcp-session-id"]
-        const session = id === undefined ? undefined : sessions.get(id)
+        const session = id === undefined ? undefined : sessions.use(id)
         // nothing of it is read
         if (id !== undefined && session === undefined) return Effect.succeed(refused(404, "There is no such session."))
         switch (request.method) {
@@ -42,8 +53,8 @@ export const layer = (
             const isWhole = session !== undefined || request.headers["mcp-method"] !== undefined
             const most = isWhole ? maxBodyBytes : Math.min(maxBytesWithoutSession, maxBodyBytes)
             if (declared > most) return Effect.succeed(tooLarge(most))
-            const onBegun = (id: string) => void sessions.set(id, begin())
-            const answer = post(door, onBegun, session, handle, most)
+            const onBegun = (id: string) => sessions.add(id, begin(request))
+            const answer = held(session, post(door, onBegun, sessions.makeRoom, session, handle, most))
             const size = Number.isNaN(declared) ? most : declared
             if (size <= maxBytesWithoutSession) return answer
             return Effect.map(
@@ -51,16 +62,18 @@ export const layer = (
               Option.getOrElse(() => refused(503, "Too much is being read at the moment. Try again later."))
             )
           }
-          case "GET":
-            return Effect.map(handle, (response) =>
+          case "GET": {
+            const heard = Effect.map(handle, (response) =>
               // no other method of the protocol is not there
               response.status === 405 && session !== undefined
                 ? listen(door, session, request.headers["last-event-id"])
                 : response)
+            return held(session, heard)
+          }
           case "DELETE":
             return Effect.tap(handle, ({ status }) => {
               if (status !== 204 || session === undefined) return Effect.void
-              sessions.delete(id!)
+              sessions.remove(id!)
               Deferred.doneUnsafe(session.over, Effect.void)
               return session.replies.end
             })
@@ -71,6 +84,13 @@ export const layer = (
   })).layer
 
 // Utilities
+
+/** A session is open until the request is answered: with a stream, until that has ended. */
+const held = <A, E, R>(session: HttpSessions.Known | undefined, effect: Effect.Effect<A, E, R>) =>
+  session === undefined ? effect : Effect.flatMap(Effect.scope, (scope) => {
+    session.open++
+    return Effect.andThen(Scope.addFinalizer(scope, Effect.sync(() => void session.open--)), effect)
+  })
 
 /** A session as long as the server knows it. */
 interface Session {
@@ -91,6 +111,7 @@ const bodyPatience = "30 seconds"
 const post = Effect.fnUntraced(function*<E, R>(
   door: McpDoor,
   onBegun: (session: string) => void,
+  makeRoom: HttpSessions.HttpSessions<Session>["makeRoom"],
   session: Session | undefined,
   handle: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>,
   most: number
@@ -113,6 +134,9 @@ const post = Effect.fnUntraced(function*<E, R>(
   }
   const method = Predicate.hasProperty(message, "method") ? message.method : undefined
   if (session !== undefined && method === "tools/list") session.revision = door.revision()
+  if (session === undefined && method === "initialize" && !(yield* makeRoom)) {
+    return refused(503, "Too many sessions are open. Try again later.")
+  }
   const twice = twiceIn(message)
   if (twice !== undefined) {
     return failed(400, null, -32_600, `Two requests of a batch have the id ${JSON.stringify(twice)}.`)

@@ -29,6 +29,7 @@
  *
  * @since 0.1.0
  */
+import type * as HttpRouter from "effect/http/HttpRouter"
 import type * as Layer from "effect/Layer"
 import type * as Stdio from "effect/Stdio"
 import type { McpDoor } from "./Door.ts"
@@ -54,6 +55,11 @@ export const layerStdio = (door: McpDoor): Layer.Layer<Stdio.Stdio, never, Stdio
 export interface HttpOptions {
   /** Bytes that the body of a request of a session may have; without one it is 64 kB. Default 10 MiB. */
   readonly maxBodyBytes?: number | undefined
+  /**
+   * Sessions at once. Where there are more, the one that was used longest ago and that nothing runs in is ended, and
+   * where something runs in all of them no other begins. Default 1,000.
+   */
+  readonly maxSessions?: number | undefined
 }
 
 /**
@@ -65,4 +71,7 @@ export interface HttpOptions {
  * @category layers
  * @since 0.1.0
  */
-export const layerHttp = (door: McpDoor, options: HttpOptions = {}): Layer.Layer<never> => HttpDoor.layer(door, options)
+export const layerHttp = (
+  door: McpDoor,
+  options: HttpOptions = {}
+): Layer.Layer<never, never, HttpRouter.HttpRouter> => HttpDoor.layer(door, options)

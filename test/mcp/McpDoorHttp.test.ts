@@ -25,7 +25,11 @@ import { makeClient } from "../support/mcpServer.ts"
 const limit = 128 * 1024
 
 /** Serves tools behind a door on a free port. */
-const serving = Effect.fnUntraced(function*(tools: Tools, ready?: Effect.Effect<void>) {
+const serving = Effect.fnUntraced(function*(
+  tools: Tools,
+  ready?: Effect.Effect<void>,
+  options: McpDoor.HttpOptions = { maxBodyBytes: limit }
+) {
   const door = yield* McpDoor.make({ ready })
   const handlers = ToolHandlers.fromRegistry(yield* registryOf(tools))
   const routes = McpServer.layerHttp({
@@ -36,7 +40,7 @@ const serving = Effect.fnUntraced(function*(tools: Tools, ready?: Effect.Effect<
     allowSessionTermination: true,
     registrations: Layer.effectDiscard(Layer.build(registrations(handlers, { gateway: { door } })))
   })
-  const app = Layer.provide(routes, McpDoor.layerHttp(door, { maxBodyBytes: limit }))
+  const app = Layer.provide(routes, McpDoor.layerHttp(door, options))
   const context = yield* Layer.build(
     HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
       Layer.provideMerge(NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 }))
@@ -278,3 +282,66 @@ describe("a call over HTTP", () => {
     })
   )
 })
+
+describe("sessions", () => {
+  live(
+    "are so many at once: the one that was used longest ago is ended, and none that something runs in",
+    Effect.gen(function*() {
+      const held = yield* Deferred.make<void>()
+      const begun = yield* Deferred.make<void>()
+      const hold = () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.as(Deferred.await(held), "held"))
+      const { url } = yield* serving({ read, hold }, undefined, { maxSessions: 3 })
+      const connect = Effect.promise(async () => {
+        const transport = new StreamableHTTPClientTransport(new URL(url))
+        const client = makeClient()
+        await client.connect(transport)
+        return { client, session: transport.sessionId! }
+      })
+      const statusOf = (session: string) =>
+        Effect.promise(() =>
+          fetch(url, {
+            method: "POST",
+            headers: { ...headers, "mcp-session-id": session, "mcp-protocol-version": "2025-11-25" },
+            body: JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" })
+          }).then(async (response) => {
+            await response.text()
+            return response.status
+          })
+        )
+      const busy = yield* connect
+      const running = yield* Effect.forkChild(
+        Effect.promise(() => busy.client.callTool({ name: "hold", arguments: {} }))
+      )
+      yield* Deferred.await(begun)
+      const [first, second] = [yield* raw(url), yield* raw(url)]
+      assert.deepStrictEqual([yield* statusOf(first), yield* statusOf(second)], [200, 200])
+      // it was used last, so the other one goes
+      yield* statusOf(first)
+      const third = yield* raw(url)
+      assert.deepStrictEqual(yield* Effect.forEach([first, second, third], statusOf), [200, 404, 200])
+      for (let n = 0; n < 20; n++) assert.isString(yield* raw(url))
+      assert.strictEqual(yield* statusOf(first), 404)
+      yield* Deferred.succeed(held, undefined)
+      assert.include(JSON.stringify(yield* Fiber.join(running)), "held")
+      yield* Effect.promise(() => busy.client.close())
+    })
+  )
+})
+
+/** Begins a session as a client does that is gone then; gives its id. */
+const raw = (url: string) =>
+  Effect.promise(() =>
+    fetch(url, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({
+        jsonrpc: "2.0",
+        id: 1,
+        method: "initialize",
+        params: { protocolVersion: "2025-11-25", capabilities: {}, clientInfo: { name: "gone", version: "1" } }
+      })
+    }).then(async (response) => {
+      await response.text()
+      return response.headers.get("mcp-session-id")!
+    })
+  )
