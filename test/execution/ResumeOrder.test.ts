@@ -152,6 +152,18 @@ describe("a call that is handed over again", () => {
     })
   }
 
+  test("has made stale what was read before it, if it may change things", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "look", {}), refund, call("3", "look", {})]
+    return Effect.gen(function*() {
+      const { entries, tags } = yield* live(specs, {}, wave)
+      assert.deepStrictEqual(tags, ["Succeeded", "Succeeded", "Succeeded"])
+      ran.length = 0
+      const after = yield* live(specs, {}, wave, until(entries, "Settled", "2"))
+      assert.deepStrictEqual([after.tags, ran], [tags, ["3"]])
+    })
+  })
+
   test("is not judged by order and limits again where it had started, and is by the policy", () => {
     const { ran, specs } = world()
     const wave = [call("1", "look", { millis: 50 }), call("2", "verify", {}), call("3", "look", { n: 3 })]
