@@ -91,7 +91,7 @@ export interface ForkOptions {
  */
 export type Checked<Options extends ProcessOptions> =
   & Options
-  & { readonly [K in "turn" | "state" | "tools" | "approval"]?: undefined }
+  & { readonly [K in "turn" | "state" | "tools" | "provided" | "approval"]?: undefined }
 
 /**
  * One user request with all its processes. Call limits live here.

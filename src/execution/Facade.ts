@@ -46,8 +46,8 @@ export const fromEngine = (
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
-            if (options.tools !== undefined || options.approval !== undefined) yield* checked(engine, options)
             const { approval, approvals, id, meta, provided, tools } = options
+            if (tools !== undefined || provided !== undefined || approval !== undefined) yield* checked(engine, options)
             const people = typeof approvals === "object" ? Ports.people(approvals, engine.context) : approvals
             const above = Agents.aboveOf(engine, yield* caller)
             const begun = { approval, id, meta, people, provided, state: before, tools, turn }
@@ -140,7 +140,7 @@ export const fromEngine = (
 
 // Utilities
 
-const checked = ({ handlers }: Engine, { approval, tools }: ProcessOptions) =>
+const checked = ({ handlers }: Engine, { approval, provided, tools }: ProcessOptions) =>
   readOptions("ToolExecutor.process", (read) => {
     read.oneOf("approval", approval ?? "perCall", ["perCall", "upfront"])
     for (const [index, name] of (tools ?? []).entries()) {
@@ -151,6 +151,15 @@ const checked = ({ handlers }: Engine, { approval, tools }: ProcessOptions) =>
         expected: "names of tools that it has"
       })
     }
+    if (provided !== undefined && !areNames(provided)) {
+      read.problems.push({
+        path: "provided",
+        problem: `it is ${String(provided)}`,
+        expected: "a list of names of tools"
+      })
+    }
   })
+
+const areNames = (value: unknown): boolean => Array.isArray(value) && value.every((it) => typeof it === "string")
 
 const rootOf = (engine: Engine): Engine => engine.parent === undefined ? engine : rootOf(engine.parent.engine)

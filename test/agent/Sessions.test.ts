@@ -56,7 +56,7 @@ describe("a session", () => {
     const { kept, layer } = keeping()
     return run(
       {},
-      [done, { text: "Again." }],
+      [done, done, { text: "Again." }],
       ({ agents, model }) =>
         Effect.gen(function*() {
           const none = Prompt.make([{ role: "user", content: [{ type: "text", text: " " }] }])
@@ -69,6 +69,11 @@ describe("a session", () => {
             }
           }
           assert.deepStrictEqual([kept, (yield* model.requests).length], [[], 0])
+          const files = [{
+            role: "user" as const,
+            content: [Prompt.filePart({ mediaType: "text/plain", data: "AA==" })]
+          }]
+          assert.strictEqual((yield* agents.run({ prompt: files })).text, "Done.")
           yield* agents.run({ prompt: "Go", session: "s" })
           assert.strictEqual((yield* agents.run({ prompt: [], session: "s" })).text, "Again.")
         }),

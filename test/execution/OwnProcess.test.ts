@@ -35,6 +35,10 @@ describe("a process", () => {
       Effect.gen(function*() {
         const wrong = yield* Effect.flip(batch.process({ tools: ["b", "c"] }))
         assert.include(wrong.message, `tools[1]: the executor has no tool "c"`)
+        for (const provided of ["web", [1], null]) {
+          const odd = yield* Effect.flip(batch.process({ provided: provided as never }))
+          assert.include((odd as typeof wrong).message, "provided: it is ")
+        }
         const odd = yield* Effect.flip(executor.process({ approval: "later" as "upfront" }))
         assert.include(odd.message, "approval")
       })))
