@@ -53,7 +53,7 @@ export const layerStdio = (door: McpDoor): Layer.Layer<Stdio.Stdio, never, Stdio
  * @since 0.1.0
  */
 export interface HttpOptions {
-  /** Bytes that the body of a request of a session may have; without one it is 64 kB. Default 10 MiB. */
+  /** Bytes that the body of a request may have; of one that begins a session it is 64 kB. Default 10 MiB. */
   readonly maxBodyBytes?: number | undefined
   /**
    * Sessions at once. Where there are more, the one that was used longest ago and that nothing runs in is ended, and
@@ -64,9 +64,9 @@ export interface HttpOptions {
 
 /**
  * Layer to provide to `McpServer.layerHttp`, of what stands before it: bodies are bounded, in size and
- * in time; a connection that is lost cancels no call, and its client reads on where it was; a client that
- * listens (GET) is told when the list of tools changes; one that asks for a revision without sessions is told that there is none, and takes
- * another.
+ * in time; a connection that is lost cancels no call of a session, whose client reads on where it was; a client
+ * that listens (GET) is told when the list of tools changes; one that asks for a revision without sessions where
+ * there is none is told so, and takes another.
  *
  * @category layers
  * @since 0.1.0

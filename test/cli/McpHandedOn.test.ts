@@ -1,6 +1,9 @@
 /** What `tool-executor mcp` hands on of what servers say and give, and what it does not. */
 import { assert, describe, it } from "@effect/vitest"
+import { Client } from "@modelcontextprotocol/client"
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio"
 import * as Effect from "effect/Effect"
+import { fileURLToPath } from "node:url"
 import { type Message, scripted, start, until } from "../support/gatewayProcess.ts"
 import { act } from "../support/scriptedMcpServer.ts"
 import { folder } from "./harness.ts"
@@ -52,6 +55,44 @@ describe("the gateway hands on", () => {
         const [{ text }] = content as [{ readonly text: string }]
         assert.isAtMost(text.length, 10_000)
         assert.isTrue(text.startsWith("\"s__act\" failed: xxx"))
+      })),
+    30_000
+  )
+})
+
+describe("the gateway on standard input and output, without sessions", () => {
+  it.live(
+    "asks the person of the official client, and remembers the answer",
+    () =>
+      Effect.scoped(Effect.gen(function*() {
+        const { file } = yield* folder({
+          "gateway.json": { mcpServers: { s: scripted({ instructions: "Be kind." }) }, policy: { ask: ["s__act"] } }
+        })
+        let forms = 0
+        const client = new Client({ name: "test", version: "1" }, {
+          versionNegotiation: { mode: "auto" },
+          capabilities: { elicitation: { form: {} } }
+        })
+        client.setRequestHandler("elicitation/create", () => {
+          forms++
+          return { action: "accept", content: { decision: "allow for an hour" } }
+        })
+        const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+        const args = [bin, "mcp", "--config", file("gateway.json")]
+        const transport = new StdioClientTransport({ command: process.execPath, args, stderr: "ignore" })
+        yield* Effect.acquireRelease(
+          Effect.promise(() => client.connect(transport)),
+          () => Effect.promise(() => client.close())
+        )
+        assert.strictEqual(client.getProtocolEra(), "modern")
+        assert.include(client.getInstructions(), "Be kind.")
+        for (const text of ["one", "two"]) {
+          const result = yield* Effect.promise(() =>
+            client.callTool({ name: "s__act", arguments: { steps: [["text", text]] } })
+          )
+          assert.deepInclude(result, { content: [{ type: "text", text }] })
+        }
+        assert.strictEqual(forms, 1)
       })),
     30_000
   )

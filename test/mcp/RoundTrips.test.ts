@@ -242,6 +242,26 @@ describe("a client without a session", () => {
   )
 })
 
+describe("calls of one turn without a session", () => {
+  for (const approval of ["perCall", "upfront"] as const) {
+    live(
+      `are one wave, whose questions are answered in any order; asked ${approval}`,
+      Effect.gen(function*() {
+        const { ask, ran } = yield* gateway({ approval })
+        const { call } = ask("ann's")
+        const of = (index: number) => ({ _meta: { "effect-tool-executor/wave": { id: "turn", index, size: 2 } } })
+        const asked = yield* promise(() => Promise.all([0, 1].map((n) => call("send", { n }, of(n)))))
+        assert.deepStrictEqual(asked.map((it) => it.result?.resultType), ["input_required", "input_required"])
+        const last = yield* promise(() =>
+          Promise.all([1, 0].map((n) => call("send", { n }, { ...answering(asked[n]!), ...of(n) })))
+        )
+        assert.deepStrictEqual(last.map(textOf), ["sent", "sent"])
+        assert.lengthOf(ran, 2)
+      })
+    )
+  }
+})
+
 describe("a principal", () => {
   live(
     "is whose token it is: limits, grants and results are its own",
