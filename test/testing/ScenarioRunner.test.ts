@@ -91,3 +91,51 @@ describe("ScriptedTools", () => {
     assert.deepStrictEqual(["a", "b", "c"].map(rulesOf), [[{ _tag: "NeverDedupe" }], [{ _tag: "AlwaysDedupe" }], []])
   })
 })
+
+describe("a scenario with crashes, resumes and agents", () => {
+  const script = (...steps: ReadonlyArray<unknown>) => ({ name: "n", tools: { pay: {} }, script: steps })
+  const wave = { wave: [{ id: "1", name: "pay" }] }
+  const wrong: Record<string, readonly [input: unknown, says: string]> = {
+    "a store that there is none of": [{ ...script(wave), store: "redis" }, "store"],
+    "an entry that no journal has": [script({ crash: "1:Ended" }, wave), "\"ID:ENTRY\""],
+    "a crash of nothing": [script({ crash: 1 }, { advance: "1 second" }), "after each crash"],
+    "something expected of what dies": [
+      script({ crash: 1 }, { ...wave, expect: { outcomes: [] } }),
+      "after each crash"
+    ],
+    "a resume of nothing": [script({ resume: true }), "before each resume"],
+    "an end of an agent that is expected of a wave": [script({ ...wave, expect: { turns: 1 } }), "of an agent only"],
+    "a key that agents do not have": [script({ agent: { prompt: "p", model: [], modes: "x" } }), "modes"],
+    "a key that answers of models do not have": [
+      script({ agent: { prompt: "p", model: [{ breakOff: true }] } }),
+      "breakOff"
+    ],
+    "a key that reconciling does not have": [
+      { ...script(wave), tools: { pay: { reconcile: { happend: 1 } } } },
+      "reconcile"
+    ],
+    "a setting that there is none of": [{ ...script(wave), config: { onUnknown: "guess" } }, "onUnknown"]
+  }
+  for (const [what, [input, says]] of Object.entries(wrong)) {
+    it.effect(`refuses ${what}`, () =>
+      Effect.gen(function*() {
+        assert.include((yield* Effect.flip(Scenario.decode(input))).message, says)
+      }))
+  }
+
+  it.effect("says where a process did not die, and goes on as if it had", () =>
+    Effect.gen(function*() {
+      const scenario = yield* Scenario.decode(script({ crash: 99 }, wave, {
+        resume: true,
+        expect: { outcomes: [{ tag: "Succeeded" }] }
+      }, { expectRuns: { pay: 2 } }))
+      const { differences } = yield* ScenarioRunner.run(scenario)
+      assert.deepStrictEqual(differences.map((it) => it.where), ["script[1]", "script[3].expectRuns.pay"])
+    }))
+
+  it.effect("says that there is no store of that name", () =>
+    Effect.gen(function*() {
+      const scenario = yield* Scenario.decode({ ...script(wave), store: "sqlite" })
+      assert.include((yield* Effect.flip(ScenarioRunner.run(scenario))).message, "there is no sqlite here")
+    }))
+})

@@ -27,6 +27,57 @@ const failureOf = <A, E>(exit: Exit.Exit<A, E>): E | undefined =>
   Exit.isFailure(exit) ? Option.getOrUndefined(Cause.findErrorOption(exit.cause)) : undefined
 
 describe("VirtualTime", () => {
+  describe("what is done in real time", () => {
+    const turns = Effect.promise(() => new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve))))
+
+    it.effect("takes none of the run's, which stands still, and is done one after the other", () => {
+      const { entries, note } = makeTrace()
+      const real = (name: string) => Effect.andThen(VirtualTime.real(turns), note(name))
+      return VirtualTime.run(Effect.gen(function*() {
+        yield* Effect.forkChild(Effect.andThen(Effect.sleep(1), note("sleeper")))
+        const first = yield* Effect.forkChild(real("first"), { startImmediately: true })
+        const second = yield* Effect.forkChild(real("second"), { startImmediately: true })
+        yield* note("both begun")
+        yield* Fiber.joinAll([first, second])
+        yield* Effect.sleep(2)
+        assert.deepStrictEqual(entries, ["0 both begun", "0 first", "0 second", "1 sleeper"])
+      }))
+    })
+
+    it.effect("has the clock that everybody has", () =>
+      VirtualTime.run(Effect.gen(function*() {
+        assert.isAbove(yield* VirtualTime.real(Clock.currentTimeMillis), 1_000_000)
+        assert.strictEqual(yield* Clock.currentTimeMillis, 0)
+      })))
+
+    it.effect("fails as it fails", () =>
+      Effect.gen(function*() {
+        const failed = VirtualTime.run(VirtualTime.real(Effect.andThen(turns, Effect.fail("no"))))
+        assert.strictEqual(yield* Effect.flip(failed), "no")
+      }))
+  })
+
+  describe("a run that is killed", () => {
+    it.effect("does nothing any more, no finalizer either, nor what it was about to do in real time", () =>
+      Effect.gen(function*() {
+        const done: Array<string> = []
+        const note = (what: string) => Effect.sync(() => void done.push(what))
+        let isDead = false
+        const program = Effect.gen(function*() {
+          yield* Effect.forkChild(Effect.ensuring(Effect.andThen(Effect.sleep(5), note("child")), note("finalizer")))
+          yield* Effect.sleep(3)
+          isDead = true
+          yield* Effect.yieldNow
+          yield* VirtualTime.real(note("real"))
+        })
+        const stuck = yield* Effect.flip(
+          VirtualTime.run(Effect.ensuring(program, note("end")), { killed: () => isDead })
+        )
+        assert.deepInclude(stuck, { _tag: "Stuck", because: "killed", at: 3 })
+        assert.deepStrictEqual(done, [])
+      }))
+  })
+
   describe("results", () => {
     it.effect("gives the effect's value", () =>
       Effect.gen(function*() {
