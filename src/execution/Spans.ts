@@ -57,14 +57,19 @@ export class Spans {
   }
 
   /** Begins a span; times are nanoseconds. */
-  begin(name: string, parent: Tracer.AnySpan | undefined, now: bigint): Tracer.Span {
+  begin(
+    name: string,
+    parent: Tracer.AnySpan | undefined,
+    now: bigint,
+    kind: Tracer.SpanKind = "internal"
+  ): Tracer.Span {
     const span = this.tracer.span({
       name,
       parent: Option.fromUndefinedOr(parent),
       annotations: Context.empty(),
       links: this.links.slice(),
       startTime: this.isTimed ? now : 0n,
-      kind: "internal",
+      kind,
       root: parent === undefined,
       sampled: parent?.sampled === false ? false : this.isSampled
     })

@@ -29,6 +29,7 @@ import * as HttpTransport from "./HttpTransport.ts"
 import * as Malformed from "./Malformed.ts"
 import type { McpServer, McpServerError } from "./McpServers.ts"
 import * as McpServers from "./McpServers.ts"
+import * as McpTrace from "./McpTrace.ts"
 import { resolved } from "./resourceLinks.ts"
 import * as StdioTransport from "./StdioTransport.ts"
 
@@ -140,21 +141,25 @@ export const make = Effect.fnUntraced(function*(
       ),
     instructions: client.getInstructions(),
     callTool: ({ inputSchema, name }, args, onprogress) =>
-      request((signal) =>
-        client.callTool({ name, arguments: args }, {
-          signal,
-          timeout: longest,
-          onprogress,
-          // without its output schema: what a server says of its own output is not for us to check
-          toolDefinition: { name, inputSchema }
-        }).then((result) =>
-          resolved(
-            result,
-            client.getServerCapabilities()?.resources === undefined ?
-              undefined :
-              (uri) => client.readResource({ uri }, { signal, timeout })
+      McpTrace.client(
+        name,
+        (meta) =>
+          request((signal) =>
+            client.callTool({ name, arguments: args, ...meta === undefined ? {} : { _meta: meta } }, {
+              signal,
+              timeout: longest,
+              onprogress,
+              // without its output schema: what a server says of its own output is not for us to check
+              toolDefinition: { name, inputSchema }
+            }).then((result) =>
+              resolved(
+                result,
+                client.getServerCapabilities()?.resources === undefined ?
+                  undefined :
+                  (uri) => client.readResource({ uri }, { signal, timeout })
+              )
+            )
           )
-        )
       ),
     closed: Deferred.await(gone)
   }

@@ -66,6 +66,7 @@ import { describe, isSame } from "./describe.ts"
 import * as Elicitation from "./Elicitation.ts"
 import * as McpDoor from "./McpDoor.ts"
 import * as McpResult from "./McpResult.ts"
+import * as McpTrace from "./McpTrace.ts"
 import { previewed } from "./previewed.ts"
 import * as Progress from "./Progress.ts"
 import { renewed } from "./renewed.ts"
@@ -309,9 +310,11 @@ const make = Effect.fnUntraced(function*(
     Effect.flatMap(
       Effect.serviceOption(McpSchema.McpServerClient),
       Option.match({
-        onNone: () => Effect.flatMap(McpSchema.McpRequestContext, (context) => callAlone(context, name, args)),
+        onNone: () =>
+          Effect.flatMap(McpSchema.McpRequestContext, (context) =>
+            McpTrace.server(name, context.requestMetadata)(callAlone(context, name, args))),
         onSome: (client): Effect.Effect<McpSchema.CallToolResult | McpSchema.InputRequired, McpSchema.InvalidParams> =>
-          callInSession(client, name, args)
+          McpTrace.server(name, client.requestMetadata)(callInSession(client, name, args))
       })
     )
 
