@@ -160,6 +160,20 @@ export const Preview = Context.Reference<
 >("effect-tool-executor/ToolAnnotations/Preview", { defaultValue: () => undefined })
 
 /**
+ * Whether calls of the tool may change files without saying which, as a shell does:
+ * then they are noted where there are `Checkpoints`, so that an undo can tell what it does not
+ * cover. Default: yes for a tool that may change things, where another tool of the
+ * executor has a `Preview`; else there is nothing to undo.
+ *
+ * @category annotations
+ * @since 0.1.0
+ */
+export const ChangesFiles = Context.Reference<boolean | undefined>(
+  "effect-tool-executor/ToolAnnotations/ChangesFiles",
+  { defaultValue: () => undefined }
+)
+
+/**
  * How long a call may run. Default: the executor's `executionTimeout` (120 s).
  *
  * @category annotations

@@ -5,7 +5,9 @@
  *
  * @since 0.1.0
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as ToolAnnotations from "../ToolAnnotations.ts"
 import type { Call } from "./Call.ts"
 import { refused } from "./End.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
@@ -52,13 +54,21 @@ export const takeBack = (
 const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { checkpoints, principal } = wave.engine
   const { name, preview, recursive } = call.tool!
-  if (checkpoints === undefined || recursive || preview !== undefined) return Effect.void
+  if (checkpoints === undefined || recursive || preview !== undefined || !mayChangeFiles(wave, call)) return Effect.void
   const write = { principal, batch: wave.process.batch.id, callId: call.call.id, tool: name, files: [] }
   const noted = Effect.flatMap(Effect.suspend(() => checkpoints.save(write)), (it) => {
     call.note = it
     return call.isSettled ? takeBack(wave, call) : Effect.void
   })
   return Effect.uninterruptible(Effect.ignore(noted))
+}
+
+/** Whether it may change files without saying which: where none can be undone, nobody has to know. */
+const mayChangeFiles = ({ engine: { handlers } }: WaveState, { tool }: Call): boolean => {
+  const said = Context.get(tool!.annotations, ToolAnnotations.ChangesFiles)
+  if (said !== undefined) return said
+  for (const { preview } of handlers.current().values()) if (preview !== undefined) return true
+  return false
 }
 
 /** Puts a call on record. It is never there at once, so that the call is looked at once more. */

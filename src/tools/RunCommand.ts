@@ -74,6 +74,7 @@ export const tool = Tool.make("run_command", {
   .annotate(Tool.Idempotent, false)
   .annotate(Tool.OpenWorld, true)
   .annotate(ToolAnnotations.Closed, true)
+  .annotate(ToolAnnotations.ChangesFiles, true)
 
 /**
  * Gives what a call is about, for policies: its words, if they mean the same to

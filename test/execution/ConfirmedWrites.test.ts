@@ -605,4 +605,33 @@ describe("what was there before a write", () => {
           [{ callId: "1", files: [], tool: "other" }]
         )
       }), { policy: { default: "allow" } }))
+
+  it.effect("is nothing to note of tools that touch no files", () =>
+    Effect.gen(function*() {
+      const context = yield* Layer.build(Checkpoints.layerMemory())
+      const checkpoints = yield* Effect.provideContext(Checkpoints.Checkpoints, context)
+      const mutates: Harness.ToolSpec = { class: "SerialMut", handler: () => Effect.void }
+      const marked = (changes: boolean): Harness.ToolSpec => ({
+        ...mutates,
+        annotate: (tool) => tool.annotate(ToolAnnotations.ChangesFiles, changes)
+      })
+      const previewing: Harness.ToolSpec = {
+        ...mutates,
+        annotate: (tool) => tool.annotate(ToolAnnotations.Preview, () => Effect.succeed([]))
+      }
+      const notedOf = Effect.fnUntraced(function*(specs: Record<string, Harness.ToolSpec>) {
+        for (const it of yield* checkpoints.list("default")) yield* checkpoints.forget(it)
+        yield* Harness.run(specs, { checkpoints, policy: { default: "allow" } }, ({ process }) =>
+          process.executeWave(Harness.calls(...Object.keys(specs))))
+        return (yield* checkpoints.list("default")).map(({ tool }) =>
+          tool
+        ).toSorted()
+      })
+      // nothing that could be undone
+      assert.deepStrictEqual(yield* notedOf({ mail: mutates, refund: mutates }), [])
+      assert.deepStrictEqual(yield* notedOf({ mail: mutates, shell: marked(true) }), ["shell"])
+      // what is written can be undone: nobody knows what others do, unless they say so
+      assert.deepStrictEqual(yield* notedOf({ edit: previewing, mail: mutates }), ["mail"])
+      assert.deepStrictEqual(yield* notedOf({ edit: previewing, mail: marked(false), other: mutates }), ["other"])
+    }))
 })

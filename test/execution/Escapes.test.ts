@@ -785,7 +785,11 @@ describe("what happens while a call is noted before its start", () => {
         const approvals = yield* Approvals.make()
         const memory = yield* inMemory
         let ran = 0
-        const { batch, executor } = yield* Harness.open({ write: serial(() => Effect.sync(() => void ran++)) }, {
+        const write: Harness.ToolSpec = {
+          ...serial(() => Effect.sync(() => void ran++)),
+          annotate: (tool) => tool.annotate(ToolAnnotations.ChangesFiles, true)
+        }
+        const { batch, executor } = yield* Harness.open({ write }, {
           approvals,
           policy: { default: "ask" },
           checkpoints: { ...memory, save: (it) => Effect.delay(memory.save(it), "2 seconds") }

@@ -94,6 +94,8 @@ const broken = <I, S extends object>(
 
 const writer: Harness.ToolSpec = { class: "SerialMut", handler: fine }
 
+const shell: Harness.ToolSpec = { ...writer, annotate: (tool) => tool.annotate(ToolAnnotations.ChangesFiles, true) }
+
 const parts: { readonly [name: string]: Effect.Effect<unknown, unknown, Scope.Scope> } = {
   "a handler": wave(() => dies),
   "a handler that throws": wave(() => theBrokenPart()),
@@ -156,7 +158,7 @@ const parts: { readonly [name: string]: Effect.Effect<unknown, unknown, Scope.Sc
     () => Effect.as(Effect.flatMap(ToolContext.ToolContext, (context) => context.artifact("x")), "fine"),
     { artifacts: { put: () => dies, read: () => dies } }
   ),
-  "checkpoints": wave(writer, {
+  "checkpoints": wave(shell, {
     checkpoints: {
       save: () => dies,
       list: () => Effect.succeed([]),
