@@ -204,9 +204,33 @@ writeFileSync(
   })
 )
 const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+/** How long its thread has worked on between two looks around, by its own clock: a busy machine does not count. */
+const watch = `
+  import { writeFileSync } from "node:fs"
+  const used = () => { const { system, user } = process.threadCpuUsage(); return system + user }
+  let [last, most] = [used(), 0]
+  setInterval(() => {
+    const now = used()
+    if (now - last > most) writeFileSync(${
+  JSON.stringify(join(root, "stretch"))
+}, String(Math.round((most = now - last) / 1000)))
+    last = now
+  }, 5).unref()
+  process.on("SIGUSR2", () => { most = 0 })`
 const server = spawn(
   process.execPath,
-  [bin, "serve", "--config", join(root, "serve.json"), "--data", join(root, "data"), "--port", "0"],
+  [
+    "--import",
+    `data:text/javascript,${encodeURIComponent(watch)}`,
+    bin,
+    "serve",
+    "--config",
+    join(root, "serve.json"),
+    "--data",
+    join(root, "data"),
+    "--port",
+    "0"
+  ],
   { stdio: ["ignore", "pipe", "inherit"] }
 )
 const url = await new Promise<string>((resolve, reject) => {
@@ -222,6 +246,13 @@ const url = await new Promise<string>((resolve, reject) => {
 /** Megabytes that the server holds. */
 const held = (): number =>
   Math.round(Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))?.[1] ?? NaN) / 1_024)
+
+/** Milliseconds of the longest stretch since it was asked last. */
+const stretch = (): number => {
+  const most = Number(readFileSync(join(root, "stretch"), "utf8"))
+  server.kill("SIGUSR2")
+  return most
+}
 
 const problems: Array<string> = []
 const calls: Array<number> = []
@@ -261,6 +292,8 @@ const ask = async () => {
 
 /** Runs alone for a while, and says what it holds then. */
 const idle = async () => {
+  await sleep(1_000)
+  stretch()
   const alone = [...others.map(work), ask()]
   await sleep(9_000)
   over.is = true
@@ -271,7 +304,7 @@ const idle = async () => {
 }
 
 const before = await idle()
-const quiet = { calls: calls.splice(0), health: health.splice(0) }
+const quiet = { calls: calls.splice(0), health: health.splice(0), stretch: stretch() }
 const child = spawn(
   process.execPath,
   [
@@ -288,10 +321,12 @@ const child = spawn(
 )
 await new Promise((resolve) => child.once("message", resolve))
 most = 0
+stretch()
 const all = [...others.map(work), ask()]
 await new Promise((resolve) => child.once("close", resolve))
 over.is = true
 await Promise.all(all)
+const longest = stretch()
 await sleep(5_000)
 const after = held()
 server.kill("SIGTERM")
@@ -303,6 +338,7 @@ const at = (times: Array<number>, share: number) =>
 const said = (times: Array<number>) => `median ${at(times, 0.5)} ms, p99 ${at(times, 0.99)} ms, most ${at(times, 1)} ms`
 console.log(`${values.only}, ${values.seconds} s`)
 console.log(`/health alone: ${said(quiet.health)}; meanwhile: ${said(health)}`)
+console.log(`the thread worked on for ${quiet.stretch} ms at most alone, ${longest} ms meanwhile`)
 console.log(`waves of others alone: ${said(quiet.calls)}; meanwhile: ${said(calls)} (${calls.length})`)
 console.log(`held idle ${before} MB, at most ${most} MB, five seconds later ${after} MB`)
 if (at(health, 1) > 250) problems.push(`/health took ${at(health, 1)} ms`)
