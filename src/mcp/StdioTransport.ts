@@ -64,6 +64,7 @@ const notReadable = "the server's answer cannot be read"
 
 /** The request that a line would be the answer to, if it were a message. */
 const idOf = (line: string): string | number | undefined => {
+  if (!line.startsWith("{")) return undefined
   const parsed = Result.getOrUndefined(Result.try((): unknown => JSON.parse(line)))
   if (!Predicate.hasProperty(parsed, "id") || Predicate.hasProperty(parsed, "method")) return undefined
   return typeof parsed.id === "string" || typeof parsed.id === "number" ? parsed.id : undefined

@@ -179,7 +179,7 @@ describe.concurrent("McpTools", () => {
         assert.deepStrictEqual(names(), ["a__act", "a__fine", "b__act"])
         assert.isTrue(log.some((it) => /a__bomb: its JSON Schema does not compile: .* are too many/.test(it)))
         assert.isTrue(log.some((it) => it.includes("a__wide: its JSON Schema cannot be used: it has more than")))
-        assert.isTrue(log.some((it) => /servers\.a: "long" has \d+ characters, more than 128000/.test(it)))
+        assert.isTrue(log.some((it) => /servers\.a: "long": it has \d+ characters, more than 128000/.test(it)))
         assert.strictEqual((yield* call("a__fine"))._tag, "Succeeded")
         assert.strictEqual(said(yield* run("b", ["text", "unaffected"])), "unaffected")
       }).pipe(Effect.scoped))
