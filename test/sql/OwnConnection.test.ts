@@ -121,10 +121,10 @@ layer(Postgres.layer, { timeout: 60_000 })("statements that a pooler has prepare
 })
 
 layer(Postgres.layer, { timeout: 60_000 })("migrations", (it) => {
-  it.effect("run once each, per component, and refuse a database that is newer (PostgreSQL)", () =>
+  it.effect("run once each, per component, and refuse a database that is newer or lacks a table (PostgreSQL)", () =>
     migrationsHold(Postgres.client))
 
-  it.effect("run once each, per component, and refuse a database that is newer (SQLite)", () =>
+  it.effect("run once each, per component, and refuse a database that is newer or lacks a table (SQLite)", () =>
     migrationsHold(Sqlite.layer({ filename: ":memory:" })))
 
   it.effect("run once each where processes begin at once", () =>
