@@ -33,15 +33,20 @@ const check = Command.make(
   "check",
   { file },
   ({ file }) =>
-    Effect.flatMap(load(file), (set) =>
-      Files.print(
-        `${escape(file)}: ${count(set.rules.length, "rule")} for ${count(set.tools.length, "tool")}, no problems`
-      ))
+    Effect.flatMap(load(file), (set) => {
+      const warnings = RuleSet.warnings(set.rules, new Map(set.tools.map((it) => [it, {}])))
+      return Files.print(
+        [
+          `${escape(file)}: ${count(set.rules.length, "rule")} for ${count(set.tools.length, "tool")}, no problems`,
+          ...warnings.map(({ expected, path, problem }) => escape(`  warning, ${path}: ${problem}; better ${expected}`))
+        ].join("\n")
+      )
+    })
 ).pipe(
   Command.withDescription(
     "Lists everything that is wrong with a rule set: values of the wrong form, tools and arguments that are not " +
-      "there, cycles, tools that can never run, contradictions. Exit code: 0 nothing is wrong, 1 something is, 2 the file " +
-      "cannot be read."
+      "there, cycles, tools that can never run, contradictions. Warns of an order of calls after which something that is " +
+      "required can never run. Exit code: 0 nothing is wrong, 1 something is, 2 the file cannot be read."
   ),
   Command.withShortDescription("List everything that is wrong with a rule set")
 )

@@ -13,7 +13,7 @@ import { fits } from "../internal/jsonSchema.ts"
 import * as SchemaFields from "../internal/schemaFields.ts"
 import * as ToolRule from "../ToolRule.ts"
 import { mentions, namesIn, subjectsOf } from "./RuleNames.ts"
-import { unreachable } from "./RuleReach.ts"
+import { traps, unreachable } from "./RuleReach.ts"
 
 /**
  * What is known of a tool when rules are checked.
@@ -92,6 +92,23 @@ export const problems = (
   found.push(...unreachable(named, names ?? namesIn(named.map((it) => it.rule)), isComplete))
   const place = ({ path }: Problem) => all.findIndex((it) => path.startsWith(it.path))
   return found.toSorted((a, b) => place(a) - place(b))
+}
+
+/**
+ * Gives what a rule set in which nothing is wrong can be led into: an order of calls
+ * after which something that it requires can never succeed any more.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const warnings = (
+  rules: ReadonlyArray<ToolRule.ToolRule>,
+  known?: ReadonlyMap<string, RuleTool>
+): ReadonlyArray<Problem> => {
+  const all = placed(rules, known ?? new Map()) as ReadonlyArray<Placed>
+  const named = namesIn(all.map((it) => it.rule))
+  const names = new Set([...known?.keys() ?? [], ...named])
+  return traps(all, Array.from(names), known !== undefined && names.size === known.size)
 }
 
 // Utilities

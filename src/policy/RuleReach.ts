@@ -46,6 +46,32 @@ export const unreachable = (
   return [...found, ...stuck(reach, rules, found.length > 0)]
 }
 
+/**
+ * Gives what rules that are right each can be led into: an order of calls after which
+ * something that they require can never succeed.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const traps = (
+  rules: ReadonlyArray<Placed>,
+  names: ReadonlyArray<string>,
+  isComplete: boolean
+): ReadonlyArray<Problem> => {
+  const set = RuleIndex.make(rules.map(({ rule }) => rule), isComplete ? names : [...names, anotherTool])
+  const trap = RuleWalk.trap(set, set.required)
+  if (trap === undefined) return []
+  const { order, required, start } = trap
+  const rule = start ?? required?.rule ?? set.starts[0]!
+  const tool = start?.tool ?? required?.tool ?? rule.tool
+  return [{
+    path: rules.find((it) => it.rule === rule)!.path,
+    problem: `after ${order.map((it) => it === anotherTool ? "another tool" : quote(it)).join(", then ")} ` +
+      `${quote(tool)} can never succeed, and it is required`,
+    expected: `rules under which ${quote(tool)} can still come then`
+  }]
+}
+
 // Utilities
 
 /** No tool has this name. */

@@ -32,7 +32,7 @@ import type * as ToolRule from "../ToolRule.ts"
 import { graph } from "./RuleGraph.ts"
 import { make, type Required, type RuleSet, type ToolRules } from "./RuleIndex.ts"
 import { namesIn } from "./RuleNames.ts"
-import { problems, type RuleTool } from "./RuleProblems.ts"
+import { problems, type RuleTool, warnings } from "./RuleProblems.ts"
 import { describe, explain, sentence, type Violation } from "./RuleText.ts"
 
 export {
@@ -91,7 +91,16 @@ export {
    */
   sentence,
   type ToolRules,
-  type Violation
+  type Violation,
+  /**
+   * Gives what a rule set in which nothing is wrong can be led into: an order of calls
+   * after which something that it requires can never succeed any more. Of large sets
+   * nothing is said.
+   *
+   * @category checking
+   * @since 0.1.0
+   */
+  warnings
 }
 
 /**

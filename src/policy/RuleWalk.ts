@@ -91,7 +91,98 @@ export const walk = (set: RuleSet, needed: ReadonlyArray<Required> = set.require
   return { runnable: namesOf(runnable), followed: namesOf(followed | (all & ~bound)), starts, ends }
 }
 
+/**
+ * A shortest order of successes after which something that has to succeed never can any
+ * more, and what that is. Undefined if there is none, or if the set is no small one.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const trap = (set: RuleSet, needed: ReadonlyArray<Required>): Trap | undefined => {
+  const table = tableOf(set, needed)
+  if (table === undefined || (needed.length === 0 && set.starts.length === 0)) return undefined
+  const { caps, first, tools } = table
+  const all = 2 ** tools.length - 1
+  const moments: Array<Step> = [{ moment: { done: 0, next: first, counts: caps.map(() => 0) }, from: -1, tool: -1 }]
+  const places = new Map([[keyOf(moments[0]!.moment), 0]])
+  /** From where each moment is come to. */
+  const before: Array<Array<number>> = [[]]
+  for (let place = 0; place < moments.length; place++) {
+    if (moments.length > maxMoments) return undefined
+    const { moment } = moments[place]!
+    for (const [index, tool] of tools.entries()) {
+      if (!isInOrder(table, tool, moment) || (tool.excludes & moment.done) !== 0) continue
+      const isCapped = tool.cap !== undefined && caps[tool.cap]! <= maxCounted
+      if (isCapped && moment.counts[tool.cap!]! >= caps[tool.cap!]!) continue
+      const done = moment.done | ((1 << index) & table.asked)
+      const counts = isCapped ? moment.counts.map((it, cap) => cap === tool.cap ? it + 1 : it) : moment.counts
+      for (const next of tool.after) {
+        const then = { done, next, counts }
+        const key = keyOf(then)
+        const known = places.get(key)
+        if (known === undefined) {
+          places.set(key, moments.length)
+          before.push([place])
+          moments.push({ moment: then, from: place, tool: index })
+        } else before[known]!.push(place)
+      }
+    }
+  }
+  /** Moments from which all that is required can still succeed. */
+  const good = new Set<number>()
+  const open = moments.flatMap(({ moment: { done } }, place) =>
+    hasStarted(table, done) && missing(table, done, all).length === 0 ? [place] : []
+  )
+  for (let place = open.pop(); place !== undefined; place = open.pop()) {
+    if (good.has(place)) continue
+    good.add(place)
+    open.push(...before[place]!)
+  }
+  const end = moments.findIndex((_, place) => !good.has(place))
+  if (end === -1) return undefined
+  const order: Array<string> = []
+  for (let at = end; moments[at]!.from !== -1; at = moments[at]!.from) {
+    order.unshift(tools[moments[at]!.tool]!.names[0]!)
+  }
+  const { done } = moments[end]!.moment
+  const [required] = missing(table, done, all)
+  const start = set.starts.find((it) => tools.some(({ bit, names }) => names.includes(it.tool) && (bit & done) === 0))
+  return { order, required: needed[required ?? -1], start: hasStarted(table, done) ? undefined : start }
+}
+
+/**
+ * An order of successes that leads nowhere.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Trap {
+  readonly order: ReadonlyArray<string>
+  /** What can never succeed behind it, and is required before the end. */
+  readonly required: Required | undefined
+  /** The same of a tool that has to succeed before all others. */
+  readonly start: Of<"StartConstraint"> | undefined
+}
+
 // Utilities
+
+/** How a moment is come to first: from another one, by a tool. */
+interface Step {
+  readonly moment: Moment
+  readonly from: number
+  readonly tool: number
+}
+
+/** Higher caps are not counted: whoever uses one of them up has done much else. */
+const maxCounted = 3
+
+const keyOf = ({ counts, done, next }: Moment): string => `${done} ${next} ${counts.join()}`
+
+/** Places of what is required and has not succeeded. */
+const missing = ({ required }: Table, done: number, runnable: number): ReadonlyArray<number> =>
+  required.flatMap(({ inBatch, tool, when }, place) =>
+    (when & ~done) === 0 && ((inBatch ? done | runnable : done) & tool) === 0 ? [place] : []
+  )
 
 /** What the rules say of one tool, or of all those that no rule names. */
 interface Entry {
@@ -214,9 +305,8 @@ const isInOrder = ({ allStarts, anyStart }: Table, tool: Entry, { done, next }: 
 const hasStarted = ({ allStarts, anyStart }: Table, done: number): boolean =>
   (allStarts & ~done) === 0 && (anyStart === 0 || (anyStart & done) !== 0)
 
-const mayEnd = ({ exits, required }: Table, done: number, runnable: number): boolean =>
-  (exits === 0 || (exits & done) !== 0) &&
-  required.every(({ inBatch, tool, when }) => (when & ~done) !== 0 || ((inBatch ? done | runnable : done) & tool) !== 0)
+const mayEnd = (table: Table, done: number, runnable: number): boolean =>
+  (table.exits === 0 || (table.exits & done) !== 0) && missing(table, done, runnable).length === 0
 
 /** Notes a moment, unless there was one like it from which no less could come. */
 const isNew = (seen: Map<string, Array<ReadonlyArray<number>>>, { counts, done, next }: Moment): boolean => {

@@ -238,9 +238,11 @@ const checkedSet = (
 ): Effect.Effect<() => RuleSet.RuleSet, ConfigurationError> =>
   Effect.suspend(() => {
     const problems = [...RuleSet.problems(rules, handlers.current(), handlers.expects), ...also]
-    return problems.length > 0
-      ? new ConfigurationError({ subject: "Rules", problems })
-      : Effect.succeed(forRegistry(handlers, rules))
+    if (problems.length > 0) return new ConfigurationError({ subject: "Rules", problems })
+    const told = RuleSet.warnings(rules, handlers.current()).map(({ path, problem }) =>
+      Effect.logWarning(`Rules: ${path}: ${problem}`)
+    )
+    return Effect.as(Effect.all(told, { discard: true }), forRegistry(handlers, rules))
   })
 
 const otherPeriodic = (

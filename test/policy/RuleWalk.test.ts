@@ -97,6 +97,60 @@ const oracle = (rules: ReadonlyArray<ToolRule.ToolRule>) => {
   return { stuck, followed, runnable, starts, ends }
 }
 
+/** Whether what is required can be locked out, from the beginning or after an order of calls that the rules allow. */
+const isTrap = (rules: ReadonlyArray<ToolRule.ToolRule>, order: ReadonlyArray<string> = []): boolean => {
+  const set = RuleSet.make(rules, names)
+  if (set.starts.length === 0 && set.required.length === 0) return false
+  interface Moment {
+    readonly history: RuleSet.History
+    readonly counts: Readonly<Record<string, number>>
+  }
+  const maxOf = (tool: string) => set.forTool(tool).maxCalls?.max ?? Infinity
+  const next = ({ counts, history }: Moment, tool: string): ReadonlyArray<Moment> => {
+    const isOther = rules.some((rule) =>
+      rule._tag === "ExclusiveGroup" && rule.tools.includes(tool) &&
+      rule.tools.some((it) => it !== tool && counts[it]! > 0)
+    )
+    if (!RuleSet.allowedNext(set, history).includes(tool) || counts[tool]! >= maxOf(tool) || isOther) return []
+    return outputs.map((output) => {
+      const succeeded = new Set([...history.succeeded, tool])
+      const last = RuleSet.success(set, tool, output)
+      return {
+        history: { succeeded, inBatch: succeeded, last, exitWanted: false },
+        counts: { ...counts, [tool]: Math.min(3, counts[tool]! + 1) }
+      }
+    })
+  }
+  const keyOf = ({ counts, history: { last, succeeded } }: Moment) =>
+    JSON.stringify([Array.from(succeeded).toSorted(), last?.tool, last?.routes.map((it) => it.tools), counts])
+  const first: Moment = {
+    history: RuleSet.history(set, []),
+    counts: Object.fromEntries(names.map((it) => [it, 0]))
+  }
+  const begins = order.reduce<ReadonlyArray<Moment>>((all, tool) => all.flatMap((it) => next(it, tool)), [first])
+  const moments = new Map(begins.map((it) => [keyOf(it), it]))
+  const from = new Map<string, Array<string>>()
+  for (const [key, moment] of moments) {
+    for (const it of names.flatMap((tool) => next(moment, tool))) {
+      const then = keyOf(it)
+      if (!moments.has(then)) moments.set(then, it)
+      from.set(then, [...from.get(then) ?? [], key])
+    }
+  }
+  const inBatch = new Set(rules.flatMap((it) => it._tag === "RequiredBeforeExit" && it.scope === "batch" ? [it] : []))
+  const isGood = ({ history }: Moment) =>
+    RuleSet.startPending(set, history).length === 0 &&
+    (inBatch.size > 0 || RuleSet.exitPending(set, history).length === 0)
+  const good = new Set<string>()
+  const open = Array.from(moments).flatMap(([key, it]) => isGood(it) ? [key] : [])
+  for (let key = open.pop(); key !== undefined; key = open.pop()) {
+    if (good.has(key)) continue
+    good.add(key)
+    open.push(...from.get(key) ?? [])
+  }
+  return order.length > 0 ? begins.some((it) => !good.has(keyOf(it))) : good.size < moments.size
+}
+
 /** Tools after which rules of neighbours let something follow, if an output leads anywhere. */
 const isBound = (rules: ReadonlyArray<ToolRule.ToolRule>, tool: string): boolean =>
   rules.some((rule) =>
@@ -131,6 +185,64 @@ describe("the check of a rule set", () => {
     assert.isAbove(accepted, 50)
     assert.isAbove(refused, 50)
   }, 60_000)
+
+  it(
+    "warns, with the calls that lead there, of each set that can be led to where something required can never run",
+    () => {
+      let [warned, fine] = [0, 0]
+      for (let seed = 1; seed <= 600; seed++) {
+        const random = dice(seed)
+        const rules = Array.from({ length: 1 + random.int(5) }, () => randomRule(random))
+        if (RuleSet.problems(rules, known).length > 0) continue
+        const warnings = RuleSet.warnings(rules, known)
+        const what = `seed ${seed}: ${JSON.stringify({ rules, warnings }, null, 1)}`
+        assert.strictEqual(warnings.length > 0, isTrap(rules), what)
+        if (warnings.length > 0) warned++
+        else fine++
+        for (const { problem } of warnings) {
+          // the order that is told is one that the rules allow
+          const order = Array.from(
+            problem.slice(0, problem.lastIndexOf(" \"")).matchAll(/"(\w+)"/g),
+            ([, tool]) => tool!
+          )
+          assert.isTrue(isTrap(rules, order), what)
+        }
+      }
+      assert.isAbove(warned, 5)
+      assert.isAbove(fine, 50)
+    },
+    60_000
+  )
+
+  it("says which calls lead there, and what they lock out", () => {
+    const rules: ReadonlyArray<ToolRule.ToolRule> = [
+      { _tag: "RequiredBeforeExit", tool: "a" },
+      { _tag: "RequiresFollowingTools", tool: "a", tools: ["c"] },
+      { _tag: "RequiresPrecedingTools", tool: "c", tools: ["b"] }
+    ]
+    assert.deepStrictEqual(RuleSet.warnings(rules, known).map(({ path, problem }) => `${path}: ${problem}`), [
+      "rules[0]: after \"b\", then \"c\" \"a\" can never succeed, and it is required"
+    ])
+  })
+
+  it("looks at the rules of a chain twice as long not much more than four times as often", () => {
+    const reads = (count: number): number => {
+      let found = 0
+      const chain = Array.from({ length: count }, (_, index) => `t${index}`)
+      const rules = chain.slice(1).map((tool, index) => ({
+        _tag: "RequiresPrecedingTools",
+        tool,
+        get tools() {
+          found++
+          return [`t${index}`]
+        }
+      })).reverse()
+      assert.isEmpty(RuleSet.problems(rules, named(...chain.toReversed())))
+      return found
+    }
+    const [short, long] = [reads(100), reads(200)]
+    assert.isAtMost(long / short, 4.4)
+  })
 
   const named = (...all: ReadonlyArray<string>) => new Map(all.map((it) => [it, {}]))
   const large = Array.from({ length: 40 }, (_, index) => `t${index}`)
