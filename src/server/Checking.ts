@@ -110,11 +110,15 @@ const takeBody = (
     const request = yield* HttpServerRequest.HttpServerRequest
     const declared = request.headers["content-length"]
     if (Number(declared ?? 0) > most) return yield* tooLarge(most)
+    let keep: ((bytes: number) => Effect.Effect<void>) | undefined
     if (user !== undefined) {
-      yield* Effect.timeoutOrElse(user.limits.body(user.name, declared === undefined ? most : Number(declared)), {
-        duration: millis,
-        orElse: () => Effect.fail(new TooSlow({ detail: "Others of your requests are still being sent." }))
-      })
+      keep = yield* Effect.timeoutOrElse(
+        user.limits.body(user.name, declared === undefined ? most : Number(declared)),
+        {
+          duration: millis,
+          orElse: () => Effect.fail(new TooSlow({ detail: "Others of your requests are still being sent." }))
+        }
+      )
     }
     const coming = Effect.mapError(
       request.arrayBuffer,
@@ -129,6 +133,8 @@ const takeBody = (
       duration: millis,
       orElse: () => Effect.fail(new TooSlow({}))
     })
+    // one that did not say how large it is may have taken too much
+    if (keep !== undefined) yield* keep(bytes.byteLength)
     if (user !== undefined) yield* user.limits.turn(user.name)
     const text = textOf(bytes)
     if (text === undefined) return yield* whole("the body is not UTF-8")

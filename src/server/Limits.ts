@@ -38,8 +38,14 @@ export class Limits extends Context.Service<Limits, {
   readonly enter: (user: string) => Taking
   /** A stream of a user. */
   readonly stream: (user: string) => Taking
-  /** So many bytes that a user sends, from before they are read until the request is answered; waits for room. */
-  readonly body: (user: string, bytes: number) => Effect.Effect<void, never, Scope.Scope>
+  /**
+   * So many bytes that a user sends, from before they are read until the request is answered; waits for room, and gives a
+   * way to keep only as many as there were.
+   */
+  readonly body: (
+    user: string,
+    bytes: number
+  ) => Effect.Effect<(kept: number) => Effect.Effect<void>, never, Scope.Scope>
   /** An answer to a user that may be long, from before it is made until it is with its reader; waits for room. */
   readonly answer: (user: string) => Effect.Effect<void, never, Scope.Scope>
   /** The turn of a user at work that holds the thread: before what was sent is read, and before each piece of a stream. */
@@ -203,7 +209,7 @@ export const make = Effect.fnUntraced(function*(
       ),
     stream: (key) => Effect.andThen(streamsOfUser.take(key), streams.take("")),
     body: (key, bytes) => bodies.take(key, bytes),
-    answer: (key) => answers.take(key, 1),
+    answer: (key) => Effect.asVoid(answers.take(key, 1)),
     turn: (key) => turns.turn(key),
     counts: Effect.sync(() => ({ requests: all.count(""), streams: streams.count(""), refused: counted.refused }))
   })

@@ -90,6 +90,22 @@ describe("room", () => {
       yield* Fiber.join(waits)
     }))
 
+  it.live("is given back as far as it turns out not to be needed, once", () =>
+    Effect.gen(function*() {
+      const room = new Room({ perUser: 10, ofAll: 10 })
+      yield* Effect.scoped(Effect.gen(function*() {
+        const keep = yield* room.take("a", 10)
+        yield* keep(3)
+        yield* keep(5)
+        yield* Effect.scoped(room.take("a", 7))
+        const more = yield* Effect.forkChild(Effect.scoped(room.take("b", 8)))
+        yield* Effect.yieldNow
+        assert.isUndefined(more.pollUnsafe())
+        yield* Fiber.interrupt(more)
+      }))
+      yield* Effect.scoped(room.take("b", 10))
+    }))
+
   it.live("is given back whatever becomes of who took it or waited for it", () =>
     Effect.gen(function*() {
       const room = new Room({ perUser: 10, ofAll: 10 })
