@@ -113,7 +113,9 @@ export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, st
     const isWanted = call.isWanted === true
     const options = stillRunning || isWanted ? { stillRunning, wanted: isWanted } : plainly
     const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
-    return { started, key, windowMillis, value }
+    const settlement = { started, key, windowMillis, value }
+    const isWrite = call.reservation?.isStarted === true && call.attempt !== undefined && !call.tool!.readOnly
+    return isWrite ? { ...settlement, mutates: wave.engine.principal } : settlement
   } catch (defect) {
     wave.threw("Dedupe", call.gateCall!, defect)
     return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined }

@@ -86,6 +86,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
   const begun = wave.now()
   const requests: Array<Request> = []
   const wants = calls.map((call) => want(wave, call, begun, requests))
+  if (requests.length === 1 && calls.length === 1) requests[0] = starting(wave, calls[0]!, requests[0]!)
   const asked = requests.length === 0 ? nobody : wave.engine.store.reserve(requests, begun, wave.patience)
   if (wave.first.requests.length === 0) wave.first.requests = requests.slice(0, 1)
   const isSlow = !Exit.isExit(asked)
@@ -273,6 +274,19 @@ const isRefusedBy = (claim: Claim, it: Refused): boolean => {
     case "CoolingDown":
       return claim._tag === "Cooldown"
   }
+}
+
+/**
+ * A call that is alone, and that nobody and nothing is waited for, as far as is known, starts as soon as it has what it
+ * asks for. So it is only where a journal says what has not started after all.
+ */
+const starting = ({ engine, gates }: WaveState, call: Call, request: Request): Request => {
+  const { approval, journal, pools, principal, store } = engine
+  const isAtOnce = store.outlives && journal !== undefined && call.resumed === undefined &&
+    request.replaces === undefined && approval !== "upfront" && gates.admit.length === 0 &&
+    gates.recheck.length === 0 &&
+    pools.isFree(call.tool!) && Authorize.asks(call) === undefined
+  return isAtOnce ? { ...request, starts: { mutates: call.tool!.readOnly ? undefined : principal } } : request
 }
 
 /** Notes what a call holds now. */

@@ -87,7 +87,11 @@ const settled = (
     ? noted
     : Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
   if (isDone(told)) conclude(wave, call, outcome, fiber)
-  // whatever becomes of it: a call that is not concluded would hold up its wave for ever
+  // what has changed nothing is told in order, and nobody waits for that
+  else if (told === noted && store.outlives && call.tool?.readOnly === true && fiber === undefined) {
+    wave.detach(told)
+    conclude(wave, call, outcome, fiber)
+  } // whatever becomes of it: a call that is not concluded would hold up its wave for ever
   else wave.detach(Effect.onExit(told, () => Effect.sync(() => conclude(wave, call, outcome, fiber))))
   for (const [place, calls] of behind) place.skipBehind(calls)
 }
@@ -254,7 +258,7 @@ const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome,
 }
 
 const written = (wave: WaveState, call: Call): void => {
-  if (call.tool?.readOnly !== false) return
+  if (call.tool?.readOnly !== false || call.reservation?.isStarted === true) return
   wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience, call))
 }
 

@@ -118,12 +118,13 @@ const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
  */
 const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { reservation, tool } = call
-  const spent = reservation?.leaseMillis === undefined
+  const isStarted = reservation?.isStarted === true && wave.engine.store.holds(reservation)
+  const spent = reservation?.leaseMillis === undefined || isStarted
     ? Effect.void
     : Effect.suspend(() => call.decided === undefined ? spend(wave, call, reservation) : Effect.void)
   if (tool!.readOnly) return spent
   const { principal, store } = wave.engine
-  const mutated = store.mutated(principal, wave.patience, call)
+  const mutated = isStarted ? Effect.void : store.mutated(principal, wave.patience, call)
   const recorded = isDone(mutated) ? Notes.note(wave, call) : Effect.all([mutated, Notes.note(wave, call)], together)
   return isDone(recorded) ? spent : Effect.andThen(recorded, spent)
 }

@@ -142,6 +142,11 @@ export class Permit {
     })
   }
 
+  /** Whether one more would have to wait, as far as that is known here. */
+  get isFull(): boolean {
+    return this.taken >= this.size
+  }
+
   /** Takes a permit that is free. Where one is, nobody waits. */
   tryTake(): boolean {
     if (this.taken >= this.size) return false

@@ -74,6 +74,8 @@ export interface Service {
     ticket: Ticket,
     waitsFor: Pick<Ticket, "resources"> | { readonly joined: Ticket }
   ) => string | undefined
+  /** Whether a call of a tool would wait for none of the permits of its class and its tool. */
+  readonly isFree: (tool: RegisteredTool) => boolean
   /** Checks whether a call that waits for another call's outcome waits for itself; then its `onDeadlock` is called. */
   readonly checkJoin: (ticket: Ticket) => void
   /**
@@ -263,6 +265,10 @@ const fromClasses = (
       const known = [...resources.map((name) => keys.get(name)), tools.get(tool.name), ...classPools[tool.class]]
       const isOwn = (permit: Permit) => permit.isTaken && entrance.wouldWaitForEver(parent, { permits: [permit] })
       return known.find((permit) => permit !== undefined && isOwn(permit))?.name
+    },
+    isFree: (tool) => {
+      const cap = tool.maxConcurrent === undefined ? undefined : tools.get(tool.name)
+      return cap?.isFull !== true && classPools[tool.class].every((permit) => !permit.isFull)
     },
     checkJoin: (ticket) => {
       entrance.nest(ticket)

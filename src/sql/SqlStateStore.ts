@@ -1,11 +1,9 @@
 /**
  * `StateStore` in PostgreSQL or SQLite, for as many processes as share the database.
  *
- * What is asked for at one moment, by whatever executor over this store, is one group:
- * the state that it is about is loaded, what becomes of it is decided (`StateWorld`),
- * and all that changes is written at once, if nobody else has changed that state
- * meanwhile (`StateTables`); else it is loaded and decided anew. So it is atomic
- * however many processes do it, and nothing is locked between two messages.
+ * What is asked for at one moment, by whatever executor over this store, is one group,
+ * decided and written as one (`StateDatabase`). It is atomic however many processes do
+ * it, and nothing is locked between two messages.
  *
  * A change whose answer was lost is looked up by its name before anything is tried
  * again: it is made once.
@@ -20,23 +18,31 @@ import * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { MigrationError } from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
-import * as SqlError from "effect/sql/SqlError"
+import type * as SqlError from "effect/sql/SqlError"
 import { randomUUID } from "node:crypto"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import { Grouped } from "../internal/grouped.ts"
 import { Grant, isOpen } from "../store/Grant.ts"
-import { type Claim, Kept, type Request, type Reservation, StateStore, StateStoreError } from "../store/StateStore.ts"
+import {
+  type Claim,
+  Kept,
+  type Refused,
+  type Request,
+  type Reservation,
+  StateStore,
+  StateStoreError
+} from "../store/StateStore.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
-import { batchId, digest, emptyState, heldText, keyId, keyText, principalId, stateText } from "./StateRecords.ts"
-import { add, type Needs, needs, wanted } from "./StateRows.ts"
+import { databaseOf, type Operation } from "./StateDatabase.ts"
+import { batchId, digest, keyId, principalId } from "./StateRecords.ts"
+import { type Needs, needs } from "./StateRows.ts"
 import * as Tables from "./StateTables.ts"
-import { type Options as WorldOptions, World } from "./StateWorld.ts"
+import type { Options as WorldOptions, World } from "./StateWorld.ts"
 
 /**
  * Times of the store.
@@ -117,10 +123,10 @@ export const make = Effect.fnUntraced(function*(
     name: string,
     needed: Needs,
     apply: (world: World) => A,
-    before?: (world: World) => void
+    { before, isDone }: Pick<Operation, "before" | "isDone"> = {}
   ): Effect.Effect<A, StateStoreError> =>
     Effect.mapError(
-      operations.ask({ needs: needed, apply, before }) as Effect.Effect<A, SqlError.SqlError>,
+      operations.ask({ needs: needed, apply, before, isDone }) as Effect.Effect<A, SqlError.SqlError>,
       (cause) => new StateStoreError({ operation: name, cause })
     )
   const plain = <A>(name: string, statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, StateStoreError> =>
@@ -143,23 +149,36 @@ export const make = Effect.fnUntraced(function*(
 
   return {
     reserve: (requests, now) =>
-      ask("reserve", needsOf(requests), (world) => requests.map((request) => world.reserve(request, now))),
+      ask("reserve", needsOf(requests), (world) => requests.map((request) => world.reserve(request, now)), {
+        isDone: areReserved
+      }),
     check: (claims, now) => ask("check", needsOf([{ claims }], false), (world) => world.check(claims, now)),
     start: (reservations, now) =>
-      ask("start", ofReservations(reservations), (world) => reservations.filter((it) => world.start(it, now))),
+      ask("start", ofReservations(reservations), (world) => reservations.filter((it) => world.start(it, now)), {
+        isDone: isAll(reservations)
+      }),
     renew: (reservations) =>
-      ask("renew", ofReservations(reservations), (world) => reservations.filter((it) => world.renew(it))),
+      ask("renew", ofReservations(reservations), (world) => reservations.filter((it) => world.renew(it)), {
+        isDone: isAll(reservations)
+      }),
     settle: (reservation, settlement, now) =>
-      ask("settle", ofReservations([reservation], true), (world) => world.settle(reservation, settlement, now)),
+      ask(
+        "settle",
+        ofReservations([reservation], true, settlement.mutates),
+        (world) => world.settle(reservation, settlement, now),
+        { isDone: isTrue }
+      ),
     release: (reservation, now) =>
-      ask("release", ofReservations([reservation], true), (world) => world.release(reservation, now)),
+      ask("release", ofReservations([reservation], true), (world) => world.release(reservation, now), {
+        isDone: isTrue
+      }),
     abandon: (session, now, started) =>
       ask(
         "abandon",
         needs({ sessions: [digest(session)], reservations: started.map(({ id }) => id), ends: true }),
         (world) => world.abandon(session, now),
         // though their leases be over
-        (world) => started.forEach((it) => world.start(it, now))
+        { before: (world) => started.forEach((it) => world.start(it, now)) }
       ),
     mutated: (principal) =>
       ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),
@@ -228,14 +247,6 @@ export const layerConfig = (
 
 // Utilities
 
-/** Something that is asked of the state. */
-interface Operation {
-  readonly needs: Needs
-  readonly apply: (world: World) => unknown
-  /** What is done before anything is freed whose owner has not renewed it. */
-  readonly before?: ((world: World) => void) | undefined
-}
-
 const needsOf = (
   requests: ReadonlyArray<Pick<Request, "claims"> & Partial<Request>>,
   isReserved = true
@@ -243,6 +254,7 @@ const needsOf = (
   const scopes = new Set<string>()
   const keys: Array<string> = []
   const reservations: Array<string> = []
+  const mutated: Array<string> = []
   const visit = (claim: Claim) => {
     if (claim._tag === "Key") {
       keys.push(keyId(claim))
@@ -250,166 +262,39 @@ const needsOf = (
       if (claim.reach !== "principal") scopes.add(batchId(claim.batch))
     } else scopes.add(claim._tag === "Cooldown" ? principalId(claim.principal) : batchId(claim.batch))
   }
-  for (const { claims, replaces } of requests) {
+  for (const { claims, replaces, starts } of requests) {
     claims.forEach(visit)
+    if (starts?.mutates !== undefined) mutated.push(principalId(starts.mutates))
     if (replaces !== undefined) reservations.push(replaces.id)
   }
-  return needs({ scopes: Array.from(scopes), begins: isReserved, keys, reservations, ends: reservations.length > 0 })
-}
-
-const ofReservations = (reservations: ReadonlyArray<Reservation>, ends = false): Needs =>
-  needs({ reservations: reservations.map((it) => it.id), ends })
-
-/** What answers a group of operations, as of a time. */
-type Database = (
-  operations: ReadonlyArray<Operation>,
-  now: number
-) => Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>
-
-/** An attempt to write a group, and what is answered if that was done. */
-interface Attempt {
-  readonly write: string
-  readonly answers: ReadonlyArray<unknown>
-}
-
-const databaseOf = (
-  sql: SqlClient.SqlClient,
-  patience: number,
-  options: WorldOptions
-): Effect.Effect<Database> => {
-  const isLocal = sql.onDialectOrElse({ sqlite: () => true, orElse: () => false })
-  const { load } = isLocal ? Tables.statements.sqlite : Tables.statements.postgres
-  const { begin } = isLocal ? Tables.statements.sqlite : Tables.statements.postgres
-
-  /** Loads what a group needs; a scope that it may begin is there afterwards. */
-  const loaded = Effect.fnUntraced(function*(needed: Needs, writes: ReadonlyArray<string>) {
-    const rows = yield* sql.unsafe<Tables.Row>(load, [JSON.stringify(wanted(needed, writes))])
-    const world = new World(options)
-    for (const row of rows) add(world, row)
-    const missing = Array.from(needed.begins).filter((id) => !world.scopes.has(id))
-    if (missing.length > 0) {
-      const scopes = missing.map((id) => ({ id, data: stateText(emptyState(options.newId())) }))
-      yield* sql.unsafe(begin, [JSON.stringify({ scopes })])
-    }
-    return { world, made: new Set(rows.filter((it) => it.kind === "w").map((it) => it.id)) }
+  const all = needs({
+    scopes: Array.from(scopes),
+    begins: isReserved,
+    keys,
+    reservations,
+    ends: reservations.length > 0
   })
-
-  const answered = (world: World, operations: ReadonlyArray<Operation>, now: number) => {
-    for (const { before } of operations) before?.(world)
-    world.reap(now)
-    return operations.map((it) => it.apply(world))
-  }
-
-  const local: Database = (operations, now) => {
-    const needed = allNeeds(operations)
-    const { changes } = Tables.statements.sqlite
-    const once = Effect.gen(function*() {
-      const { world } = yield* loaded(needed, [])
-      const answers = answered(world, operations, now)
-      if (!world.isDirty) return answers
-      const change = changesOf(world, options, "")
-      const text = JSON.stringify(change)
-      for (const [name, statement] of Object.entries(changes)) {
-        if (change[name as keyof typeof changes].length > 0) yield* sql.unsafe(statement, [text])
-      }
-      return answers
-    })
-    return own(sql)(sql.withTransaction(once))
-  }
-
-  const remote: Database = (operations, now) => {
-    const needed = allNeeds(operations)
-    const attempts: Array<Attempt> = []
-    const limit = patience / 2
-    const once = Effect.gen(function*() {
-      const { made, world } = yield* own(sql, limit)(loaded(needed, attempts.map((it) => it.write)))
-      const known = attempts.find((it) => made.has(it.write))
-      if (known !== undefined) return known.answers
-      const attempt: Attempt = { write: options.newId(), answers: answered(world, operations, now) }
-      if (!world.isDirty) return attempt.answers
-      attempts.push(attempt)
-      const text = JSON.stringify(changesOf(world, options, attempt.write))
-      const change = sql.unsafe<{ readonly ok: boolean }>(Tables.statements.postgres.change, [text])
-      const [row] = yield* own(sql, limit)(change)
-      if (row?.ok === true) return attempt.answers
-      // it is known not to be made
-      attempts.pop()
-      return undefined
-    })
-    return persistently(once, patience)
-  }
-
-  return Effect.succeed(isLocal ? local : remote)
-}
-
-/** What several operations need together. */
-const allNeeds = (operations: ReadonlyArray<Operation>): Needs => {
-  const all = needs({})
-  for (const it of operations) {
-    for (const name of ["scopes", "begins", "keys", "reservations", "sessions"] as const) {
-      for (const id of it.needs[name]) all[name].add(id)
-    }
-    if (it.needs.ends) all.ends = true
-    if (it.needs.expired) all.expired = true
+  for (const it of mutated) {
+    all.scopes.add(it)
+    all.begins.add(it)
   }
   return all
 }
 
-const changesOf = (world: World, { leaseMillis }: WorldOptions, write: string): Tables.Changes => {
-  const held = Array.from(world.changed.held)
-  const keys = Array.from(world.changed.keys)
-  return {
-    write,
-    lease: leaseMillis,
-    scopes: Array.from(world.scopes.values()).filter((it) => it.isDirty).map((it) => ({
-      id: it.id,
-      version: it.version,
-      data: stateText(it.state),
-      until: world.until(it)
-    })),
-    held: held.flatMap((id) => {
-      const it = world.held.get(id)
-      if (it === undefined) return []
-      const { batch, epoch, key, principal, session } = it
-      return [{ id, epoch, session, batch, principal, key, data: heldText(it) }]
-    }),
-    gone: held.filter((id) => !world.held.has(id)),
-    keys: keys.flatMap((id) => {
-      const it = world.keys.get(id)
-      return it === undefined ? [] : [{ id, reservation: it.reservation, until: it.until, data: keyText(it) }]
-    }),
-    freed: keys.filter((id) => !world.keys.has(id))
-  }
-}
-
-/** Tries until there is an answer: at once where others were faster, after a pause where the database had trouble. */
-const persistently = <A>(
-  once: Effect.Effect<ReadonlyArray<A> | undefined, SqlError.SqlError>,
-  patience: number
-): Effect.Effect<ReadonlyArray<A>, SqlError.SqlError> =>
-  Effect.gen(function*() {
-    const until = (yield* Clock.currentTimeMillis) + patience
-    let pause = 5
-    while (true) {
-      const result = yield* Effect.result(once)
-      const isOver = (yield* Clock.currentTimeMillis) >= until
-      if (Result.isSuccess(result)) {
-        if (result.success !== undefined) return result.success
-        if (isOver) return yield* tooBusy
-      } else {
-        if (isOver || !result.failure.isRetryable) return yield* result.failure
-        yield* Effect.sleep(pause)
-        pause = Math.min(2 * pause, longestPause)
-      }
-    }
+const ofReservations = (reservations: ReadonlyArray<Reservation>, ends = false, mutates?: string): Needs =>
+  needs({
+    reservations: reservations.map((it) => it.id),
+    ends,
+    scopes: mutates === undefined ? [] : [principalId(mutates)]
   })
 
-/** Milliseconds between two tries. */
-const longestPause = 250
+const isAll = (of: ReadonlyArray<unknown>) => (answer: unknown): boolean =>
+  (answer as ReadonlyArray<unknown>).length === of.length
 
-const tooBusy = new SqlError.SqlError({
-  reason: new SqlError.LockTimeoutError({ message: "others were always faster", cause: undefined })
-})
+const areReserved = (answer: unknown): boolean =>
+  (answer as ReadonlyArray<Reservation | Refused>).every((it) => !("_tag" in it))
+
+const isTrue = (answer: unknown): boolean => answer === true
 
 const pruned = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, now: number) {
   const isOver = sql`until IS NOT NULL AND until <= ${now}`

@@ -75,7 +75,8 @@ export interface ScopeState {
  */
 export interface Scope {
   readonly id: string
-  readonly version: number
+  /** Negative for one that is not there yet. */
+  version: number
   state: ScopeState
   isDirty: boolean
 }
@@ -102,6 +103,8 @@ export interface Held {
   readonly groups: ReadonlyArray<string>
   readonly windowMillis: number | undefined
   startedAt: number | undefined
+  /** It counted as started when it was reserved, and is not known to have been. */
+  isEarly: boolean
   /** Settled, but its fiber has not ended. */
   isRunning: boolean
 }
@@ -210,8 +213,9 @@ export const stateFrom = (text: string): ScopeState => {
  * @category rows
  * @since 0.1.0
  */
-export const heldText = ({ calls, clock, generation, groups, isRunning, startedAt, windowMillis }: Held): string =>
-  JSON.stringify({ calls, clock, generation, groups, isRunning, startedAt, windowMillis })
+export const heldText = (
+  { calls, clock, generation, groups, isEarly, isRunning, startedAt, windowMillis }: Held
+): string => JSON.stringify({ calls, clock, generation, groups, isEarly, isRunning, startedAt, windowMillis })
 
 /**
  * Writes what of a key is not a column.

@@ -32,6 +32,8 @@ interface Dialect {
   readonly flag: (name: string) => string
   /** A text or number of the parameter. */
   readonly field: (name: string, type: "text" | "bigint") => string
+  /** The length of a list of the parameter. */
+  readonly length: (list: string) => string
   /** A condition: what was loaded is so still. */
   readonly guard: string
 }
@@ -46,6 +48,7 @@ const postgres: Dialect = {
   },
   flag: (name) => `(SELECT CAST(q.it->>'${name}' AS boolean) FROM q)`,
   field: (name, type) => `(SELECT CAST(q.it->>'${name}' AS ${type}) FROM q)`,
+  length: (list) => `(SELECT json_array_length(q.it->'${list}') FROM q)`,
   guard: "(SELECT ok.ok FROM ok)"
 }
 
@@ -59,6 +62,7 @@ const sqlite: Dialect = {
   },
   flag: (name) => `(?1->>'${name}')`,
   field: (name) => `(?1->>'${name}')`,
+  length: (list) => `json_array_length(?1, '$.${list}')`,
   guard: "TRUE"
 }
 
@@ -112,6 +116,9 @@ export interface Changes {
   /** Names the change. */
   readonly write: string
   readonly lease: number
+  /** Keys that nothing may be kept of, and reservations whose leases may not be over: nobody has looked. */
+  readonly absent: ReadonlyArray<string>
+  readonly alive: ReadonlyArray<string>
   readonly scopes: ReadonlyArray<{
     readonly id: string
     readonly version: number
@@ -127,6 +134,8 @@ export interface Changes {
     readonly key: string | undefined
     readonly data: string
   }>
+  /** Scopes that are not there yet. */
+  readonly begun: Changes["scopes"]
   readonly gone: ReadonlyArray<string>
   readonly keys: ReadonlyArray<{
     readonly id: string
@@ -175,10 +184,12 @@ const loads = ({ among, begin, flag, now }: Dialect): string =>
   UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL
     FROM tool_executor_writes WHERE id ${among("writes")}`
 
+const scopeColumns = { id: "text", version: "bigint", data: "text", until: "bigint" } as const
+
 /** The changes by what has them; each is made on its own, since no table is in two of them at one row. */
 const changes = ({ among, field, guard, now, rows }: Dialect) => ({
   scopes: `UPDATE tool_executor_scopes SET version = tool_executor_scopes.version + 1, data = x.data, until = x.until
-    FROM ${rows("scopes", { id: "text", version: "bigint", data: "text", until: "bigint" })} AS x
+    FROM ${rows("scopes", scopeColumns)} AS x
     WHERE tool_executor_scopes.id = x.id AND ${guard}`,
   held: `INSERT INTO tool_executor_reservations (${heldNames})
     SELECT x.id, x.epoch, x.session, x.batch, x.principal, x.key, x.data, ${now} + ${field("lease", "bigint")}
@@ -193,9 +204,42 @@ const changes = ({ among, field, guard, now, rows }: Dialect) => ({
   freed: `DELETE FROM tool_executor_keys WHERE id ${among("freed")} AND ${guard}`
 })
 
-/** Makes all changes, or none where a scope has another version; says which. Scopes are locked in one order. */
+/** A condition: what was not loaded is as it was taken for. */
+const isAsTaken = ({ among, length, now }: Dialect): string =>
+  `NOT EXISTS (SELECT 1 FROM tool_executor_keys WHERE id ${among("absent")})
+    AND (SELECT COUNT(*) FROM tool_executor_reservations WHERE id ${among("alive")} AND expires_at > ${now})
+      = ${length("alive")}`
+
+/** Tells whether all scopes have their versions still, and all else is as it was taken for. */
+const guards = (dialect: Dialect): string =>
+  `${dialect.begin} SELECT (
+    SELECT COUNT(*) FROM ${dialect.rows("scopes", { id: "text", version: "bigint" })} AS x
+    JOIN tool_executor_scopes AS t ON t.id = x.id AND t.version = x.version
+  ) = ${dialect.length("scopes")}
+    AND NOT EXISTS (SELECT 1 FROM tool_executor_scopes WHERE id IN
+      (SELECT x.id FROM ${dialect.rows("begun", { id: "text" })} AS x))
+    AND ${isAsTaken(dialect)} AS ok`
+
+/** Makes scopes that nobody has used yet. */
+const begins = ({ guard, rows }: Dialect): string =>
+  `INSERT INTO tool_executor_scopes (id, version, data, until)
+    SELECT x.id, 1, x.data, x.until FROM ${rows("begun", scopeColumns)} AS x WHERE ${guard} ORDER BY x.id`
+
+/**
+ * Tells whether a statement failed because another process has begun a scope meanwhile.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isConflict = ({ reason: { cause } }: SqlError): boolean =>
+  typeof cause === "object" && cause !== null && "code" in cause && cause.code === "22P02"
+
+/**
+ * Makes all changes, or none where a scope has another version; says which. Scopes are locked in one order.
+ * Where scopes are begun, it fails instead: one that another process has begun meanwhile is found too late.
+ */
 const changesAll = (dialect: Dialect): string => {
-  const { begin, field, guard, now, rows } = dialect
+  const { begin, field, guard, length, now, rows } = dialect
   const parts = Object.entries(changes(dialect)).map(([name, text]) => `change_${name} AS (${text})`)
   return `${begin},
     expected AS (SELECT x.id, x.version FROM ${rows("scopes", { id: "text", version: "bigint" })} AS x),
@@ -203,24 +247,18 @@ const changesAll = (dialect: Dialect): string => {
       SELECT t.id FROM tool_executor_scopes AS t JOIN expected ON expected.id = t.id
       WHERE t.version = expected.version ORDER BY t.id FOR UPDATE OF t
     ),
-    ok AS (SELECT (SELECT COUNT(*) FROM locked) = (SELECT COUNT(*) FROM expected) AS ok),
+    ok AS (SELECT (SELECT COUNT(*) FROM locked) = (SELECT COUNT(*) FROM expected) AND ${isAsTaken(dialect)} AS ok),
     noted AS (
       INSERT INTO tool_executor_writes (id, made_at) SELECT ${field("write", "text")}, ${now} WHERE ${guard}
     ),
+    begun AS (${begins(dialect)} ON CONFLICT (id) DO NOTHING RETURNING id),
     ${parts.join(", ")}
-    SELECT ok FROM ok`
+    SELECT CAST(CASE
+      WHEN NOT ok AND ${length("begun")} = 0 THEN 'false'
+      WHEN ok AND (SELECT COUNT(*) FROM begun) = ${length("begun")} THEN 'true'
+      ELSE 'conflict'
+    END AS boolean) AS ok FROM ok`
 }
-
-/**
- * Scopes that nobody has used yet, by their ids.
- *
- * @category statements
- * @since 0.1.0
- */
-const begins = ({ begin, rows }: Dialect): string =>
-  `${begin} INSERT INTO tool_executor_scopes (id, version, data, until)
-    SELECT x.id, 0, x.data, 0 FROM ${rows("scopes", { id: "text", data: "text" })} AS x WHERE TRUE ORDER BY x.id
-    ON CONFLICT (id) DO NOTHING`
 
 /**
  * The statements of a database.
@@ -229,8 +267,8 @@ const begins = ({ begin, rows }: Dialect): string =>
  * @since 0.1.0
  */
 export const statements = {
-  postgres: { load: loads(postgres), begin: begins(postgres), change: changesAll(postgres) },
-  sqlite: { load: loads(sqlite), begin: begins(sqlite), changes: changes(sqlite) }
+  postgres: { load: loads(postgres), change: changesAll(postgres) },
+  sqlite: { load: loads(sqlite), guard: guards(sqlite), changes: { begun: begins(sqlite), ...changes(sqlite) } }
 }
 
 /**

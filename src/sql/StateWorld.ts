@@ -59,6 +59,8 @@ export class World {
   readonly keys = new Map<string, Key>()
   /** What has changed; the scopes know it themselves. */
   readonly changed = { held: new Set<string>(), keys: new Set<string>() }
+  /** What is not changed is not known to be so still: whatever is decided by changes something, so that it is guarded. */
+  isRemembered = false
 
   constructor(options: Options) {
     this.options = options
@@ -80,12 +82,14 @@ export class World {
     return this.find(claims, now, {})
   }
 
-  reserve({ claims, owner, replaces, session }: Request, now: number): Reservation | Refused {
+  reserve({ claims, owner, replaces, session, starts }: Request, now: number): Reservation | Refused {
     if (replaces !== undefined) this.settle(replaces, nothing, now)
     const found: Found = {}
     const refused = this.find(claims, now, found)
     if (refused !== undefined) return refused
     const { batch, calls, clock, groups = [], key, principal } = found
+    const isEarly = starts !== undefined
+    if (starts?.mutates !== undefined) this.mutated(starts.mutates)
     const it: Held = {
       id: this.options.newId(),
       epoch: 1,
@@ -99,7 +103,8 @@ export class World {
       clock: clock?.tool,
       groups: groups.map((claim) => claim.group),
       windowMillis: key?.windowMillis === undefined ? undefined : whole(key.windowMillis),
-      startedAt: undefined,
+      startedAt: isEarly ? now : undefined,
+      isEarly,
       isRunning: false
     }
     for (const scope of [batch, principal]) if (scope !== undefined) scope.state.open++
@@ -113,13 +118,15 @@ export class World {
     if (key !== undefined) this.take(key, it, owner, now)
     this.held.set(it.id, it)
     this.changes(it)
-    return { id: it.id, epoch: it.epoch, leaseMillis: this.options.leaseMillis }
+    const reservation = { id: it.id, epoch: it.epoch, leaseMillis: this.options.leaseMillis }
+    return isEarly ? { ...reservation, isStarted: true } : reservation
   }
 
   start(reservation: Reservation, now: number): boolean {
     const it = this.get(reservation)
     if (it === undefined || it.isRunning) return false
     it.startedAt ??= now
+    it.isEarly = false
     this.changes(it)
     return true
   }
@@ -131,6 +138,7 @@ export class World {
   }
 
   settle(reservation: Reservation, settlement: Settlement, now: number): boolean {
+    if (settlement.mutates !== undefined) this.mutated(settlement.mutates)
     const it = this.get(reservation)
     if (it === undefined || it.isRunning) return false
     this.end(it, settlement, now)
@@ -147,13 +155,22 @@ export class World {
   /** Whoever reserved things in a session is over. */
   abandon(session: string, now: number): void {
     const id = digest(session)
-    for (const it of Array.from(this.held.values())) if (it.session === id) this.over(it, now)
+    for (const it of Array.from(this.held.values())) {
+      if (it.session !== id) continue
+      if (it.isEarly) it.startedAt = undefined
+      this.over(it, now)
+    }
   }
 
   /** What the principal has read is stale. */
   mutated(principal: string): void {
-    const scope = this.scopes.get(principalId(principal))
-    if (scope?.state.hasRead !== true) return
+    const id = principalId(principal)
+    const scope = this.isRemembered ? this.scope(id) : this.scopes.get(id)
+    if (scope === undefined) return
+    if (!scope.state.hasRead) {
+      scope.isDirty ||= this.isRemembered
+      return
+    }
     scope.state.mutations++
     scope.state.hasRead = false
     scope.isDirty = true
@@ -335,7 +352,7 @@ export class World {
   private scope(id: string): Scope {
     let scope = this.scopes.get(id)
     if (scope === undefined) {
-      scope = { id, version: 0, state: emptyState(this.options.newId()), isDirty: false }
+      scope = { id, version: -1, state: emptyState(this.options.newId()), isDirty: false }
       this.scopes.set(id, scope)
     }
     return scope

@@ -136,6 +136,13 @@ export interface Request {
    * it in between.
    */
   readonly replaces?: Reservation | undefined
+  /**
+   * The call starts as soon as it has what it asks for. A driver that leases may count
+   * it as started in the same step, as `start` does, and `mutated` for its principal if
+   * it may change things; then the reservation says so. One that is abandoned and not
+   * known to have started is given back even so.
+   */
+  readonly starts?: { readonly mutates: string | undefined } | undefined
 }
 
 /**
@@ -152,6 +159,8 @@ export interface Reservation {
   readonly epoch: number
   /** How long it is held unless it is renewed, from the answer on; absent: as long as the process lives. */
   readonly leaseMillis?: number | undefined
+  /** It counts as started: `starts` was asked for, and done. Its settlement may say `mutates`. */
+  readonly isStarted?: boolean | undefined
 }
 
 /**
@@ -266,4 +275,6 @@ export interface Settlement {
   readonly windowMillis: number
   /** Kept with the key. */
   readonly value: Kept | undefined
+  /** The principal whose keys of reads die with it, as with `mutated`: its call may have changed things. */
+  readonly mutates?: string | undefined
 }

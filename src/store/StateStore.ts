@@ -42,6 +42,9 @@ export class StateStoreError extends Schema.TaggedError<StateStoreError>("effect
  * waits: an effect that is an `Exit` already needs no fiber. Such a driver does its
  * work when it is called, so whoever calls a method runs what it gives, once.
  *
+ * A driver that leases lets what it is asked later see what it was told before: an
+ * executor does not wait for the settlement of a read.
+ *
  * @category services
  * @since 0.1.0
  */

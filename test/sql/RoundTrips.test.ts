@@ -1,0 +1,275 @@
+/** How often a database is asked for a call, and that what was not asked is right all the same. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
+import * as Sqlite from "effect-tool-executor/sqlite"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { Connection } from "effect/sql/SqlConnection"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { StateStore } from "../../src/index.ts"
+import { call, open, tags, type ToolSpec } from "../support/Harness.ts"
+import * as Postgres from "../support/Postgres.ts"
+import { until } from "../support/silentProxy.ts"
+
+type Store = StateStore.StateStore["Service"]
+
+/** A client whose connections count what they are asked, and how much of that was asked before the last answer. */
+const counted = (sql: SqlClient.SqlClient) => {
+  const state = { asked: 0, open: 0, inTurn: 0 }
+  const counting = (connection: Connection): Connection =>
+    new Proxy(connection, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name)
+        if (typeof member !== "function" || !String(name).startsWith("execute")) return member
+        return (...args: ReadonlyArray<unknown>) =>
+          Effect.suspend(() => {
+            state.asked++
+            if (state.open++ === 0) state.inTurn++
+            return Effect.ensuring(
+              member.apply(target, args) as Effect.Effect<unknown, unknown>,
+              Effect.sync(() => state.open--)
+            )
+          })
+      }
+    })
+  const through = (of: SqlClient.SqlClient): SqlClient.SqlClient =>
+    new Proxy(of, {
+      get: (target, name) =>
+        name === "reserve"
+          ? Effect.map(target.reserve, counting)
+          : name === "withoutTransforms"
+          ? () => through(target.withoutTransforms())
+          : Reflect.get(target, name)
+    })
+  return { client: through(sql), state }
+}
+
+const specs: Record<string, ToolSpec> = {
+  read: { class: "ReadOnly", handler: ({ n }) => Effect.succeed(n) },
+  write: { class: "ConcurrentMut", handler: ({ n }) => Effect.succeed(n) }
+}
+
+layer(Postgres.layer, { timeout: 60_000 })("a journal and a state store in PostgreSQL", (it) => {
+  const processOf = Effect.gen(function*() {
+    const { client, state } = counted(yield* SqlClient.SqlClient)
+    const provided = Effect.provideService(SqlClient.SqlClient, client)
+    const [journal, store] = [yield* provided(SqlJournal.make()), yield* provided(SqlStateStore.make())]
+    const { process } = yield* open(specs, { journal, store })
+    yield* process.executeWave([call("first", "write", { n: -1 })])
+    const idle = until(Effect.sync(() => state.open === 0))
+    /** What a wave asks, after what was asked before it was answered. */
+    const asks = (...wave: Parameters<typeof process.executeWave>[0]) =>
+      Effect.gen(function*() {
+        yield* idle
+        Object.assign(state, { asked: 0, inTurn: 0 })
+        const outcomes = tags(yield* process.executeWave(wave))
+        yield* idle
+        return { outcomes, asked: state.asked, inTurn: state.inTurn }
+      })
+    return { asks }
+  })
+
+  it.effect("are asked five times for a write, three of them one after the other", () =>
+    Effect.gen(function*() {
+      const { asks } = yield* processOf
+      const inTurns: Array<number> = []
+      for (let n = 0; n < 8; n++) {
+        const { asked, inTurn, outcomes } = yield* asks(call(`${n}`, "write", { n }))
+        assert.deepStrictEqual(outcomes, ["Succeeded"])
+        assert.isAtMost(asked, 5)
+        inTurns.push(inTurn)
+      }
+      // a connection may have to be opened first
+      assert.isAtMost(Math.min(...inTurns), 3)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+
+  it.effect("are asked as often for many writes of a wave as for a few", () =>
+    Effect.gen(function*() {
+      const { asks } = yield* processOf
+      const many = Array.from({ length: 8 }, (_, n) => call(`many-${n}`, "write", { n }))
+      const { asked, outcomes } = yield* asks(...many)
+      assert.lengthOf(outcomes.filter((it) => it === "Succeeded"), 8)
+      assert.isAtMost(asked, 16)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+
+  it.effect("are asked once by the state for a read that has run already", () =>
+    Effect.gen(function*() {
+      const { asks } = yield* processOf
+      yield* asks(call("one", "read", { n: 1 }))
+      const { asked } = yield* asks(call("two", "read", { n: 1 }))
+      // and the journal has its three entries, in two appends
+      assert.isAtMost(asked, 3)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+})
+
+/** Numbers that are always the same. */
+const numbers = (seed: number) => {
+  let state = seed >>> 0
+  return (below: number): number => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return Math.floor(state / 2 ** 32 * below)
+  }
+}
+
+/** Asks two stores over one database in turn, and one in memory the same: they answer alike. */
+const alike = Effect.fnUntraced(function*(stores: ReadonlyArray<Store>, seed: number, steps: number) {
+  const memory = StateStore.makeMemory()
+  const below = numbers(seed)
+  const pick = <A>(of: ReadonlyArray<A>): A => of[below(of.length)]!
+  const held: Array<{ mine: StateStore.Reservation; its: StateStore.Reservation; isRunning: boolean }> = []
+  /** Answers without what only one store can know. */
+  const plain = (answer: unknown) =>
+    JSON.stringify(answer, (name, value: unknown) => name === "reservation" ? undefined : value)
+  const claimsOf = (): ReadonlyArray<StateStore.Claim> => {
+    const [batch, tool] = [pick(["a", "b"]), pick(["s", "t"])]
+    const readOnly = below(2) === 0
+    const all: ReadonlyArray<StateStore.Claim> = [
+      {
+        _tag: "Key",
+        reach: pick(["process", "batch", "principal"]),
+        principal: "p",
+        batch,
+        process: "x",
+        tool,
+        key: pick(["1", "2", "3"]),
+        readOnly,
+        ignoreOtherProcesses: false
+      },
+      { _tag: "Calls", batch, tool, max: 3 },
+      { _tag: "Group", batch, group: "g", tool },
+      { _tag: "Cooldown", principal: "p", tool, millis: 5 }
+    ]
+    return all.filter((_, index) => index === 0 ? below(3) > 0 : below(3) === 0)
+  }
+  for (let step = 0, now = 0; step < steps; step++, now += below(4)) {
+    // most often the same one, which remembers then
+    const store = stores[below(8) === 0 ? 1 : 0]!
+    const action = below(10)
+    const one = held.length === 0 ? undefined : pick(held)
+    const say = (what: string, mine: unknown, its: unknown) =>
+      assert.strictEqual(plain(mine), plain(its), `seed ${seed}, step ${step}: ${what}`)
+    if (action < 4) {
+      const requests = Array.from({ length: 1 + below(2) }, (_, index) => ({
+        owner: `${step}-${index}`,
+        session: "s",
+        claims: claimsOf(),
+        starts: below(2) === 0 ? undefined : { mutates: below(2) === 0 ? undefined : "p" }
+      })).map((it) =>
+        it.claims.some((claim) => claim._tag === "Key" && claim.readOnly) ? { ...it, starts: undefined } : it
+      )
+      const mine = yield* store.reserve(requests, now)
+      const its: Array<StateStore.Reservation | StateStore.Refused> = []
+      for (const [index, { starts, ...request }] of requests.entries()) {
+        const [answer] = yield* memory.reserve([request], now)
+        its.push(answer!)
+        const isTaken = !("_tag" in answer!)
+        if (isTaken && starts?.mutates !== undefined) {
+          yield* memory.mutated("p")
+        }
+        say("reserve", "_tag" in mine[index]! ? mine[index] : "held", isTaken ? "held" : answer)
+      }
+      for (const [index, it] of mine.entries()) {
+        const other = its[index]!
+        if (!("_tag" in it) && !("_tag" in other)) held.push({ mine: it, its: other, isRunning: false })
+      }
+    } else if (action < 7 && one !== undefined) {
+      const settlement: StateStore.Settlement = {
+        started: below(3) > 0,
+        key: pick(["keep", "release", "running"]),
+        windowMillis: below(20),
+        value: undefined
+      }
+      const isWrite = below(2) === 0
+      if (one.isRunning) say("release", yield* store.release(one.mine, now), yield* memory.release(one.its, now))
+      else {
+        say(
+          "settle",
+          yield* store.settle(one.mine, isWrite ? { ...settlement, mutates: "p" } : settlement, now),
+          yield* memory.settle(one.its, settlement, now)
+        )
+        if (isWrite) yield* memory.mutated("p")
+      }
+      if (settlement.key === "running" && !one.isRunning) one.isRunning = true
+      else held.splice(held.indexOf(one), 1)
+    } else if (action === 7 && one !== undefined) {
+      const [mine, its] = [yield* store.start([one.mine], now), yield* memory.start([one.its], now)]
+      say("start", mine.length, its.length)
+    } else if (action === 8) {
+      const claims = claimsOf()
+      say("check", yield* store.check(claims, now), yield* memory.check(claims, now))
+    } else if (below(4) === 0) {
+      yield* store.closeBatch("a")
+      yield* memory.closeBatch("a")
+    } else {
+      yield* store.mutated("p")
+      yield* memory.mutated("p")
+    }
+  }
+})
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "round-trips-"))),
+  (it) => Effect.sync(() => rmSync(it, { recursive: true, force: true }))
+)
+
+const storesOver = (client: Layer.Layer<SqlClient.SqlClient, unknown>): Effect.Effect<
+  ReadonlyArray<Store>,
+  unknown,
+  Scope.Scope
+> => {
+  const one = Effect.flatMap(
+    Layer.build(Layer.fresh(client)),
+    (context) =>
+      Effect.provideService(
+        SqlStateStore.make({ lease: "1 hour" }),
+        SqlClient.SqlClient,
+        Context.get(context, SqlClient.SqlClient)
+      )
+  )
+  return Effect.all([one, one])
+}
+
+describe("stores that remember what they have changed, in SQLite", () => {
+  it.effect("answer as one in memory does, whoever is asked", () =>
+    Effect.gen(function*() {
+      for (let seed = 1; seed <= 20; seed++) {
+        const filename = join(yield* folder, "state.db")
+        yield* alike(yield* storesOver(Sqlite.layer({ filename })), seed, 150)
+      }
+    }), 60_000)
+})
+
+layer(Postgres.layer, { timeout: 60_000 })("stores that remember what they have changed, in PostgreSQL", (it) => {
+  it.effect("answer as one in memory does, whoever is asked", () =>
+    Effect.gen(function*() {
+      const url = yield* (yield* Postgres.Postgres).database
+      const client = Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime))
+      yield* alike(yield* storesOver(client), 99, 200)
+    }), 60_000)
+
+  it.effect("give back what starts at once and is not known to have started, once its session is abandoned", () =>
+    Effect.gen(function*() {
+      const store = yield* SqlStateStore.make()
+      const claims: ReadonlyArray<StateStore.Claim> = [{ _tag: "Calls", batch: "b", tool: "t", max: 2 }]
+      const request = { owner: "1", session: "s", claims, starts: { mutates: undefined } }
+      const [one, other] = yield* store.reserve([request, request], 0)
+      assert.deepInclude(one, { isStarted: true })
+      yield* store.abandon("s", 1, [one as StateStore.Reservation])
+      assert.isFalse(
+        yield* store.settle(other as StateStore.Reservation, {
+          started: true,
+          key: "release",
+          windowMillis: 0,
+          value: undefined
+        }, 2)
+      )
+      const [third, fourth] = yield* store.reserve([request, request], 3)
+      assert.deepInclude(third, { isStarted: true })
+      assert.deepStrictEqual(fourth, { _tag: "CallsUsedUp" })
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+})
