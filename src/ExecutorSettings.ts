@@ -27,6 +27,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as OutputPolicy from "./output/OutputPolicy.ts"
+import type { Mode } from "./ToolProcess.ts"
 
 /**
  * The settings that one may give. Every field has a default (`defaults`).
@@ -38,7 +39,7 @@ export interface Options {
   /** Whose executor it is. Default: the `ToolExecutor.Principal` around it, which is `"default"` unless somebody says more. */
   readonly principal?: string | undefined
   /** How a wave is cut into runs: by concurrency class, as one run, or call by call. Default `"classes"`. */
-  readonly mode?: "classes" | "parallel" | "sequential" | undefined
+  readonly mode?: Mode | undefined
   /** Whether a refused or timed out call ends its wave. Default `"continue"`. */
   readonly onExecutionError?: "continue" | "stop" | undefined
   /** When people are asked, if `Approvals` are there: about each call in its turn, or about a whole wave first. Default `"perCall"`. */

@@ -29,7 +29,7 @@ import type { Service as Executor } from "./Executor.ts"
 import type { FileChange } from "./FileChange.ts"
 import { ArtifactError } from "./output/ArtifactStore.ts"
 import type { Target } from "./policy/PermissionPattern.ts"
-import type { Grant } from "./store/Grant.ts"
+import type { Given } from "./store/Grant.ts"
 import type { ArtifactRef } from "./ToolOutcome.ts"
 
 /**
@@ -78,8 +78,8 @@ export interface Service {
     readonly total?: number | undefined
     readonly message?: string | undefined
   }) => Effect.Effect<void>
-  /** Says what the tool is doing. */
-  readonly status: (status: string) => Effect.Effect<void>
+  /** Says what the tool is doing: in a word or two, and in a message beside them. */
+  readonly status: (status: string, message?: string) => Effect.Effect<void>
   /** Writes a log line. */
   readonly log: (
     level: "debug" | "info" | "warn" | "error",
@@ -132,8 +132,8 @@ export interface Service {
     target: string | Target,
     options?: { readonly within?: string | undefined }
   ) => Effect.Effect<"allow" | "ask" | "deny">
-  /** The standing permission that let the call through, if there is one. */
-  readonly grant: Grant | undefined
+  /** What a person allowed that let the call through: a standing permission, or this call alone. */
+  readonly grant: Given | undefined
   /**
    * Keeps a payload in the artifact store; `None` without a store, with a
    * failing one, or after the outcome.

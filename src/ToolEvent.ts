@@ -106,9 +106,11 @@ export class ToolProgress extends Schema.Opaque<ToolProgress>()(Schema.TaggedStr
  * @category models
  * @since 0.1.0
  */
-export class ToolStatus
-  extends Schema.Opaque<ToolStatus>()(Schema.TaggedStruct("ToolStatus", { ...call, status: Schema.String }))
-{}
+export class ToolStatus extends Schema.Opaque<ToolStatus>()(Schema.TaggedStruct("ToolStatus", {
+  ...call,
+  status: Schema.String,
+  message: Schema.optionalKey(Schema.String)
+})) {}
 
 /**
  * The tool writes a log line.

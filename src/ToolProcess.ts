@@ -23,6 +23,21 @@ import type { RegisteredTool } from "./ToolHandlers.ts"
 import type { For, ToolExecutionError, ToolOutcome, WaveResult } from "./ToolOutcome.ts"
 
 /**
+ * How a wave is cut into runs.
+ *
+ * **Details**
+ *
+ * `classes`: calls that may overlap run side by side, writers one by one, and a read behind a
+ * write sees it. `sequential`: one call after the other. `parallel`: all calls side by side,
+ * writers included, in the pool of concurrent writers. Two writes to one thing then meet
+ * unless their tool declares its resource keys, and a read may miss a write before it.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type Mode = "classes" | "parallel" | "sequential"
+
+/**
  * Options of one execution.
  *
  * @category options
@@ -31,6 +46,8 @@ import type { For, ToolExecutionError, ToolOutcome, WaveResult } from "./ToolOut
 export interface ExecuteOptions {
   /** How long each call may run at most; a tool's own shorter limit still holds. */
   readonly timeout?: Duration.Input | undefined
+  /** How these calls are cut into runs, instead of the `mode` of the settings. */
+  readonly mode?: Mode | undefined
 }
 
 /**

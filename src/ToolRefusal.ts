@@ -59,10 +59,15 @@ export const ToolRefusal = Schema.Union([
     sentence: Schema.String,
     remainingMillis: Schema.optionalKey(Schema.Finite)
   }),
-  /** Nobody allowed the call. */
+  /**
+   * Nobody allowed the call. `permission` is what was needed, as a pattern of a policy would
+   * name it, and `scope` what an answer could have been remembered for at most.
+   */
   Schema.TaggedStruct("PermissionDenied", {
     by: Schema.Literals(["user", "timeout", "noApprover", "closed"]),
-    reason: Schema.optionalKey(Schema.String)
+    reason: Schema.optionalKey(Schema.String),
+    permission: Schema.optionalKey(Schema.String),
+    scope: Schema.optionalKey(Schema.Literals(["call", "resources", "tool"]))
   }),
   /** A person refused the write of a call that was running already. */
   Schema.TaggedStruct("WriteDenied", {

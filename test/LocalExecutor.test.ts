@@ -108,7 +108,9 @@ describe("an executor of one line", () => {
         Layer.succeed(Checkpoints.Checkpoints, checkpoints)
       )
       const { wave } = yield* waveOf({}, around, "write")
-      assert.deepInclude(wave.outcomes[0], { reason: { _tag: "PermissionDenied", by: "timeout" } })
+      assert.deepInclude(wave.outcomes[0], {
+        reason: { _tag: "PermissionDenied", by: "timeout", permission: "write", scope: "tool" }
+      })
       const allowed = yield* waveOf({ policy: { default: "allow" } }, around, "write")
       assert.deepStrictEqual(tags(allowed.wave), ["Succeeded"])
       assert.lengthOf(yield* checkpoints.list("default"), 1)

@@ -451,6 +451,7 @@ const requestOf = (it: ApprovalRequest) => ({
   agent_path: it.agentPath,
   process: it.process,
   call_id: it.callId,
+  index: it.index,
   tool: it.tool,
   class: it.class,
   is_running: it.isRunning,

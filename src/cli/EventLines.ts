@@ -108,7 +108,7 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
       case "ToolProgress":
         return report(event, progressOf(event))
       case "ToolStatus":
-        return report(event, event.status)
+        return report(event, event.message === undefined ? event.status : `${event.status}: ${event.message}`)
       case "ToolLog":
         return `${paint("dim", `… ${nameOf(event)}  ${event.level}: ${clip(event.message, textColumns)}`)}\n`
       case "ToolCallComplete":

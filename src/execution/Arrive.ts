@@ -80,6 +80,7 @@ const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number)
     return decide(call, refused({ _tag: "DepthExceeded", max: maxDepth }))
   }
   call.tool = tool
+  if (tool.class === "SerialMut" && wave.mode === "parallel") call.class = "ConcurrentMut"
   call.rules = wave.engine.rules.current().forTool(name)
   return admit(wave, call, malformed === undefined ? params : {})
 }

@@ -64,6 +64,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       args,
       batch,
       callId,
+      index,
       class: kind,
       isRunning: call.attempt !== undefined,
       principal,
@@ -87,6 +88,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       const told = (resolution: Approvals.Resolution) => {
         said = resolution
         remember(wave, resolution)
+        if (resolution._tag === "Approved" && resolution.grant === undefined) allowOnce(wave, call, request)
       }
       // it may have been answered although its call is over by the time that it could go on
       return Effect.ensuring(
@@ -193,6 +195,21 @@ const grantOf = (resolution: Approvals.Resolution | undefined): Grant | undefine
 const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
   const grant = grantOf(resolution)
   if (grant !== undefined) wave.note(wave.engine.store.grant(grant, wave.patience))
+}
+
+/** Notes what a person said to this one question, for the handler. */
+const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalRequest): void => {
+  const { agentPath, id, principal, revision, targets, tool } = request
+  call.allowedOnce = {
+    id,
+    principal,
+    tool,
+    revision,
+    agentPath,
+    answer: "ApproveOnce",
+    grantedAt: wave.now(),
+    ...(targets.length === 0 ? {} : { targets: targets.map(({ text }) => text) })
+  }
 }
 
 /** A question is open: the turn's clock may stand still. */

@@ -8,7 +8,6 @@ import type { GateCall } from "../policy/Gate.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import * as Grant from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
-import type { ToolRefusal } from "../ToolRefusal.ts"
 import * as Asking from "./Asking.ts"
 import type { Call } from "./Call.ts"
 import { cancelled, type End, refused } from "./End.ts"
@@ -81,7 +80,7 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
       if (call.grant !== undefined) continue
       call.refused = "operation" in grants
         ? { _tag: "StoreUnavailable", operation: grants.operation }
-        : refusalOf(Asking.nobody(question))
+        : Recheck.notAllowed(call, question, Asking.nobody(question))
     }
   })
 }
@@ -102,7 +101,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   const waitsFor = yield* reentry(wave, call)
   if (waitsFor !== undefined) return ends(refused({ _tag: "ReentryRefused", waitsFor }))
   if (call.tool!.preview === undefined) {
-    return resolved(call, yield* Asking.ask(wave, call, question))
+    return resolved(call, question, yield* Asking.ask(wave, call, question))
   }
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {
     yield* over(earlier)
@@ -122,7 +121,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   if (call.grant !== undefined) return allowed
   call.shown = found.shown
   if (!found.isNothing) {
-    return resolved(call, yield* Asking.ask(wave, call, { ...question, preview: found.preview }))
+    return resolved(call, question, yield* Asking.ask(wave, call, { ...question, preview: found.preview }))
   }
   call.approved = true
   return allowed
@@ -213,9 +212,9 @@ export const grantOf = (
  * @category steps
  * @since 0.1.0
  */
-export const resolved = (call: Call, resolution: Asking.Answer): Authorized => {
+export const resolved = (call: Call, question: Permissions.Asks, resolution: Asking.Answer): Authorized => {
   if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
-  if (resolution._tag === "Denied") return ends(refused(refusalOf(resolution)))
+  if (resolution._tag === "Denied") return ends(refused(Recheck.notAllowed(call, question, resolution)))
   if (resolution._tag === "Suspended") {
     call.isSuspended = true
     return ends(cancelled(resolution.reason))
@@ -241,18 +240,6 @@ export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | und
     : Effect.mapEager(LookUp.resources(wave, call), (resources) => wave.engine.pools.reentry(call, { resources }))
 
 // Utilities
-
-type Denied = {
-  readonly by: Extract<ToolRefusal, { readonly _tag: "PermissionDenied" }>["by"]
-  readonly reason?: string | undefined
-}
-
-/** The refusal of a question that was answered with no, or not at all. */
-const refusalOf = ({ by, reason }: Denied): ToolRefusal => ({
-  _tag: "PermissionDenied",
-  by,
-  ...(reason === undefined ? {} : { reason })
-})
 
 /** Ends once a call has its outcome and has given back its permits, in a turn of its own: a line of them may be long. */
 const over = (call: Call): Effect.Effect<void> =>

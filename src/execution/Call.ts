@@ -16,7 +16,7 @@ import type { Permit, Ticket } from "../policy/Permit.ts"
 import type { WaveHistory } from "../policy/RuleHistory.ts"
 import type { Success, ToolRules } from "../policy/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
-import type { Grant } from "../store/Grant.ts"
+import type { Given, Grant } from "../store/Grant.ts"
 import type { RegisteredTool, ToolClass } from "../ToolHandlers.ts"
 import type { ToolOutcome } from "../ToolOutcome.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
@@ -215,6 +215,8 @@ export class Call implements Ticket {
 
   // what only few calls have: not there until it is set, since waves may be long
 
+  /** The class whose permits it takes, if not its tool's: its wave is run in parallel. */
+  declare class?: ToolClass
   /** What the host's gates said before anything was reserved. */
   declare guarded?: ToolRefusal | undefined
   /** Gates of the host that were asked about it and have something to give back. */
@@ -225,6 +227,8 @@ export class Call implements Ticket {
   declare refused?: ToolRefusal
   /** The standing permission that let it through. */
   declare grant?: Grant | undefined
+  /** What a person allowed of it alone. */
+  declare allowedOnce?: Given
   /** The answer to its own question made that permission. */
   declare isOwnGrant?: boolean
   /** It is about something else than it was judged by. */

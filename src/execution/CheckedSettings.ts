@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
 import * as ExecutorSettings from "../ExecutorSettings.ts"
 import * as OutputPolicy from "../output/OutputPolicy.ts"
+import type { Mode } from "../ToolProcess.ts"
 import { Principal } from "./Principal.ts"
 
 /**
@@ -18,7 +19,7 @@ import { Principal } from "./Principal.ts"
  */
 export interface CheckedSettings {
   readonly principal: string
-  readonly mode: "classes" | "parallel" | "sequential"
+  readonly mode: Mode
   readonly onExecutionError: "continue" | "stop"
   readonly approval: "perCall" | "upfront"
   /** Agents go on only if the model asks for it. */

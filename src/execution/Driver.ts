@@ -126,20 +126,21 @@ export class Driver implements Drives, Stoppable {
 
   /** Ends those that have no outcome yet; one whose turn has not come is only marked. */
   cancel(calls: ReadonlyArray<Call>, reason: string): void {
-    this.endAll(calls, cancelled(reason))
+    const end = cancelled(reason)
+    this.endAll(calls, () => end)
   }
 
   /** Refuses those that have not started; one whose turn has not come is only marked. */
-  refuse(calls: ReadonlyArray<Call>, reason: ToolRefusal): void {
-    this.endAll(calls.filter((call) => call.attempt === undefined), refused(reason))
+  refuse(calls: ReadonlyArray<Call>, reason: (call: Call) => ToolRefusal): void {
+    this.endAll(calls.filter((call) => call.attempt === undefined), (call) => refused(reason(call)))
   }
 
-  private endAll(calls: ReadonlyArray<Call>, end: End): void {
+  private endAll(calls: ReadonlyArray<Call>, endOf: (call: Call) => End): void {
     // all are marked before the first is ended: what it frees must start none of the others
-    for (const call of calls) if (call.attempt === undefined) call.decided ??= end
+    for (const call of calls) if (call.attempt === undefined) call.decided ??= endOf(call)
     for (const call of calls) {
-      if (call.phase._tag === "Running") call.phase.stop({ ...end, started: true } as End)
-      else if (call.phase._tag !== "Arrived") this.settle(call, call.decided ?? end)
+      if (call.phase._tag === "Running") call.phase.stop({ ...endOf(call), started: true } as End)
+      else if (call.phase._tag !== "Arrived") this.settle(call, call.decided ?? endOf(call))
     }
     this.wave.endDecided()
   }

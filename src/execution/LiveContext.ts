@@ -139,7 +139,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get status(): Service["status"] {
-    return (status) => this.report({ _tag: "ToolStatus", status })
+    return (status, message) => this.report({ _tag: "ToolStatus", status, ...defined({ message }) })
   }
 
   get log(): Service["log"] {
@@ -167,7 +167,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get grant(): Service["grant"] {
-    return this.call.grant
+    return this.call.grant ?? this.call.allowedOnce
   }
 
   get permits(): Service["permits"] {

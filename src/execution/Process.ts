@@ -49,10 +49,11 @@ import type { Resumption, WaveOptions } from "./WaveOptions.ts"
 export const make = (engine: Engine, state: ProcessState, handle?: Caller): ToolProcess => {
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
-    wave?: Partial<Pick<WaveOptions, "timeoutMillis" | "hub" | "wholeOutputs" | "told" | "step" | "resume">>
+    wave?: Partial<Pick<WaveOptions, "timeoutMillis" | "mode" | "hub" | "wholeOutputs" | "told" | "step" | "resume">>
   ) =>
     Wave.run(engine, state, calls, {
       timeoutMillis: wave?.timeoutMillis ?? Infinity,
+      mode: wave?.mode,
       wholeOutputs: wave?.wholeOutputs ?? false,
       told: wave?.told ?? state.fires === undefined,
       hub: wave?.hub ?? state.hub,
@@ -67,8 +68,8 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
   const executeWave =
     ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
       options === undefined ? Effect.suspend(() => runWave(Received.wave(calls))) : Effect.flatMap(
-        limit("executeWave", options),
-        (timeoutMillis) => runWave(Received.wave(calls), { timeoutMillis })
+        executing("executeWave", options),
+        (wave) => runWave(Received.wave(calls), wave)
       )) as ToolProcess["executeWave"]
   let hostCalls = 0
   const hostId = () => `host_${++hostCalls}`
@@ -76,8 +77,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     ((args: HostArguments = {}, options?: HostOptions) =>
       Effect.flatMap(
         hostLimits(method, options),
-        ({ attempts, timeoutMillis }) =>
-          HostCalls.run(toolsOf(args), args, attempts, hostId, (calls) => runWave(calls, { timeoutMillis }))
+        ({ attempts, ...wave }) => HostCalls.run(toolsOf(args), args, attempts, hostId, (calls) => runWave(calls, wave))
       )) as HostRun
   const ask = <A>(question: (set: RuleSet.RuleSet, history: RuleHistory) => A) =>
     Effect.sync(() => question(engine.rules.current(), state.history))
@@ -87,25 +87,23 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     executeWave,
     executeBatch: executeWave,
     resume: Effect.fnUntraced(function*(calls: ReadonlyArray<ToolCall>, options?: ResumeOptions) {
-      const { asks, timeoutMillis } = yield* resumption(engine, options)
+      const { asks, ...own } = yield* resumption(engine, options)
       const resume: Resumption = { asks, problem: undefined }
-      const wave = yield* runWave(Received.wave(calls), { timeoutMillis, resume })
+      const wave = yield* runWave(Received.wave(calls), { ...own, resume })
       if (resume.problem !== undefined) return yield* new ResumeError(resume.problem)
       return wave
     }) as ToolProcess["resume"],
     execute:
       ((call: ToolCall, options?: ExecuteOptions) =>
-        Effect.flatMap(limit("execute", options), (timeoutMillis) =>
+        Effect.flatMap(executing("execute", options), (wave) =>
           Effect.map(
-            runWave([Received.one(call)], { timeoutMillis }),
+            runWave([Received.one(call)], wave),
             (wave) => wave.outcomes[0]!
           ))) as ToolProcess["execute"],
     stream: ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
       streamOf(
         state.hub,
-        (hub) =>
-          Effect.flatMap(limit("stream", options), (timeoutMillis) =>
-            runWave(Received.wave(calls), { hub, timeoutMillis }))
+        (hub) => Effect.flatMap(executing("stream", options), (wave) => runWave(Received.wave(calls), { ...wave, hub }))
       )) as ToolProcess["stream"],
     call: Effect.fnUntraced(function*<T extends Tool.Any>(
       tool: T,
@@ -115,13 +113,13 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       Tool.Success<T>,
       Tool.Failure<T> | ToolExecutionError | Schema.SchemaError | ConfigurationError
     > {
-      const timeoutMillis = yield* limit("call", options)
+      const own = yield* executing("call", options)
       const schemas = codecs(tool)
       const id = hostId()
       // parameters whose getters die are refused like those that cannot be encoded
       const encoded = yield* Effect.catchDefect(schemas.encode(params), () => Effect.succeed(unreadable))
       const call = Received.one({ id, name: tool.name, params: encoded })
-      const wave = yield* runWave([call], { timeoutMillis, wholeOutputs: true, told: false })
+      const wave = yield* runWave([call], { ...own, wholeOutputs: true, told: false })
       const outcome = yield* orFail(wave.outcomes[0]!)
       if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
       const { output } = outcome
@@ -203,11 +201,11 @@ const startTools = (
   return pending.filter((tool) => !any.includes(tool) || chosen.includes(tool))
 }
 
-/** How long each call of a wave may run; fails, before anything runs, where that is no length of time. */
-const limit = (method: string, options: ExecuteOptions | undefined): Effect.Effect<number, ConfigurationError> =>
-  options?.timeout === undefined
-    ? noLimit
-    : readOptions(`ToolProcess.${method}`, (read) => timeoutMillis(read, options))
+/** What a caller says of a wave; fails, before anything runs, where that is wrong. */
+const executing = (method: string, options: ExecuteOptions | undefined): Effect.Effect<Executing, ConfigurationError> =>
+  options?.timeout === undefined && options?.mode === undefined
+    ? asUsual
+    : readOptions(`ToolProcess.${method}`, (read) => executingIn(read, options))
 
 const resumption = (engine: Engine, options: ResumeOptions = {}) =>
   readOptions("ToolProcess.resume", (read) => {
@@ -215,21 +213,25 @@ const resumption = (engine: Engine, options: ResumeOptions = {}) =>
       read.problems.push({ path: "journal", problem: "there is none", expected: "a Journal around the executor" })
     }
     return {
-      timeoutMillis: timeoutMillis(read, options),
+      ...executingIn(read, options),
       asks: read.oneOf("onUnknown", options.onUnknown ?? "tell", ["tell", "ask"]) === "ask"
     }
   })
 
 const hostLimits = (method: string, options: HostOptions = {}) =>
   readOptions(`ToolProcess.${method}`, (read) => ({
-    timeoutMillis: timeoutMillis(read, options),
+    ...executingIn(read, options),
     attempts: read.atLeast("attempts", options.attempts ?? 1, 1)
   }))
 
-const noLimit = Effect.succeed(Infinity)
+type Executing = Pick<WaveOptions, "timeoutMillis" | "mode">
 
-const timeoutMillis = (read: OptionReader, { timeout }: ExecuteOptions): number =>
-  timeout === undefined ? Infinity : read.millis("timeout", timeout)
+const asUsual = Effect.succeed<Executing>({ timeoutMillis: Infinity })
+
+const executingIn = (read: OptionReader, { mode, timeout }: ExecuteOptions): Executing => ({
+  timeoutMillis: timeout === undefined ? Infinity : read.millis("timeout", timeout),
+  mode: mode === undefined ? undefined : read.oneOf("mode", mode, ["classes", "parallel", "sequential"])
+})
 
 /** The stream of one wave: a reader of its own beside the process's observers. */
 const streamOf = (

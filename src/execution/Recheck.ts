@@ -4,6 +4,7 @@
  *
  * @since 0.1.0
  */
+import { clip } from "../internal/clip.ts"
 import * as Permissions from "../policy/Permissions.ts"
 import type * as Grant from "../store/Grant.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
@@ -37,12 +38,32 @@ export const recheck = (
     denied(withdrawn(wave, call, grants))
 
 /**
- * The refusal of a call whose standing permission was taken back.
+ * The refusal of a call that nobody has allowed, with the permission that it needed.
  *
- * @category constants
+ * @category constructors
  * @since 0.1.0
  */
-export const revoked: ToolRefusal = { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+export const notAllowed = (
+  { gateCall, tool }: Call,
+  { remember: scope }: Pick<Permissions.Asks, "remember">,
+  { by, reason }: {
+    readonly by: Extract<ToolRefusal, { readonly _tag: "PermissionDenied" }>["by"]
+    readonly reason?: string | undefined
+  }
+): ToolRefusal => {
+  const about = gateCall?.targets?.map(({ text }) => text).join(", ") ?? ""
+  const permission = clip(about === "" ? tool!.name : `${tool!.name}(${about})`, 300)
+  return { _tag: "PermissionDenied", by, ...(reason === undefined ? {} : { reason }), permission, scope }
+}
+
+/**
+ * The refusal of a call whose standing permission was taken back.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
+  notAllowed(call, { remember: targets === undefined ? "tool" : "resources" }, { by: "user", reason: "revoked" })
 
 // Utilities
 
@@ -62,15 +83,15 @@ const withdrawn = (
   const { handlers, revoked: revokedHere } = wave.engine
   const { approved, grant, isOwnGrant, tool } = call
   if ((approved || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
-    return { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
+    return notAllowed(call, { remember: "tool" }, { by: "user", reason: "the tool is not what it was any more" })
   }
   if (grant === undefined) return undefined
-  if (revokedHere.has(grant.id)) return revoked
+  if (revokedHere.has(grant.id)) return revoked(call, grant)
   // the store may not have noted yet what was answered just now
   if (isOwnGrant || grants === undefined) return undefined
   if ("operation" in grants) {
     wave.unanswered(call, grants)
     return { _tag: "StoreUnavailable", operation: grants.operation }
   }
-  return grants.some((it) => it.id === grant.id) ? undefined : revoked
+  return grants.some((it) => it.id === grant.id) ? undefined : revoked(call, grant)
 }

@@ -56,6 +56,7 @@ const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question
   call.phase = phases.asking
   const said = Authorize.resolved(
     call,
+    question,
     yield* Asking.withCall(wave, call, Asking.ask(wave, call, question))
   )
   call.phase = phases.arrived

@@ -141,7 +141,7 @@ export class Wave implements Watcher, UnderWay {
   /** Refuses the calls that a grant let through and that have not started. */
   revoke(grant: string): void {
     const calls = this.wave.calls.filter((call) => call.grant?.id === grant)
-    if (calls.length > 0) this.driver.refuse(calls, revoked)
+    if (calls.length > 0) this.driver.refuse(calls, (call) => revoked(call, call.grant!))
   }
 
   /** The turn's clock, which stood still while people were asked, may go on. */
@@ -185,9 +185,9 @@ export class Wave implements Watcher, UnderWay {
   }
 
   private cut(): ReadonlyArray<ReadonlyArray<Call>> {
-    const { calls, engine } = this.wave
+    const { calls, mode } = this.wave
     if (calls.length === 1) return [calls]
-    return Waves.cut(calls.map(itemOf), engine.mode).map((run) => run.map((index) => calls[index]!))
+    return Waves.cut(calls.map(itemOf), mode).map((run) => run.map((index) => calls[index]!))
   }
 
   private *execute(run: ReadonlyArray<Call>): Effect.fn.Return<void> {

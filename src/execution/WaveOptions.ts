@@ -4,6 +4,7 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
+import type { Mode } from "../ToolProcess.ts"
 import type { Caller } from "./Engine.ts"
 import type { EventHub } from "./EventHub.ts"
 import type { StopPlace } from "./StopPlace.ts"
@@ -44,6 +45,8 @@ export interface ResumeProblem {
 export interface WaveOptions {
   /** Milliseconds that each call may run at most; the tool's own limit still holds. */
   readonly timeoutMillis: number
+  /** How the wave is cut into runs, if not as the settings have it. */
+  readonly mode?: Mode | undefined
   /** The host needs whole outputs: nothing is cut or stored. */
   readonly wholeOutputs: boolean
   /** A model is told of the outcomes; what a host calls for itself none knows of. */

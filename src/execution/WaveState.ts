@@ -20,6 +20,7 @@ import type { RuleSet } from "../policy/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { Mode } from "../ToolProcess.ts"
 import type { ToolRefusal } from "../ToolRefusal.ts"
 import type { Host } from "./Attempt.ts"
 import type { Agent, Call } from "./Call.ts"
@@ -89,6 +90,8 @@ export class WaveState implements Host, HostGates.Reporter {
   readonly agent: Agent
   /** The host's gates, and those made like them, that some tool of the registry is subject to. */
   readonly gates: HostGates.HostGates
+  /** How it is cut into runs. */
+  readonly mode: Mode
   /** Where the rules count. */
   readonly scope: { readonly batch: string; readonly principal: string }
   /** In stop mode: where the wave ends, or the step that it belongs to. */
@@ -139,6 +142,7 @@ export class WaveState implements Host, HostGates.Reporter {
     this.engine = engine
     this.process = process
     this.options = options
+    this.mode = options.mode ?? engine.mode
     this.watcher = watcher
     this.caller = caller
     this.scope = { batch: process.batch.key, principal }

@@ -51,7 +51,7 @@ export const refusal = (it: ToolRefusal, scrub: (text: string) => string): ToolR
 // Utilities
 
 /** Fields of refusals that may repeat what the model, a handler or a person wrote. */
-const texts: ReadonlySet<string> = new Set(["issues", "because", "reason", "sentence", "from", "to"])
+const texts: ReadonlySet<string> = new Set(["issues", "because", "reason", "sentence", "from", "to", "permission"])
 
 const succeeded = (it: Succeeded, redactor: Redactor, secrets: ReadonlyArray<string>): Succeeded => {
   const { output } = it

@@ -28,6 +28,8 @@ export interface ApprovalRequest {
   readonly batch: string
   readonly process: string
   readonly callId: string
+  /** Place of the call in its wave. */
+  readonly index: number
   readonly tool: string
   /** What the tool says it is: an answer is remembered for no other of that name. */
   readonly revision?: string | undefined

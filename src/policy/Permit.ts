@@ -22,6 +22,8 @@ import type { PermitSource } from "./PermitSource.ts"
  */
 export interface Ticket {
   readonly tool: RegisteredTool | undefined
+  /** The class whose permits it takes; absent: its tool's. */
+  readonly class?: RegisteredTool["class"] | undefined
   /** The keys of what the call touches. */
   readonly resources: ReadonlyArray<string>
   /** What it needs, in the order in which it is taken; filled by `enter`. */

@@ -202,8 +202,9 @@ const fromClasses = (
 ): Service => {
   const { entrance, keys } = shared
 
-  const permitsOf = (tool: RegisteredTool, resources: ReadonlyArray<string>): ReadonlyArray<Permit> => {
-    const classes = classPools[tool.class]
+  const permitsOf = (ticket: Ticket, tool: RegisteredTool): ReadonlyArray<Permit> => {
+    const { resources } = ticket
+    const classes = classPools[ticket.class ?? tool.class]
     if (resources.length === 0 && tool.maxConcurrent === undefined) return classes
     const permits = Array.from(new Set(resources)).sort().map((name) => {
       let key = keys.get(name)
@@ -245,7 +246,7 @@ const fromClasses = (
       // what became of one before it may have decided it, too
       if (ticket.state === "left") return Effect.interrupt
       entrance.nest(ticket)
-      if (ticket.tool !== undefined) ticket.permits = permitsOf(ticket.tool, ticket.resources)
+      if (ticket.tool !== undefined) ticket.permits = permitsOf(ticket, ticket.tool)
       return entrance.take(ticket, leave)
     },
     releasePermits,
@@ -258,11 +259,11 @@ const fromClasses = (
       }
     },
     leave,
-    reentry: ({ parent, tool }, waitsFor) => {
+    reentry: ({ class: own, parent, tool }, waitsFor) => {
       if (parent === undefined || tool === undefined) return undefined
       if ("joined" in waitsFor) return entrance.wouldWaitForEver(parent, waitsFor) ? ownResult : undefined
       const { resources } = waitsFor
-      const known = [...resources.map((name) => keys.get(name)), tools.get(tool.name), ...classPools[tool.class]]
+      const known = [...resources.map((name) => keys.get(name)), tools.get(tool.name), ...classPools[own ?? tool.class]]
       const isOwn = (permit: Permit) => permit.isTaken && entrance.wouldWaitForEver(parent, { permits: [permit] })
       return known.find((permit) => permit !== undefined && isOwn(permit))?.name
     },

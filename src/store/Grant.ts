@@ -39,6 +39,15 @@ export const Grant = Schema.Struct({
 export type Grant = typeof Grant.Type
 
 /**
+ * What a person allowed: a standing permission, or one call alone, whose `id` is that of
+ * the request.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Given = Omit<Grant, "answer"> & { readonly answer: Grant["answer"] | "ApproveOnce" }
+
+/**
  * Tells whether a grant holds for a call about these targets: all of them, to
  * the letter. Targets that are not known are covered by a grant for the tool only.
  *

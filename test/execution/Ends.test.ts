@@ -99,7 +99,7 @@ describe("a permission that was taken back", () => {
             assert.strictEqual(yield* executor.revoke({ tool: "slow" }), 0)
             assert.deepStrictEqual(tags(yield* Fiber.join(first)), ["Succeeded"])
             assert.deepInclude((yield* Fiber.join(second)).outcomes[0], {
-              reason: { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+              reason: { _tag: "PermissionDenied", by: "user", reason: "revoked", permission: "asked", scope: "tool" }
             })
           })
       )

@@ -111,7 +111,13 @@ describe("a tool that becomes another", () => {
       const outcome = yield* process.execute(ToolCall.make("3", "send", {}))
       assert.deepInclude(outcome, {
         _tag: "Denied",
-        reason: { _tag: "PermissionDenied", by: "user", reason: "the tool is not what it was any more" }
+        reason: {
+          _tag: "PermissionDenied",
+          by: "user",
+          reason: "the tool is not what it was any more",
+          permission: "send",
+          scope: "tool"
+        }
       })
       assert.deepStrictEqual((yield* executor.grants).map((it) => it.tool), ["pay"])
     }))))

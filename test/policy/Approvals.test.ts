@@ -107,7 +107,9 @@ describe("a question", () => {
         const silent = yield* later(process.executeWave(calls(["w", { path: "c" }])))
         const late = yield* idOf(people, "1")
         const refused = yield* Fiber.join(silent)
-        assert.deepInclude(refused.outcomes[0], { reason: { _tag: "PermissionDenied", by: "timeout" } })
+        assert.deepInclude(refused.outcomes[0], {
+          reason: { _tag: "PermissionDenied", by: "timeout", permission: "w(c)", scope: "tool" }
+        })
         assert.strictEqual(yield* VirtualTime.now, 300_000)
         assert.strictEqual(yield* answer(late), "NotPending")
       })))
@@ -161,7 +163,13 @@ describe("a question", () => {
         ({ process }) =>
           Effect.map(process.executeWave(calls("w")), (wave) =>
             assert.deepInclude(wave.outcomes[0], {
-              reason: { _tag: "PermissionDenied", by: "noApprover", reason: "a rule requires consent" }
+              reason: {
+                _tag: "PermissionDenied",
+                by: "noApprover",
+                reason: "a rule requires consent",
+                permission: "w",
+                scope: "tool"
+              }
             }))
       )
       yield* VirtualTime.run(Effect.scoped(Effect.gen(function*() {
@@ -171,7 +179,7 @@ describe("a question", () => {
         const wave = yield* later(process.executeWave(calls("w")))
         yield* Scope.close(scope, Exit.void)
         assert.deepInclude((yield* Fiber.join(wave)).outcomes[0], {
-          reason: { _tag: "PermissionDenied", by: "closed" }
+          reason: { _tag: "PermissionDenied", by: "closed", permission: "w", scope: "tool" }
         })
       })))
     }))
@@ -367,7 +375,9 @@ describe("a remembered answer", () => {
       Effect.map(
         waiting((env) => Effect.map(env.executor.revoke({ tool: "w" }), (open) => assert.strictEqual(open, 0))),
         (outcome) =>
-          assert.deepInclude(outcome, { reason: { _tag: "PermissionDenied", by: "user", reason: "revoked" } })
+          assert.deepInclude(outcome, {
+            reason: { _tag: "PermissionDenied", by: "user", reason: "revoked", permission: "w(a)", scope: "resources" }
+          })
       ))
   })
 
@@ -386,7 +396,7 @@ describe("a remembered answer", () => {
           yield* Effect.sleep(10)
           assert.strictEqual(yield* env.executor.revoke({ tool: "w" }), 1)
           assert.deepInclude((yield* Fiber.join(wave)).outcomes[0], {
-            reason: { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+            reason: { _tag: "PermissionDenied", by: "user", reason: "revoked", permission: "w(a)", scope: "resources" }
           })
           assert.deepStrictEqual(yield* pending(env.people), [])
           assert.deepStrictEqual(yield* env.executor.grants, [])
@@ -665,6 +675,7 @@ describe("an answer of a wrong form", () => {
         class: "SerialMut",
         args: {},
         targets: [],
+        index: 0,
         why: "why",
         preview: undefined,
         isRunning: false,

@@ -220,7 +220,13 @@ describe("a permission that is revoked while a call waits that it let through", 
         yield* Effect.orDie(executor.revoke({ tool: "pay" }))
         yield* Effect.yieldNow
         assert.deepInclude((waiting.pollUnsafe() as { value?: ToolOutcome.WaveResult }).value?.outcomes[0], {
-          reason: { _tag: "PermissionDenied", by: "user", reason: "revoked" }
+          reason: {
+            _tag: "PermissionDenied",
+            by: "user",
+            reason: "revoked",
+            permission: "pay(bank)",
+            scope: "resources"
+          }
         })
         const other = yield* batch.process({ approvals: "nobody" })
         const wave = yield* other.executeWave([pay("2", "bank"), pay("3", "ada"), pay("4", "bob")])

@@ -21,6 +21,7 @@ const question = (tool: string, more: Partial<Approvals.Question> = {}): Approva
   batch: "b",
   process: "p",
   callId: "1",
+  index: 0,
   tool,
   class: "SerialMut",
   args: {},

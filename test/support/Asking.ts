@@ -19,6 +19,7 @@ export const question = (more: Partial<Approvals.Question> = {}): Approvals.Ques
   batch: "b",
   process: "p",
   callId: "c",
+  index: 0,
   tool: "write",
   class: "SerialMut",
   args: { path: "a.txt" },

@@ -137,6 +137,7 @@ describe("trouble", () => {
             batch: "1",
             process: "1",
             callId: "1",
+            index: 0,
             tool: "add",
             class: "SerialMut",
             args: {},

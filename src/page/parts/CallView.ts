@@ -125,7 +125,9 @@ const said = (event: CallEvent): ComponentChildren => {
         event.total === undefined || event.total === null ? "" : ` of ${event.total}`
       } ${event.message !== undefined && html`<${SafeText} text=${event.message} />`}`
     case "ToolStatus":
-      return html`Status: <${SafeText} text=${event.status} />`
+      return html`Status: <${SafeText} text=${event.status} />${
+        event.message !== undefined && html`, <${SafeText} text=${event.message} />`
+      }`
     case "ToolLog":
       return html`${event.level}: <${SafeText} text=${event.message} />${
         event.data !== undefined && html`<${Arguments} value=${event.data} />`
