@@ -12,10 +12,27 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
 import { shown } from "../internal/OptionReader.ts"
 import type { User } from "./ApiAccess.ts"
+import { Unavailable } from "./ApiProblems.ts"
 import * as Tokens from "./Tokens.ts"
+
+/**
+ * The users could not be looked up, such as in a database that does not answer.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class AccessError extends Schema.TaggedError<AccessError>("effect-tool-executor/server/AccessError")(
+  "AccessError",
+  { cause: Schema.Defect() }
+) {
+  override get message(): string {
+    return "The users could not be looked up"
+  }
+}
 
 /**
  * The users.
@@ -28,12 +45,12 @@ export class Access extends Context.Service<Access, {
    * The user of a token; `None` where it is wrong or its time is over. It is asked with every request and,
    * while a stream is open, again and again: one who is none any more has no stream any more, either.
    */
-  readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>>
+  readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>, AccessError>
   /**
    * Whether the user of a name may still hand calls over. It is asked at the start for each user whose waves have no end:
-   * those of one who may not are cancelled instead of gone on with.
+   * those of one who may not are cancelled instead of resumed. Where it fails, they are left for the next start.
    */
-  readonly mayRun: (user: string) => Effect.Effect<boolean>
+  readonly mayRun: (user: string) => Effect.Effect<boolean, AccessError>
 }>()("effect-tool-executor/server/Access") {}
 
 /**
@@ -123,6 +140,68 @@ export const make = Effect.fnUntraced(function*(
 export const layer = (
   options: { readonly users: ReadonlyArray<UserOptions> }
 ): Layer.Layer<Access, ConfigurationError> => Layer.effect(Access, make(options))
+
+/**
+ * Layer over a host's own users. The functions may require services and may fail; then
+ * the request is answered with 503, and the cause is logged.
+ *
+ * **Example** (Users in a service of the host)
+ *
+ * ```ts
+ * import { Context, Effect, Option, Redacted } from "effect"
+ * import { Access } from "effect-tool-executor/server"
+ *
+ * class Directory extends Context.Service<Directory, {
+ *   readonly find: (token: string) => Effect.Effect<{ readonly name: string; readonly run: boolean } | undefined, Error>
+ *   readonly isActive: (name: string) => Effect.Effect<boolean, Error>
+ * }>()("Directory") {}
+ *
+ * export const Users = Access.layerFrom({
+ *   userOf: (token) =>
+ *     Effect.map(
+ *       Directory.use((it) => it.find(Redacted.value(token))),
+ *       (found) =>
+ *         Option.map(Option.fromUndefinedOr(found), (it) => ({ ...it, approve: [], records: [], operate: false }))
+ *     ),
+ *   mayRun: (name) => Directory.use((it) => it.isActive(name))
+ * })
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerFrom = <E, R, E2, R2>(from: {
+  readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>, E, R>
+  readonly mayRun: (user: string) => Effect.Effect<boolean, E2, R2>
+}): Layer.Layer<Access, never, R | R2> =>
+  Layer.effect(
+    Access,
+    Effect.map(Effect.context<R | R2>(), (context) => {
+      const asAccess = <A, E>(effect: Effect.Effect<A, E, R | R2>): Effect.Effect<A, AccessError> =>
+        Effect.mapError(Effect.provideContext(effect, context), (cause) => new AccessError({ cause }))
+      return Access.of({
+        userOf: (token) => asAccess(from.userOf(token)),
+        mayRun: (user) => asAccess(from.mayRun(user))
+      })
+    })
+  )
+
+/**
+ * Answers a request with 503 where the users could not be looked up, and logs why.
+ *
+ * @category combinators
+ * @internal
+ */
+export const orUnavailable = <A, E, R>(
+  effect: Effect.Effect<A, E | AccessError, R>
+): Effect.Effect<A, Exclude<E, AccessError> | Unavailable, R> =>
+  Effect.catch(
+    effect,
+    (error): Effect.Effect<never, Exclude<E, AccessError> | Unavailable> =>
+      error instanceof AccessError
+        ? Effect.andThen(Effect.logWarning(error.message, error.cause), Effect.fail(new Unavailable({})))
+        : Effect.fail(error as Exclude<E, AccessError>)
+  )
 
 // Utilities
 

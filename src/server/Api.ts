@@ -39,7 +39,7 @@ export class LoginGroup extends HttpApiGroup.make("login")
     HttpApiEndpoint.post("login", "/login", {
       payload: Schema.Struct({ token: Schema.String }),
       success: Models.Me,
-      error: [Problems.Unauthorized, TooMany]
+      error: [Problems.Unauthorized, TooMany, Unavailable]
     }),
     HttpApiEndpoint.post("logout", "/logout", { payload: Schema.Struct({}), success: HttpApiSchema.NoContent })
   )

@@ -15,13 +15,15 @@ import * as Equal from "effect/Equal"
 import * as HttpApiError from "effect/http-api/HttpApiError"
 import * as HttpBody from "effect/http/HttpBody"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
-import { Access, isUserName } from "./Access.ts"
+import { Access, type AccessError, isUserName, orUnavailable } from "./Access.ts"
 import { Authorization, CurrentUser, type User } from "./ApiAccess.ts"
 import { Limits, refusal } from "./Limits.ts"
 import { Logins } from "./Logins.ts"
@@ -71,7 +73,10 @@ export const layer = (
         bearer: (httpEffect) =>
           Effect.gen(function*() {
             const request = yield* HttpServerRequest.HttpServerRequest
-            const user = Option.getOrUndefined(yield* userOf(request))
+            const found = yield* Effect.result(orUnavailable(userOf(request)))
+            // as a response: after a failure the other way of saying who one is would be tried
+            if (Result.isFailure(found)) return yield* Effect.orDie(HttpServerRespondable.toResponse(found.failure))
+            const user = Option.getOrUndefined(found.success)
             if (user === undefined) return yield* new HttpApiError.Unauthorized({})
             // as a response: after a failure the other way of saying who one is would be tried
             const full = yield* refusal(limits.enter(user.name))
@@ -137,12 +142,13 @@ const make = (services: Context.Context<Access | Logins>) => {
 }
 
 /** Ends when the user is another one, none any more, or may do something else than at first. */
-const untilOther = (user: User, again: Effect.Effect<Option.Option<User>>, millis: number) =>
+const untilOther = (user: User, again: Effect.Effect<Option.Option<User>, AccessError>, millis: number) =>
   Effect.gen(function*() {
     for (;;) {
       const left = (user.expiresAt ?? Infinity) - (yield* Clock.currentTimeMillis)
       yield* Effect.sleep(Math.max(0, Math.min(millis, left)))
-      if (!Equal.equals(yield* again, Option.some(user))) return
+      // where nobody can tell, it is opened again by whoever is let in then
+      if (!Equal.equals(yield* Effect.orElseSucceed(again, () => none), Option.some(user))) return
     }
   })
 

@@ -17,7 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
-import { Access } from "./Access.ts"
+import { Access, type AccessError } from "./Access.ts"
 import { cookieName, type User } from "./ApiAccess.ts"
 import { TooMany } from "./ApiProblems.ts"
 import { Buckets } from "./Buckets.ts"
@@ -34,13 +34,13 @@ export class Logins extends Context.Service<Logins, {
   /** Gives the user of a token, and the request's response the cookie. */
   readonly login: (
     token: Redacted.Redacted<string>
-  ) => Effect.Effect<User, HttpApiError.Unauthorized | TooMany, HttpServerRequest.HttpServerRequest>
+  ) => Effect.Effect<User, AccessError | HttpApiError.Unauthorized | TooMany, HttpServerRequest.HttpServerRequest>
   /** Ends the login of the request's cookie, if it has one. */
   readonly logout: Effect.Effect<void, never, HttpServerRequest.HttpServerRequest>
   /** The user of the request's cookie; `undefined`: it has none at all. */
   readonly userOf: (
     request: HttpServerRequest.HttpServerRequest
-  ) => Effect.Effect<Option.Option<User> | undefined>
+  ) => Effect.Effect<Option.Option<User> | undefined, AccessError>
   /** How many there are, and how many were refused since the start. */
   readonly counts: Effect.Effect<{ readonly open: number; readonly refused: number }>
 }>()("effect-tool-executor/server/Logins") {}

@@ -286,8 +286,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 
   const open = yield* store.open
   const runners = new Map<string, boolean>()
-  for (const user of new Set(open.map((it) => it.user))) runners.set(user, yield* access.mayRun(user))
-  for (const wave of open) yield* recall(wave, undefined, runners.get(wave.user))
+  for (const user of new Set(open.map((it) => it.user))) {
+    const mayRun = yield* Effect.result(access.mayRun(user))
+    if (Result.isSuccess(mayRun)) runners.set(user, mayRun.success)
+    else {yield* Effect.logWarning(
+        `${mayRun.failure.message}; the waves of ${user} are left for the next start`,
+        mayRun.failure.cause
+      )}
+  }
+  for (const wave of open) if (runners.has(wave.user)) yield* recall(wave, undefined, runners.get(wave.user))
   yield* Effect.forkScoped(Effect.repeat(
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis

@@ -1,5 +1,6 @@
 /** Streams of the server: slow readers, users who are none any more, and how many there are. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -101,6 +102,42 @@ describe("a stream", () => {
       // it ended in good order
       yield* eventually(Effect.sync(() => text.endsWith("0\r\n\r\n")))
       assert.strictEqual((yield* send("/api/me", { as: "ada" })).status, 401)
+    }).pipe(Effect.scoped, Effect.provide(layer({ access, askAgain: "50 millis" })))
+  })
+
+  it.live("ends, and requests get 503, while the host cannot look its users up", () => {
+    class Directory extends Context.Service<Directory, {
+      readonly find: (token: string) => Effect.Effect<boolean, string>
+    }>()("Directory") {}
+    let isAway = false
+    const directory = Layer.succeed(Directory, {
+      find: (given) => isAway ? Effect.fail("the directory is away") : Effect.succeed(given === token("ada"))
+    })
+    const rights = { name: "ada", run: true, approve: [], records: [], operate: false }
+    const access = Access.layerFrom({
+      userOf: (given) =>
+        Effect.map(
+          Directory.use((it) => it.find(Redacted.value(given))),
+          (isAda) => isAda ? Option.some(rights) : Option.none()
+        ),
+      mayRun: () => Effect.succeed(true)
+    }).pipe(Layer.provide(directory))
+    return Effect.gen(function*() {
+      assert.strictEqual((yield* send("/api/me", { as: "ada" })).status, 200)
+      yield* open("ada")
+      yield* eventually(Effect.map(streams, (it) => it === 1))
+      isAway = true
+      yield* eventually(Effect.map(streams, (it) => it === 0))
+      const answers = [
+        yield* send("/api/me", { as: "ada" }),
+        yield* send("/api/login", { method: "POST", body: JSON.stringify({ token: token("ada") }) })
+      ]
+      for (const { status, text } of answers) {
+        assert.strictEqual(status, 503)
+        assert.notInclude(text, "directory")
+      }
+      isAway = false
+      assert.strictEqual((yield* send("/api/me", { as: "ada" })).status, 200)
     }).pipe(Effect.scoped, Effect.provide(layer({ access, askAgain: "50 millis" })))
   })
 

@@ -86,9 +86,11 @@ export const layer = (options: Options = {}) => {
       const logins = yield* Logins.Logins
       return handlers
         .handle("login", ({ payload }) =>
-          Effect.map(logins.login(Redacted.make(payload.token)), ({ expiresAt: _, ...it }) => it))
-        .handle("logout", () =>
-          logins.logout)
+          Effect.map(
+            Access.orUnavailable(logins.login(Redacted.make(payload.token))),
+            ({ expiresAt: _, ...it }) => it
+          ))
+        .handle("logout", () => logins.logout)
     }))
   const access = options.access ?? Access.layer({ users: options.users ?? [user("ada"), user("bob")] })
   return HttpRouter.serve(
