@@ -80,18 +80,23 @@ export class Life {
       // what is held is held for a time, whatever holds it
       reserve: (requests, now) => {
         for (const { session } of requests) this.sessions.add(session)
-        const reserved = Effect.map(
-          state.reserve(requests, now),
-          (answers) => answers.map((it) => "epoch" in it ? { ...it, leaseMillis } : it)
-        )
+        // a driver may do it as soon as it is asked
+        const reserve = () =>
+          Effect.map(
+            state.reserve(requests, now),
+            (answers) => answers.map((it) => "epoch" in it ? { ...it, leaseMillis } : it)
+          )
         const over = gone.filter(({ until }) => until <= now)
         // whoever resumes has said by then what had started
         if (over.length === 0 || requests.every(({ claims }) => claims.every((it) => it._tag === "Batch"))) {
-          return reserved
+          return reserve()
         }
         gone.splice(0, gone.length, ...gone.filter(({ until }) => until > now))
         const sessions = over.flatMap((it) => Array.from(it.sessions))
-        return Effect.andThen(Effect.forEach(sessions, (it) => state.abandon(it, now, []), { discard: true }), reserved)
+        return Effect.andThen(
+          Effect.forEach(sessions, (it) => state.abandon(it, now, []), { discard: true }),
+          Effect.suspend(reserve)
+        )
       }
     }
   }

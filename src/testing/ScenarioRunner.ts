@@ -193,7 +193,9 @@ const playLife = Effect.fnUntraced(function*(world: World, steps: Steps, start: 
   })
   const played = yield* Effect.result(VirtualTime.run(playing, { start, killed: () => life?.isDead === true }))
   if (Result.isFailure(played)) {
-    if (life?.isDead !== true) return yield* Effect.fail(played.failure)
+    // one that is stuck is interrupted, and may come to its moment by that
+    const isKilled = played.failure._tag === "Stuck" && played.failure.because === "killed"
+    if (life === undefined || !isKilled) return yield* Effect.fail(played.failure)
     until = life.until
     if (stage?.dying !== undefined) host.waves.push(stage.dying())
     host.gone.push({ sessions: life.sessions, until: until + (leaseOf(world.scenario) ?? 0) })
@@ -203,7 +205,7 @@ const playLife = Effect.fnUntraced(function*(world: World, steps: Steps, start: 
 })
 
 /** Milliseconds that are held what a process has taken, where a scenario says nothing of it. */
-const usualLease = 30_000
+const usualLease = Infinity
 
 const leaseOf = ({ config }: Scenario): number | undefined =>
   config?.lease === undefined ? undefined : Duration.toMillis(Duration.fromInputUnsafe(config.lease as Duration.Input))

@@ -133,6 +133,16 @@ describe("a scenario with crashes, resumes and agents", () => {
       assert.deepStrictEqual(differences.map((it) => it.where), ["script[1]", "script[3].expectRuns.pay"])
     }))
 
+  it.effect("does not take a wave that never ends for one that died as it should", () =>
+    Effect.gen(function*() {
+      const scenario = yield* Scenario.decode({
+        ...script({ crash: "1:Settled" }, wave, { resume: true }),
+        tools: { pay: { never: true } },
+        config: { executionTimeout: "Infinity" }
+      })
+      assert.deepInclude(yield* Effect.flip(ScenarioRunner.run(scenario)), { _tag: "Stuck", because: "idle" })
+    }))
+
   it.effect("says that there is no store of that name", () =>
     Effect.gen(function*() {
       const scenario = yield* Scenario.decode({ ...script(wave), store: "sqlite" })
