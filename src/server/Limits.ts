@@ -107,7 +107,7 @@ export const defaults = {
   open: { perUser: 400, ofAll: 4_000 },
   strangers: { perAddress: 20, ofAll: 500 },
   streams: { perUser: 100, ofAll: 2_000 },
-  bodies: { perUser: 8_000_000, ofAll: 64_000_000 },
+  bodies: { perUser: 6_000_000, ofAll: 48_000_000 },
   answers: { perUser: 2, ofAll: 16 }
 } as const
 

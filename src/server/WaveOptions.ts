@@ -73,7 +73,7 @@ export const defaults = {
   turnIdle: "1 hour",
   listed: "10 minutes",
   maxListed: 1_000,
-  listedChars: 32_000_000,
+  listedChars: 16_000_000,
   retention: "24 hours"
 } as const satisfies Options
 
