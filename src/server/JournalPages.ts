@@ -41,7 +41,7 @@ export interface Wanted {
 const mostEntries = 1_000
 
 /** Parts of the journal that are read for a page at most: what is searched for may be rare. */
-const mostParts = 4
+const mostParts = 8
 
 /** Entries that are made ready at once, before others have their turn. */
 const atOnce = 50

@@ -104,9 +104,6 @@ export const statementOf = (
   const isNewestFirst = query.order === "newest"
   const order = isNewestFirst ? "DESC" : "ASC"
   const [behind, until] = [`> ${param(after)}`, `< ${param(Math.min(before, Number.MAX_SAFE_INTEGER))}`]
-  const edge = "(SELECT edge FROM edge)"
-  // one bound on each side: of two on one side SQLite goes by the first
-  const within: Between = isNewestFirst ? [`>= ${edge}`, until] : [behind, `<= ${edge}`]
   const also = others.map(({ column, values }) => `${column} IN ${listOf(sql, param(JSON.stringify(values)))}`)
   if (query.since !== undefined) also.push(`at >= ${param(query.since)}`)
   if (query.isOpen === true) {
@@ -120,9 +117,12 @@ export const statementOf = (
   }
   const count = also.length === 0 ? Math.min(entries, mostLookedAt) : mostLookedAt
   const [most, size] = [param(count), param(chars)]
+  // PostgreSQL takes an array for short, and looks its places up whatever it believes of the other conditions
+  const places = `SELECT place FROM looked WHERE earlier < ${size}`
+  const chosen = isPg ? `= ANY (ARRAY(${places}))` : `IN (${places})`
   const near = indexedRows(sql, first, param, order)
   return sql.unsafe(
-    `WITH near AS (${near("place", [behind, until], [], most)}),
+    `WITH near AS (${near([behind, until], most)}),
     sized AS (
       SELECT place, (SELECT octet_length(entry) FROM ${table} AS it WHERE it.place = near.place) AS size FROM near
     ),
@@ -132,7 +132,10 @@ export const statementOf = (
         CASE WHEN count(*) >= ${most} OR max(earlier) >= ${size} THEN 1 ELSE 0 END AS more
       FROM looked
     ),
-    found AS (${near("place, entry", within, ["tag <> 'Claimed'", ...also], param(entries))})
+    found AS (
+      SELECT place, entry FROM ${table} WHERE place ${chosen} AND ${["tag <> 'Claimed'", ...also].join(" AND ")}
+      ORDER BY place ${order} LIMIT ${param(entries)}
+    )
     SELECT edge, more, place, entry FROM edge LEFT JOIN found ON 1 = 1 ORDER BY place ${order}`,
     params
   )
@@ -190,33 +193,32 @@ const indexedRows = (
   param: (value: unknown) => string,
   order: "ASC" | "DESC"
 ) => {
-  type Select = (what: string, between: Between, also: ReadonlyArray<string>, most: string) => string
-  const rows = (what: string, where: ReadonlyArray<string>, sorted: string, most: string) =>
-    `SELECT ${what} FROM ${table} WHERE ${where.join(" AND ")} ORDER BY ${sorted} ${order} LIMIT ${most}`
+  type Select = (between: Between, most: string) => string
+  const rows = (where: ReadonlyArray<string>, sorted: string, most: string) =>
+    `SELECT place FROM ${table} WHERE ${where.join(" AND ")} ORDER BY ${sorted} ${order} LIMIT ${most}`
   const places = ([low, high]: Between) => [`place ${low}`, `place ${high}`]
   if (first === undefined) {
-    const select: Select = (what, between, also, most) => rows(what, [...places(between), ...also], "place", most)
+    const select: Select = (between, most) => rows(places(between), "place", most)
     return select
   }
   const { column } = first
   if (column === "call_key" || first.values.length === 0) {
     const isOne = `${column} IN ${listOf(sql, param(JSON.stringify(first.values)))}`
     // a call has few entries: they are looked up, and then put in order
-    const select: Select = (what, between, also, most) =>
-      rows(what, [isOne, ...places(between), ...also], "place + 0", most)
+    const select: Select = (between, most) => rows([isOne, ...places(between)], "place + 0", most)
     return select
   }
   const values = first.values.map(param)
-  const one = (value: string): Select => (what, between, also, most) => {
-    if (!Tables.isPg(sql)) return rows(what, [`${column} = ${value}`, ...places(between), ...also], "place", most)
+  const one = (value: string): Select => (between, most) => {
+    if (!Tables.isPg(sql)) return rows([`${column} = ${value}`, ...places(between)], "place", most)
     // PostgreSQL takes rows for evenly spread: if it could, it would look for rare ones through all places
     const pairs = between.map((it) =>
       it.replace(/^(\S+) (.*)$/, (_, sign: string, place: string) => `(${column}, place) ${sign} (${value}, ${place})`)
     )
-    return rows(what, [...pairs, ...also], `${column} ${order}, place`, most)
+    return rows(pairs, `${column} ${order}, place`, most)
   }
-  const select: Select = (what, between, also, most) => {
-    const each = values.map((value) => one(value)(what, between, also, most))
+  const select: Select = (between, most) => {
+    const each = values.map((value) => one(value)(between, most))
     if (each.length === 1) return each[0]!
     const all = each.map((it, index) => `SELECT * FROM (${it}) AS each_${index}`).join(" UNION ALL ")
     return `SELECT * FROM (${all}) AS every ORDER BY place ${order} LIMIT ${most}`

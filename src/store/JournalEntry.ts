@@ -429,7 +429,7 @@ export interface PageBounds {
  * @category constants
  * @since 0.1.0
  */
-export const mostLookedAt = 4_000
+export const mostLookedAt = 2_000
 
 /**
  * Gives whose a principal is: the text before its first slash.
