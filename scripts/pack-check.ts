@@ -213,11 +213,11 @@ const check = (work: string): void => {
     }
   }
 
-  // the gateway alone needs the MCP client
+  // servers alone need the MCP client
   const config = join(project, "gateway.json")
   const list = () =>
     run(project, join(project, "node_modules/.bin/tool-executor"), ["mcp", "--config", config, "--list"])
-  writeFileSync(config, JSON.stringify({ mcpServers: {} }))
+  writeFileSync(config, JSON.stringify({ mcpServers: { none: { command: "none", optional: true } } }))
   const withoutClient = list()
   expect(
     withoutClient.code === 2 && withoutClient.stdout === "" &&

@@ -7,10 +7,8 @@
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { escape } from "../internal/escape.ts"
 import type * as McpServers from "../mcp/McpServers.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
-import { wrong } from "./CliFailure.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 
 /**
@@ -53,12 +51,5 @@ const warn = Effect.fnUntraced(function*(unsure: Options["unsure"]) {
   }
 })
 
-/** The client of MCP, which other commands do without. */
-const load = Effect.tryPromise({
-  try: () => import("../mcp/McpTools.ts"),
-  catch: (cause) =>
-    wrong(
-      `The servers cannot be reached (${escape(cause instanceof Error ? cause.message : String(cause))}). ` +
-        "It needs @modelcontextprotocol/client: npm install @modelcontextprotocol/client"
-    )
-})
+/** Loaded where there are servers. */
+const load = Effect.promise(() => import("../mcp/McpTools.ts"))

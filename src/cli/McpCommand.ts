@@ -98,12 +98,5 @@ export const command = Command.make(
 
 // Utilities
 
-/** The gateway with its client, which other commands do without. */
-const load = Effect.tryPromise({
-  try: () => import("./Gateway.ts"),
-  catch: (cause) =>
-    wrong(
-      `The gateway cannot be loaded (${escape(cause instanceof Error ? cause.message : String(cause))}). ` +
-        "It needs @modelcontextprotocol/client: npm install @modelcontextprotocol/client"
-    )
-})
+/** The gateway, which other commands do without. */
+const load = Effect.promise(() => import("./Gateway.ts"))

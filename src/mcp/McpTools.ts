@@ -44,7 +44,7 @@ import { clip } from "../internal/clip.ts"
 import { escape } from "../internal/escape.ts"
 import * as ToolHandlers from "../ToolHandlers.ts"
 import { mayBeginWithAny } from "./expected.ts"
-import * as McpConnection from "./McpConnection.ts"
+import type * as McpConnection from "./McpConnection.ts"
 import * as McpServers from "./McpServers.ts"
 import * as RemoteTools from "./RemoteTools.ts"
 
@@ -98,6 +98,7 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   const remotes = Object.entries(servers).flatMap(([name, server]) =>
     server.disabled === true ? [] : [new Remote(name, server)]
   )
+  const connect = remotes.length === 0 ? undefined : yield* loadClient
   const prefixes = remotes.map((it) => it.prefix)
   // the names of a server stay its own while it is disabled
   const spaces = Object.entries(servers).map(([name, server]) => ({ prefix: McpServers.prefixOf(name, server) }))
@@ -146,7 +147,7 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
 
   // one fiber for all, so that they are ended side by side
   yield* Effect.forkScoped(
-    Effect.forEach(remotes, (remote) => keep(remote, (listed) => take(remote, listed)), {
+    Effect.forEach(remotes, (remote) => keep(remote, connect!, (listed) => take(remote, listed)), {
       concurrency: "unbounded",
       discard: true
     })
@@ -257,14 +258,29 @@ const pause = { minimum: Duration.seconds(1), maximum: Duration.seconds(30) }
 
 const warn = (text: string) => Effect.logWarning(escape(text))
 
+/** The official client is an optional peer: loaded where there is a server to reach. */
+const loadClient = Effect.tryPromise({
+  try: () => import("./McpConnection.ts").then((it) => it.make),
+  catch: (cause) =>
+    new ConfigurationError({
+      subject: "McpTools",
+      problems: [{
+        path: "servers",
+        problem: `their client cannot be loaded (${cause instanceof Error ? cause.message : String(cause)})`,
+        expected: "the package @modelcontextprotocol/client: npm install @modelcontextprotocol/client"
+      }]
+    })
+})
+
 /** Stays connected to a server, and follows its list of tools. */
 const keep = (
   remote: Remote,
+  connect: typeof McpConnection.make,
   take: (listed: McpConnection.Listed) => Effect.Effect<void>
 ): Effect.Effect<never> => {
   const session = Effect.gen(function*() {
     const changes = yield* Queue.sliding<void>(1)
-    const connection = yield* McpConnection.make(
+    const connection = yield* connect(
       remote.name,
       remote.server,
       () => void Queue.offerUnsafe(changes, undefined)

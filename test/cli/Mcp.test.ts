@@ -13,6 +13,7 @@ import { existsSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { fileURLToPath } from "node:url"
 import { folder, freePort, run } from "./harness.ts"
+import * as Process from "./process.ts"
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
@@ -237,6 +238,16 @@ describe("the config of the gateway", () => {
         assert.strictEqual(code, 2, port)
         assert.include(stderr, "--http")
       }
+    }))
+
+  it.live("says what to install where the client of MCP is missing", () =>
+    Effect.gen(function*() {
+      const { file } = yield* folder({ "gateway.json": { mcpServers: { a: { command: "none" } } } })
+      const { code, stderr, stdout } = yield* Process.run(["mcp", "--config", file("gateway.json"), "--list"], {
+        node: Process.without("@modelcontextprotocol/client")
+      })
+      assert.deepStrictEqual([code, stdout], [2, ""])
+      assert.include(stderr, "npm install @modelcontextprotocol/client")
     }))
 
   it.live("shows no value of a header, a variable or a folder, wherever it is wrong", () =>
