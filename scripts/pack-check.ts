@@ -8,7 +8,7 @@
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, posix } from "node:path"
 import { fileURLToPath } from "node:url"
 
 interface Manifest {
@@ -99,6 +99,22 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
   }
 }
 
+/** Links of the documents that lead to nothing in the archive. */
+const checkLinks = (files: ReadonlyArray<string>): void => {
+  const folders = new Set(
+    files.flatMap((file) => file.split("/").slice(0, -1).map((_, n, all) => all.slice(0, n + 1).join("/")))
+  )
+  for (const file of files.filter((it) => it.endsWith(".md"))) {
+    const prose = readFileSync(join(root, file), "utf8").replaceAll(/^(`{3,})[^]*?^\1/gm, "")
+    for (const [, inline, defined] of prose.matchAll(/\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)/gm)) {
+      const link = inline ?? defined ?? ""
+      if (/^(?:https?:|mailto:|#)/.test(link)) continue
+      const target = posix.join(posix.dirname(file), link.replace(/#.*$/, "")).replace(/\/$/, "")
+      expect(files.includes(target) || folders.has(target), `${file} links to ${link}, which is not in the archive`)
+    }
+  }
+}
+
 /** Every module a user may import, as specifiers. */
 const publicModules = (files: ReadonlyArray<string>): ReadonlyArray<string> =>
   files
@@ -157,6 +173,7 @@ const check = (work: string): void => {
   if (archive === undefined) throw new Error("npm pack made no archive")
   const files = archive.files.map((file) => file.path)
   checkFiles(files)
+  checkLinks(files)
 
   const project = join(work, "project")
   mkdirSync(project)

@@ -60,11 +60,17 @@ interface Link {
   readonly target: string
 }
 
-/** Reads the relative links of a document, `[text](target)` and `[text][label]` alike. */
+/**
+ * Reads the relative links of a document, `[text](target)` and `[text][label]` alike. What
+ * is not part of the package cannot be linked to: such a link has its file as its title.
+ */
 const linksOf = (file: string, document: string): ReadonlyArray<Link> => {
   const prose = document.replaceAll(/^(`{3,})[^]*?^\1/gm, "")
   const labels = new Map(
-    Array.from(prose.matchAll(/^\[([^\]]+)\]: (\S+)$/gm), ([, label = "", target = ""]) => [label, target])
+    Array.from(
+      prose.matchAll(/^\[([^\]]+)\]: (\S+)(?: "([^"]+)")?$/gm),
+      ([, label = "", target = "", file]) => [label, file === undefined ? target : `/${file}`]
+    )
   )
   return Array.from(prose.matchAll(/\[([^[\]]+)\](?:\(([^)\s]+)\)|\[([^\]]+)\])/g))
     .map(([, text = "", target, label = ""]) => ({
@@ -73,7 +79,10 @@ const linksOf = (file: string, document: string): ReadonlyArray<Link> => {
     }))
     .concat(Array.from(labels, ([text, target]) => ({ text, target })))
     .filter(({ target }) => !/^(?:https?:|#)/.test(target))
-    .map(({ target, text }) => ({ text, target: posix.join(posix.dirname(file), target.replace(/#.*$/, "")) }))
+    .map(({ target, text }) => ({
+      text,
+      target: target.startsWith("/") ? target.slice(1) : posix.join(posix.dirname(file), target.replace(/#.*$/, ""))
+    }))
 }
 
 /** The names of tests and scenarios in a file; what a template fills in is "…". */
