@@ -188,14 +188,14 @@ const playLife = Effect.fnUntraced(function*(world: World, steps: Steps, start: 
     stage = yield* stageOf(world, life, kept, scope)
     for (const [index, step] of steps) yield* Script.perform(stage, step, index)
     until = yield* Clock.currentTimeMillis
-    if (!isLast && life !== undefined) yield* life.end
+    if (!isLast && life !== undefined) return yield* life.end
     yield* Scope.close(scope, Exit.void)
   })
   const played = yield* Effect.result(VirtualTime.run(playing, { start, killed: () => life?.isDead === true }))
   if (Result.isFailure(played)) {
     // one that is stuck is interrupted, and may come to its moment by that
     const isKilled = played.failure._tag === "Stuck" && played.failure.because === "killed"
-    if (life === undefined || !isKilled) return yield* Effect.fail(played.failure)
+    if (life === undefined || !isKilled) return yield* played.failure
     until = life.until
     if (stage?.dying !== undefined) host.waves.push(stage.dying())
     host.gone.push({ sessions: life.sessions, until: until + (leaseOf(world.scenario) ?? 0) })

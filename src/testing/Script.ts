@@ -102,7 +102,7 @@ const playStep = Effect.fnUntraced(function*(stage: Stage, step: Step, index: nu
   // what was noted at the end comes on record a moment later
   yield* Effect.sleep(1)
   stage.host.differences.push({ where: `script[${index}]`, expected: "a process that dies meanwhile", got: "its end" })
-  yield* life.end
+  return yield* life.end
 })
 
 /** The least there is: all that is ready runs before it is over. */

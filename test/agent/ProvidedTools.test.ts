@@ -53,8 +53,8 @@ const ended = (
       const context = yield* Effect.orDie(Layer.build(
         AgentExecutor.layer.pipe(
           Layer.provide(LocalExecutor.layer(Toolkit.make(...own, search), { rules, policy: { default: "allow" } })),
-          Layer.provide([handlers as unknown as Layer.Layer<never>, model.layer])
-        ) as Layer.Layer<AgentExecutor.AgentExecutor>
+          Layer.provide([handlers, model.layer])
+        )
       ))
       const agents = Context.get(context, AgentExecutor.AgentExecutor)
       const { end } = yield* events({ agents, model }, {
@@ -196,12 +196,12 @@ describe("tools that a provider executes", () => {
           const context = yield* Effect.orDie(Layer.build(
             AgentExecutor.layer.pipe(
               Layer.provide(Layer.fresh(executor)),
-              Layer.provide([handlers as unknown as Layer.Layer<never>, model.layer]),
+              Layer.provide([handlers, model.layer]),
               Layer.provide([
                 Layer.succeed(Approvals.Approvals, people.approvals),
                 Layer.succeed(Journal.Journal, journal)
               ])
-            ) as Layer.Layer<AgentExecutor.AgentExecutor>
+            )
           ))
           return {
             agents: Context.get(context, AgentExecutor.AgentExecutor),
