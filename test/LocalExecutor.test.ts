@@ -20,6 +20,7 @@ import {
   Permissions,
   Pools,
   StateStore,
+  ToolAnnotations,
   ToolCall,
   ToolContext,
   ToolExecutor,
@@ -34,6 +35,7 @@ const Read = Tool.make("read", { success: Schema.String })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.OpenWorld, false)
 const Write = Tool.make("write", { parameters: Schema.Struct({ n: Schema.Finite }), success: Schema.String })
+  .annotate(ToolAnnotations.ChangesFiles, true)
 const kit = Toolkit.make(Read, Write)
 
 const handlers = kit.toLayer({

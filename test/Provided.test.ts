@@ -22,6 +22,7 @@ import {
   Pools,
   Rules,
   StateStore,
+  ToolAnnotations,
   ToolCall,
   ToolExecutor,
   ToolExecutors,
@@ -35,6 +36,7 @@ const Read = Tool.make("read", { success: Schema.String })
   .annotate(Tool.Readonly, true)
   .annotate(Tool.OpenWorld, false)
 const Write = Tool.make("write", { parameters: Schema.Struct({ n: Schema.Finite }), success: Schema.String })
+  .annotate(ToolAnnotations.ChangesFiles, true)
 const kit = Toolkit.make(Read, Write)
 
 const handlers = kit.toLayer({

@@ -110,15 +110,21 @@ describe("whatever happens to the waves of two processes", () => {
     if (orphans.running.length === 0) assert.notInclude(states, "running")
   })
 
-  law("no pool, no cap and no SerialMut tool ever has more calls running than it has permits", (played) => {
-    const isA = (wanted: string) => (name: string) => played.tools[name]?.class === wanted
-    assert.isAtMost(peak(played, isA("ReadOnly")), played.pools.read)
-    assert.isAtMost(peak(played, isA("ConcurrentMut")), played.pools.concurrent)
-    assert.isAtMost(peak(played, isA("SerialMut")), 1)
-    for (const [name, { maxConcurrent }] of Object.entries(played.tools)) {
-      if (maxConcurrent !== undefined) assert.isAtMost(peak(played, (tool) => tool === name), maxConcurrent)
+  law(
+    "no pool and no cap runs more calls than it has permits, and SerialMut calls run alone except in parallel mode",
+    (played) => {
+      const isA = (wanted: string) => (name: string) => played.tools[name]?.class === wanted
+      assert.isAtMost(peak(played, isA("ReadOnly")), played.pools.read)
+      // in parallel mode all writers share one pool
+      const isParallel = played.mode === "parallel"
+      const isWriter = (name: string) => isA("ConcurrentMut")(name) || (isParallel && isA("SerialMut")(name))
+      assert.isAtMost(peak(played, isWriter), played.pools.concurrent)
+      if (!isParallel) assert.isAtMost(peak(played, isA("SerialMut")), 1)
+      for (const [name, { maxConcurrent }] of Object.entries(played.tools)) {
+        if (maxConcurrent !== undefined) assert.isAtMost(peak(played, (tool) => tool === name), maxConcurrent)
+      }
     }
-  })
+  )
 
   law("a tool never starts more often than MaxCalls allows", (played) => {
     for (const rule of played.rules) {

@@ -71,10 +71,12 @@ const play = (seed: number) => {
             return yield* Effect.sleep(millis)
         }
       })
+      // in parallel mode all writers share one pool
+      const pool = options.mode === "parallel" && kind === "SerialMut" ? "ConcurrentMut" : kind
       const counted = Effect.acquireUseRelease(
-        Effect.all([enter(kind, caps[kind]), kind === "ReadOnly" ? Effect.void : enter(`key ${key}`, 1)]),
+        Effect.all([enter(pool, caps[pool]), kind === "ReadOnly" ? Effect.void : enter(`key ${key}`, 1)]),
         () => body,
-        () => Effect.all([leave(kind), kind === "ReadOnly" ? Effect.void : leave(`key ${key}`)])
+        () => Effect.all([leave(pool), kind === "ReadOnly" ? Effect.void : leave(`key ${key}`)])
       )
       return counted
     },

@@ -208,7 +208,7 @@ describe("Wave", () => {
               })
           }
         },
-        { mode: "parallel" },
+        {},
         ({ process }) =>
           Effect.map(
             process.executeWave(calls("w", "w", "w")),

@@ -113,9 +113,10 @@ export const make = (seed: number) => {
     Pools.layer(pools),
     Layer.succeed(StateStore.StateStore, recorder.store)
   ).pipe(Layer.provideMerge(ToolHandlers.layer(scripted.toolkit)), Layer.provide(scripted.handlers))
+  const mode = pick(["classes", "classes", "parallel", "sequential"] as const)
   const settings = Layer.mergeAll(
     ExecutorSettings.layer({
-      mode: pick(["classes", "classes", "parallel", "sequential"]),
+      mode,
       onExecutionError: pick(["continue", "continue", "stop"]),
       cleanupGrace: grace
     }),
@@ -134,6 +135,7 @@ export const make = (seed: number) => {
     random,
     tools,
     pools,
+    mode,
     rules,
     recorder,
     wave,

@@ -55,10 +55,14 @@ describe("the laws", () => {
       const parallel = LocalExecutor.layer(toolkit, { policy: { default: "allow" }, mode: "parallel" })
         .pipe(Layer.provide(handlers))
       const { violations } = yield* Laws.laws(parallel)
-      assert.deepStrictEqual(violations.map((it) => it.law), [
-        "a call that may change things runs beside no call of another run"
-      ])
-      const { violations: none } = yield* Laws.laws(parallel, { runs: 10, without: violations.map((it) => it.law) })
+      // in this mode writers run beside others, and beside each other
+      const alone = [
+        "a call that may change things runs beside no call of another run",
+        "no pool, cap or resource has more calls running than it has room for"
+      ]
+      assert.isNotEmpty(violations)
+      for (const { law } of violations) assert.include(alone, law)
+      const { violations: none } = yield* Laws.laws(parallel, { runs: 10, without: alone })
       assert.deepStrictEqual(none, [])
     }))
 
