@@ -19,7 +19,7 @@ import * as Files from "../src/cli/Files.ts"
 import { LocalExecutor, type ToolEvent, ToolExecutor } from "../src/index.ts"
 import * as Timeline from "../src/testing/Timeline.ts"
 import { WorkspaceTools } from "../src/tools/index.ts"
-import * as WireFormat from "../src/WireFormat.ts"
+import * as WireFormat from "../src/wire/WireFormat.ts"
 
 const call = (id: string, name: string, args: unknown) => ({
   id,
@@ -35,7 +35,7 @@ const message = {
     call("c1", "search_text", { pattern: "Effect\\.uninterruptible", path: "src" }),
     call("c2", "search_text", { pattern: "it\\.effect", path: "test" }),
     call("c3", "read_file", { path: "package.json" }),
-    call("c4", "read_file", { path: "src/ToolExecutor.ts", maxLines: 40 }),
+    call("c4", "read_file", { path: "src/core/engine/ToolExecutor.ts", maxLines: 40 }),
     call("c5", "list_directory", { path: "src" }),
     call("c6", "read_file", { path: "../../etc/passwd" }),
     call("c7", "browse_web", { url: "https://example.com" }),

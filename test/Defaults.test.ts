@@ -7,6 +7,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
 import * as AiSdkModel from "../src/adapters/AiSdkModel.ts"
+import * as HostGates from "../src/core/gates/HostGates.ts"
 import {
   ArtifactStore,
   Checkpoints,
@@ -19,7 +20,6 @@ import {
   ToolLimits,
   TurnBudget
 } from "../src/index.ts"
-import * as HostGates from "../src/policy/HostGates.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
 
@@ -76,13 +76,13 @@ const values: Readonly<Record<string, unknown>> = {
 
 /** Where the code has each of the others: a file, and what stands before and after the value. */
 const places: Readonly<Record<string, readonly [file: string, before: string, after: string]>> = {
-  "policy.default": ["src/policy/Policy.ts", "policy.default ?? ", ","],
-  "policy.mode": ["src/policy/Policy.ts", "policy.mode ?? ", ","],
-  "Approvals.layer timeout": ["src/policy/Approvals.ts", "options?.timeout ?? ", ")"],
+  "policy.default": ["src/core/gates/Policy.ts", "policy.default ?? ", ","],
+  "policy.mode": ["src/core/gates/Policy.ts", "policy.mode ?? ", ","],
+  "Approvals.layer timeout": ["src/core/gates/Approvals.ts", "options?.timeout ?? ", ")"],
   "Webhook.layer delay": ["src/server/Webhook.ts", "options.delay ?? ", ","],
-  "pools.read": ["src/policy/Pools.ts", "pool(\"read\", ", ")"],
-  "pools.concurrent": ["src/policy/Pools.ts", "pool(\"concurrent\", ", ","],
-  "pools.serial": ["src/policy/Pools.ts", "pool(\"serial\", ", ")"]
+  "pools.read": ["src/core/gates/Pools.ts", "pool(\"read\", ", ")"],
+  "pools.concurrent": ["src/core/gates/Pools.ts", "pool(\"concurrent\", ", ","],
+  "pools.serial": ["src/core/gates/Pools.ts", "pool(\"serial\", ", ")"]
 }
 
 /** As people write it: `5 minutes` of a text, with commas in large numbers. */
@@ -112,7 +112,7 @@ describe("the table of defaults", () => {
 
   it("has no row that nobody looks at, and every option of the one-line executor", () => {
     assert.sameMembers(Array.from(rows.keys()), [...Object.keys(values), ...Object.keys(places)])
-    const options = read("src/LocalExecutor.ts").split("export interface Options")[1]!.split("\n}")[0]!
+    const options = read("src/core/assembly/LocalExecutor.ts").split("export interface Options")[1]!.split("\n}")[0]!
     for (const [, name] of options.matchAll(/readonly (\w+)\?/g)) {
       const isThere = Array.from(rows.keys()).some((it) => it === name || it.startsWith(`${name}.`))
       assert.isTrue(isThere || ["rules", "tools"].includes(name!), name)

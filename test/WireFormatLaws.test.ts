@@ -4,8 +4,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as ToolOutcome from "../src/ToolOutcome.ts"
-import * as WireFormat from "../src/WireFormat.ts"
+import * as ToolOutcome from "../src/core/vocabulary/ToolOutcome.ts"
+import * as WireFormat from "../src/wire/WireFormat.ts"
 import * as Wire from "./support/wire.ts"
 
 const { asking, formats } = Wire

@@ -14,40 +14,17 @@ import { fileURLToPath } from "node:url"
 const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; readonly files: ReadonlyArray<string> }> =
   [
     {
-      name: "vocabulary",
+      name: "vocabulary, facts and wire formats",
       core: true,
-      files: [
-        "ConfigurationError.ts",
-        "FileChange.ts",
-        "ToolAnnotations.ts",
-        "ToolCall.ts",
-        "ToolContent.ts",
-        "ToolEvent.ts",
-        "ToolHandlers.ts",
-        "ToolLimits.ts",
-        "ToolOutcome.ts",
-        "ToolRefusal.ts",
-        "ToolRule.ts",
-        "WireFormat.ts",
-        "store/Grant.ts",
-        "wire/"
-      ]
+      files: ["core/vocabulary/", "core/facts/", "core/rules/ToolRule.ts", "wire/"]
     },
-    { name: "store", core: true, files: ["store/"] },
-    { name: "policy", core: true, files: ["policy/"] },
-    { name: "output", core: true, files: ["output/"] },
+    { name: "store", core: true, files: ["core/store/"] },
+    { name: "gates and rules", core: true, files: ["core/rules/", "core/gates/"] },
+    { name: "output", core: true, files: ["core/output/"] },
     // What a handler and a host see of an executor, without the engine.
-    {
-      name: "contract",
-      core: true,
-      files: ["Executor.ts", "GuardedToolkit.ts", "ResumeError.ts", "ToolContext.ts", "ToolMeta.ts", "ToolProcess.ts"]
-    },
-    {
-      name: "executor",
-      core: true,
-      files: ["ExecutedModel.ts", "ExecutorSettings.ts", "ToolExecutor.ts", "ToolExecutors.ts", "execution/"]
-    },
-    { name: "assemblies", core: true, files: ["LocalExecutor.ts"] },
+    { name: "contract", core: true, files: ["core/contract/"] },
+    { name: "engine", core: true, files: ["core/engine/"] },
+    { name: "assembly", core: true, files: ["core/assembly/"] },
     { name: "agent", core: true, files: ["agent/"] },
     { name: "tools, mcp, sql and adapters", files: ["tools/", "mcp/", "sql/", "adapters/"] },
     { name: "server", files: ["server/"] },
@@ -172,26 +149,26 @@ describe("the rings", () => {
   it("refuses what it is there to refuse", () => {
     const refuses = (file: string, text: string) => assert.isNotEmpty(problemsOf(file, text), `${file}: ${text}`)
     const allows = (file: string, text: string) => assert.deepStrictEqual(problemsOf(file, text), [])
-    refuses("ToolCall.ts", `import { execute } from "./ToolExecutor.ts"`)
-    refuses("ToolCall.ts", `import type { Rules } from "./policy/Rules.ts"`)
-    refuses("policy/Rules.ts", `import { readFileSync } from "node:fs"`)
+    refuses("core/vocabulary/ToolCall.ts", `import { execute } from "../engine/ToolExecutor.ts"`)
+    refuses("core/vocabulary/ToolCall.ts", `import type { Rules } from "../rules/Rules.ts"`)
+    refuses("core/rules/Rules.ts", `import { readFileSync } from "node:fs"`)
     refuses("agent/AgentTurn.ts", `import * as Http from "effect/http"`)
-    refuses("policy/Rules.ts", `import * as Waves from "../execution/Waves.ts"`)
-    refuses("internal/glob.ts", `import * as ToolCall from "../ToolCall.ts"`)
+    refuses("core/rules/Rules.ts", `import * as Waves from "../engine/Waves.ts"`)
+    refuses("internal/glob.ts", `import * as ToolCall from "../core/vocabulary/ToolCall.ts"`)
     refuses("testing/Scenario.ts", `import * as Run from "../cli/Run.ts"`)
     refuses("tools/Files.ts", `import { ToolCall } from "../index.ts"`)
     refuses("Unknown.ts", "")
-    refuses("index.ts", `export { ToolCall } from "./ToolCall.ts"`)
-    allows("index.ts", `export * as ToolCall from "./ToolCall.ts"`)
-    refuses("ToolContext.ts", `import type { ToolExecutor } from "./ToolExecutor.ts"`)
-    allows("execution/Attempt.ts", `import * as ToolContext from "../ToolContext.ts"`)
+    refuses("index.ts", `export { ToolCall } from "./core/vocabulary/ToolCall.ts"`)
+    allows("index.ts", `export * as ToolCall from "./core/vocabulary/ToolCall.ts"`)
+    refuses("core/contract/ToolContext.ts", `import type { ToolExecutor } from "../engine/ToolExecutor.ts"`)
+    allows("core/engine/Attempt.ts", `import * as ToolContext from "../contract/ToolContext.ts"`)
     allows("tools/Files.ts", `import { readFile } from "node:fs/promises"`)
     refuses("page/main.ts", `import { covers } from "../server/ApiAccess.ts"`)
     refuses("page/main.ts", `import * as Schema from "effect/Schema"`)
     refuses("server/Pages.ts", `import { html } from "../page/html.ts"`)
     allows("page/main.ts", `import type { Me } from "../server/ApiModels.ts"`)
     allows("page/main.ts", `import { escape } from "../internal/escape.ts"`)
-    allows("policy/Rules.ts", `import { glob } from "../internal/glob.ts"`)
+    allows("core/rules/Rules.ts", `import { glob } from "../../internal/glob.ts"`)
   })
 
   it("hold: no file imports outward", () => {

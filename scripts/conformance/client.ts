@@ -7,7 +7,7 @@
  */
 import { Console, Effect, Layer } from "effect"
 import { LocalExecutor, ToolCall, ToolExecutor } from "effect-tool-executor"
-import * as McpTools from "effect-tool-executor/mcp/McpTools"
+import * as McpTools from "../../src/mcp/McpTools.ts"
 
 interface Wanted {
   readonly name: string

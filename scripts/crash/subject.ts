@@ -2,13 +2,8 @@
 // executors that share a database.
 //
 // Processes are begun and killed by the thousand, so that nothing is loaded which they do not need.
-import type { Policy } from "effect-tool-executor"
-import * as LocalExecutor from "effect-tool-executor/LocalExecutor"
+import { LocalExecutor, type Policy, ToolAnnotations, ToolCall, ToolContext, ToolExecutor } from "effect-tool-executor"
 import * as Sqlite from "effect-tool-executor/sqlite"
-import * as ToolAnnotations from "effect-tool-executor/ToolAnnotations"
-import * as ToolCall from "effect-tool-executor/ToolCall"
-import * as ToolContext from "effect-tool-executor/ToolContext"
-import * as ToolExecutor from "effect-tool-executor/ToolExecutor"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import type * as Duration from "effect/Duration"

@@ -1,9 +1,9 @@
 /** Many random waves and agents that die and are resumed: `npm run law:resume -- --from 1 --count 2000 --store memory`. */
-import type { Store } from "effect-tool-executor/testing/Scenario"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import { parseArgs } from "node:util"
 import * as SimulateStores from "../../src/cli/SimulateStores.ts"
+import type { Store } from "../../src/testing/Scenario.ts"
 import { tried } from "../../test/support/resumeLaw.ts"
 
 const { values } = parseArgs({

@@ -6,7 +6,7 @@
 import * as Context from "effect/Context"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Predicate from "effect/Predicate"
-import { type Problem, unknownKey } from "../ConfigurationError.ts"
+import { type Problem, unknownKey } from "../core/vocabulary/ConfigurationError.ts"
 import { clip } from "../internal/clip.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import type { Declared } from "./PlainTool.ts"

@@ -15,10 +15,10 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaIssue from "effect/SchemaIssue"
+import { textOf } from "../core/output/OutputPolicy.ts"
+import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
+import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import { clip } from "../internal/clip.ts"
-import { textOf } from "../output/OutputPolicy.ts"
-import * as ToolAnnotations from "../ToolAnnotations.ts"
-import * as ToolContent from "../ToolContent.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 
 /**

@@ -11,7 +11,7 @@
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
-import * as FileChange from "../FileChange.ts"
+import * as FileChange from "../core/vocabulary/FileChange.ts"
 
 /**
  * A model, as histories name it.

@@ -5,8 +5,8 @@
  */
 import type * as Response from "effect/ai/Response"
 import * as Predicate from "effect/Predicate"
+import { CallCounter } from "../core/gates/TurnBudget.ts"
 import type { OptionReader } from "../internal/OptionReader.ts"
-import { CallCounter } from "../policy/TurnBudget.ts"
 import type { EndReason, Usage } from "./AgentEvent.ts"
 import { type AgentLimits, type Cost, defaultTurns, type Price } from "./AgentLimits.ts"
 import type { ModelId, Origin } from "./Conversation.ts"

@@ -6,8 +6,8 @@
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Context from "effect/Context"
-import type { ApprovalRequest } from "../policy/Approvals.ts"
-import type { ToolEvent } from "../ToolEvent.ts"
+import type { ToolEvent } from "../core/facts/ToolEvent.ts"
+import type { ApprovalRequest } from "../core/gates/Approvals.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import type { ModelId } from "./Conversation.ts"
 import type { Ledger } from "./Ledger.ts"

@@ -5,8 +5,8 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { WaveResult } from "../ToolOutcome.ts"
-import type { HostArguments, HostRun, ToolProcess } from "../ToolProcess.ts"
+import type { HostArguments, HostRun, ToolProcess } from "../core/contract/ToolProcess.ts"
+import type { WaveResult } from "../core/vocabulary/ToolOutcome.ts"
 import type { EndReason, Reminded } from "./AgentEvent.ts"
 import type { Operation } from "./Operation.ts"
 import type { TranscriptError } from "./Transcripts.ts"

@@ -18,7 +18,7 @@ import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
-import * as FileChange from "../FileChange.ts"
+import * as FileChange from "../core/vocabulary/FileChange.ts"
 import { type Session, type Transcript, TranscriptError, Transcripts } from "./Transcripts.ts"
 
 /**

@@ -5,10 +5,10 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import type { ApprovalRequest } from "../policy/Approvals.ts"
-import { isEnd, type ToolEvent } from "../ToolEvent.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
-import type { ToolProcess } from "../ToolProcess.ts"
+import type { ToolProcess } from "../core/contract/ToolProcess.ts"
+import { isEnd, type ToolEvent } from "../core/facts/ToolEvent.ts"
+import type { ApprovalRequest } from "../core/gates/Approvals.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { ExecutingTool, RequestToolApprovals, ToolResultReceived } from "./AgentEvent.ts"
 import type { Operation } from "./Operation.ts"
 

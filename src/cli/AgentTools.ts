@@ -6,8 +6,8 @@
  */
 import * as Layer from "effect/Layer"
 import * as DispatchAgent from "../agent/DispatchAgent.ts"
-import * as LocalExecutor from "../LocalExecutor.ts"
-import * as ToolExecutor from "../ToolExecutor.ts"
+import * as LocalExecutor from "../core/assembly/LocalExecutor.ts"
+import * as ToolExecutor from "../core/engine/ToolExecutor.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import type { AgentConfig } from "./AgentConfig.ts"
 import * as Config from "./Config.ts"

@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import * as Approvals from "../policy/Approvals.ts"
+import * as Approvals from "../core/gates/Approvals.ts"
 import { type Keyboard, Terminal } from "./Keyboard.ts"
 import * as Question from "./Question.ts"
 

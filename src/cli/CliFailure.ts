@@ -5,7 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { ConfigurationError } from "../ConfigurationError.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 
 /**

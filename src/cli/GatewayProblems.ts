@@ -5,14 +5,14 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import type { ConfigurationError, Problem } from "../ConfigurationError.ts"
+import * as PermissionPattern from "../core/gates/PermissionPattern.ts"
+import * as Policy from "../core/gates/Policy.ts"
+import * as RuleSet from "../core/rules/RuleSet.ts"
+import type { ToolRule } from "../core/rules/ToolRule.ts"
+import type { ConfigurationError, Problem } from "../core/vocabulary/ConfigurationError.ts"
+import type { Registry } from "../core/vocabulary/ToolHandlers.ts"
 import { mayBeginWithAny } from "../mcp/expected.ts"
 import * as McpServers from "../mcp/McpServers.ts"
-import * as PermissionPattern from "../policy/PermissionPattern.ts"
-import * as Policy from "../policy/Policy.ts"
-import * as RuleSet from "../policy/RuleSet.ts"
-import type { Registry } from "../ToolHandlers.ts"
-import type { ToolRule } from "../ToolRule.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 
 /**

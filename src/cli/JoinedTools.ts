@@ -7,8 +7,8 @@
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import type * as McpServers from "../mcp/McpServers.ts"
-import * as ToolHandlers from "../ToolHandlers.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 
 /**

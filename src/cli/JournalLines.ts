@@ -6,11 +6,11 @@
  */
 import * as Arr from "effect/Array"
 import * as DateTime from "effect/DateTime"
+import type { Finding, RecordedCall } from "../core/store/JournalCalls.ts"
+import { type CallEntry, isOfCall, type JournalEntry, type Of } from "../core/store/JournalEntry.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import { escapeLines } from "../internal/escape.ts"
-import type { Finding, RecordedCall } from "../store/JournalCalls.ts"
-import { type CallEntry, isOfCall, type JournalEntry, type Of } from "../store/JournalEntry.ts"
 import * as Timeline from "../testing/Timeline.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
 import { clip } from "./clip.ts"
 
 /**

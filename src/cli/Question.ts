@@ -7,8 +7,8 @@
  * @since 0.1.0
  */
 import * as CliOutput from "effect/cli/CliOutput"
+import type * as Approvals from "../core/gates/Approvals.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
-import type * as Approvals from "../policy/Approvals.ts"
 import { clip } from "./clip.ts"
 
 /**

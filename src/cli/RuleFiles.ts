@@ -6,10 +6,10 @@
  */
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
+import * as RuleSet from "../core/rules/RuleSet.ts"
+import type { ToolRule } from "../core/rules/ToolRule.ts"
 import { escape } from "../internal/escape.ts"
-import * as RuleSet from "../policy/RuleSet.ts"
 import * as Scenario from "../testing/Scenario.ts"
-import type { ToolRule } from "../ToolRule.ts"
 import { type CliFailure, wrong } from "./CliFailure.ts"
 import * as Config from "./Config.ts"
 import * as Files from "./Files.ts"

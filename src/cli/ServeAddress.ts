@@ -8,7 +8,7 @@
  */
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
-import type { Problem } from "../ConfigurationError.ts"
+import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import { defaults, type ServeConfig } from "./ServeConfig.ts"
 

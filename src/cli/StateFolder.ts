@@ -7,7 +7,7 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
-import * as FileChange from "../FileChange.ts"
+import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Workspace from "../tools/Workspace.ts"
 
 /**

@@ -7,7 +7,7 @@
 import * as EffectConfig from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type { Problem } from "../ConfigurationError.ts"
+import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 
 /**
  * A value with variables put in, and what was wrong.

@@ -13,8 +13,8 @@ import * as FiberMap from "effect/FiberMap"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import type { Answer, ApprovalRequest, Approvals } from "../core/gates/Approvals.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
-import type { Answer, ApprovalRequest, Approvals } from "../policy/Approvals.ts"
 
 /**
  * Puts what is asked about calls to the clients that made them, as `putOf` says, and withdraws it

@@ -9,7 +9,7 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import * as ToolContent from "../ToolContent.ts"
+import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as Mcp from "../wire/Mcp.ts"
 import type { Ended } from "./TurnCalls.ts"
 

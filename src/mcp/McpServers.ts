@@ -9,7 +9,7 @@ import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import { type Problem, validateStrict } from "../ConfigurationError.ts"
+import { type Problem, validateStrict } from "../core/vocabulary/ConfigurationError.ts"
 import { escapeLines } from "../internal/escape.ts"
 import * as Texts from "../internal/secretTexts.ts"
 

@@ -11,7 +11,7 @@ import * as FiberHandle from "effect/FiberHandle"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { ToolProcess } from "../ToolProcess.ts"
+import type { ToolProcess } from "../core/contract/ToolProcess.ts"
 
 /**
  * What a client asked for, and what it cannot know.

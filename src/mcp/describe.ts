@@ -3,7 +3,7 @@ import * as McpSchema from "effect/ai/McpSchema"
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Option from "effect/Option"
-import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import { Described } from "./Described.ts"
 
 /** Two descriptions that a client cannot tell apart. */

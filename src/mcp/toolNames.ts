@@ -1,5 +1,5 @@
 /** Names of foreign tools as providers take them. */
-import { hashOf } from "../FileChange.ts"
+import { hashOf } from "../core/vocabulary/FileChange.ts"
 
 /** What every provider takes for the name of a tool. */
 const maxLength = 64

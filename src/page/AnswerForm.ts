@@ -6,7 +6,7 @@
  */
 import type { VNode } from "preact"
 import { useState } from "preact/hooks"
-import type { Answer } from "../policy/ApprovalRequest.ts"
+import type { Answer } from "../core/gates/ApprovalRequest.ts"
 import type { EndedQuestion, Question } from "../server/ApiQuestions.ts"
 import { post, type Problem } from "./api.ts"
 import { html } from "./html.ts"

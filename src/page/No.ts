@@ -5,7 +5,7 @@
  */
 import type { VNode } from "preact"
 import { useState } from "preact/hooks"
-import type { Answer } from "../policy/ApprovalRequest.ts"
+import type { Answer } from "../core/gates/ApprovalRequest.ts"
 import { html } from "./html.ts"
 
 /** The form; `label` is what its button says. */

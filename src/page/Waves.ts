@@ -5,8 +5,8 @@
  */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
+import type { Wire } from "../core/facts/ToolEvent.ts"
 import type { WaveEvents } from "../server/ApiModels.ts"
-import type { Wire } from "../ToolEvent.ts"
 import { get, type Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { keyOf, type KnownWave, withEvents } from "./known.ts"

@@ -4,9 +4,9 @@
  *
  * @since 0.1.0
  */
+import type { Wire } from "../core/facts/ToolEvent.ts"
 import type { WaveInfo, Waves } from "../server/ApiModels.ts"
 import type { EndedQuestion, LiveItem, Questions, QuestionSummary } from "../server/ApiQuestions.ts"
-import type { Wire } from "../ToolEvent.ts"
 
 /** A wave and its events, in their order. */
 export interface KnownWave extends WaveInfo {

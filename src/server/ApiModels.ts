@@ -5,8 +5,8 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import * as ToolEvent from "../ToolEvent.ts"
-import * as WireFormat from "../WireFormat.ts"
+import * as ToolEvent from "../core/facts/ToolEvent.ts"
+import * as WireFormat from "../wire/WireFormat.ts"
 
 /** A name that a client chooses: of a session, a turn, a wave. */
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Answer } from "../policy/ApprovalRequest.ts"
+import { Answer } from "../core/gates/ApprovalRequest.ts"
 import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
 
 const question = {

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import type * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { shown } from "../internal/OptionReader.ts"
 
 /**

@@ -9,7 +9,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type * as Journal from "../store/Journal.ts"
+import type * as Journal from "../core/store/Journal.ts"
 import { covers, type User } from "./ApiAccess.ts"
 import { Invalid } from "./ApiProblems.ts"
 import type { Entries } from "./ApiRecords.ts"

@@ -17,7 +17,7 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { type LiveItem, liveNames, type LiveSse } from "./ApiQuestions.ts"
 

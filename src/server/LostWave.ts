@@ -3,9 +3,9 @@
  *
  * @since 0.1.0
  */
-import type { ToolCall } from "../ToolCall.ts"
-import type * as ToolEvent from "../ToolEvent.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolEvent from "../core/facts/ToolEvent.ts"
+import type { ToolCall } from "../core/vocabulary/ToolCall.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { HandedOver } from "./WaveStore.ts"
 
 /**

@@ -8,10 +8,10 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as ShownOutcome from "../wire/ShownOutcome.ts"
-import * as WireFormat from "../WireFormat.ts"
+import * as WireFormat from "../wire/WireFormat.ts"
 
 /**
  * Gives the messages of outcomes. Natively they are outcomes as `ToolEvent.Wire` has them, with the

@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import type * as Approvals from "../policy/Approvals.ts"
+import type * as Approvals from "../core/gates/Approvals.ts"
 import type { EndedQuestion } from "./ApiQuestions.ts"
 import type * as Principals from "./Principals.ts"
 import type { ShownRequest } from "./ShownRequest.ts"

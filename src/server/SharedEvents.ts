@@ -6,9 +6,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Secrets } from "../execution/Secrets.ts"
+import { Secrets } from "../core/engine/Secrets.ts"
+import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as Redact from "../internal/redact.ts"
-import type * as ToolEvent from "../ToolEvent.ts"
 
 /**
  * Redacts the events of one wave. It has to see them in order: what was a secret in

@@ -8,7 +8,7 @@
  *
  * @since 0.1.0
  */
-import * as JournalEntry from "../store/JournalEntry.ts"
+import * as JournalEntry from "../core/store/JournalEntry.ts"
 import * as Shown from "../wire/Shown.ts"
 import * as ShownOutcome from "../wire/ShownOutcome.ts"
 

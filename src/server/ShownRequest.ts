@@ -6,10 +6,10 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
-import * as FileChange from "../FileChange.ts"
+import * as Approvals from "../core/gates/Approvals.ts"
+import * as FileChange from "../core/vocabulary/FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import type { Redactor } from "../internal/redact.ts"
-import * as Approvals from "../policy/Approvals.ts"
 import type { Part, Preview, Question, QuestionSummary } from "./ApiQuestions.ts"
 import * as Hidden from "./Hidden.ts"
 import * as Principals from "./Principals.ts"

@@ -14,7 +14,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import * as ToolEvent from "../ToolEvent.ts"
+import * as ToolEvent from "../core/facts/ToolEvent.ts"
 import { noteNames, type WaveSse } from "./ApiModels.ts"
 import { SharedEvents } from "./SharedEvents.ts"
 

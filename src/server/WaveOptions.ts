@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
-import { readOptions } from "../ConfigurationError.ts"
+import { readOptions } from "../core/vocabulary/ConfigurationError.ts"
 
 /**
  * Bounds of what the server takes and keeps.

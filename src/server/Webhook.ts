@@ -28,9 +28,9 @@ import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import { ConfigurationError, type Problem } from "../ConfigurationError.ts"
+import * as Approvals from "../core/gates/Approvals.ts"
+import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
-import * as Approvals from "../policy/Approvals.ts"
 import * as Principals from "./Principals.ts"
 
 /**

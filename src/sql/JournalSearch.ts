@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type * as Statement from "effect/sql/Statement"
-import { mostLookedAt, type Query } from "../store/JournalEntry.ts"
+import { mostLookedAt, type Query } from "../core/store/JournalEntry.ts"
 import * as Tables from "./JournalTables.ts"
 
 /**

@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import { isOfCall, type JournalEntry, ownerOf } from "../store/JournalEntry.ts"
+import { isOfCall, type JournalEntry, ownerOf } from "../core/store/JournalEntry.ts"
 import type { Schema } from "./Migrations.ts"
 
 type Sql = SqlClient.SqlClient

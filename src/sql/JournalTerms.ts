@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import type * as Journal from "../store/Journal.ts"
+import type * as Journal from "../core/store/Journal.ts"
 import * as Tables from "./JournalTables.ts"
 import { deadline, own } from "./OwnConnection.ts"
 

@@ -14,10 +14,10 @@ import * as Layer from "effect/Layer"
 import type { MigrationError } from "effect/sql/Migrator"
 import type * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
-import type { ConfigurationError } from "../ConfigurationError.ts"
+import * as ArtifactStore from "../core/output/ArtifactStore.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ArtifactId from "../internal/artifactId.ts"
 import { bytesOf, keyOf, textOf, widthOf } from "../internal/textBytes.ts"
-import * as ArtifactStore from "../output/ArtifactStore.ts"
 import * as Holdings from "./Holdings.ts"
 
 /**

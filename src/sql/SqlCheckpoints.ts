@@ -15,9 +15,9 @@ import * as Schema from "effect/Schema"
 import type { MigrationError } from "effect/sql/Migrator"
 import type * as SqlClient from "effect/sql/SqlClient"
 import { isSqlError, type SqlError } from "effect/sql/SqlError"
-import type { ConfigurationError } from "../ConfigurationError.ts"
-import * as FileChange from "../FileChange.ts"
-import * as Checkpoints from "../output/Checkpoints.ts"
+import * as Checkpoints from "../core/output/Checkpoints.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Holdings from "./Holdings.ts"
 
 /**

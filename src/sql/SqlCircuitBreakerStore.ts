@@ -15,7 +15,7 @@ import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type * as Migrator from "effect/sql/Migrator"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
-import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as Steps from "./circuitSteps.ts"
 import * as KeyedStates from "./KeyedStates.ts"
 

@@ -24,9 +24,6 @@ import type { MigrationError } from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
 import { randomUUID } from "node:crypto"
-import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
-import { Grouped } from "../internal/grouped.ts"
-import { Grant, isOpen } from "../store/Grant.ts"
 import {
   type Claim,
   Kept,
@@ -35,7 +32,10 @@ import {
   type Reservation,
   StateStore,
   StateStoreError
-} from "../store/StateStore.ts"
+} from "../core/store/StateStore.ts"
+import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
+import { Grant, isOpen } from "../core/vocabulary/Grant.ts"
+import { Grouped } from "../internal/grouped.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 import { databaseOf, type Operation } from "./StateDatabase.ts"

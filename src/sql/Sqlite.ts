@@ -30,7 +30,7 @@ import * as Stream from "effect/Stream"
 import { closeSync, openSync } from "node:fs"
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { setTimeout as sleep } from "node:timers/promises"
-import { type ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as OwnConnection from "./OwnConnection.ts"
 import * as SqliteThread from "./SqliteThread.ts"
 

@@ -12,8 +12,8 @@
  * @since 0.1.0
  */
 import { hash } from "node:crypto"
+import type { KeyClaim } from "../core/store/StateStore.ts"
 import { remembered } from "../internal/remembered.ts"
-import type { KeyClaim } from "../store/StateStore.ts"
 
 /**
  * Which tool of a group is used.

@@ -1,6 +1,6 @@
 /**
  * A part of the state, loaded: what calls reserve, start and settle is decided on it,
- * and it knows what has changed. The rules are those of `store/MemoryStore`; that
+ * and it knows what has changed. The rules are those of `MemoryStore`; that
  * what both say is the same is held by one suite.
  *
  * It asks for nothing and waits for nothing: whoever loads it brings all that is needed.
@@ -17,7 +17,7 @@ import type {
   Request,
   Reservation,
   Settlement
-} from "../store/StateStore.ts"
+} from "../core/store/StateStore.ts"
 import {
   batchId,
   type Choice,

@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as assert from "node:assert/strict"
-import * as ArtifactStore from "../output/ArtifactStore.ts"
+import * as ArtifactStore from "../core/output/ArtifactStore.ts"
 import * as Contract from "./Contract.ts"
 
 /**

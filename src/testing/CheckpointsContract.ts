@@ -6,8 +6,8 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
-import * as FileChange from "../FileChange.ts"
-import * as Checkpoints from "../output/Checkpoints.ts"
+import * as Checkpoints from "../core/output/Checkpoints.ts"
+import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Contract from "./Contract.ts"
 
 /**

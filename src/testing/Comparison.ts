@@ -3,9 +3,9 @@
  *
  * @since 0.1.0
  */
+import { isEnd } from "../core/facts/ToolEvent.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
-import { isEnd } from "../ToolEvent.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
 import type { Difference, TimedOutcome, WaveReport } from "./Report.ts"
 import type { Expected, ExpectedOutcome } from "./Scenario.ts"
 

@@ -9,7 +9,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as assert from "node:assert/strict"
-import * as Journal from "../store/Journal.ts"
+import * as Journal from "../core/store/Journal.ts"
 import * as Contract from "./Contract.ts"
 
 /**

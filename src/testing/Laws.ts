@@ -11,8 +11,8 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { ConfigurationError } from "../ConfigurationError.ts"
-import type { RegisteredTool } from "../ToolHandlers.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import * as Dice from "./Dice.ts"
 import { Facts, type Law } from "./LawFacts.ts"
 import * as LawList from "./LawList.ts"

@@ -6,8 +6,8 @@
  */
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { isOfCall, type Journal, type JournalEntry } from "../store/Journal.ts"
-import type { StateStore } from "../store/StateStore.ts"
+import { isOfCall, type Journal, type JournalEntry } from "../core/store/Journal.ts"
+import type { StateStore } from "../core/store/StateStore.ts"
 import type { Kept } from "./Place.ts"
 
 /**

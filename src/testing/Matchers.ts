@@ -5,8 +5,8 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { isEnd, type ToolEvent } from "../ToolEvent.ts"
-import type { ToolOutcome } from "../ToolOutcome.ts"
+import { isEnd, type ToolEvent } from "../core/facts/ToolEvent.ts"
+import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import * as Comparison from "./Comparison.ts"
 import type { ExpectedOutcome } from "./Scenario.ts"
 

@@ -3,9 +3,9 @@
  *
  * @since 0.1.0
  */
-import type { ToolEvent } from "../ToolEvent.ts"
-import type { ToolOutcome } from "../ToolOutcome.ts"
-import type { ToolRule } from "../ToolRule.ts"
+import type { ToolEvent } from "../core/facts/ToolEvent.ts"
+import type { ToolRule } from "../core/rules/ToolRule.ts"
+import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 
 /**
  * One thing that is not as expected.

@@ -9,7 +9,6 @@
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { ConfigurationError } from "../ConfigurationError.ts"
 import {
   AtLeastOne,
   fields,
@@ -17,12 +16,13 @@ import {
   Span as SpanAboveNone,
   SpanOrNone as Span,
   Tool
-} from "../policy/ConfigFields.ts"
-import { Policy } from "../policy/Policy.ts"
-import * as PolicyFile from "../policy/PolicyFile.ts"
-import type * as RuleSet from "../policy/RuleSet.ts"
-import { CallEntry } from "../store/JournalEntry.ts"
-import { ToolRule } from "../ToolRule.ts"
+} from "../core/gates/ConfigFields.ts"
+import { Policy } from "../core/gates/Policy.ts"
+import * as PolicyFile from "../core/gates/PolicyFile.ts"
+import type * as RuleSet from "../core/rules/RuleSet.ts"
+import { ToolRule } from "../core/rules/ToolRule.ts"
+import { CallEntry } from "../core/store/JournalEntry.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ScriptedAgent } from "./ScriptedAgent.ts"
 
 const optional = Schema.optionalKey

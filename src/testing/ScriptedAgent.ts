@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { AtLeastOne, Span, SpanOrNone } from "../policy/ConfigFields.ts"
+import { AtLeastOne, Span, SpanOrNone } from "../core/gates/ConfigFields.ts"
 import * as ModelTurn from "./ModelTurn.ts"
 
 const optional = Schema.optionalKey

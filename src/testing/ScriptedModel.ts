@@ -20,7 +20,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { ConfigurationError, validateStrict } from "../ConfigurationError.ts"
+import { ConfigurationError, validateStrict } from "../core/vocabulary/ConfigurationError.ts"
 import * as ModelRequest from "./ModelRequest.ts"
 import * as ModelTurn from "./ModelTurn.ts"
 
@@ -175,7 +175,7 @@ export const make = Effect.fnUntraced(function*(
  * ```ts import.meta.vitest
  * import * as Effect from "effect/Effect"
  * import * as LanguageModel from "effect/ai/LanguageModel"
- * import * as ScriptedModel from "effect-tool-executor/testing/ScriptedModel"
+ * import { ScriptedModel } from "effect-tool-executor/testing"
  *
  * const program = Effect.gen(function*() {
  *   const first = yield* LanguageModel.generateText({ prompt: "What is 6 times 7?" })

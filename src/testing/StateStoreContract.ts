@@ -8,7 +8,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
-import * as StateStore from "../store/StateStore.ts"
+import * as StateStore from "../core/store/StateStore.ts"
 import * as Contract from "./Contract.ts"
 import * as Dice from "./Dice.ts"
 import {

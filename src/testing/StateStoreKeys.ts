@@ -5,7 +5,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
-import type * as StateStore from "../store/StateStore.ts"
+import type * as StateStore from "../core/store/StateStore.ts"
 import type { Statement } from "./Contract.ts"
 import { type Bounds, calls, check, includes, kept, key, released, running, value } from "./StateStoreChecks.ts"
 

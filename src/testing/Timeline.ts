@@ -5,9 +5,9 @@
  * @since 0.1.0
  */
 import * as Equal from "effect/Equal"
-import { isEnd } from "../ToolEvent.ts"
-import type { ToolOutcome } from "../ToolOutcome.ts"
-import { describe, type ToolRefusal } from "../ToolRefusal.ts"
+import { isEnd } from "../core/facts/ToolEvent.ts"
+import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
+import { describe, type ToolRefusal } from "../core/vocabulary/ToolRefusal.ts"
 import type { Difference, Report, WaveReport } from "./Report.ts"
 
 /**

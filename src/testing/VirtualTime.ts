@@ -82,7 +82,7 @@ export interface Options {
  *
  * ```ts import.meta.vitest
  * import * as Effect from "effect/Effect"
- * import * as VirtualTime from "effect-tool-executor/testing/VirtualTime"
+ * import { VirtualTime } from "effect-tool-executor/testing"
  *
  * const program = Effect.andThen(Effect.sleep("1 day"), VirtualTime.now)
  * await Effect.runPromise(VirtualTime.run(program)) // => 86_400_000
@@ -92,7 +92,7 @@ export interface Options {
  *
  * ```ts import.meta.vitest
  * import * as Effect from "effect/Effect"
- * import * as VirtualTime from "effect-tool-executor/testing/VirtualTime"
+ * import { VirtualTime } from "effect-tool-executor/testing"
  *
  * const open = new Set<string>()
  * const program = Effect.acquireUseRelease(

@@ -25,9 +25,9 @@ import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import type { ArtifactError } from "../output/ArtifactStore.ts"
-import * as ToolAnnotations from "../ToolAnnotations.ts"
-import * as ToolContext from "../ToolContext.ts"
+import * as ToolContext from "../core/contract/ToolContext.ts"
+import type { ArtifactError } from "../core/output/ArtifactStore.ts"
+import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 
 /** Characters that are read at most: with what stands around them they fit into what a model is shown. */
 const maxLength = 8_000

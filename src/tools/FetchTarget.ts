@@ -7,8 +7,8 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
+import type * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import { clip } from "../internal/clip.ts"
-import type * as ToolAnnotations from "../ToolAnnotations.ts"
 
 /**
  * A URL that can be fetched.

@@ -9,7 +9,7 @@
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import * as FileTree from "./FileTree.ts"
 import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"

@@ -10,7 +10,7 @@
 import { createHash, randomUUID } from "node:crypto"
 import * as NodeFsPromises from "node:fs/promises"
 import { setImmediate as nextTurn } from "node:timers/promises"
-import type { Tag } from "../store/JournalEntry.ts"
+import type { Tag } from "../core/store/JournalEntry.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 

@@ -8,8 +8,8 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { Target } from "../policy/PermissionPattern.ts"
-import * as ToolContext from "../ToolContext.ts"
+import * as ToolContext from "../core/contract/ToolContext.ts"
+import type { Target } from "../core/gates/PermissionPattern.ts"
 import { executedBy } from "./ExecutedFiles.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"

@@ -8,7 +8,7 @@
 import * as Effect from "effect/Effect"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
-import { ConfigurationError, readOptions } from "../ConfigurationError.ts"
+import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 

@@ -19,7 +19,7 @@
  */
 import * as Result from "effect/Result"
 import { BlockList, isIP } from "node:net"
-import type { Problem } from "../ConfigurationError.ts"
+import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import * as FetchTarget from "./FetchTarget.ts"
 
 /**

@@ -14,7 +14,7 @@ import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
-import { ConfigurationError } from "../ConfigurationError.ts"
+import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /**

@@ -6,7 +6,7 @@
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as ToolAnnotations from "../ToolAnnotations.ts"
+import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import * as FileWriter from "./FileWriter.ts"
 import type * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"

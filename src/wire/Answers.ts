@@ -4,8 +4,8 @@
  *
  * @since 0.1.0
  */
-import * as ToolContent from "../ToolContent.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import * as ToolContent from "../core/vocabulary/ToolContent.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
 
 /**

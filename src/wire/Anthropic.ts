@@ -7,9 +7,9 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import type * as ToolCall from "../ToolCall.ts"
-import * as ToolContent from "../ToolContent.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
+import * as ToolContent from "../core/vocabulary/ToolContent.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"

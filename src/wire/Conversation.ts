@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import type * as ToolCall from "../ToolCall.ts"
+import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import type { Mistake, Read } from "./Shape.ts"
 
 /**

@@ -4,8 +4,8 @@
  * @since 0.1.0
  */
 import type * as Prompt from "effect/ai/Prompt"
-import type * as ToolCall from "../ToolCall.ts"
-import * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
+import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Parts from "./Parts.ts"
 import * as PlainJson from "./PlainJson.ts"

@@ -5,9 +5,9 @@
  */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import type * as ToolCall from "../ToolCall.ts"
-import * as ToolContent from "../ToolContent.ts"
-import type * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
+import * as ToolContent from "../core/vocabulary/ToolContent.ts"
+import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Conversation from "./Conversation.ts"
 import * as PlainJson from "./PlainJson.ts"

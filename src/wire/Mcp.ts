@@ -6,9 +6,9 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import type * as ToolCall from "../ToolCall.ts"
-import type * as ToolContent from "../ToolContent.ts"
-import type * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
+import type * as ToolContent from "../core/vocabulary/ToolContent.ts"
+import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"

@@ -4,8 +4,8 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import type * as ToolCall from "../ToolCall.ts"
-import type * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
+import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"

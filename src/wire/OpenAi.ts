@@ -7,8 +7,8 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import * as ToolCall from "../ToolCall.ts"
-import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as ToolCall from "../core/vocabulary/ToolCall.ts"
+import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"

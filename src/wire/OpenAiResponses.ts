@@ -9,9 +9,9 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import * as ToolCall from "../ToolCall.ts"
-import * as ToolContent from "../ToolContent.ts"
-import type * as ToolOutcome from "../ToolOutcome.ts"
+import * as ToolCall from "../core/vocabulary/ToolCall.ts"
+import * as ToolContent from "../core/vocabulary/ToolContent.ts"
+import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Answers from "./Answers.ts"
 import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"

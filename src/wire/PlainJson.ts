@@ -8,7 +8,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
-import type * as ToolOutcome from "../ToolOutcome.ts"
+import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
 
 /** Levels below this one are cut off, before the stack ends. */

@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import * as ToolCall from "../ToolCall.ts"
+import * as ToolCall from "../core/vocabulary/ToolCall.ts"
 
 /**
  * What is wrong with a message: where, what, and what would be right.

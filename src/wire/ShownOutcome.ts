@@ -6,9 +6,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { Grant } from "../store/Grant.ts"
-import { Output, ToolOutcome } from "../ToolOutcome.ts"
-import { ToolRefusal } from "../ToolRefusal.ts"
+import { Grant } from "../core/vocabulary/Grant.ts"
+import { Output, ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
+import { ToolRefusal } from "../core/vocabulary/ToolRefusal.ts"
 import * as PlainJson from "./PlainJson.ts"
 import * as Shown from "./Shown.ts"
 

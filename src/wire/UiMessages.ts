@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
-import type * as ToolCall from "../ToolCall.ts"
+import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as EventLines from "effect-tool-executor/cli/EventLines"
-import type { ToolEvent } from "effect-tool-executor/ToolEvent"
-import type { ToolOutcome } from "effect-tool-executor/ToolOutcome"
+import * as EventLines from "../../src/cli/EventLines.ts"
+import type { ToolEvent } from "../../src/core/facts/ToolEvent.ts"
+import type { ToolOutcome } from "../../src/core/vocabulary/ToolOutcome.ts"
 
 const hostile = "rm\u001b[31m\u202e\nrf"
 

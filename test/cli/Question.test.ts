@@ -2,11 +2,11 @@
  * What a person reads before they decide, for any text that a model may choose.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { clip } from "effect-tool-executor/cli/clip"
-import * as Question from "effect-tool-executor/cli/Question"
-import type * as Approvals from "effect-tool-executor/policy/Approvals"
+import type { Approvals } from "effect-tool-executor"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Schema from "effect/Schema"
+import { clip } from "../../src/cli/clip.ts"
+import * as Question from "../../src/cli/Question.ts"
 import { escape, escapeJson } from "../../src/internal/escape.ts"
 
 /** Any text: ordinary words, what does something to a terminal, and what imitates lines of ours. */

@@ -4,7 +4,6 @@
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
-import { type Http, HttpPort } from "effect-tool-executor/cli/HttpPort"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import {
@@ -20,6 +19,7 @@ import {
 import { createServer } from "node:http"
 import { Agent, request } from "node:https"
 import type { AddressInfo } from "node:net"
+import { type Http, HttpPort } from "../../src/cli/HttpPort.ts"
 import { asking, type Json, openIn, start, until, user } from "../support/serveProcess.ts"
 import * as tls from "../support/tls.ts"
 import { folder, openai, run } from "./harness.ts"

@@ -2,8 +2,6 @@
  * Runs the command line in this process, with its streams in memory.
  */
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import * as Cli from "effect-tool-executor/cli/Cli"
-import { Interruption } from "effect-tool-executor/cli/Interruption"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
@@ -14,6 +12,8 @@ import * as Stream from "effect/Stream"
 import * as TestConsole from "effect/testing/TestConsole"
 import { once } from "node:events"
 import { createServer } from "node:http"
+import * as Cli from "../../src/cli/Cli.ts"
+import { Interruption } from "../../src/cli/Interruption.ts"
 
 export interface Options {
   readonly stdin?: string | undefined

@@ -1,7 +1,7 @@
 /** The backend of `docs/backend.md`, on a port of its own, with two users. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
-import type * as Approvals from "effect-tool-executor/policy/Approvals"
+import type { Approvals } from "effect-tool-executor"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

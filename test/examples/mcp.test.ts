@@ -3,11 +3,11 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Client } from "@modelcontextprotocol/client"
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio"
-import * as GatewayConfig from "effect-tool-executor/cli/GatewayConfig"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
+import * as GatewayConfig from "../../src/cli/GatewayConfig.ts"
 import { folder } from "../cli/harness.ts"
 
 const path = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { clip } from "effect-tool-executor/cli/clip"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Schema from "effect/Schema"
+import { clip } from "../../src/cli/clip.ts"
 import { escape, escapeJson } from "../../src/internal/escape.ts"
 
 /** Any text, with much of what does something to a terminal. */

@@ -6,12 +6,12 @@
  * of such calls there is no outcome to compare.
  */
 import { assert, describe, it } from "@effect/vitest"
-import type { Difference } from "effect-tool-executor/testing/Comparison"
-import * as Scenario from "effect-tool-executor/testing/Scenario"
-import * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
 import * as Effect from "effect/Effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
+import type { Difference } from "../../src/testing/Comparison.ts"
+import * as Scenario from "../../src/testing/Scenario.ts"
+import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
 import { isUnsent, throughGateway } from "../support/throughGateway.ts"
 
 const folder = fileURLToPath(new URL("../scenarios/", import.meta.url))

@@ -1,9 +1,9 @@
 /** Holds what the page makes of the stream: nothing is lost, and nothing counts twice. */
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
+import type { Wire } from "../../src/core/facts/ToolEvent.ts"
 import { after, keyOf, type Known, type KnownWave, nothing, ofLists, withEvents } from "../../src/page/known.ts"
 import type { EndedQuestion, LiveItem, QuestionSummary } from "../../src/server/ApiQuestions.ts"
-import type { Wire } from "../../src/ToolEvent.ts"
 
 const asked = (id: string, asked_at: number): LiveItem => ({
   _tag: "QuestionAsked",

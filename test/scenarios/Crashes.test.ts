@@ -3,13 +3,13 @@
  * becomes of calls does not depend on where their records are.
  */
 import { assert, describe, it } from "@effect/vitest"
-import * as SimulateStores from "effect-tool-executor/cli/SimulateStores"
-import * as Scenario from "effect-tool-executor/testing/Scenario"
-import * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
+import * as SimulateStores from "../../src/cli/SimulateStores.ts"
+import * as Scenario from "../../src/testing/Scenario.ts"
+import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
 
 const filesIn = (folder: string): ReadonlyArray<readonly [name: string, input: unknown]> => {
   const path = fileURLToPath(new URL(folder, import.meta.url))

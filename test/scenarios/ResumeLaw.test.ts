@@ -1,8 +1,8 @@
 /** Random waves and agents over every store: see `support/resumeLaw`; many more by `npm run law:resume`. */
 import { assert, describe, it } from "@effect/vitest"
-import * as SimulateStores from "effect-tool-executor/cli/SimulateStores"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
+import * as SimulateStores from "../../src/cli/SimulateStores.ts"
 import { tried } from "../support/resumeLaw.ts"
 
 const worlds = { memory: 40, file: 4, sqlite: 8, postgres: 3 } as const

@@ -2,11 +2,11 @@
  * Plays every scenario of this folder, and one too large for a file.
  */
 import { assert, describe, it } from "@effect/vitest"
-import * as Scenario from "effect-tool-executor/testing/Scenario"
-import * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
 import * as Effect from "effect/Effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
+import * as Scenario from "../../src/testing/Scenario.ts"
+import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
 
 const folder = fileURLToPath(new URL("./", import.meta.url))
 

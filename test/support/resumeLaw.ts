@@ -3,11 +3,11 @@
  * their outcomes are those of the same run without a death, except where the contract
  * names a difference.
  */
-import * as Scenario from "effect-tool-executor/testing/Scenario"
-import * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
-import type * as ToolRule from "effect-tool-executor/ToolRule"
+import type { ToolRule } from "effect-tool-executor"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import * as Scenario from "../../src/testing/Scenario.ts"
+import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
 import { type Dice, dice } from "./randomCase.ts"
 
 /** Tools by what becomes of one of their calls that had started: those that are not here may be `Unknown`. */

@@ -1,10 +1,10 @@
 /** `tool-executor serve` as a process of its own, spoken to over HTTP. */
-import * as Tokens from "effect-tool-executor/server/Tokens"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { spawn } from "node:child_process"
 import { fileURLToPath } from "node:url"
+import * as Tokens from "../../src/server/Tokens.ts"
 
 const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
 

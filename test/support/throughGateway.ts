@@ -4,19 +4,18 @@
  * one turn, and asks for whole outcomes.
  */
 import { Client } from "@modelcontextprotocol/client"
-import * as McpGateway from "effect-tool-executor/mcp/McpGateway"
-import * as TurnCalls from "effect-tool-executor/mcp/TurnCalls"
-import * as Approvals from "effect-tool-executor/policy/Approvals"
-import type * as Way from "effect-tool-executor/testing/Way"
-import { isEnd, type ToolEvent } from "effect-tool-executor/ToolEvent"
-import { type Service, ToolExecutor } from "effect-tool-executor/ToolExecutor"
-import * as ToolOutcome from "effect-tool-executor/ToolOutcome"
+import { Approvals, ToolOutcome } from "effect-tool-executor"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { type Service, ToolExecutor } from "../../src/core/engine/ToolExecutor.ts"
+import { isEnd, type ToolEvent } from "../../src/core/facts/ToolEvent.ts"
+import * as McpGateway from "../../src/mcp/McpGateway.ts"
+import * as TurnCalls from "../../src/mcp/TurnCalls.ts"
+import type * as Way from "../../src/testing/Way.ts"
 import { serve } from "./mcpServer.ts"
 
 const decodeOutcome = Schema.decodeUnknownSync(ToolOutcome.ToolOutcome)

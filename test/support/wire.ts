@@ -1,10 +1,10 @@
 /** Outcomes to write, and messages of every format that ask for the same calls. */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as ToolContent from "../../src/ToolContent.ts"
-import type * as ToolOutcome from "../../src/ToolOutcome.ts"
-import type * as ToolRefusal from "../../src/ToolRefusal.ts"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as ToolContent from "../../src/core/vocabulary/ToolContent.ts"
+import type * as ToolOutcome from "../../src/core/vocabulary/ToolOutcome.ts"
+import type * as ToolRefusal from "../../src/core/vocabulary/ToolRefusal.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 
 const common = { tool: "t", index: 0, attempt: 1, queuedAt: 0, commits: 0 }
 const flags = { requestsContinuation: false, hasContinueRule: false }

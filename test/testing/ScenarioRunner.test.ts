@@ -3,10 +3,8 @@
  * is wrong with a file.
  */
 import { assert, describe, it } from "@effect/vitest"
-import * as Dedupe from "effect-tool-executor/policy/Dedupe"
-import * as Permissions from "effect-tool-executor/policy/Permissions"
+import { Dedupe, Permissions, ToolExecutor } from "effect-tool-executor"
 import { Scenario, ScenarioRunner, ScriptedTools } from "effect-tool-executor/testing"
-import * as ToolExecutor from "effect-tool-executor/ToolExecutor"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 

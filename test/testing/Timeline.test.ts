@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Scenario from "effect-tool-executor/testing/Scenario"
-import * as ScenarioRunner from "effect-tool-executor/testing/ScenarioRunner"
-import * as Timeline from "effect-tool-executor/testing/Timeline"
 import * as Effect from "effect/Effect"
+import * as Scenario from "../../src/testing/Scenario.ts"
+import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
+import * as Timeline from "../../src/testing/Timeline.ts"
 
 const play = Effect.fnUntraced(function*(input: unknown) {
   return yield* ScenarioRunner.run(yield* Scenario.decode(input))

@@ -5,7 +5,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import * as NodeFs from "node:fs"
-import type * as ToolContext from "../../src/ToolContext.ts"
+import type * as ToolContext from "../../src/core/contract/ToolContext.ts"
 import { call, makeFolders, pathsIn, put, recorder } from "./fixture.ts"
 
 const modeOf = (path: string): number => NodeFs.statSync(path).mode & 0o777

@@ -7,7 +7,7 @@ import * as Stream from "effect/Stream"
 import * as NodeHttp from "node:http"
 import * as NodeHttps from "node:https"
 import * as NodeNet from "node:net"
-import { ConfigurationError } from "../../src/ConfigurationError.ts"
+import { ConfigurationError } from "../../src/core/vocabulary/ConfigurationError.ts"
 import { FetchFailure } from "../../src/tools/FetchFailure.ts"
 import * as FetchTools from "../../src/tools/FetchTools.ts"
 

@@ -3,8 +3,8 @@ import { generateText, type ModelMessage, modelMessageSchema, tool } from "ai"
 import { MockLanguageModelV4 } from "ai/test"
 import * as Schema from "effect/Schema"
 import { z } from "zod"
-import * as ToolOutcome from "../../src/ToolOutcome.ts"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as ToolOutcome from "../../src/core/vocabulary/ToolOutcome.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 import { calls, denied, failed, read, refusal, skipped, succeeded, truncated } from "../support/wire.ts"
 
 const call = (toolCallId: string, toolName: string, input: unknown = {}) => ({

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 import { calls, failed, read, refusal, succeeded, truncated } from "../support/wire.ts"
 
 const format = "gemini"

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 import { calls, failed, refusal, succeeded } from "../support/wire.ts"
 
 const format = "langchain"

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { isSpecType } from "@modelcontextprotocol/client"
 import * as Schema from "effect/Schema"
-import * as ToolOutcome from "../../src/ToolOutcome.ts"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as ToolOutcome from "../../src/core/vocabulary/ToolOutcome.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 import { calls, denied, failed, read, refusal, succeeded, truncated } from "../support/wire.ts"
 
 const request = (id: unknown, name: string, args?: unknown) => ({

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 import { calls, failed, read, refusal, succeeded } from "../support/wire.ts"
 
 const functionCall = (call_id: string, name: string, args: unknown) => ({

@@ -15,7 +15,7 @@ import type { CallToolResult } from "@modelcontextprotocol/client"
 import { type ModelMessage, modelMessageSchema, type UIMessage, validateUIMessages } from "ai"
 import type { ChatCompletionMessage, ChatCompletionMessageParam } from "openai/resources/chat/completions"
 import type { ResponseInputItem, ResponseOutputItem } from "openai/resources/responses/responses"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 import { calls, failed, read, refusal, shown, succeeded } from "../support/wire.ts"
 
 const picture = shown(

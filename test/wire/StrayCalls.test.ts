@@ -6,7 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Dice } from "../../src/testing/index.ts"
-import * as WireFormat from "../../src/WireFormat.ts"
+import * as WireFormat from "../../src/wire/WireFormat.ts"
 import * as Wire from "../support/wire.ts"
 
 const args = { path: "a" }

@@ -2,7 +2,7 @@
  * The events of waves as lanes, one for a call: when it waited, when people were asked about it,
  * and when it ran. Events may come in any order and more than once. Pure.
  */
-import type { Wire } from "../../ToolEvent.ts"
+import type { Wire } from "../../core/facts/ToolEvent.ts"
 
 /** What a call does for a while. */
 export interface Span {

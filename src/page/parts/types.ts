@@ -4,9 +4,9 @@
  *
  * @since 0.1.0
  */
+import type { Wire } from "../../core/facts/ToolEvent.ts"
 import type { QuestionSummary } from "../../server/ApiQuestions.ts"
 import type { Rules } from "../../server/ApiRecords.ts"
-import type { Wire } from "../../ToolEvent.ts"
 
 /** JSON, as it came. */
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
+import type { Wire } from "../../../src/core/facts/ToolEvent.ts"
 import {
   duration,
   fit,
@@ -11,7 +12,6 @@ import {
   timeOf,
   zoom
 } from "../../../src/page/parts/lanes.ts"
-import type { Wire } from "../../../src/ToolEvent.ts"
 
 const wave = { agent_path: [] as ReadonlyArray<string>, batch: "t", process: "p", wave: 1 }
 

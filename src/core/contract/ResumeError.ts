@@ -1,0 +1,36 @@
+/**
+ * Why calls could not be resumed.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { clip } from "../../internal/clip.ts"
+
+/**
+ * None of the calls was resumed, and nothing has changed:
+ *
+ * - `Running`: somebody who is alive works on `calls`, such as another resume;
+ * - `Changed`: calls of these ids are open with other arguments, and nobody can say
+ *   which of the two are meant;
+ * - `Unavailable`: the journal could not be read or written.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ResumeError extends Schema.TaggedError<ResumeError>("effect-tool-executor/ResumeError")("ResumeError", {
+  reason: Schema.Literals(["Running", "Changed", "Unavailable"]),
+  calls: Schema.Array(Schema.String),
+  cause: Schema.optionalKey(Schema.Defect())
+}) {
+  override get message(): string {
+    const calls = clip(this.calls.join(", "), 500)
+    switch (this.reason) {
+      case "Running":
+        return `Nothing was resumed: somebody works on these calls now, or did until a moment ago: ${calls}. If that process is gone, try again once its lease in the journal is over (30 s by default)`
+      case "Changed":
+        return `Nothing was resumed: these calls were handed over before with other arguments and have no outcome yet: ${calls}. Hand over the same calls, or others under new ids`
+      case "Unavailable":
+        return "Nothing was resumed: the journal could not be asked"
+    }
+  }
+}

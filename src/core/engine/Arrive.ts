@@ -1,0 +1,221 @@
+/**
+ * Arrival: what is looked at for every call of a wave before anything runs.
+ * Gates 1 to 5.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Detached from "../../internal/detached.ts"
+import { exitOf, isDone } from "../../internal/exitOf.ts"
+import type { GateCall } from "../gates/Gate.ts"
+import * as Permissions from "../gates/Permissions.ts"
+import type * as RuleSet from "../rules/RuleSet.ts"
+import { heartbeatArgument, type RegisteredTool, type Registry } from "../vocabulary/ToolHandlers.ts"
+import type { ParameterIssue } from "../vocabulary/ToolRefusal.ts"
+import { maxDepth } from "./Agents.ts"
+import type { Call } from "./Call.ts"
+import { denied, type End, invalid, refused, unreadable } from "./End.ts"
+import * as Hosts from "./Hosts.ts"
+import { lookUp, patience } from "./LookUp.ts"
+import { hasTool, turnEnd } from "./State.ts"
+import * as Targets from "./Targets.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Lets every call of a wave arrive, and ends once all have: each is decided, or
+ * has its tool and its parameters.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const arrive = (wave: WaveState): Effect.Effect<void> => {
+  const registry = wave.engine.handlers.current()
+  const now = wave.begunAt
+  const slow: Array<readonly [Call, Effect.Effect<void>]> = []
+  for (const call of wave.calls) {
+    const arrived = arriveOne(wave, registry, call, now)
+    if (!isDone(arrived)) slow.push([call, arrived])
+  }
+  return slow.length === 0 ? Effect.void : wave.waits.waitAll(slow)
+}
+
+/**
+ * Gates 4 and 5 with arguments that a person has edited.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
+  const { gateCall: before, resumed, tool } = call
+  const admitted = admit(wave, call, takeHeartbeat(call, params))
+  if (before === undefined || resumed?.idempotencyKey === undefined) return admitted
+  const canonical = ({ args, params }: GateCall) => tool!.canonical(params, args)
+  return Effect.map(admitted, () => {
+    // a service that knows its key would take the call for the one that it had before
+    if (canonical(call.gateCall!) !== canonical(before)) call.resumed = { ...call.resumed, idempotencyKey: undefined }
+  })
+}
+
+// Utilities
+
+const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number): Effect.Effect<void> => {
+  const { call: { malformed, name, problem } } = call
+  const params = takeHeartbeat(call, call.call.params)
+  // it may have been cancelled while an earlier one was decoded
+  call.decided ??= turnEnd(wave.process, call.counted, now)
+  if (call.decided !== undefined) return Effect.void
+  if (problem !== undefined) return decide(call, invalid([problem]))
+  const tool = hasTool(wave.process, name) ? registry.get(name) : undefined
+  if (tool === undefined) return decide(call, refused({ _tag: "ToolNotFound", available: seen(wave, registry) }))
+  // an empty text counts as `{}`: the schema decides
+  if (malformed !== undefined && malformed.text.trim() !== "") {
+    const { message, text } = malformed
+    const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
+    return decide(call, invalid([{ path: "", message: `They are not JSON (${message}): ${shown}` }]))
+  }
+  if (tool.recursive && wave.engine.agentPath.length >= maxDepth) {
+    return decide(call, refused({ _tag: "DepthExceeded", max: maxDepth }))
+  }
+  call.tool = tool
+  if (tool.class === "SerialMut" && wave.mode === "parallel") call.class = "ConcurrentMut"
+  call.rules = wave.engine.rules.current().forTool(name)
+  return admit(wave, call, malformed === undefined ? params : {})
+}
+
+const decide = (call: Call, end: End): Effect.Effect<void> => {
+  call.decided = end
+  return Effect.void
+}
+
+/** The names of the tools that the agent sees, found once: a wave may have thousands of calls of what is not there. */
+const seen = (wave: WaveState, registry: Registry): ReadonlyArray<string> =>
+  wave.toolNames ??= Array.from(registry.values())
+    .filter((it) => hasTool(wave.process, it.name) && Permissions.sees(wave.agent.permissions, it))
+    .map((it) => it.name)
+
+/** Gates 4 and 5. */
+const admit = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
+  const tool = call.tool!
+  const args = withPrefilled(call.rules!.prefilled, params)
+  const decoding = decode(tool, args)
+  // schemas without services and asynchronous steps are done already
+  const done = exitOf(decoding)
+  if (done !== undefined) return decoded(wave, call, args, done)
+  return Effect.flatMap(
+    Detached.within(decoding, patience(wave, tool)),
+    (exit) => decoded(wave, call, args, exit ?? Exit.fail([undecoded]))
+  )
+}
+
+/** The rest of Arrival: what the call is about, what the tool itself says of it, and the policy. */
+const decoded = (
+  wave: WaveState,
+  call: Call,
+  args: unknown,
+  exit: Exit.Exit<unknown, unknown>
+): Effect.Effect<void> => {
+  if (call.decided !== undefined) return Effect.void
+  if (Exit.isFailure(exit)) {
+    // a value nested too deeply for the decoder is a defect, as a broken decoder is
+    const issues = Option.getOrElse(
+      Cause.findErrorOption(exit.cause),
+      () => [Cause.squash(exit.cause) instanceof RangeError ? unreadable : undecodable]
+    )
+    return decide(call, invalid(issues as ReadonlyArray<ParameterIssue>))
+  }
+  const params = exit.value
+  const targets = Targets.find(wave, call, params)
+  const approval = wantsApproval(wave, call, params)
+  if (targets === Targets.nothing && approval === noApproval) return judge(wave, call, args, params, none, false)
+  const found = exitOf(targets)
+  const asked = exitOf(approval)
+  if (found?._tag === "Success" && asked?._tag === "Success") {
+    return judge(wave, call, args, params, found.value, asked.value)
+  }
+  return Effect.flatMap(
+    Effect.all([targets, approval], { concurrency: 2 }),
+    ([targets, needsApproval]) => judge(wave, call, args, params, targets, needsApproval)
+  )
+}
+
+const none: ReadonlyArray<never> = []
+
+const noApproval: Effect.Effect<unknown> = Effect.succeed(false)
+
+/** What the tool itself says of the call; anything but false is a yes. */
+const wantsApproval = (wave: WaveState, call: Call, params: unknown): Effect.Effect<unknown> => {
+  const tool = call.tool!
+  const { context, needsApproval = false } = tool
+  if (needsApproval === false) return noApproval
+  if (typeof needsApproval !== "function") return Effect.succeed(needsApproval)
+  return lookUp(wave, tool, () => {
+    const answer = needsApproval(params as never, { toolCallId: call.call.id, messages: [] })
+    return Effect.isEffect(answer) ? Effect.provideContext(answer, context) : answer
+  }, (answer) => answer)
+}
+
+/** Gate 5, now that everything is known of the call, and the host's behind it. */
+const judge = (
+  wave: WaveState,
+  call: Call,
+  args: unknown,
+  params: unknown,
+  targets: GateCall["targets"],
+  needsApproval: unknown
+): Effect.Effect<void> => {
+  const gateCall = call.gateCall = {
+    args,
+    params,
+    targets,
+    // where the tool gives no clear answer, people are asked
+    needsApproval: needsApproval !== false,
+    call: call.call,
+    tool: call.tool!,
+    principal: wave.engine.principal,
+    agentPath: call.agent.agentPath,
+    batch: wave.process.batch.id,
+    process: wave.process.id
+  }
+  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall, wave))
+  return call.decided === undefined ? Hosts.pass(wave, call, "arrive") : Effect.void
+}
+
+/** What is about so much is not compared with anything. */
+const tooLong = (targets: Targets.Targets): End | undefined => {
+  const chars = Targets.chars(targets)
+  if (chars <= Targets.maxChars) return undefined
+  const message = `What they are about has ${chars} characters, and may have ${Targets.maxChars}`
+  return invalid([{ path: "", message }])
+}
+
+const undecodable: ParameterIssue = { path: "", message: "They could not be decoded" }
+
+const undecoded: ParameterIssue = { path: "", message: "They could not be decoded in time" }
+
+const decode = (tool: RegisteredTool, args: unknown): Effect.Effect<unknown, ReadonlyArray<ParameterIssue>> => {
+  try {
+    return tool.decode(args)
+  } catch {
+    return Effect.fail([unreadable])
+  }
+}
+
+const isObject = (params: unknown): params is object =>
+  typeof params === "object" && params !== null && !Array.isArray(params)
+
+/** Adds the host's own arguments, which override the model's. */
+const withPrefilled = (prefilled: RuleSet.ToolRules["prefilled"], params: unknown): unknown =>
+  prefilled === undefined || !(isObject(params) || params === undefined || params === null)
+    ? params
+    : { ...params, ...prefilled }
+
+/** Takes the control argument out, whatever its value is. */
+const takeHeartbeat = (call: Call, params: unknown): unknown => {
+  if (!isObject(params) || !Object.hasOwn(params, heartbeatArgument)) return params
+  const { [heartbeatArgument]: flag, ...rest } = params as Record<string, unknown>
+  call.heartbeat = flag === true
+  return rest
+}

@@ -1,0 +1,229 @@
+/**
+ * Asking people about a call, and waiting for what they say.
+ *
+ * The turn's clock stands still while a question is open; interruption withdraws
+ * the question. Nothing of the call runs in the fiber of whoever answers.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type * as Approvals from "../gates/Approvals.ts"
+import type { GateCall } from "../gates/Gate.ts"
+import type * as Permissions from "../gates/Permissions.ts"
+import type { Grant } from "../vocabulary/Grant.ts"
+import type { Call } from "./Call.ts"
+import * as Revisions from "./Revisions.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * What a person is asked about a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Question extends Permissions.Asks {
+  readonly preview?: Approvals.Preview | undefined
+  /** What it is about, if not what the call was judged by. */
+  readonly targets?: GateCall["targets"]
+}
+
+/**
+ * What was answered; `Unrecorded`: nobody was asked, since the question could not be put on
+ * record, and the call may change things.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Answer = Approvals.Resolution | { readonly _tag: "Unrecorded" }
+
+/**
+ * Asks a person and waits for the answer. Where nobody is there, the answer is no at
+ * once.
+ * The turn's clock stands still meanwhile; interruption withdraws the question.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
+  Effect.suspend(() => {
+    const { people } = wave.process
+    const isOnRecord = call.resumed?.answers !== undefined
+    if (people === undefined && !isOnRecord) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
+    const { call: { id: callId }, index } = call
+    const { targets = call.gateCall!.targets } = question
+    // an answer about unknown targets, or about none, is not remembered: it would allow everything
+    const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
+    const { question: open } = call.resumed ?? {}
+    const about: Approvals.Question = {
+      preview: undefined,
+      ...question,
+      ...open,
+      remember: isKnown ? question.remember : "call",
+      agentPath,
+      args,
+      batch,
+      callId,
+      index,
+      class: kind,
+      isRunning: call.attempt !== undefined,
+      principal,
+      process,
+      revision: Revisions.of(call.tool!),
+      targets: targets ?? [],
+      tool
+    }
+    const said = isOnRecord ? onRecord(call, about) : undefined
+    if (said !== undefined) return Effect.succeed(said)
+    if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    // whatever it is asked later is another question
+    if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
+    const at = () => ({ callId, tool, index, at: wave.now() })
+    const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
+    const put = (request: Approvals.ApprovalRequest) => {
+      const { id: requestId } = request
+      wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
+      call.trace?.ask(requestId)
+      let said: Approvals.Resolution | undefined
+      const told = (resolution: Approvals.Resolution) => {
+        said = resolution
+        remember(wave, resolution)
+        if (resolution._tag === "Approved" && resolution.grant === undefined) allowOnce(wave, call, request)
+      }
+      // it may have been answered although its call is over by the time that it could go on
+      return Effect.ensuring(
+        people.ask(request, told),
+        Effect.sync(() => {
+          const answer = said === undefined ? "withdrawn" : answerOf(said)
+          wave.events.publish({ _tag: "ToolApprovalResolved", ...at(), requestId, answer })
+          call.record?.answered(requestId, said)
+          const made = grantOf(said)
+          if (made !== undefined) call.record?.granted(made)
+          call.trace?.answer(requestId, answer)
+        })
+      )
+    }
+    const asked = Effect.flatMap(people.request(about), (request): Effect.Effect<Answer> => {
+      if (request === undefined) return Effect.succeed(nobody(question))
+      const { record } = call
+      if (record === undefined) return put(request)
+      // a crash must not forget what somebody has seen
+      return Effect.flatMap(
+        Effect.onInterrupt(record.asked(request), () => Effect.sync(() => record.answered(request.id, undefined))),
+        (isWritten) => {
+          if (isWritten || !record.mutates) return put(request)
+          record.answered(request.id, undefined)
+          return Effect.succeed(unrecorded)
+        }
+      )
+    })
+    begin(wave)
+    return Effect.ensuring(asked, Effect.sync(() => end(wave)))
+  })
+
+/**
+ * The answer to a question where nobody is there.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const nobody = ({ why }: Permissions.Asks): Extract<Approvals.Resolution, { readonly _tag: "Denied" }> => ({
+  _tag: "Denied",
+  by: "noApprover",
+  reason: why
+})
+
+/**
+ * Waits until no question of the wave is open.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const quiet = (wave: WaveState, index: number): Effect.Effect<void> =>
+  Effect.suspend(() =>
+    wave.asked === 0 ? Effect.void : Effect.callback<void>((resume) => {
+      const waiting = { index, resume: () => resume(Effect.void) }
+      wave.quiet.push(waiting)
+      return Effect.sync(() => {
+        const at = wave.quiet.indexOf(waiting)
+        if (at !== -1) wave.quiet.splice(at, 1)
+      })
+    })
+  )
+
+/**
+ * An effect that ends with the call, also where whoever waits for it cannot be
+ * interrupted.
+ *
+ * @category combining
+ * @since 0.1.0
+ */
+export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A> =>
+  Effect.callback<A>((resume) => {
+    const fiber = Effect.runForkWith(wave.context)(effect)
+    call.waiting = fiber
+    fiber.addObserver((exit) => {
+      call.waiting = undefined
+      resume(exit)
+    })
+    return Effect.sync(() => fiber.interruptUnsafe())
+  })
+
+// Utilities
+
+const unrecorded: Answer = { _tag: "Unrecorded" }
+
+/** What people have said before a crash, where they would be shown the same now. */
+const onRecord = ({ record, resumed }: Call, about: Approvals.Question): Approvals.Resolution | undefined => {
+  const shown = record!.shown(about)
+  const again = about.why === resumed!.why
+  return resumed!.answers!.find((it) => it.shown === shown && it.again === again)?.resolution
+}
+
+const answerOf = (resolution: Approvals.Resolution): string =>
+  resolution._tag === "Denied"
+    ? resolution.by
+    : resolution._tag === "Suspended"
+    ? "suspended"
+    : resolution.grant?.answer ?? "ApproveOnce"
+
+/** The standing permission that an answer has made, if it is not another question's. */
+const grantOf = (resolution: Approvals.Resolution | undefined): Grant | undefined =>
+  resolution?._tag === "Approved" && resolution.isOwn ? resolution.grant : undefined
+
+/** Keeps what a person said to more than this one question. */
+const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
+  const grant = grantOf(resolution)
+  if (grant !== undefined) wave.note(wave.engine.store.grant(grant, wave.patience))
+}
+
+/** Notes what a person said to this one question, for the handler. */
+const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalRequest): void => {
+  const { agentPath, id, principal, revision, targets, tool } = request
+  call.allowedOnce = {
+    id,
+    principal,
+    tool,
+    revision,
+    agentPath,
+    answer: "ApproveOnce",
+    grantedAt: wave.now(),
+    ...(targets.length === 0 ? {} : { targets: targets.map(({ text }) => text) })
+  }
+}
+
+/** A question is open: the turn's clock may stand still. */
+const begin = (wave: WaveState): void => {
+  wave.asked++
+  wave.process.budget.ask(1, wave.now())
+  wave.watcher.asked()
+}
+
+/** A question is over. Those that waited until nobody is asked go on, in input order. */
+const end = (wave: WaveState): void => {
+  wave.asked--
+  wave.process.budget.ask(-1, wave.now())
+  if (wave.asked > 0) return
+  const waiting = wave.quiet.splice(0).sort((a, b) => a.index - b.index)
+  for (const { resume } of waiting) resume()
+}

@@ -1,0 +1,250 @@
+/**
+ * Gate 12: who allows a call, a standing permission or a person.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type { GateCall } from "../gates/Gate.ts"
+import * as Permissions from "../gates/Permissions.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
+import * as Grant from "../vocabulary/Grant.ts"
+import * as Asking from "./Asking.ts"
+import type { Call } from "./Call.ts"
+import { cancelled, type End, refused } from "./End.ts"
+import * as LookUp from "./LookUp.ts"
+import * as Preview from "./Preview.ts"
+import * as Recheck from "./Recheck.ts"
+import * as Revisions from "./Revisions.ts"
+import { turnEnd } from "./State.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * What became of a question.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Authorized =
+  | { readonly _tag: "Ends"; readonly end: End }
+  | { readonly _tag: "Allowed" }
+  /** With other arguments: the call goes through the gates anew. */
+  | { readonly _tag: "Edited"; readonly params: unknown }
+
+const allowed: Authorized = { _tag: "Allowed" }
+const ends = (end: End): Authorized => ({ _tag: "Ends", end })
+
+/**
+ * Whether a person has to be asked about a call, and has not been.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const asks = (call: Call): Permissions.Asks | undefined =>
+  call.approved === true
+    ? undefined
+    : call.resumed?.why !== undefined
+    ? { why: call.resumed.why, remember: "call" }
+    : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
+
+/**
+ * Whether somebody can be asked about a call, or was before a crash.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isAnswerable = ({ process: { people } }: WaveState, { resumed }: Call): boolean =>
+  people !== undefined || resumed?.answers !== undefined
+
+/**
+ * Refuses, of some calls, those that a person would have to allow where nobody can be
+ * asked and no standing permission lets them through.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
+  if (wave.process.people !== undefined) return Effect.void
+  const asking: Array<readonly [Call, Permissions.Asks]> = []
+  for (const call of calls) {
+    const isOpen = call.decided === undefined && call.refused === undefined && !isAnswerable(wave, call)
+    const question = isOpen ? asks(call) : undefined
+    if (question !== undefined) asking.push([call, question])
+  }
+  if (asking.length === 0) return Effect.void
+  const { principal, store } = wave.engine
+  const now = wave.now()
+  return Effect.mapEager(store.grants(principal, now, wave.patience), (grants) => {
+    if ("operation" in grants) wave.unanswered(asking[0]![0], grants)
+    for (const [call, question] of asking) {
+      call.grant = grantOf(wave, call, question, call.gateCall!.targets, grants, now)
+      if (call.grant !== undefined) continue
+      call.refused = "operation" in grants
+        ? { _tag: "StoreUnavailable", operation: grants.operation }
+        : Recheck.notAllowed(call, question, Asking.nobody(question))
+    }
+  })
+}
+
+/**
+ * Waits until a person has said whether a call may run, with what it would write
+ * where its tool can tell. One that writes to the same as an earlier call of its
+ * wave is asked about when that is over.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const authorize = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  call: Call,
+  question: Permissions.Asks
+): Effect.fn.Return<Authorized> {
+  const waitsFor = yield* reentry(wave, call)
+  if (waitsFor !== undefined) return ends(refused({ _tag: "ReentryRefused", waitsFor }))
+  if (call.tool!.preview === undefined) {
+    return resolved(call, question, yield* Asking.ask(wave, call, question))
+  }
+  for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {
+    yield* over(earlier)
+    // the earlier call may have blocked the tool or changed the order, and its answer may cover this one
+    const end = Recheck.recheck(wave, call, undefined, wave.now())
+    if (end !== undefined) return ends(end)
+    call.grant = yield* grantFor(wave, call, question)
+    if (call.grant !== undefined) return allowed
+  }
+  const found = yield* preview(wave, call)
+  // in a turn of its own: calls that wait for nobody are not overtaken
+  yield* Effect.yieldNow
+  const end = call.decided ?? turnEnd(wave.process, call.counted, wave.now())
+  if (end !== undefined) return ends(end)
+  // a remembered answer may have come meanwhile
+  call.grant = yield* grantFor(wave, call, question)
+  if (call.grant !== undefined) return allowed
+  call.shown = found.shown
+  if (!found.isNothing) {
+    return resolved(call, question, yield* Asking.ask(wave, call, { ...question, preview: found.preview }))
+  }
+  call.approved = true
+  return allowed
+})
+
+/**
+ * Gives what a call would write, for people to see.
+ *
+ * @category previews
+ * @since 0.1.0
+ */
+export const preview = (wave: WaveState, call: Call): Effect.Effect<Preview.Previewed> =>
+  Preview.preview(wave.engine, call, Math.max(0, wave.process.budget.left(wave.now())))
+
+/**
+ * Finds the last earlier call of a wave that is not over and writes to what a call
+ * writes to, as far as they say so.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined => {
+  const own = call.gateCall!.targets
+  // the nearest: of many calls that write to the same, each waits for the one before it
+  for (let index = call.index - 1; index >= 0; index--) {
+    const { decided, gateCall, isSettled, phase, resumed, tool } = calls[index]!
+    if (isSettled || decided !== undefined || gateCall === undefined || tool?.preview === undefined) continue
+    // it writes nothing any more
+    if (resumed?.recalled !== undefined) continue
+    // it shares another call's outcome, and writes nothing itself
+    if (phase._tag === "Joined") continue
+    const { targets } = gateCall
+    const isSame = own === undefined || targets === undefined ||
+      targets.some(({ text }) => own.some((it) => it.text === text))
+    if (isSame) return calls[index]
+  }
+  return undefined
+}
+
+/**
+ * Gives the standing permission that lets a call through, if there is one. Where
+ * the store cannot tell there is none: a person is asked.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const grantFor = (
+  wave: WaveState,
+  call: Call,
+  question: Permissions.Asks,
+  targets: GateCall["targets"] = call.gateCall!.targets
+): Effect.Effect<Grant.Grant | undefined> => {
+  const now = wave.now()
+  return Effect.mapEager(
+    wave.engine.store.grants(wave.engine.principal, now, wave.patience),
+    (grants) => {
+      if ("operation" in grants) wave.unanswered(call, grants)
+      return grantOf(wave, call, question, targets, grants, now)
+    }
+  )
+}
+
+/**
+ * Gives the first of some standing permissions that lets a call through.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const grantOf = (
+  { engine: { handlers, revoked } }: WaveState,
+  call: Call,
+  { remember }: Permissions.Asks,
+  targets: GateCall["targets"],
+  grants: ReadonlyArray<Grant.Grant> | StateStoreError,
+  now: number
+): Grant.Grant | undefined => {
+  if (
+    "operation" in grants || remember === "call" || grants.length === 0 || !Revisions.isCurrent(handlers, call.tool!)
+  ) return undefined
+  const { agentPath, tool: { name: tool } } = call.gateCall!
+  const about = { agentPath, tool, revision: Revisions.of(call.tool!), targets }
+  return grants.find((it) => !revoked.has(it.id) && Grant.covers(it, about, now))
+}
+
+/**
+ * Notes what a person has said to a call.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const resolved = (call: Call, question: Permissions.Asks, resolution: Asking.Answer): Authorized => {
+  if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
+  if (resolution._tag === "Denied") return ends(refused(Recheck.notAllowed(call, question, resolution)))
+  if (resolution._tag === "Suspended") {
+    call.isSuspended = true
+    return ends(cancelled(resolution.reason))
+  }
+  call.approved = true
+  call.grant = resolution.grant
+  call.isOwnGrant = resolution.isOwn
+  // the answer was given to another diff: nobody has looked at this one
+  if (!resolution.isOwn) call.shown = undefined
+  return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
+}
+
+/**
+ * What the call would wait for although the call of its own handler holds it, as
+ * things are now.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | undefined> =>
+  call.parent === undefined
+    ? Effect.undefined
+    : Effect.mapEager(LookUp.resources(wave, call), (resources) => wave.engine.pools.reentry(call, { resources }))
+
+// Utilities
+
+/** Ends once a call has its outcome and has given back its permits, in a turn of its own: a line of them may be long. */
+const over = (call: Call): Effect.Effect<void> =>
+  Effect.callback<void>((resume) => {
+    const run = () => resume(Effect.yieldNow)
+    ;(call.afterwards ??= new Set()).add(run)
+    return Effect.sync(() => void call.afterwards?.delete(run))
+  })

@@ -1,0 +1,254 @@
+/**
+ * The open batches of one executor, and the processes in them.
+ *
+ * A batch that is entered again is the same one until the last of its scopes
+ * closes. The batches of a sub-agent belong to its caller's: they count
+ * together, and end with it.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as CallLog from "../../internal/callLog.ts"
+import type { BatchOptions, ProcessOptions } from "../contract/Executor.ts"
+import type * as TurnBudget from "../gates/TurnBudget.ts"
+import { RuleHistory } from "../rules/RuleHistory.ts"
+import { StateStoreError } from "../store/StateStore.ts"
+import { tooLate } from "./End.ts"
+import type { Above, Caller, Engine } from "./Engine.ts"
+import { EventHub } from "./EventHub.ts"
+import type { People } from "./Ports.ts"
+import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "./State.ts"
+
+/**
+ * The open batches of one executor.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Batches implements BatchTree {
+  private readonly engine: Engine
+  /** What is said of every turn of this executor. */
+  private readonly turn: Partial<TurnBudget.Limits>
+  /** Ids of our own are no other executor's, over one store. */
+  private readonly unique: string
+  private readonly open = new Map<string, OpenBatch>()
+  /** Batches that are not open, and whose counts are not forgotten. */
+  private readonly kept = new Set<string>()
+  private readonly clock: Clock.Clock
+  private lastBatch = 0
+  private lastProcess = 0
+  /** Why the executor is over. */
+  private over: string | undefined
+  /** Those of sub-agents: they end with these. */
+  readonly below = new Set<Batches>()
+
+  get isOver(): boolean {
+    return this.over !== undefined
+  }
+
+  constructor(engine: Engine, turn: Partial<TurnBudget.Limits>, unique: string) {
+    this.engine = engine
+    this.clock = Context.get(engine.context, Clock.Clock)
+    this.turn = turn
+    this.unique = unique
+  }
+
+  /**
+   * Enters a batch for the rest of the scope; without an id a new one. One that
+   * is begun by a handler belongs to the batch of the handler's call. A batch that is
+   * entered with the handle of a call is left when that call ends, if not before.
+   */
+  enter(
+    id: string = `batch-${this.unique}-${++this.lastBatch}`,
+    caller?: OpenBatch,
+    handle?: Caller,
+    { keep = false }: BatchOptions = {}
+  ): Effect.Effect<OpenBatch, never, Scope.Scope> {
+    return Effect.map(
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          const found = this.open.get(id) ?? this.begin(id, caller)
+          found.scopes++
+          found.isKept ||= keep
+          this.open.set(id, found)
+          let isIn = true
+          const leave = (reason: string) =>
+            Effect.suspend(() => {
+              if (!isIn) return Effect.void
+              isIn = false
+              return --found.scopes === 0 && this.open.get(id) === found ? this.leave(id, found, reason) : Effect.void
+            })
+          const forget = handle?.atEnd(() => void Effect.runForkWith(this.engine.context)(leave(tooLate)))
+          return { found, leave: Effect.andThen(Effect.sync(() => forget?.()), leave(closedReason)) }
+        }),
+        ({ leave }) => leave
+      ),
+      ({ found }) => found
+    )
+  }
+
+  /** The open batch of an id, this executor's or one further up. */
+  find(id: string): OpenBatch | undefined {
+    return this.open.get(id) ?? this.engine.parent?.engine.batches().find(id)
+  }
+
+  /** Whether a grant let a call through that has no outcome yet, sub-agents' calls included. */
+  holds(grant: string): boolean {
+    for (const { processes } of this.open.values()) {
+      for (const { waves } of processes) for (const wave of waves) if (wave.holds(grant)) return true
+    }
+    return Array.from(this.below).some((it) => it.holds(grant))
+  }
+
+  /** Refuses the calls that a grant let through and that have not started, sub-agents' calls included. */
+  revoke(grant: string): void {
+    for (const { processes } of this.open.values()) {
+      for (const { waves } of processes) for (const wave of waves) wave.revoke(grant)
+    }
+    for (const it of this.below) it.revoke(grant)
+  }
+
+  /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
+  begins(
+    open: OpenBatch,
+    { approval, id, meta, people, provided = [], state: before, tools, turn }:
+      & Pick<ProcessOptions, "id" | "meta" | "state" | "approval" | "tools" | "provided">
+      & {
+        readonly turn?: TurnBudget.Limits | undefined
+        /** Who is asked; `"nobody"`: nobody, whoever there is. */
+        readonly people?: People | "nobody" | undefined
+      },
+    { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
+  ): Effect.Effect<ProcessState> {
+    return Effect.map(Clock.currentTimeMillis, (now) => {
+      const state: ProcessState = {
+        id: id ?? `process-${this.unique}-${++this.lastProcess}`,
+        isNamed: id !== undefined,
+        batch: open.state,
+        open,
+        budget: this.engine.turns.begin(turn ?? this.turn, now, this.engine.parent?.clock),
+        hub: new EventHub(this.engine.eventBuffer, undefined, above?.hub),
+        meta: { ...above?.meta, ...meta },
+        people: people === "nobody"
+          ? undefined
+          : people ?? (above === undefined ? this.engine.approvals : above.people),
+        approval: approval ?? this.engine.approval,
+        tools: tools === undefined ? undefined : new Set(tools),
+        provided: [...provided],
+        history: new RuleHistory(open.state.succeeded, before?.rules),
+        fires,
+        blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),
+        remembers: id === undefined || before !== undefined,
+        recalled: new Set(),
+        waves: new Set(),
+        lastWave: 0,
+        cancelled: this.over ?? batchOver(open)
+      }
+      if (before !== undefined) state.budget.take(before.calls)
+      state.budget.onGoOn = () => {
+        for (const wave of state.waves) wave.resumed()
+      }
+      state.hub.onReaders = () => batchOver(open) === undefined ? keep(state) : state.hub.end()
+      if (state.cancelled !== undefined) state.hub.end()
+      return state
+    })
+  }
+
+  /** Forgets a batch, also one that is not open here: its processes are cancelled, its counts are gone. */
+  complete(id: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const open = this.open.get(id)
+      if (open !== undefined) return this.end(id, open, closedReason, open.base === undefined)
+      return this.engine.parent === undefined ? this.forget(this.keyOf(id)) : Effect.void
+    })
+  }
+
+  /** The executor is over: every process is cancelled, those to come included. */
+  close(reason: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.over ??= reason
+      for (const open of this.open.values()) open.over ??= reason
+      return Effect.andThen(
+        Effect.forEach(Array.from(this.below), (it) => it.close(reason), { concurrency: "unbounded", discard: true }),
+        Effect.forEach(Array.from(this.open), ([id, open]) => this.leave(id, open, reason), {
+          concurrency: "unbounded",
+          discard: true
+        })
+      )
+    })
+  }
+
+  /** Ends a batch that nobody is in any more. What it is counted by is forgotten, unless somebody may go on with it. */
+  private leave(id: string, open: OpenBatch, reason: string): Effect.Effect<void> {
+    return this.end(id, open, reason, open.base === undefined && !open.isKept && !this.isResumable(open))
+  }
+
+  private end(id: string, open: OpenBatch, reason: string, forgets: boolean): Effect.Effect<void> {
+    this.open.delete(id)
+    open.over ??= this.over ?? reason
+    // before anybody can go on in a batch of the same id
+    const forgotten = forgets ? this.forget(open.state.key) : Effect.void
+    if (!forgets && open.base === undefined) this.kept.add(open.state.key)
+    end(open, this.isOver)
+    return forgotten
+  }
+
+  /** The store is asked at once, whoever waits for its answer. */
+  private forget(key: string): Effect.Effect<void> {
+    this.kept.delete(key)
+    return Effect.flatMap(
+      this.engine.store.closeBatch(key),
+      (it) =>
+        it instanceof StateStoreError
+          ? CallLog.log("Warn", it.message, it.cause === undefined ? undefined : Cause.die(it.cause), this.engine)
+          : Effect.void
+    )
+  }
+
+  /** It was left in the middle: somebody may go on with its calls elsewhere, over a store that outlives this executor. */
+  private isResumable({ isSuspended, processes }: OpenBatch): boolean {
+    const { journal, store } = this.engine
+    if (journal === undefined || !store.outlives) return false
+    return isSuspended === true || Array.from(processes).some((it) => it.waves.size > 0)
+  }
+
+  private begin(id: string, caller: OpenBatch | undefined): OpenBatch {
+    const base = caller ?? batchOf(this.engine) ?? this.engine.parent?.engine.batches().find(id)
+    const key = this.keyOf(id)
+    const since = this.kept.delete(key) ? -Infinity : this.clock.currentTimeMillisUnsafe()
+    const state: BatchState = base === undefined
+      ? { id, key, since, outputChars: 0, fileChars: 0, succeeded: new Set() }
+      : { ...base.state, outputChars: 0, fileChars: 0 }
+    return { state, base, isKept: false, processes: new Set(), scopes: 0, over: undefined }
+  }
+
+  /** A sub-agent's batch is never mistaken for one that its caller begins later. */
+  private keyOf(id: string): string {
+    const { parent, principal, unique } = this.engine
+    return JSON.stringify(parent === undefined ? [principal, id] : [principal, id, unique])
+  }
+}
+
+// Utilities
+
+const closedReason = "the batch is closed"
+
+/** The batch of the call that a sub-agent works for, itself or further up. */
+const batchOf = ({ parent }: Engine): OpenBatch | undefined =>
+  parent === undefined ? undefined : parent.batch ?? batchOf(parent.engine)
+
+/** With its executor nothing is left behind: what the journal is to know it is told now or never. */
+const end = (open: OpenBatch, isExecutorOver: boolean): void => {
+  for (const process of Array.from(open.processes)) {
+    const reason = process.cancelled ?? open.over!
+    for (const wave of Array.from(process.waves)) {
+      if (isExecutorOver) wave.close(reason)
+      else wave.cancel(reason)
+    }
+    if (process.waves.size === 0) process.hub.end()
+  }
+}

@@ -1,0 +1,371 @@
+/**
+ * One call of a wave on its way: what is known of it, and in which phase it is.
+ *
+ * It is the call's ticket for permits, too.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import type { ApprovalRequest, Resolution } from "../gates/ApprovalRequest.ts"
+import type { Gate, GateCall } from "../gates/Gate.ts"
+import type { Permissions } from "../gates/Permissions.ts"
+import type { Permit, Ticket } from "../gates/Permit.ts"
+import type { Checkpoint } from "../output/Checkpoints.ts"
+import type { WaveHistory } from "../rules/RuleHistory.ts"
+import type { Success, ToolRules } from "../rules/RuleSet.ts"
+import type { Reservation } from "../store/Claims.ts"
+import type { FileChange } from "../vocabulary/FileChange.ts"
+import type { Given, Grant } from "../vocabulary/Grant.ts"
+import type { RegisteredTool, ToolClass } from "../vocabulary/ToolHandlers.ts"
+import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { CallRecord } from "./CallRecord.ts"
+import type { CallTrace } from "./CallTrace.ts"
+import * as End from "./End.ts"
+import type { NestedClock } from "./NestedClock.ts"
+import type { Received } from "./Received.ts"
+
+/**
+ * Where a call is on its way.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Phase =
+  /** Its run has not begun, or is being dispatched. */
+  | { readonly _tag: "Arrived" }
+  /** A person has to allow it. */
+  | { readonly _tag: "Asking" }
+  /** It gets what an equal call gets that runs. */
+  | { readonly _tag: "Joined"; readonly leader: Call }
+  /** It is on its way to its permits, or looked at once more with them. */
+  | { readonly _tag: "Queued" }
+  /** Its handler was started. */
+  | Attempt
+  /** It has its outcome. */
+  | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }
+
+/**
+ * The phases that say nothing else.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const phases: { readonly arrived: Phase; readonly asking: Phase; readonly queued: Phase } = {
+  arrived: { _tag: "Arrived" },
+  asking: { _tag: "Asking" },
+  queued: { _tag: "Queued" }
+}
+
+/**
+ * The agent that makes a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Agent {
+  readonly permissions: Permissions["Service"]
+  /** Names of the sub-agents from the root down to this one; empty: the root. */
+  readonly agentPath: ReadonlyArray<string>
+}
+
+/**
+ * What became of a call's targets while it waited.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Moved {
+  /** What the call was judged by. */
+  readonly from: GateCall["targets"]
+  /** The keys that it holds are not those of what it would touch now. */
+  readonly hasOtherKeys: boolean
+}
+
+/**
+ * Says what a write does to files.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Previewing = Effect.Effect<ReadonlyArray<FileChange>, unknown>
+
+/**
+ * A preview that a person has seen, and the files it was made of.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Shown {
+  readonly again: Previewing
+  readonly fingerprint: string
+}
+
+/**
+ * How a call that runs nothing any more stands among those of its wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Recalled {
+  /** As what it stood in its wave when it was handed over before. */
+  readonly class: ToolClass | "ShortCircuit"
+  /** Epoch milliseconds at which it ended; of one whose end nobody knows, at which it started. */
+  readonly endedAt: number
+  /** Where its output led, as far as that is on record. */
+  readonly routes?: Success["routes"] | undefined
+  /** Its end is not on record: its tool says that it happened, and what it gave. */
+  readonly happened?: { readonly result: unknown; readonly attempt: number } | undefined
+}
+
+/**
+ * An answer that is on record: it holds for the same question about the same.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Answered {
+  /** What was shown, as it is recorded. */
+  readonly shown: string
+  /** They were asked whether it runs once more. */
+  readonly again: boolean
+  readonly resolution: Resolution
+}
+
+/**
+ * What a record says of a call that is handed over again after a crash.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Resumed {
+  /** What it ends with unless it starts again: it had started, and may have changed things. */
+  readonly unless?: End.End | undefined
+  /** Under which its earlier attempts are known elsewhere. */
+  readonly idempotencyKey?: string | undefined
+  /** Why a person is asked before it runs again. */
+  readonly why?: string | undefined
+  /** The question that was open. */
+  readonly question?: Pick<ApprovalRequest, "id" | "askedAt" | "expiresAt"> | undefined
+  /** What people have said to it before, as far as that holds. */
+  readonly answers?: ReadonlyArray<Answered> | undefined
+  /** It had started, so neither order nor limits refuse it; `spent` where the store knows. */
+  readonly started?: "spent" | "unknown" | undefined
+  /** It runs nothing any more, and ends at its place as it is decided, or as its tool says. */
+  readonly recalled?: Recalled | undefined
+}
+
+/**
+ * Who moves a call on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Driver {
+  /** The running call whose handler makes its calls. */
+  readonly parent: Call | undefined
+  readonly agent: Agent
+  /** Where successes are remembered. */
+  readonly history: WaveHistory
+  /** A model is told of the outcomes. */
+  readonly told: boolean
+  /** Epoch milliseconds at which the calls were handed over. */
+  readonly begunAt: number
+  /** Ends a call, also one that runs. */
+  readonly end: (call: Call, end: End.End) => void
+  /** Gives a call its outcome; `fiber` is there if its handler still runs. */
+  readonly settle: (call: Call, end: End.End, fiber?: Fiber.Fiber<unknown, unknown>) => void
+  /** Dispatches a call anew that had joined another one. */
+  readonly redispatch: (call: Call) => void
+}
+
+/**
+ * One call of a wave on its way.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Call implements Ticket {
+  readonly driver: Driver
+  readonly index: number
+  readonly call: Received
+
+  phase: Phase = phases.arrived
+  /** How it ends, where that is known before its turn comes: refused on Arrival, cancelled, behind the end of its wave. */
+  decided: End.End | undefined
+  tool: RegisteredTool | undefined
+  rules: ToolRules | undefined
+  gateCall: GateCall | undefined
+  /** The model asked to be called again. */
+  heartbeat = false
+  /** Counted in the turn's number of calls. */
+  counted = false
+  reservation: Reservation | undefined
+  /** What runs it on while it waits; of one that runs, the question about its write. */
+  waiting: Fiber.Fiber<unknown> | undefined
+
+  // its permits
+  resources: ReadonlyArray<string> = []
+  permits: ReadonlyArray<Permit> = []
+  held = 0
+  state: Ticket["state"] = "new"
+  children: Set<Ticket> | undefined
+
+  // what only few calls have: not there until it is set, since waves may be long
+
+  /** The class whose permits it takes, if not its tool's: its wave is run in parallel. */
+  declare class?: ToolClass
+  /** What the host's gates said before anything was reserved. */
+  declare guarded?: ToolRefusal | undefined
+  /** Gates of the host that were asked about it and have something to give back. */
+  declare askedGates?: Set<Gate>
+  /** A person has allowed it: it is not asked about again. */
+  declare approved?: true
+  /** It is refused before its turn comes: a person has said no, or nobody can be asked. */
+  declare refused?: ToolRefusal
+  /** The standing permission that let it through. */
+  declare grant?: Grant | undefined
+  /** What a person allowed of it alone. */
+  declare allowedOnce?: Given
+  /** The answer to its own question made that permission. */
+  declare isOwnGrant?: boolean
+  /** It is about something else than it was judged by. */
+  declare moved?: Moved
+  /** The diff that a person has seen of it. */
+  declare shown?: Shown | undefined
+  /** What is there before its writes is kept. */
+  declare isCheckpointed?: true
+  /** It wrote without having said so before. */
+  declare isUnannounced?: true
+  /** That it may change things without saying which, as it is kept. */
+  declare note?: Checkpoint
+  /** Its time, for the sub-agents that its handler makes. */
+  declare nested?: NestedClock
+  /** What an equal call has is nothing for this one: it runs itself. */
+  declare anew?: true | undefined
+  /** Somebody is asked whether it may have another call's outcome. */
+  declare sharing?: true | undefined
+  /** Somebody is asked whether another call may have its outcome: that is kept, for it may end meanwhile. */
+  declare isWanted?: true
+  /** Calls that joined this one. */
+  declare followers?: Array<Call> | undefined
+  /** Called once it has its outcome and its permits are given back, or waits for another call's. */
+  declare afterwards?: Set<() => void> | undefined
+  /** It has not started, and may be resumed: a person has yet to be heard, or its host stops. */
+  declare isSuspended?: true
+  /** What it has reserved is lost, or about to be. */
+  declare isLost?: true
+  /** It has an end here, and the journal is asked whether another process has taken it over. */
+  declare isDoubted?: true
+  /** What goes on record of it, where there is a journal. */
+  declare record?: CallRecord
+  /** What a record of an earlier life of it says. */
+  declare resumed?: Resumed
+  /** What an operator sees of it; absent: nobody asked. */
+  declare trace?: CallTrace
+  /** Events of the tool that no reader had room for. */
+  declare dropped?: number
+
+  constructor(
+    driver: Driver,
+    index: number,
+    call: Received
+  ) {
+    this.driver = driver
+    this.index = index
+    this.call = call
+  }
+
+  get queuedAt(): number {
+    return this.driver.begunAt
+  }
+
+  /** The running call whose handler makes this one. */
+  get parent(): Call | undefined {
+    return this.driver.parent
+  }
+
+  get agent(): Agent {
+    return this.driver.agent
+  }
+
+  /** Where its success is remembered. */
+  get history(): WaveHistory {
+    return this.driver.history
+  }
+
+  /** A model is told of its outcome. */
+  get told(): boolean {
+    return this.driver.told
+  }
+
+  get outcome(): ToolOutcome | undefined {
+    return this.phase._tag === "Settled" ? this.phase.outcome : undefined
+  }
+
+  get isSettled(): boolean {
+    return this.phase._tag === "Settled"
+  }
+
+  get attempt(): Attempt | undefined {
+    const { phase } = this
+    return phase._tag === "Running" ? phase : phase._tag === "Settled" ? phase.attempt : undefined
+  }
+
+  /** Its handler was started, in this life or in an earlier one. */
+  get hasStarted(): boolean {
+    return this.attempt !== undefined || this.resumed?.started !== undefined
+  }
+
+  /** For permits: the call whose outcome it waits for. */
+  get joined(): Call | undefined {
+    return this.phase._tag === "Joined" ? this.phase.leader : undefined
+  }
+
+  /** Its own end: its attempt's, unless the call has its outcome. */
+  ended(end: End.End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
+    this.driver.settle(this, end, fiber)
+  }
+
+  /** Its handler is started once more, after a failure. */
+  attempted(number: number, limitMillis: number): void {
+    this.record?.noteStart(this, number, limitMillis)
+  }
+
+  /** A write of its handler has landed. */
+  committed(commits: number): void {
+    this.record?.committed(commits)
+  }
+
+  onDeadlock(waitsFor: string): void {
+    this.driver.end(this, End.refused({ _tag: "ReentryRefused", waitsFor }))
+  }
+
+  onBlocked(because: string): void {
+    this.driver.end(this, End.refused({ _tag: "ToolBlocked", because }))
+  }
+
+  onLost(because: string): void {
+    this.driver.end(this, { _tag: "Cancelled", started: this.phase._tag === "Running", reason: because })
+  }
+
+  /** Calls back those who wait until it writes nothing any more. */
+  over(): void {
+    const { afterwards } = this
+    if (afterwards === undefined) return
+    this.afterwards = undefined
+    for (const run of afterwards) run()
+  }
+
+  /** Lets go of what a call with an outcome does not need: waves may be long. */
+  forget(): void {
+    // the first one stays whole, as long as its wave is the last
+    if (this.index === 0) return
+    if (this.phase._tag === "Settled") this.phase.attempt = undefined
+    this.gateCall = undefined
+    this.rules = undefined
+    this.reservation = undefined
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * The settings of an executor as it works with them: read once, checked
+ * together, in plain values.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type { Mode } from "../contract/ToolProcess.ts"
+import * as OutputPolicy from "../output/OutputPolicy.ts"
+import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
+import * as ExecutorSettings from "./ExecutorSettings.ts"
+import { Principal } from "./Principal.ts"
+
+/**
+ * The settings, with every default filled in.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface CheckedSettings {
+  readonly principal: string
+  readonly mode: Mode
+  readonly onExecutionError: "continue" | "stop"
+  readonly approval: "perCall" | "upfront"
+  /** Agents go on only if the model asks for it. */
+  readonly heartbeats: boolean
+  /** How many waves a required tool may hold up the end of the loop. */
+  readonly exitAttempts: number
+  readonly executionMillis: number
+  readonly commitMillis: number
+  readonly graceMillis: number
+  readonly guardMillis: number
+  /** Of the state store, for an answer. */
+  readonly patienceMillis: number
+  readonly retryMillis: number
+  readonly toolEvents: boolean
+  /** How many events a reader may leave unread before events of tools are dropped for it. */
+  readonly eventBuffer: number
+  /** Where there are spans and metrics of calls. */
+  readonly telemetry: "auto" | "on" | "off"
+  /** Spans have arguments and results, too. */
+  readonly telemetryContent: boolean
+  readonly output: OutputPolicy.Bounds
+}
+
+/**
+ * Reads the settings of the context; fails with every problem.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effect.gen(function*() {
+  const settings = ExecutorSettings.complete(yield* ExecutorSettings.ExecutorSettings, yield* Principal)
+  return yield* readOptions("ExecutorSettings", (read): CheckedSettings => ({
+    principal: read.text("principal", settings.principal),
+    mode: read.oneOf("mode", settings.mode, ["classes", "parallel", "sequential"]),
+    onExecutionError: read.oneOf("onExecutionError", settings.onExecutionError, ["continue", "stop"]),
+    approval: read.oneOf("approval", settings.approval, ["perCall", "upfront"]),
+    heartbeats: read.flag("heartbeats", settings.heartbeats),
+    exitAttempts: read.atLeast("exitAttempts", settings.exitAttempts, 0),
+    executionMillis: read.millis("executionTimeout", settings.executionTimeout),
+    commitMillis: read.millis("commitTimeout", settings.commitTimeout),
+    graceMillis: read.millis("cleanupGrace", settings.cleanupGrace),
+    guardMillis: read.millis("guardTimeout", settings.guardTimeout),
+    patienceMillis: read.millis("storePatience", settings.storePatience),
+    retryMillis: read.millis("storeRetry", settings.storeRetry),
+    toolEvents: read.flag("toolEvents", settings.toolEvents),
+    eventBuffer: read.atLeast("eventBuffer", settings.eventBuffer, 0),
+    telemetry: read.oneOf("telemetry", settings.telemetry, ["auto", "on", "off"]),
+    telemetryContent: read.flag("telemetryContent", settings.telemetryContent),
+    output: OutputPolicy.read(read, settings.output)
+  }))
+})

@@ -1,0 +1,166 @@
+/**
+ * What a call reserves, and what it gets where an equal one has that already:
+ * gates 8 to 11, as `Rules` and `Dedupe` have them. One of them that throws has
+ * not let the call pass.
+ *
+ * @since 0.1.0
+ */
+import type { ClaimOptions, Duplicate } from "../gates/Dedupe.ts"
+import * as HostGates from "../gates/HostGates.ts"
+import * as RuleSet from "../rules/RuleSet.ts"
+import type { Claim, KeyClaim, KeyTaken, Settlement } from "../store/Claims.ts"
+import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import type { Call } from "./Call.ts"
+import { denied, type End, refused } from "./End.ts"
+import * as Targets from "./Targets.ts"
+import type { ToolClaims, WaveState } from "./WaveState.ts"
+
+/**
+ * Gives the claims of a call, or how it ends.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
+  const { limits, options } = toolClaims(wave, call)
+  if ("_tag" in limits) return refused(limits)
+  const key = keyOf(wave, call, options)
+  if (key === undefined) return limits
+  if (key._tag !== "Key") return refused(key)
+  return limits.length === 0 ? [key] : limits.length === 1 ? [key, limits[0]!] : [key, ...limits]
+}
+
+/**
+ * Gives the claims of a call that had started in an earlier life: what is in the way is no
+ * reason that it should not have what it has used up.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
+  // nobody knows what it is about
+  if (call.gateCall === undefined) return []
+  const claims = of(wave, call)
+  return "_tag" in claims
+    ? []
+    : claims.map((it) => it._tag === "Key" ? { ...it, settled: "none", running: "none" } : it)
+}
+
+/**
+ * Gate 9: whether the rules of order forbid a call at its place in its process.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
+  const { rules } = wave.engine
+  const history = wave.process.history.before(rules.current(), call.history, call.index)
+  try {
+    return denied(rules.check(history, call.call.name, call.gateCall))
+  } catch (defect) {
+    wave.threw("Rules", call.gateCall!, defect)
+    return refused(HostGates.failed("Rules"))
+  }
+}
+
+/**
+ * Gives what a call gets whose key another one has; `joinable` if that one runs here.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable: boolean): Duplicate => {
+  try {
+    return wave.engine.dedupe.duplicate(call.gateCall!, taken, {
+      told: call.told,
+      awaited: isAwaited(wave, call),
+      wanted: call.sharing === true,
+      joinable,
+      differs: (targets) => Targets.differ(call, targets),
+      isRead: call.rules!.conditionals.length > 0
+    })
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
+    return { _tag: "Refused" }
+  }
+}
+
+/**
+ * Tells whether another call may join this one while it runs.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const leads = (wave: WaveState, call: Call): boolean => {
+  try {
+    return wave.engine.dedupe.leads(call.gateCall!, call.rules!)
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
+    return false
+  }
+}
+
+/**
+ * Gives what becomes of what a call has reserved.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, stillRunning: boolean): Settlement => {
+  const started = outcome.startedAt !== undefined
+  try {
+    const isWanted = call.isWanted === true
+    const options = stillRunning || isWanted ? { stillRunning, wanted: isWanted } : plainly
+    const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
+    const settlement = { started, key, windowMillis, value }
+    const isWrite = call.reservation?.isStarted === true && call.attempt !== undefined && !call.tool!.readOnly
+    return isWrite ? { ...settlement, mutates: wave.engine.principal } : settlement
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
+    return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined }
+  }
+}
+
+// Utilities
+
+const plainly = { stillRunning: false, wanted: false }
+
+/** What claims of calls of a tool have in common in one wave. */
+const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
+  const { parent, rules, unique } = wave.engine
+  const { name } = call.call
+  const set = rules.current()
+  if (wave.claims.of !== set) wave.claims = { of: set, byTool: new Map() }
+  let found = wave.claims.byTool.get(name)
+  if (found === undefined) {
+    found = {
+      limits: HostGates.orRefused("Rules", () => rules.claims(name, wave.scope), call.gateCall!, wave),
+      options: {
+        rule: call.rules!.dedupe,
+        batch: wave.scope.batch,
+        told: call.told,
+        awaited: false,
+        fires: wave.process.fires === name,
+        anew: false,
+        agent: parent === undefined ? undefined : unique
+      }
+    }
+    wave.claims.byTool.set(name, found)
+  }
+  return found
+}
+
+const keyOf = (wave: WaveState, call: Call, options: ClaimOptions): KeyClaim | ToolRefusal | undefined => {
+  const awaited = isAwaited(wave, call)
+  const anew = call.anew === true
+  try {
+    return wave.engine.dedupe.claim(call.gateCall!, awaited || anew ? { ...options, awaited, anew } : options)
+  } catch (defect) {
+    wave.threw("Dedupe", call.gateCall!, defect)
+    return HostGates.failed("Dedupe")
+  }
+}
+
+const isAwaited = ({ engine, process }: WaveState, call: Call): boolean =>
+  call.rules!.mayBeAwaited && RuleSet.isAwaited(engine.rules.current(), process.history, call.call.name)

@@ -1,0 +1,388 @@
+/**
+ * Dispatch: what is looked at when the run of a call begins, and what it reserves.
+ * Gates 1, 2 and 6 to 11, and which calls a person has to be asked about.
+ *
+ * All calls of a run are dispatched before any of them starts; what they reserve
+ * is reserved in one step.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as HostGates from "../gates/HostGates.ts"
+import type * as Permissions from "../gates/Permissions.ts"
+import type { Claim, KeyTaken, Refused, Request, Reservation } from "../store/Claims.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
+import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import * as Authorize from "./Authorize.ts"
+import type { Call } from "./Call.ts"
+import * as Claims from "./Claims.ts"
+import { denied, type End, refused } from "./End.ts"
+import * as Hosts from "./Hosts.ts"
+import type { Reserved } from "./PatientStore.ts"
+import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * What becomes of a call at Dispatch.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Dispatched =
+  | { readonly _tag: "Ends"; readonly end: End }
+  /** It goes on to its permits. */
+  | { readonly _tag: "Admitted" }
+  /** It goes on once a person has allowed it. */
+  | { readonly _tag: "Asks"; readonly question: Permissions.Asks }
+  /** It has run in an earlier life, and ends as what is known of that says. */
+  | { readonly _tag: "Recalled" }
+  /** It gets what an equal call has or will have, once a person has allowed it where one has to. */
+  | { readonly _tag: "Shares"; readonly share: Share; readonly question: Permissions.Asks | undefined }
+
+/**
+ * What an equal call has for another: its execution, or the outcome that is kept.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Share =
+  | { readonly _tag: "Joins"; readonly leader: Call }
+  | { readonly _tag: "Replays"; readonly outcome: ToolOutcome }
+
+/**
+ * Gate 7 for the calls of a run, all at once: the guards of one call are asked
+ * in order, those of different calls side by side.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> =>
+  wave.gates.guard.length === 0 ? Effect.void : Effect.flatMapEager(Authorize.refuseUnanswerable(wave, calls), () => {
+    const now = wave.now()
+    return Effect.forEach(
+      calls.filter((call) => endBefore(wave, call, now) === undefined),
+      (call) =>
+        Effect.map(Hosts.ask(wave, call, "guard"), (verdict) => {
+          call.guarded = verdict
+        }),
+      { concurrency: "unbounded", discard: true }
+    )
+  })
+
+/**
+ * Dispatches calls that begin together; gives what becomes of each. One that was
+ * dispatched before, with other arguments, replaces what it has reserved. One that nobody
+ * can allow is refused first and reserves nothing: the others are judged without it.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const dispatch = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  calls: ReadonlyArray<Call>
+): Effect.fn.Return<ReadonlyArray<Dispatched>> {
+  if (wave.process.people === undefined) yield* Authorize.refuseUnanswerable(wave, calls)
+  const begun = wave.now()
+  const requests: Array<Request> = []
+  const wants = calls.map((call) => want(wave, call, begun, requests))
+  if (requests.length === 1 && calls.length === 1) requests[0] = starting(wave, calls[0]!, requests[0]!)
+  const asked = requests.length === 0 ? nobody : wave.engine.store.reserve(requests, begun, wave.patience)
+  if (wave.first.requests.length === 0) wave.first.requests = requests.slice(0, 1)
+  const isSlow = !Exit.isExit(asked)
+  const answers = yield* asked
+  const now = isSlow ? wave.now() : begun
+  // all of it before any of them waits again: what nobody has noted, nobody gives back
+  for (let index = 0, next = 0; index < calls.length; index++) {
+    if (wants[index] !== request) continue
+    note(wave, calls[index]!, requests[next]!, answers[next]!)
+    next++
+  }
+  const all: Array<Dispatched> = []
+  let next = 0
+  let isTold = false
+  for (let index = 0; index < calls.length; index++) {
+    const call = calls[index]!
+    const wanted = wants[index]!
+    const answer = wanted === request ? answers[next++]! : undefined
+    if (wanted._tag === "Recalled" || (wanted === request && isRecalled(call))) {
+      all.push(yield* recalled(wave, call, answer))
+      continue
+    }
+    if (answer !== undefined && "operation" in answer) {
+      // the same is true of all that were asked about with it
+      if (!isTold) wave.unanswered(call, answer)
+      isTold = true
+      all.push(ends(call.decided ?? unavailable(answer)))
+      continue
+    }
+    const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, call.counted, now)
+    if (over !== undefined) all.push(ends(over))
+    else if (wanted._tag === "OutOfOrder") all.push(ends(yield* outOfOrder(wave, call, wanted)))
+    else {
+      const end = isSlow && call.resumed?.started === undefined ? Claims.orderEnd(wave, call) : undefined
+      if (end !== undefined) all.push(ends(end))
+      else if (answer !== undefined && "_tag" in answer) all.push(yield* taken(wave, call, answer))
+      else {
+        const next = reserved(wave, call)
+        all.push(next === passes ? admitted : yield* next)
+      }
+    }
+  }
+  return all
+})
+
+/**
+ * Gives what a call would reserve now, or how it ends.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
+  endBefore(wave, call, now) ?? denied(call.guarded) ?? Claims.of(wave, call)
+
+/**
+ * Counts a call in its turn.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const count = (process: ProcessState, call: Call): void => {
+  if (call.counted) return
+  call.counted = true
+  process.budget.take()
+}
+
+/**
+ * Takes a call out of the turn's count again: it runs nothing itself.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const uncount = (process: ProcessState, call: Call): void => {
+  if (!call.counted) return
+  call.counted = false
+  process.budget.giveBack()
+}
+
+// Utilities
+
+const nobody: Effect.Effect<ReadonlyArray<never>> = Effect.succeed([])
+
+const admitted: Dispatched = { _tag: "Admitted" }
+const recalls: Dispatched = { _tag: "Recalled" }
+const passes: Effect.Effect<Dispatched> = Effect.succeed(admitted)
+const ends = (end: End): Dispatched => ({ _tag: "Ends", end })
+
+/** What a call wants of the store. */
+type Wanted =
+  | { readonly _tag: "Ends"; readonly end: End }
+  /** An ordering rule forbids it: that is told, unless an equal call is to be. */
+  | { readonly _tag: "OutOfOrder"; readonly end: End; readonly key: Claim | undefined }
+  | { readonly _tag: "Nothing" }
+  /** Its end is known, and what it has used up is counted. */
+  | { readonly _tag: "Recalled" }
+  /** The next of the requests. */
+  | { readonly _tag: "Request" }
+
+const request: Wanted = { _tag: "Request" }
+const nothing: Wanted = { _tag: "Nothing" }
+
+const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
+  if (call.resumed?.started !== undefined) return wantAgain(wave, call, now, requests)
+  const found = claims(wave, call, now)
+  if ("_tag" in found) return { _tag: "Ends", end: found }
+  const end = Claims.orderEnd(wave, call)
+  if (end !== undefined) {
+    return { _tag: "OutOfOrder", end, key: found.find((it) => it._tag === "Key") }
+  }
+  return ask(wave, call, found, requests)
+}
+
+/** Of a call that had started in an earlier life: what that has used up is used up, and refuses it nothing. */
+const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
+  const isOver = isRecalled(call)
+  const end = isOver
+    ? undefined
+    : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.refused ?? call.guarded)
+  if (end !== undefined) return { _tag: "Ends", end }
+  const all = isOver && call.resumed!.started === "spent" ? [] : Claims.again(wave, call)
+  // what its earlier life has spent stays so; its key tells equal calls of how it ends this time
+  const claims = call.resumed!.started === "spent" ? all.filter((it) => it._tag === "Key") : all
+  const wanted = ask(wave, call, claims, requests)
+  return isOver && wanted === nothing ? { _tag: "Recalled" } : wanted
+}
+
+const isRecalled = (call: Call): boolean => call.resumed?.recalled !== undefined
+
+const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>, requests: Array<Request>): Wanted => {
+  const { call: { id: owner }, reservation: replaces } = call
+  const { session } = wave.engine.store
+  if (replaces === undefined) {
+    if (claims.length === 0) return nothing
+    requests.push({ owner, session, claims })
+  } else {
+    // nobody is to join it any more; it is this call's until the store has replaced it
+    wave.engine.leaders.delete(replaces.id)
+    requests.push({ owner, session, claims, replaces })
+  }
+  return request
+}
+
+/** What a call has used up is noted, and its place in the turn; it waits for its turn to end. */
+const recalled = (
+  wave: WaveState,
+  call: Call,
+  answer: Reservation | Refused | StateStoreError | undefined
+): Effect.Effect<Dispatched> => {
+  count(wave.process, call)
+  const spent = answer !== undefined && "_tag" in answer && !("operation" in answer)
+    ? spendRest(wave, call, answer)
+    : Effect.void
+  return Effect.mapEager(spent, () => {
+    if (call.reservation !== undefined && Claims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
+    return recalls
+  })
+}
+
+/** Something of what a call has used up is taken, which is no reason not to spend the rest. */
+const spendRest = Effect.fnUntracedEager(function*(wave: WaveState, call: Call, refused: Refused) {
+  const { call: { id: owner } } = call
+  const { store } = wave.engine
+  const { session } = store
+  let claims = Claims.again(wave, call)
+  for (let it: Refused | undefined = refused; it !== undefined;) {
+    const left: ReadonlyArray<Claim> = claims.filter((claim) => !isRefusedBy(claim, it!))
+    if (left.length === 0 || left.length === claims.length) return
+    claims = left
+    const asked = { owner, session, claims }
+    const answers: ReadonlyArray<Reserved> = yield* store.reserve([asked], wave.now(), wave.patience)
+    const answer = answers[0]!
+    note(wave, call, asked, answer)
+    it = "_tag" in answer && !("operation" in answer) ? answer : undefined
+  }
+})
+
+const isRefusedBy = (claim: Claim, it: Refused): boolean => {
+  switch (it._tag) {
+    case "KeyTaken":
+      return claim._tag === "Key"
+    case "CallsUsedUp":
+      return claim._tag === "Calls"
+    case "GroupTaken":
+      return claim._tag === "Group" && claim.group === it.group
+    case "CoolingDown":
+      return claim._tag === "Cooldown"
+  }
+}
+
+/**
+ * A call that is alone, and that nobody and nothing is waited for, as far as is known, starts as soon as it has what it
+ * asks for. So it is only where a journal says what has not started after all.
+ */
+const starting = ({ engine, gates }: WaveState, call: Call, request: Request): Request => {
+  const { approval, journal, pools, principal, store } = engine
+  const isAtOnce = store.outlives && journal !== undefined && call.resumed === undefined &&
+    request.replaces === undefined && approval !== "upfront" && gates.admit.length === 0 &&
+    gates.recheck.length === 0 &&
+    pools.isFree(call.tool!) && Authorize.asks(call) === undefined
+  return isAtOnce ? { ...request, starts: { mutates: call.tool!.readOnly ? undefined : principal } } : request
+}
+
+/** Notes what a call holds now. */
+const note = (
+  wave: WaveState,
+  call: Call,
+  { replaces }: Request,
+  answer: Reservation | Refused | StateStoreError
+): void => {
+  // a store that cannot be reached has replaced nothing
+  const held = "operation" in answer ? replaces : "_tag" in answer ? undefined : answer
+  if (held !== undefined) wave.hasReserved = true
+  if (held === undefined || !call.isSettled) call.reservation = held
+  else wave.note(wave.engine.store.giveBack(held, wave.now(), wave.patience))
+}
+
+const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
+  call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name) ??
+    denied(call.refused)
+
+/** Everything of the call is reserved: gate 12, as far as it has been answered. */
+const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
+  count(wave.process, call)
+  if (call.reservation !== undefined && Claims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
+  const question = toAsk(wave, call)
+  return question === undefined ?
+    passes :
+    Effect.mapEager(
+      isAnswered(wave, call, question),
+      (it): Dispatched => it ? admitted : { _tag: "Asks", question }
+    )
+}
+
+/** What a person is asked about it. Where nobody is there, whatever came so far has a permission, or needs none. */
+const toAsk = (wave: WaveState, call: Call): Permissions.Asks | undefined =>
+  Authorize.isAnswerable(wave, call) ? Authorize.asks(call) : undefined
+
+/** Whether people have said already what would be asked. */
+const isAnswered = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
+  Effect.mapEager(Authorize.grantFor(wave, call, question), (grant) => {
+    call.grant = grant
+    return grant !== undefined
+  })
+
+/** A claim of the call could not be had. */
+const taken = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  call: Call,
+  it: Refused
+): Effect.fn.Return<Dispatched> {
+  const { leaders, rules, store } = wave.engine
+  if (call.resumed?.started !== undefined) {
+    yield* spendRest(wave, call, it)
+    return yield* reserved(wave, call)
+  }
+  if (it._tag !== "KeyTaken") {
+    return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it), call.gateCall!, wave)))
+  }
+  // the store may not know yet that the other one is over
+  if (it.running && store.pendingKey(it.reservation) === "release") return ends(unavailable({ operation: "settle" }))
+  const leader = it.running ? leaders.get(it.reservation) : undefined
+  const gets = Claims.duplicate(wave, call, it, leader !== undefined && !leader.isSettled)
+  if (gets._tag === "Anew" && call.anew !== true) {
+    call.anew = true
+    return (yield* dispatch(wave, [call]))[0]!
+  }
+  if (gets._tag === "Refused" || gets._tag === "Anew") return ends(duplicateOf(wave, it))
+  const question = toAsk(wave, call)
+  const isOpen = question !== undefined && !(yield* isAnswered(wave, call, question))
+  const share: Share = gets._tag === "Joins" ? { _tag: "Joins", leader: leader! } : gets
+  return { _tag: "Shares", share, question: isOpen ? question : undefined }
+})
+
+/** An ordering rule forbids the call; where an equal one has nothing for it that is told instead. */
+const outOfOrder = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  call: Call,
+  { end, key }: Extract<Wanted, { readonly _tag: "OutOfOrder" }>
+): Effect.fn.Return<End> {
+  if (key !== undefined) {
+    const found = yield* wave.engine.store.check([key], wave.now(), wave.patience)
+    if (found !== undefined && "operation" in found) {
+      wave.unanswered(call, found)
+      return unavailable(found)
+    }
+    if (found?._tag === "KeyTaken") {
+      const leader = found.running ? wave.engine.leaders.get(found.reservation) : undefined
+      const gets = Claims.duplicate(wave, call, found, leader !== undefined && !leader.isSettled)
+      if (gets._tag === "Refused") return duplicateOf(wave, found)
+    }
+  }
+  return end
+})
+
+const duplicateOf = (wave: WaveState, { owner: of, reservation, running }: KeyTaken): End =>
+  refused({ _tag: "DuplicateCall", of, running: running && wave.engine.store.pendingKey(reservation) !== "keep" })
+
+const unavailable = ({ operation }: { readonly operation: string }): End =>
+  refused({ _tag: "StoreUnavailable", operation })

@@ -1,0 +1,142 @@
+/**
+ * What a process did before the wave that is resumed, as its record has it: a process
+ * that the host has named goes on where the one of that name was.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as CallLog from "../../internal/callLog.ts"
+import * as Detached from "../../internal/detached.ts"
+import * as RuleSet from "../rules/RuleSet.ts"
+import type { Request, Settlement } from "../store/Claims.ts"
+import type * as Journal from "../store/Journal.ts"
+import { isOfCall } from "../store/Journal.ts"
+import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import * as Lives from "./Lives.ts"
+import * as Ports from "./Ports.ts"
+import { block, recounts } from "./State.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Tells whether an entry is about a call of the agent of a wave, and of its process if
+ * that is known again by its name.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isOwn = (
+  { events: { origin: { agentPath } }, process }: WaveState,
+  entry: Journal.JournalEntry
+): entry is Journal.CallEntry =>
+  isOfCall(entry) && entry.agentPath.length === agentPath.length &&
+  entry.agentPath.every((it, index) => it === agentPath[index]) &&
+  (!process.isNamed || entry.process === process.id)
+
+/**
+ * Lets a process go on from its earlier waves: what succeeded in them, which tools are
+ * blocked, and what they have used up. `keys` are the calls that are handed over again,
+ * which come later.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const goOn = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: Journal.Journal["Service"],
+  keys: ReadonlySet<string>
+): Effect.fn.Return<void> {
+  const { engine: { rules, store }, process } = wave
+  process.remembers = true
+  const entries = yield* read(wave, journal)
+  const set = rules.current()
+  const successes: Array<RuleSet.Success> = []
+  const spent: Array<Spent> = []
+  for (const [key, { isSpent, settled, started }] of Lives.of(lastOf(entries))) {
+    if (keys.has(key)) continue
+    if (settled !== undefined) {
+      block(process, settled.outcome)
+      if (settled.outcome._tag === "Succeeded") successes.push(successOf(set, settled))
+      // it was about to start, and did not
+      if (settled.outcome.startedAt === undefined) continue
+    }
+    if (started === undefined) continue
+    process.recalled.add(key)
+    process.budget.take()
+    if (!isSpent && recounts(process, store, started)) {
+      spent.push({ started, endedAt: settled?.at ?? started.at })
+    }
+  }
+  process.history.goOn(set, wave.history, successes)
+  yield* spend(wave, spent)
+})
+
+// Utilities
+
+/** What is on record of a process, from its end backwards to its beginning. */
+const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journal["Service"]) {
+  const { engine: { principal }, events: { origin: { batch } }, process } = wave
+  const entries = journal.read({ principal, batch, order: "newest" }).pipe(
+    Stream.filterMap(({ entry }) => isOwn(wave, entry) ? Result.succeed(entry) : Result.failVoid),
+    Stream.takeUntil((entry) => isFirst(entry) && entry.index === 0),
+    Stream.runCollect
+  )
+  const exit = yield* Detached.within(entries, Ports.patience)
+  if (exit?._tag === "Success") return exit.value.reverse()
+  const message = `Process ${JSON.stringify(process.id)} goes on without its earlier waves: they could not be read`
+  yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })
+  return []
+})
+
+/** A call that counts here although it started elsewhere. */
+interface Spent {
+  readonly started: Journal.Of<"Started">
+  readonly endedAt: number
+}
+
+/** Those of the last process: others of its name have come to their end before. */
+const lastOf = (entries: ReadonlyArray<Journal.CallEntry>): ReadonlyArray<Journal.CallEntry> => {
+  let from = 0
+  let last: Journal.CallEntry | undefined
+  for (const [place, entry] of entries.entries()) {
+    if (entry._tag !== "Arrived") continue
+    const isOther = last === undefined || last.session !== entry.session || last.wave !== 1 || entry.index <= last.index
+    if (isFirst(entry) && isOther) from = place
+    last = entry
+  }
+  return entries.slice(from)
+}
+
+const isFirst = (entry: Journal.CallEntry): boolean =>
+  entry._tag === "Arrived" && entry.wave === 1 && entry.isResumed !== true
+
+const successOf = (set: RuleSet.RuleSet, { outcome, routes }: Journal.Of<"Settled">): RuleSet.Success =>
+  routes === undefined
+    ? RuleSet.success(set, outcome.tool, outputOf(outcome))
+    : { tool: outcome.tool, routes }
+
+const outputOf = (outcome: ToolOutcome): unknown =>
+  outcome._tag === "Succeeded" && "value" in outcome.output ? outcome.output.value : undefined
+
+const over: Settlement = { started: true, key: "release", windowMillis: 0, value: undefined }
+
+/** What calls have used up in their batch counts once more, each by itself: nothing of it is refused. */
+const spend = Effect.fnUntraced(
+  function*({ clock, engine: { rules, store }, patience, scope }: WaveState, spent: ReadonlyArray<Spent>) {
+    const requests: Array<Request> = []
+    const ends: Array<number> = []
+    for (const { endedAt, started: { callId: owner, tool } } of spent) {
+      for (const claim of rules.claims(tool, scope)) {
+        requests.push({ owner, session: store.session, claims: [claim] })
+        ends.push(endedAt)
+      }
+    }
+    if (requests.length === 0) return
+    const answers = yield* store.reserve(requests, clock.currentTimeMillisUnsafe(), patience)
+    for (const [index, answer] of answers.entries()) {
+      if (!("operation" in answer) && !("_tag" in answer)) yield* store.settle(answer, over, ends[index]!, patience)
+    }
+  }
+)

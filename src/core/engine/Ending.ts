@@ -1,0 +1,174 @@
+/**
+ * How a handler's exit ends its call.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as CallLog from "../../internal/callLog.ts"
+import { causeText } from "../../internal/causeText.ts"
+import * as PlainJson from "../../wire/PlainJson.ts"
+import { cut, textOf } from "../output/OutputPolicy.ts"
+import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import type { Output } from "../vocabulary/ToolOutcome.ts"
+import type { End } from "./End.ts"
+import { Principal } from "./Principal.ts"
+
+/**
+ * The call that has ended.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Ended {
+  readonly call: { readonly id: string }
+  readonly tool: RegisteredTool | undefined
+  readonly gateCall: { readonly args: unknown; readonly tool: RegisteredTool } | undefined
+  /** The model asked to be called again. */
+  readonly heartbeat: boolean
+  readonly rules: { readonly continues: boolean } | undefined
+}
+
+/**
+ * The end of a call whose output was taken.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const succeeded = (call: Ended, output: Output): End => ({
+  _tag: "Succeeded",
+  output,
+  requestsContinuation: call.heartbeat,
+  hasContinueRule: call.rules?.continues ?? false
+})
+
+/**
+ * The end of a call whose tool says no, or gives something that cannot be read.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const failed = (
+  call: Ended,
+  origin: "handler" | "result" | "defect",
+  error: unknown,
+  modelText: string,
+  retryable = true
+): End => ({
+  _tag: "Failed",
+  error,
+  origin,
+  retryable,
+  modelText,
+  requestsContinuation: call.heartbeat,
+  hasContinueRule: call.rules?.continues ?? false
+})
+
+/**
+ * The end of a call that ran and whose output is not what its tool declares.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const wrongResult = (call: Ended, why: string): End =>
+  failed(
+    call,
+    "result",
+    why,
+    `"${call.tool!.name}" ran, but its output is not what it promises. Whatever it did is done.`
+  )
+
+/**
+ * The end of a call whose handler failed, or died. The cause is logged; models and
+ * clients are told what the tool declares, and nothing of a defect.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const ofCause = (
+  call: Ended,
+  cause: Cause.Cause<unknown>,
+  options: {
+    /** The handler had returned: what failed is its output. */
+    readonly isResult: boolean
+    /** Characters that the model may be shown. */
+    readonly chars: number
+    readonly context: Context.Context<never>
+  }
+): End => {
+  const tool = call.tool!
+  const error = Cause.findErrorOption(cause)
+  log(call, Option.isSome(error) && !options.isResult ? "Debug" : "Warn", "failed", cause, options.context)
+  if (Option.isNone(error)) {
+    const told = `"${tool.name}" failed because of an internal error. Trying the same again is not likely to help.`
+    return failed(call, "defect", causeText(cause), told)
+  }
+  if (options.isResult) return wrongResult(call, String(error.value))
+  const encoded = now(tool.encodeFailure(error.value), options.context)
+  // an undeclared failure is shown like a declared one: without its causes
+  const value = PlainJson.from(encoded === undefined ? textFor(PlainJson.shown(error.value)) : encoded)
+  const told = textFor(PlainJson.withoutCauses(value), tool.failureText)
+  const modelText = cut(`"${tool.name}" failed: ${told}`, options.chars, " [cut]")
+  return failed(call, "handler", value, modelText, isRetryable(tool, error.value))
+}
+
+/**
+ * Logs that a handler died whose call has its outcome already, or another one.
+ *
+ * @category logging
+ * @since 0.1.0
+ */
+export const late = (call: Ended, exit: Exit.Exit<unknown, unknown>, context: Context.Context<never>): void => {
+  if (Exit.isFailure(exit) && Cause.hasDies(exit.cause)) {
+    log(call, "Warn", "died after it was stopped", exit.cause, context)
+  }
+}
+
+/**
+ * Whether a tool says that a failure is worth another try.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isRetryable = (tool: RegisteredTool, failure: unknown): boolean => {
+  try {
+    return tool.isRetryable(failure)
+  } catch {
+    return true
+  }
+}
+
+// Utilities
+
+const log = (
+  { call: { id: callId }, gateCall, tool }: Ended,
+  level: "Debug" | "Warn",
+  what: string,
+  cause: Cause.Cause<unknown>,
+  context: Context.Context<never>
+): void => {
+  const { name, redactor } = tool!
+  const principal = Context.get(context, Principal)
+  const about = { callId, tool: name, principal, secrets: { redactor, args: gateCall?.args } }
+  Effect.runForkWith(context)(CallLog.log(level, `"${name}" ${what}`, cause, about))
+}
+
+const textFor = (value: unknown, render: ((value: unknown) => unknown) | undefined = textOf): string => {
+  try {
+    const text = render(value)
+    return typeof text === "string" ? text : noText
+  } catch {
+    return noText
+  }
+}
+
+const noText = "it gave a value that has no text"
+
+/** The value of an effect that ends at once; `undefined` if it fails or waits. */
+const now = (effect: Effect.Effect<unknown, unknown>, context: Context.Context<never>): unknown => {
+  const exit = Effect.runForkWith(context)(effect).pollUnsafe()
+  return exit !== undefined && Exit.isSuccess(exit) ? exit.value : undefined
+}

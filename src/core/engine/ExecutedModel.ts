@@ -1,0 +1,182 @@
+/**
+ * A language model whose tool calls the executor runs: code that uses
+ * `LanguageModel` or `Chat` stays as it is.
+ *
+ * The calls of a response are one wave, results come in the order of the calls,
+ * and a tool name that does not exist is answered like any other mistake of the
+ * model. Requests without a toolkit, or with tool call resolution disabled, go to
+ * the model as they are.
+ *
+ * @since 0.1.0
+ */
+import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Response from "effect/ai/Response"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { ToolProcess } from "../contract/ToolProcess.ts"
+import { ToolExecutor } from "./ToolExecutor.ts"
+
+/**
+ * The process that requests run their calls in. Default: each request has one of
+ * its own, in a batch of its own. Rules of order over several turns need one for
+ * all of them.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-executor/ExecutedModel/Process", {
+  defaultValue: () => undefined
+})
+
+/**
+ * Gives a toolkit as a request names it: its tools, without handlers. The executor
+ * has those and runs the calls, so code that asks the model does not need them.
+ *
+ * **Example** (Asking without handlers)
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { LanguageModel, Tool, Toolkit } from "effect/ai"
+ * import { ExecutedModel } from "effect-tool-executor"
+ *
+ * const Search = Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
+ * const toolkit = ExecutedModel.toolkit(Toolkit.make(Search))
+ *
+ * // it needs a language model and nothing else
+ * export const answer = (prompt: string) => LanguageModel.generateText({ prompt, toolkit })
+ * ```
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const toolkit = <Tools extends Record<string, Tool.Any>>(
+  { tools }: { readonly tools: Tools }
+): Toolkit.WithHandler<Tools> => ({
+  tools,
+  handle: (name) =>
+    Effect.die(
+      new TypeError(`"${String(name)}" has no handler here: provide ExecutedModel.layer, whose executor runs it`)
+    )
+})
+
+/**
+ * Layer that puts the executor behind the language model in the context.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<
+  LanguageModel.LanguageModel,
+  never,
+  LanguageModel.LanguageModel | ToolExecutor
+> = Layer.effect(
+  LanguageModel.LanguageModel,
+  Effect.gen(function*() {
+    const model = yield* LanguageModel.LanguageModel
+    const executor = yield* ToolExecutor
+    const process: Effect.Effect<ToolProcess, never, Scope.Scope> = Effect.filterOrElse(
+      Process,
+      (given) => given !== undefined,
+      () => executor.process()
+    )
+    const begin = (options: Options) =>
+      Effect.gen(function*() {
+        const running = yield* process
+        const tools = yield* toolsOf(options.toolkit!)
+        // what was approved in the prompt is executed by the model's own code, before it asks
+        const approved: Array<Response.AnyPart> = []
+        const toolkit = Effect.map(yield* Effect.orDie(running.guard({ tools })), (it) => noting(it, approved))
+        return {
+          approved,
+          answer: (content: ReadonlyArray<Response.AnyPart>) => running.answer({ tools }, content),
+          options: { ...options, toolkit, disableToolCallResolution: true, toolCallValidation: "deferred" }
+        }
+      })
+    const generateText = (options: Options) =>
+      isOwn(options) ? model.generateText(options as never) : Effect.scoped(Effect.gen(function*() {
+        const { answer, options: own } = yield* begin(options)
+        const response = (yield* model.generateText(own as never)) as unknown as {
+          readonly content: ReadonlyArray<Response.AnyPart>
+        }
+        const results = yield* answer(response.content)
+        return new LanguageModel.GenerateTextResponse([...response.content, ...results] as never)
+      }))
+    const streamText = (options: Options) =>
+      isOwn(options) ? model.streamText(options as never) : Stream.unwrap(Effect.map(begin(options), (begun) => {
+        const content: Array<Response.AnyPart> = []
+        const parts = model.streamText(begun.options as never) as unknown as Stream.Stream<Response.AnyPart>
+        // of those a stream has no results, and a chat without them would have the calls executed again
+        const withApproved = (after: ReadonlyArray<Response.AnyPart>) => [...begun.approved.splice(0), ...after]
+        const last = Stream.unwrap(Effect.map(
+          Effect.suspend(() => begun.answer(content)),
+          (results) => Stream.fromIterable(withApproved([...results, ...content.filter((it) => it.type === "finish")]))
+        ))
+        // the end of the response comes after its results
+        return Stream.concat(
+          Stream.flatMap(parts, (part) => {
+            content.push(part)
+            return Stream.fromIterable(withApproved(part.type === "finish" ? [] : [part]))
+          }),
+          last
+        )
+      }))
+    return LanguageModel.LanguageModel.of({
+      ...model,
+      generateText: generateText as unknown as typeof model.generateText,
+      streamText: streamText as unknown as typeof model.streamText
+    })
+  })
+)
+
+// Utilities
+
+type Tools = Record<string, Tool.Any>
+
+interface Options {
+  readonly toolkit?: Toolkit.WithHandler<Tools> | Effect.Effect<Toolkit.WithHandler<Tools>> | undefined
+  readonly disableToolCallResolution?: boolean | undefined
+}
+
+/** A toolkit tells its tools without its handlers, which nobody needs here. */
+const toolsOf = (toolkit: NonNullable<Options["toolkit"]>): Effect.Effect<Tools> =>
+  "tools" in toolkit
+    ? Effect.succeed(toolkit.tools as Tools)
+    : Effect.map(toolkit, (it) => it.tools)
+
+/** Notes the results of calls as parts of a response. */
+const noting = <Tools extends Record<string, Tool.Any>>(
+  { handle, tools }: Toolkit.WithHandler<Tools>,
+  results: Array<Response.AnyPart>
+): Toolkit.WithHandler<Tools> => ({
+  tools,
+  handle: ((name: string, params: never, id: string) =>
+    Effect.map(
+      handle(name, params, id),
+      Stream.tap((result) =>
+        Effect.sync(() => {
+          if (!result.preliminary) results.push(partOf(id, name, result))
+        })
+      )
+    )) as typeof handle
+})
+
+const partOf = (id: string, name: string, result: Tool.HandlerResult<Tool.Any>): Response.AnyPart =>
+  Response.makePart("tool-result", {
+    id,
+    name,
+    providerExecuted: false,
+    preliminary: false,
+    result: result.encodedResult,
+    encodedResult: result.encodedResult,
+    isFailure: result.isFailure,
+    ...result.modelOutput === undefined ? {} : { modelOutput: result.modelOutput }
+  })
+
+/** The caller runs no tools, or runs them itself. */
+const isOwn = ({ disableToolCallResolution, toolkit }: Options): boolean =>
+  toolkit === undefined || disableToolCallResolution === true

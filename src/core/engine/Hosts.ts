@@ -1,0 +1,54 @@
+/**
+ * The host's own gates on the way of a call: asked at each of their moments, and
+ * told how the call ended. Where there are no such gates nothing waits.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type { Moment, Verdict } from "../gates/Gate.ts"
+import * as HostGates from "../gates/HostGates.ts"
+import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import type { Call } from "./Call.ts"
+import { denied } from "./End.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Asks the gates of a moment about a call.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const ask = (
+  { engine: { guardMillis }, gates }: WaveState,
+  call: Call,
+  moment: Moment
+): Effect.Effect<Verdict> =>
+  gates[moment].length === 0
+    ? Effect.undefined
+    : HostGates.ask(gates, moment, call.gateCall!, guardMillis, call.askedGates ??= new Set())
+
+/**
+ * Asks the gates of a moment about a call, and decides it if one says no.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const pass = (wave: WaveState, call: Call, moment: Moment): Effect.Effect<void> =>
+  wave.gates[moment].length === 0 ? Effect.void : Effect.map(ask(wave, call, moment), (verdict) => {
+    call.decided ??= denied(verdict)
+  })
+
+/**
+ * Tells the gates that were asked about a call how it ended.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export const settle = (
+  { engine: { guardMillis } }: WaveState,
+  { askedGates, gateCall }: Call,
+  outcome: ToolOutcome
+): Effect.Effect<void> =>
+  askedGates === undefined || askedGates.size === 0
+    ? Effect.void
+    : HostGates.settle(askedGates, gateCall!, outcome, guardMillis)

@@ -1,0 +1,276 @@
+/**
+ * The `ToolContext` of a running call.
+ *
+ * Its members are made when they are asked for: most handlers ask for none.
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Executor from "../contract/Executor.ts"
+import * as ToolContext from "../contract/ToolContext.ts"
+import { isCustomType, reservedTypes } from "../facts/ToolEvent.ts"
+import type { GateCall } from "../gates/Gate.ts"
+import * as Permissions from "../gates/Permissions.ts"
+import { ArtifactError } from "../output/ArtifactStore.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
+import type { Grant } from "../vocabulary/Grant.ts"
+import type { Attempt, Surroundings } from "./Attempt.ts"
+import * as Authorize from "./Authorize.ts"
+import type { Call } from "./Call.ts"
+import { type Above, Caller, type Engine } from "./Engine.ts"
+import * as IdempotencyKey from "./IdempotencyKey.ts"
+import type { ProcessState } from "./State.ts"
+import type * as WaveEvents from "./WaveEvents.ts"
+import type { WaveState } from "./WaveState.ts"
+import { Writes } from "./Writes.ts"
+
+type Service = ToolContext.Service
+
+type Body = WaveEvents.Body extends infer E
+  ? E extends WaveEvents.Body ? Omit<E, "callId" | "tool" | "index" | "at"> : never
+  : never
+
+/**
+ * The `ToolContext` of a running call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class LiveContext extends Caller implements Service, Surroundings {
+  /** The call that the handler works for; a call made by the handler has it as its parent. */
+  readonly call: Call
+  private readonly wave: WaveState
+  private readonly attempt: Attempt
+  declare private made?: Writes
+  declare private handle?: Executor.Service
+  declare private standing?: ReadonlyArray<Grant> | StateStoreError
+
+  constructor(wave: WaveState, call: Call, attempt: Attempt) {
+    super()
+    this.wave = wave
+    this.call = call
+    this.attempt = attempt
+  }
+
+  get engine(): Engine {
+    return this.wave.engine
+  }
+
+  get state(): ProcessState {
+    return this.wave.process
+  }
+
+  get above(): Above {
+    return { hub: this.wave.events.hub, meta: this.meta, people: this.wave.process.people }
+  }
+
+  /** Everything that the handler finds. */
+  get services(): Context.Context<never> {
+    const services = Context.add(this.wave.servicesOf(this.call.tool!), ToolContext.ToolContext, this)
+    return this.call.trace?.under(services) ?? services
+  }
+
+  get isOver(): boolean {
+    return this.attempt.isOver
+  }
+
+  atEnd(run: () => void): () => void {
+    return this.attempt.atEnd(run)
+  }
+
+  get callId(): string {
+    return this.call.call.id
+  }
+
+  get tool(): string {
+    return this.call.call.name
+  }
+
+  get principal(): string {
+    return this.engine.principal
+  }
+
+  get agentPath(): ReadonlyArray<string> {
+    return this.call.agent.agentPath
+  }
+
+  get batch(): string {
+    return this.state.batch.id
+  }
+
+  get process(): string {
+    return this.state.id
+  }
+
+  get idempotencyKey(): string {
+    return IdempotencyKey.of(this.wave, this.call)
+  }
+
+  /** For the handler's own context, as `Toolkit.handle` gives it. */
+  get toolCallId(): string {
+    return this.call.call.id
+  }
+
+  /** A result before the last one: encoded like the last. */
+  get preliminary(): (value: unknown) => Effect.Effect<void> {
+    return (value) =>
+      Effect.flatMap(Effect.orElseSucceed(this.call.tool!.encode(value), () => null), (it) => this.partial(it))
+  }
+
+  get meta(): Service["meta"] {
+    return this.state.meta
+  }
+
+  get deadline(): number {
+    return this.attempt.deadline
+  }
+
+  get signal(): AbortSignal {
+    return this.attempt.signal
+  }
+
+  get executor(): Executor.Service {
+    return this.handle ??= this.engine.handleFor(this)
+  }
+
+  get progress(): Service["progress"] {
+    return (report) => this.report({ _tag: "ToolProgress", ...defined(report) })
+  }
+
+  get status(): Service["status"] {
+    return (status, message) => this.report({ _tag: "ToolStatus", status, ...defined({ message }) })
+  }
+
+  get log(): Service["log"] {
+    return (level, message, data) => this.report({ _tag: "ToolLog", level, message, ...defined({ data }) })
+  }
+
+  get options(): Service["options"] {
+    return (options) => this.report({ _tag: "ToolOptions", options })
+  }
+
+  get partial(): Service["partial"] {
+    return (value) => this.report({ _tag: "ToolPartialResult", value })
+  }
+
+  get emit(): Service["emit"] {
+    return (type, data) => {
+      if (!isCustomType(type)) {
+        const taken = Array.from(reservedTypes).join(", ")
+        throw new RangeError(
+          `ToolContext.emit: the type is "${type}", expected 1 to 64 of a-z 0-9 _ and none of ${taken}`
+        )
+      }
+      return this.report({ _tag: "ToolCustom", type, data })
+    }
+  }
+
+  get grant(): Service["grant"] {
+    return this.call.grant ?? this.call.allowedOnce
+  }
+
+  get permits(): Service["permits"] {
+    return (target, options) =>
+      Effect.suspend(() => {
+        const { attempt, call } = this
+        const { gateCall, rules } = call
+        if (attempt.isOver || gateCall === undefined) return Effect.succeed("deny" as const)
+        const about = typeof target === "string" ? { text: target } : target
+        const { permissions } = call.agent
+        const permit = Permissions.permit(permissions, gateCall, rules?.consent, about, options?.within ?? about.text)
+        if (permit._tag !== "Ask") return Effect.succeed(permit._tag === "Allow" ? "allow" as const : "deny" as const)
+        if (permit.isAnswered && this.isLetThrough(gateCall)) return Effect.succeed("allow" as const)
+        return Effect.map(this.grants, (grants) => {
+          const grant = Authorize.grantOf(this.wave, call, permit.asks, [about], grants, this.wave.now())
+          return grant === undefined ? "ask" as const : "allow" as const
+        })
+      })
+  }
+
+  /** Whether the call would be let through now: a person has said so, and has not taken it back, or nobody has to be asked. */
+  private isLetThrough(gateCall: GateCall): boolean {
+    const { agent, approved, grant, moved, rules } = this.call
+    if (grant !== undefined) return !this.engine.revoked.has(grant.id)
+    return (approved === true && moved === undefined) ||
+      Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined
+  }
+
+  /** The standing permissions, read once for all that the call touches. */
+  private get grants(): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
+    if (this.standing !== undefined) return Effect.succeed(this.standing)
+    const { engine, patience } = this.wave
+    const known = engine.store.grants(engine.principal, this.wave.now(), patience)
+    return Effect.map(known, (grants) => {
+      if ("operation" in grants) this.wave.unanswered(this.call, grants)
+      return this.standing = grants
+    })
+  }
+
+  get commit(): Service["commit"] {
+    return (write) => this.attempt.commit(this.writes.prepared(write), () => this.lateWrite())
+  }
+
+  get confirmWrite(): Service["confirmWrite"] {
+    return (preview) => this.writes.confirm(preview)
+  }
+
+  private get writes(): Writes {
+    return this.made ??= new Writes(this.wave, this.call, this.attempt)
+  }
+
+  get artifact(): Service["artifact"] {
+    return (payload) =>
+      Effect.suspend(() => {
+        const { artifacts, principal } = this.engine
+        if (!this.isLive() || artifacts === undefined) return Effect.succeedNone
+        return Effect.catchCause(
+          Effect.asSome(Effect.suspend(() => artifacts.put({ principal, batch: this.state.batch.id }, payload))),
+          () => Effect.succeedNone
+        )
+      })
+  }
+
+  get readArtifact(): Service["readArtifact"] {
+    return (id, range) =>
+      Effect.suspend(() => {
+        const { artifacts, principal } = this.engine
+        return artifacts === undefined || this.isOver
+          ? new ArtifactError({ reason: "NotFound", id })
+          : artifacts.read({ principal, batch: this.state.batch.id }, id, range)
+      })
+  }
+
+  private isLive(): boolean {
+    const live = this.attempt.report()
+    if (!live) this.lateWrite()
+    return live
+  }
+
+  /** Something came after the outcome, and was kept out. */
+  private lateWrite(): void {
+    this.engine.orphans.lateWrite()
+    this.call.record?.lateWriteBlocked()
+    this.call.trace?.late()
+  }
+
+  private report(body: Body): Effect.Effect<void> {
+    return Effect.sync(() => {
+      const { events } = this.wave
+      if (!this.isLive() || !this.engine.toolEvents || !events.takesReports) return
+      const { call, index } = this.call
+      const dropped = events.report(
+        { ...body, callId: call.id, tool: call.name, index, at: this.wave.now() } as WaveEvents.Body
+      )
+      if (dropped > 0) this.call.dropped = (this.call.dropped ?? 0) + dropped
+    })
+  }
+}
+
+// Utilities
+
+/** The same without what is undefined: events carry no such keys. */
+const defined = <A extends object>(fields: A): { readonly [K in keyof A]?: Exclude<A[K], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    readonly [K in keyof A]?: Exclude<A[K], undefined>
+  }

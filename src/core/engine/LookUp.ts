@@ -1,0 +1,120 @@
+/**
+ * What tools tell of a call before it runs, asked so that none can hold it up or
+ * break it.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Predicate from "effect/Predicate"
+import * as Detached from "../../internal/detached.ts"
+import type * as ToolAnnotations from "../vocabulary/ToolAnnotations.ts"
+import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import type { Call } from "./Call.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Milliseconds that decoding, or finding what a call touches, may take: never
+ * longer than the call may run, or the turn.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const patience = (wave: WaveState, tool: RegisteredTool): number =>
+  Math.min(10_000, wave.limitOf(tool), Math.max(0, wave.process.budget.left(wave.now())))
+
+/** Characters that all spellings of a call's targets may have together: they are compared with what denies and asks. */
+const maxSpelled = 500_000
+
+/**
+ * Reads what a tool says its call is about; `undefined` where it has another form,
+ * since it may come from code that no compiler has seen.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefined => {
+  if (!Array.isArray(answer)) return undefined
+  const targets: Array<ToolAnnotations.TargetsOf[number]> = []
+  let chars = 0
+  for (const it of answer) {
+    if (!Predicate.hasProperty(it, "text")) return undefined
+    const { text } = it
+    const kind = Predicate.hasProperty(it, "kind") ? it.kind : undefined
+    const runBy = Predicate.hasProperty(it, "runBy") ? it.runBy : undefined
+    const written = Predicate.hasProperty(it, "spellings") ? it.spellings : undefined
+    const spellings = written === undefined ? undefined : readKeys(written)
+    const isRight = typeof text === "string" && (kind === undefined || kind === "exact" || kind === "protected") &&
+      (runBy === undefined || typeof runBy === "string") && (written === undefined || spellings !== undefined)
+    if (!isRight) return undefined
+    chars = spellings?.reduce((sum, it) => sum + it.length, chars) ?? chars
+    if (chars > maxSpelled) return undefined
+    targets.push({
+      text,
+      ...(kind === undefined ? {} : { kind }),
+      ...(runBy === undefined ? {} : { runBy }),
+      ...(spellings === undefined ? {} : { spellings })
+    })
+  }
+  return targets
+}
+
+/**
+ * Reads a list of keys.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const readKeys = (answer: unknown): ReadonlyArray<string> | undefined => {
+  const keys: ReadonlyArray<unknown> | undefined = Array.isArray(answer) ? Array.from(answer) : undefined
+  return keys?.every(Predicate.isString) ? keys : undefined
+}
+
+/**
+ * What a tool tells of a call; `undefined` where it fails, throws, takes too long
+ * or is not what it should be.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const lookUp = <B, A>(
+  wave: WaveState,
+  tool: RegisteredTool,
+  question: () => B | Effect.Effect<B>,
+  read: (answer: unknown) => A | undefined
+): Effect.Effect<A | undefined> => {
+  const found = attempt(question)
+  const answer = (exit: Exit.Exit<unknown, unknown> | undefined): A | undefined =>
+    exit !== undefined && Exit.isSuccess(exit) ? attempt(() => read(exit.value)) : undefined
+  if (!Effect.isEffect(found)) return Effect.succeed(attempt(() => read(found)))
+  if (Exit.isExit(found)) return Effect.succeed(answer(found))
+  return Effect.map(Detached.within(found, patience(wave, tool)), answer)
+}
+
+/**
+ * Gives the resource keys of a call. Where they cannot be found out, calls of the
+ * tool wait for each other.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const resources = (wave: WaveState, call: Call): Effect.Effect<ReadonlyArray<string>> => {
+  const tool = call.tool!
+  if (tool.class === "ReadOnly") return noKeys
+  return Effect.mapEager(
+    lookUp(wave, tool, () => tool.resources(call.gateCall!.params), readKeys),
+    (keys) => keys ?? [`?${tool.name}`]
+  )
+}
+
+// Utilities
+
+const noKeys: Effect.Effect<ReadonlyArray<string>> = Effect.succeed([])
+
+const attempt = <A>(run: () => A): A | undefined => {
+  try {
+    return run()
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * Permits: a call waits in line for what it touches, its tool's cap and the pool
+ * of its class.
+ *
+ * Calls get in line in the order in which they were admitted. What one touches may
+ * have to be found out first; then those behind it that touch something, too, wait
+ * for that.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import { exitOf } from "../../internal/exitOf.ts"
+import * as Asking from "./Asking.ts"
+import type { Call } from "./Call.ts"
+import * as LookUp from "./LookUp.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Ends once the call holds everything it needs.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
+  const { approval, pools } = wave.engine
+  // where people are asked before anything runs, nothing starts while they think
+  if (approval === "upfront" && wave.asked > 0) {
+    return Effect.flatMap(Asking.quiet(wave, call.index), () => inLine(wave, call))
+  }
+  const keys = LookUp.resources(wave, call)
+  const known = exitOf(keys)
+  return known?._tag === "Success" && (wave.line.length === 0 || known.value.length === 0)
+    ? enter(pools, call, known.value)
+    : inLine(wave, call, keys)
+}
+
+// Utilities
+
+const enter = (pools: WaveState["engine"]["pools"], call: Call, keys: ReadonlyArray<string>): Effect.Effect<void> => {
+  call.resources = keys
+  return pools.enter(call)
+}
+
+const inLine = Effect.fnUntraced(function*(
+  wave: WaveState,
+  call: Call,
+  keys: Effect.Effect<ReadonlyArray<string>> = LookUp.resources(wave, call)
+) {
+  const place = { isKnown: false, go: () => {} }
+  wave.line.push(place)
+  const leave = Effect.sync(() => {
+    const at = wave.line.indexOf(place)
+    if (at !== -1) wave.line.splice(at, 1)
+    // in a turn of its own: this one goes to its permits first
+    wave.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => advance(wave))))
+  })
+  call.resources = yield* Effect.onInterrupt(keys, () => leave)
+  if (wave.line[0] === place || call.resources.length === 0) yield* leave
+  else {
+    yield* Effect.callback<void>((resume) => {
+      place.isKnown = true
+      place.go = () => resume(Effect.void)
+      return leave
+    })
+  }
+  yield* wave.engine.pools.enter(call)
+})
+
+/** Lets those go to their permits that nobody before them holds up. */
+const advance = (wave: WaveState): void => {
+  while (wave.line[0]?.isKnown === true) wave.line.shift()!.go()
+}

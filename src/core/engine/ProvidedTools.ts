@@ -1,0 +1,95 @@
+/**
+ * Tools that the provider of a model executes itself. No gate has a say in their calls;
+ * rules that name them count them.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { ProvidedCall } from "../contract/ToolProcess.ts"
+import * as RuleSet from "../rules/RuleSet.ts"
+import type { Engine } from "./Engine.ts"
+import type { ProcessState } from "./State.ts"
+
+/**
+ * Notes calls that a provider has executed, in their order. Limits have counted those that are known.
+ *
+ * @category registering
+ * @since 0.1.0
+ */
+export const note = (
+  engine: Engine,
+  process: ProcessState,
+  calls: ReadonlyArray<ProvidedCall>,
+  isKnown: boolean
+): Effect.Effect<void> => {
+  if (calls.length === 0) return Effect.void
+  return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const set = engine.rules.current()
+    const named = new Set(RuleSet.namesIn(set.rules))
+    const registry = engine.handlers.current()
+    const counted = calls.filter(({ name }) => named.has(name) && !registry.has(name))
+    if (counted.length === 0) return Effect.void
+    const { history } = process
+    const wave = history.begin()
+    for (const [index, { isFailure, name, output }] of counted.entries()) {
+      if (!isFailure) history.record(set, wave, index, name, output)
+    }
+    history.end(wave)
+    if (isKnown) return Effect.void
+    return Effect.forEach(counted, ({ id, name }) => spend(engine, process, id, name, now), { discard: true })
+  })
+}
+
+/**
+ * Finds the calls that a provider has executed among the parts of an answer.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const callsIn = (
+  parts: ReadonlyArray<unknown>
+): ReadonlyArray<ProvidedCall> => {
+  const provided = parts.filter(isProvided)
+  return provided.flatMap((part) => {
+    if (part.type !== "tool-call") return []
+    const { id, name } = part
+    const result = provided.findLast((it) => it.type === "tool-result" && it.id === id)
+    return [{ id, name, isFailure: result?.isFailure !== false, output: result?.result }]
+  })
+}
+
+// Utilities
+
+/** What of a part is read here. */
+interface Provided {
+  readonly type: "tool-call" | "tool-result"
+  readonly id: string
+  readonly name: string
+  readonly isFailure?: boolean
+  readonly result?: unknown
+}
+
+/** A part that cannot be read is none. */
+const isProvided = (part: unknown): part is Provided => {
+  try {
+    const { preliminary, providerExecuted, type } = part as Readonly<Record<string, unknown>>
+    return (type === "tool-call" || type === "tool-result") && providerExecuted === true && preliminary !== true
+  } catch {
+    return false
+  }
+}
+
+/** What is used up already stays so: the call has happened. */
+const spend = (engine: Engine, { batch }: ProcessState, owner: string, tool: string, now: number) => {
+  const { principal, rules, store } = engine
+  const claims = rules.claims(tool, { batch: batch.key, principal })
+  if (claims.length === 0) return Effect.void
+  return Effect.flatMap(
+    store.reserve([{ owner, session: store.session, claims }], now),
+    ([reserved]) =>
+      reserved === undefined || "_tag" in reserved || "operation" in reserved
+        ? Effect.void
+        : store.settle(reserved, { started: true, key: "release", windowMillis: 0, value: undefined }, now)
+  )
+}

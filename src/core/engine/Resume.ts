@@ -1,0 +1,321 @@
+/**
+ * Calls that are handed over again after whoever ran them is gone: what has an outcome
+ * on record gets it, what never started runs, and what started and has no end runs
+ * again only if it may.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as Detached from "../../internal/detached.ts"
+import type * as Journal from "../store/Journal.ts"
+import type { Reconciled } from "../vocabulary/ToolAnnotations.ts"
+import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import type { Answered, Call, Recalled } from "./Call.ts"
+import type { CallRecord } from "./CallRecord.ts"
+import * as Earlier from "./Earlier.ts"
+import { cancelled, type End } from "./End.ts"
+import type { JournalWriter } from "./JournalWriter.ts"
+import * as Lives from "./Lives.ts"
+import * as LookUp from "./LookUp.ts"
+import * as Ports from "./Ports.ts"
+import * as State from "./State.ts"
+import type { ResumeProblem, Resumption } from "./WaveOptions.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * A call, and what goes on record of it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Record {
+  readonly call: Call
+  readonly record: CallRecord
+}
+
+/**
+ * Looks up what is on record of calls, and takes over those without an end. Each of
+ * them is decided by its record, or runs; or `resumption` says why none may.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const resume = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  records: ReadonlyArray<Record>,
+  resumption: Resumption
+): Effect.fn.Return<void> {
+  const { begunAt, engine: { store } } = wave
+  const entries = yield* Effect.result(takeOver(wave, journal, records))
+  if (Result.isFailure(entries)) {
+    resumption.problem = entries.failure
+    // they are somebody else's, or are resumed later: what counts for them is not forgotten with this process
+    State.suspend(wave.process.open)
+    for (const { call } of records) call.decided = cancelled("it could not be resumed")
+    return
+  }
+  wave.events.release()
+  // also of what is not run again the end is on record before anybody is told
+  wave.isWritten = true
+  const lives = Lives.of(entries.success)
+  const revoked = yield* revokedOf(wave, journal, lives)
+  // whoever had them is gone: what it had reserved and not started is free
+  yield* Effect.forEach(
+    Array.from(Lives.goneOf(entries.success)).filter(([session]) => session !== journal.session),
+    ([session, started]) => store.abandon(session, begunAt, started),
+    { concurrency: "unbounded", discard: true }
+  )
+  yield* Effect.forEach(
+    records,
+    ({ call, record }) => {
+      const life = lives.get(record.key)
+      call.trace?.resumes(life?.arrived?.span)
+      if (life?.settled !== undefined) {
+        recall(wave, { call, record }, life, life.settled)
+        return Effect.void
+      }
+      call.record = record
+      record.arrived(true)
+      if (life === undefined) return Effect.void
+      return Effect.map(goOn(wave, { call, record }, life, resumption.asks), () => {
+        const answers = life.answered.flatMap((it) => answerOf(it, revoked, begunAt))
+        if (answers.length > 0) call.resumed = { ...call.resumed, answers }
+      })
+    },
+    { concurrency: "unbounded", discard: true }
+  )
+})
+
+// Utilities
+
+/** Takes over calls that have no end; gives what is on record of all of them. */
+const takeOver = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  records: ReadonlyArray<Record>
+): Effect.fn.Return<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> {
+  const keys = records.map(({ record }) => record.key)
+  const changed = yield* others(wave, journal, records, new Set(keys))
+  if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
+  const claimed: Journal.Claimed = keys.length === 0
+    ? { _tag: "Claimed", ended: [] }
+    : yield* claim(journal, keys, (ended) => giveBack(records, ended))
+  if (claimed._tag === "Busy") {
+    const busy = new Set(claimed.keys)
+    const calls = records.filter(({ record }) => busy.has(record.key)).map(({ call }) => call.call.id)
+    return yield* Effect.fail({ reason: "Running" as const, calls })
+  }
+  const entries = yield* Effect.tapError(
+    keys.length === 0 ? Effect.succeed([]) : read(journal, { keys }),
+    () => Effect.sync(() => giveBack(records, claimed.ended))
+  )
+  return entries
+})
+
+/** What was taken over is free again. */
+const giveBack = (records: ReadonlyArray<Record>, ended: ReadonlyArray<string>): void => {
+  const over = new Set(ended)
+  for (const { record } of records) if (!over.has(record.key)) record.suspended("it could not be resumed")
+}
+
+/** Takes over calls; what is taken over when nobody waits for it any more is given back. */
+const claim = (
+  journal: JournalWriter,
+  keys: ReadonlyArray<string>,
+  late: (ended: ReadonlyArray<string>) => void
+): Effect.Effect<Journal.Claimed, ResumeProblem> =>
+  Effect.suspend(() => {
+    let isLate = false
+    const claiming = Effect.map(journal.driver.claim(keys), (claimed) => {
+      if (isLate && claimed._tag === "Claimed") late(claimed.ended)
+      return claimed
+    })
+    return Effect.flatMap(Detached.within(Effect.uninterruptible(claiming), Ports.patience), (exit) => {
+      if (exit?._tag === "Success") return Effect.succeed(exit.value)
+      isLate = exit === undefined
+      return Effect.fail(unavailable(exit === undefined ? "no answer in time" : exit.cause))
+    })
+  })
+
+/** Gives a call the outcome that is on record, once it is its turn. */
+const recall = (
+  wave: WaveState,
+  it: Record,
+  life: Lives.Life,
+  { at, outcome, routes }: Journal.Of<"Settled">
+): void => {
+  const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
+  const { call } = it
+  call.decided = end as unknown as End
+  call.resumed = {
+    ...(outcome.startedAt === undefined ? {} : { started: startOf(wave, it, life) }),
+    recalled: { class: classOf(call, life), endedAt: outcome._tag === "Unknown" ? outcome.startedAt : at, routes }
+  }
+}
+
+/** As what a call stood in its wave; refusals that came before anything ran stand in nobody's way. */
+const classOf = ({ tool }: Call, { arrived, started }: Lives.Life): Recalled["class"] => {
+  if (started === undefined && arrived?.isRefused === true) return "ShortCircuit"
+  const known = arrived?.class ?? tool?.class
+  return known === "ReadOnly" || known === "ConcurrentMut" || known === "SerialMut" ? known : "ShortCircuit"
+}
+
+/** Whether what a call has used up as it started has to be counted here once more; notes where its turn has counted it. */
+const startOf = (
+  { engine: { store }, events: { origin }, process }: WaveState,
+  { call, record: { key } }: Record,
+  { isSpent, started }: Lives.Life
+): "spent" | "unknown" | undefined => {
+  if (started === undefined) return undefined
+  const inTurn = started.session === store.session && started.process === process.id && started.wave < origin.wave
+  call.counted = inTurn || process.recalled.has(key)
+  process.recalled.add(key)
+  return isSpent || !State.recounts(process, store, started) ? "spent" : "unknown"
+}
+
+/** What people have said, as long as that holds: what they have edited is not on record, and what holds for longer may be over. */
+const answerOf = (
+  [asked, { answer, by, grant, isEdited, person, reason }]: Lives.Life["answered"][number],
+  revoked: ReadonlySet<string>,
+  now: number
+): ReadonlyArray<Answered> => {
+  const { shown, why } = asked
+  const about = { shown, again: why === Lives.mayHaveHappened }
+  const said = person === undefined ? {} : { person }
+  if (by === "timeout" || (by === "user" && answer === "Deny")) {
+    return [{ ...about, resolution: { _tag: "Denied", by, ...(reason === undefined ? {} : { reason }), ...said } }]
+  }
+  const isOver = grant !== undefined && (revoked.has(grant.id) || (grant.expiresAt ?? Infinity) <= now)
+  if (isOver || isEdited === true || (by !== "user" && by !== "grant")) return []
+  const isOwn = by === "user"
+  return [{ ...about, resolution: { _tag: "Approved", grant: undefined, isOwn, edited: undefined, ...said } }]
+}
+
+/** Standing permissions that were taken back since somebody gave them; looked for only where there are some. */
+const revokedOf = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  lives: ReadonlyMap<string, Lives.Life>
+): Effect.fn.Return<ReadonlySet<string>> {
+  const standing = Array.from(lives.values()).flatMap(({ answered, settled }) =>
+    settled === undefined ? answered.flatMap(([, it]) => it.grant === undefined ? [] : [it.at]) : []
+  )
+  if (standing.length === 0) return new Set()
+  const since = Math.min(...standing)
+  const entries = yield* Effect.result(read(journal, { principal: wave.engine.principal, since }))
+  // nobody knows: then people are asked
+  if (Result.isFailure(entries)) {
+    return new Set(
+      Array.from(lives.values()).flatMap(({ answered }) =>
+        answered.flatMap(([, { grant }]) => grant === undefined ? [] : [grant.id])
+      )
+    )
+  }
+  return new Set(entries.success.flatMap((it) => it._tag === "Revoked" ? [it.grant] : []))
+})
+
+/** Lets a call go on from what is on record of it. */
+const goOn = Effect.fnUntraced(function*(
+  wave: WaveState,
+  it: Record,
+  life: Lives.Life,
+  asks: boolean
+): Effect.fn.Return<void> {
+  const { call } = it
+  const { asked, started } = life
+  const question = asked === undefined
+    ? {}
+    : { question: { id: asked.requestId, askedAt: asked.at, expiresAt: asked.expiresAt } }
+  if (started === undefined) {
+    call.resumed = question
+    return
+  }
+  const { at, attempt, idempotencyKey, isEdited } = started
+  const { decided, tool } = call
+  const unless = { _tag: "Unknown", startedAt: at, attempt } as unknown as End
+  const again = { unless, idempotencyKey, started: startOf(wave, it, life) }
+  const recalled = { class: classOf(call, life), endedAt: at }
+  if (tool?.readOnly === true) {
+    call.resumed = { idempotencyKey, started: again.started }
+    return
+  }
+  // from here on nothing is said of it but what is known
+  call.resumed = again
+  if (decided === undefined && isEdited !== true && tool !== undefined) {
+    if (tool.idempotent) return
+    const reconciled = yield* reconcile(wave, call, tool, started)
+    if (reconciled._tag === "DidNotHappen") {
+      call.resumed = { idempotencyKey, started: again.started }
+      return
+    }
+    if (reconciled._tag === "Happened") {
+      call.resumed = { ...again, recalled: { ...recalled, happened: { result: reconciled.result, attempt } } }
+      return
+    }
+    if (asks) {
+      // what was open may have been about what it would write
+      call.resumed = { ...again, why: Lives.mayHaveHappened, ...(asked?.why === Lives.mayHaveHappened ? question : {}) }
+      return
+    }
+  }
+  call.decided = unless
+  call.resumed = { ...again, recalled }
+})
+
+/** Asks the tool itself whether a call has happened. */
+const reconcile = (
+  wave: WaveState,
+  call: Call,
+  tool: RegisteredTool,
+  { at, idempotencyKey }: Journal.Of<"Started">
+): Effect.Effect<Reconciled<unknown>> => {
+  const ask = tool.reconcile
+  if (ask === undefined) return Effect.succeed(cannotTell)
+  const about = { idempotencyKey, startedAt: at, callId: call.call.id }
+  return Effect.map(
+    LookUp.lookUp(wave, tool, () => Effect.orDie(ask(call.gateCall!.params, about)), asReconciled),
+    (it) => it ?? cannotTell
+  )
+}
+
+const cannotTell: Reconciled<never> = { _tag: "CannotTell" }
+
+const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
+  const { _tag } = answer as Reconciled<unknown>
+  return _tag === "Happened" || _tag === "DidNotHappen" ? answer as Reconciled<unknown> : undefined
+}
+
+/** Calls of these ids that are open with other arguments: nobody can say which of the two is meant. */
+const others = Effect.fnUntraced(function*(
+  wave: WaveState,
+  journal: JournalWriter,
+  records: ReadonlyArray<Record>,
+  keys: ReadonlySet<string>
+): Effect.fn.Return<ReadonlyArray<string>, ResumeProblem> {
+  const { batch } = wave.events.origin
+  const open = new Map<string, string>()
+  for (const entry of yield* read(journal, { principal: wave.engine.principal, batch, isOpen: true })) {
+    if (!Earlier.isOwn(wave, entry) || keys.has(entry.key)) continue
+    if (entry._tag === "Arrived") open.set(entry.key, entry.callId)
+    else if (entry._tag === "Settled") open.delete(entry.key)
+  }
+  const ids = new Set(open.values())
+  return records.map(({ call }) => call.call.id).filter((id) => ids.has(id))
+})
+
+const read = (
+  journal: JournalWriter,
+  query: Journal.Query
+): Effect.Effect<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> =>
+  Effect.flatMap(
+    Detached.within(Stream.runCollect(journal.driver.read(query)), Ports.patience),
+    (exit) =>
+      exit?._tag === "Success"
+        ? Effect.succeed(exit.value.map((it) => it.entry))
+        : Effect.fail(unavailable(exit === undefined ? "no answer in time" : exit.cause))
+  )
+
+const unavailable = (cause: unknown): ResumeProblem => ({ reason: "Unavailable", calls: [], cause })

@@ -1,0 +1,289 @@
+/**
+ * Settle: a call gets its outcome, once, and everything that depends on it is done
+ * in order: output, what is remembered, what was reserved, the event, those that
+ * joined it, and its permits last.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import { clip } from "../../internal/clip.ts"
+import { isDone } from "../../internal/exitOf.ts"
+import * as RuleSet from "../rules/RuleSet.ts"
+import * as ToolContent from "../vocabulary/ToolContent.ts"
+import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
+import type { Attempt } from "./Attempt.ts"
+import type { Call } from "./Call.ts"
+import * as Claims from "./Claims.ts"
+import { denied, type End } from "./End.ts"
+import * as Hosts from "./Hosts.ts"
+import * as Notes from "./Notes.ts"
+import * as SharedOutcome from "./SharedOutcome.ts"
+import * as State from "./State.ts"
+import * as TakenOver from "./TakenOver.ts"
+import * as Targets from "./Targets.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Gives a call its outcome; `fiber` is there if its handler still runs.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
+  if (call.isSettled || call.isDoubted === true) return
+  if (call.record?.isAtRisk === true) return doubt(wave, call, end, fiber)
+  settled(wave, call, end, fiber)
+}
+
+// Utilities
+
+/** Nobody is told of an end before it is known whose the call is; it goes no further meanwhile. */
+const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
+  const { waiting } = call
+  call.isDoubted = true
+  call.decided ??= end
+  call.waiting = undefined
+  wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => settled(wave, call, it, fiber)))
+  waiting?.interruptUnsafe()
+}
+
+const settled = (
+  wave: WaveState,
+  call: Call,
+  end: End,
+  fiber: Fiber.Fiber<unknown, unknown> | undefined
+): void => {
+  const { attempt, joined, reservation, waiting } = call
+  const now = wave.now()
+  // what had started in an earlier life, and is not run again, has not been refused
+  const own = attempt === undefined ? call.resumed?.unless ?? end : isUnknown(wave, call) ? unknown : end
+  const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
+  call.phase = { _tag: "Settled", outcome, attempt }
+  const ran = attempt ?? joined?.attempt
+  if (attempt !== undefined || end._tag !== "Cancelled") {
+    call.record?.settled(outcome, now, routesOf(wave, call, outcome, ran))
+  } else noteCancelled(wave, call, outcome, end.reason, now)
+  call.trace?.settled(outcome, attempt?.value, joined?.trace)
+  if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
+  call.waiting = undefined
+  waiting?.interruptUnsafe()
+  // what later calls are judged by is there before a permit goes to one of them
+  mark(wave, call, outcome, ran)
+  const behind = wave.stop.isOn ? wave.stop.endAt(outcome, wave.offset + outcome.index) : none
+  const { leaders, store } = wave.engine
+  if (reservation !== undefined && leaders.size > 0) leaders.delete(reservation.id)
+  const noted = reservation === undefined
+    ? Effect.void
+    : store.settle(
+      reservation,
+      Claims.settlement(wave, call, outcome, fiber !== undefined),
+      // what ended in an earlier life counts from then
+      call.resumed?.recalled?.endedAt ?? now,
+      wave.patienceAt(now),
+      call
+    )
+  const told = call.askedGates === undefined
+    ? noted
+    : Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
+  if (isDone(told)) conclude(wave, call, outcome, fiber)
+  // what has changed nothing is told in order, and nobody waits for that
+  else if (told === noted && store.outlives && call.tool?.readOnly === true && fiber === undefined) {
+    wave.detach(told)
+    conclude(wave, call, outcome, fiber)
+  } // whatever becomes of it: a call that is not concluded would hold up its wave for ever
+  else wave.detach(Effect.onExit(told, () => Effect.sync(() => conclude(wave, call, outcome, fiber))))
+  for (const [place, calls] of behind) place.skipBehind(calls)
+}
+
+const none: ReadonlyArray<never> = []
+
+const unknown: End = { _tag: "Unknown" }
+
+/** Others may have had what the call had reserved while it ran: its end counts for nobody. */
+const isUnknown = (wave: WaveState, call: Call): boolean => {
+  const { attempt, reservation } = call
+  if (attempt === undefined || reservation?.leaseMillis === undefined) return false
+  if (wave.engine.store.holds(reservation)) return false
+  call.isLost = true
+  return true
+}
+
+/** An end that another call shares, with an output that fits this one. */
+const fitted = (wave: WaveState, call: Call, end: End): End => {
+  if (end._tag !== "Succeeded" || end.replayOf === undefined) return end
+  const { attempt, gateCall } = call.joined ?? call
+  const isForeign = attempt !== undefined && gateCall !== undefined &&
+    (!call.told || gateCall.batch !== wave.process.batch.id)
+  return { ...end, output: SharedOutcome.fit(end.output, wave.outputRoom(), isForeign ? attempt : undefined) }
+}
+
+const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: number): ToolOutcome.ToolOutcome => {
+  const { call: { id: callId, name: tool }, grant, index, queuedAt } = call
+  const granted = end._tag === "Succeeded" && grant !== undefined ? { grant } : undefined
+  if (attempt === undefined) {
+    return { callId, tool, index, attempt: 0, queuedAt, commits: 0, ...end, ...granted } as ToolOutcome.ToolOutcome
+  }
+  const { commits, number, startedAt } = attempt
+  const duration = now - startedAt
+  if (end._tag === "Succeeded" && granted === undefined && end.replayOf === undefined) {
+    const { _tag, hasContinueRule, output, requestsContinuation } = end
+    // in one piece, since most calls end so
+    return {
+      _tag,
+      callId,
+      tool,
+      index,
+      attempt: number,
+      queuedAt,
+      startedAt,
+      duration,
+      commits,
+      output,
+      requestsContinuation,
+      hasContinueRule
+    } as ToolOutcome.ToolOutcome
+  }
+  const ran = { callId, tool, index, attempt: number, queuedAt, startedAt, duration, commits }
+  return { ...ran, ...end, ...granted } as ToolOutcome.ToolOutcome
+}
+
+/** What has not started is suspended where somebody may go on with it: it has no outcome on record. */
+const noteCancelled = (
+  wave: WaveState,
+  call: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  reason: string,
+  now: number
+): void => {
+  const { record } = call
+  if (record !== undefined && isHalted(wave)) call.isSuspended = true
+  if (call.isSuspended !== true) return record?.settled(outcome, now, undefined)
+  wave.hasSuspended = true
+  record?.suspended(reason)
+  State.suspend(wave.process.open)
+}
+
+/** Whoever wanted the wave is gone: what has not started has no outcome on record, and may be resumed. */
+const isHalted = (wave: WaveState): boolean => wave.isAborted || wave.engine.batches().isOver
+
+const mark = (
+  wave: WaveState,
+  call: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  ran: Attempt | undefined
+): void => {
+  const { batch, budget } = wave.process
+  if (outcome.startedAt === undefined && call.counted) budget.giveBack()
+  if (outcome._tag === "Succeeded") {
+    if (!wave.options.wholeOutputs) {
+      batch.outputChars += outcome.output.modelText.length - (call.attempt?.heldChars ?? 0)
+      if (outcome.output.content !== undefined) batch.fileChars += ToolContent.fileChars(outcome.output.content)
+    }
+    remember(wave, call, outcome.output, ran)
+  }
+  if (call.note !== undefined) wave.note(Notes.takeBack(wave, call))
+  State.block(wave.process, outcome)
+}
+
+/** Notes a success for the rules, with the whole output even where only a part of it was kept. */
+const remember = (wave: WaveState, call: Call, output: ToolOutcome.Output, ran: Attempt | undefined): void => {
+  const { rules: { current } } = wave.engine
+  const routes = call.resumed?.recalled?.routes
+  wave.process.history.record(current(), call.history, call.index, call.call.name, valueOf(output, ran), routes)
+}
+
+const valueOf = (output: ToolOutcome.Output, ran: Attempt | undefined): unknown =>
+  ran !== undefined ? ran.value : output._tag === "Artifact" ? undefined : output.value
+
+/** Where a success leads: that is on record where rules ask, since its output may not be. */
+const routesOf = (
+  wave: WaveState,
+  { call: { name }, record, rules }: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  ran: Attempt | undefined
+): RuleSet.Success["routes"] | undefined =>
+  record === undefined || outcome._tag !== "Succeeded" || rules === undefined || rules.conditionals.length === 0
+    ? undefined
+    : RuleSet.success(wave.engine.rules.current(), name, valueOf(outcome.output, ran)).routes
+
+const conclude = (
+  wave: WaveState,
+  call: Call,
+  outcome: ToolOutcome.ToolOutcome,
+  fiber: Fiber.Fiber<unknown, unknown> | undefined
+): void => {
+  const { pools } = wave.engine
+  // what was read while a mutating call ran is stale, too
+  if (call.attempt !== undefined || call.resumed?.started === "unknown") written(wave, call)
+  if (fiber !== undefined) linger(wave, call, fiber)
+  if (wave.events.isObserved) {
+    const { callId, index, tool } = outcome
+    const { dropped = 0 } = call
+    wave.events.publish({ _tag: "ToolCallComplete", callId, tool, index, at: wave.now(), outcome, dropped })
+  }
+  for (const follower of call.followers ?? none) {
+    if (!follower.isSettled) follow(wave, call, outcome, follower)
+  }
+  wave.unsettled--
+  wave.watcher.settled(call)
+  // permits last: they start the next call, which must find everything above done
+  if (fiber === undefined) pools.leave(call)
+  // one that is deaf to the loss of its lease goes on: nobody takes its place here
+  else if (call.isLost !== true) pools.releasePermits(call)
+  call.forget()
+  wave.watcher.freed()
+  call.over()
+}
+
+/** A call that joined this one gets the same outcome, or goes its own way. */
+const follow = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): void => {
+  if (!isShared(wave, call, outcome, follower)) return follower.driver.redispatch(follower)
+  const reason = Targets.changedBy(follower, call, wave.now())
+  follower.driver.settle(follower, denied(reason) ?? SharedOutcome.join(outcome, follower.heartbeat))
+}
+
+/** Who joined shares an execution, not who or what stopped this call alone. */
+const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): boolean => {
+  if (outcome.startedAt === undefined || outcome._tag === "Cancelled") return false
+  if (outcome._tag !== "TimedOut" || follower.driver === call.driver) return true
+  switch (outcome.which) {
+    case "turn":
+      return follower.gateCall!.process === wave.process.id
+    case "tool":
+      return outcome.limitMillis >= wave.toolLimit(call.tool!)
+    case "idle":
+      return true
+  }
+}
+
+const written = (wave: WaveState, call: Call): void => {
+  if (call.tool?.readOnly !== false || call.reservation?.isStarted === true) return
+  wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience, call))
+}
+
+/**
+ * The handler still runs: its resource keys and its dedupe key stay until it ends.
+ * Who waits for what it touches waits for its clean-up, but not for ever.
+ */
+const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown>): void => {
+  const { graceMillis, orphans, pools, store } = wave.engine
+  const { call: { id: callId, name: tool }, reservation, resources } = call
+  wave.lingering++
+  call.trace?.orphaned(fiber)
+  const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
+  const blocking = resources.length === 0 ? undefined : wave.detach(Effect.andThen(
+    Effect.sleep(graceMillis),
+    Effect.sync(() => pools.block(call, because))
+  ))
+  orphans.add(fiber, { callId, tool, since: wave.now() }, () => {
+    blocking?.interruptUnsafe()
+    wave.lingering--
+    pools.leave(call)
+    call.record?.orphanEnded()
+    if (reservation !== undefined) wave.note(store.release(reservation, wave.now(), wave.patience, call))
+    written(wave, call)
+    wave.watcher.freed()
+  })
+  wave.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => orphans.confirm(fiber))))
+}

@@ -1,0 +1,96 @@
+/**
+ * The tools as a model sees them: without the arguments that the host fills in,
+ * limited to what the rules allow, with the heartbeat where one is needed.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import type * as JsonSchema from "effect/JsonSchema"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import * as SchemaFields from "../../internal/schemaFields.ts"
+import * as Permissions from "../gates/Permissions.ts"
+import type { ToolRules } from "../rules/RuleSet.ts"
+import { heartbeatArgument, type RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import type { Engine } from "./Engine.ts"
+
+/**
+ * Gives a tool as the model sees it.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boolean): RegisteredTool => {
+  const steps: ReadonlyArray<(schema: JsonSchema.JsonSchema) => JsonSchema.JsonSchema> = [
+    ...rules.prefilled === undefined
+      ? []
+      : [(schema: JsonSchema.JsonSchema) => SchemaFields.without(schema, Object.keys(rules.prefilled!))],
+    ...rules.operations
+      .filter((rule) => !Object.hasOwn(rules.prefilled ?? {}, rule.field))
+      // * is about those tools that have such a parameter
+      .filter((rule) => rule.tool !== "*" || (SchemaFields.field(tool.jsonSchema, rule.field)?.length ?? 0) > 0)
+      .map((rule) => (schema: JsonSchema.JsonSchema) => SchemaFields.narrow(schema, rule.field, rule.allowed)),
+    ...needsHeartbeat ? [withHeartbeat] : []
+  ]
+  return steps.length === 0
+    ? tool
+    : { ...tool, jsonSchema: steps.reduce((schema, step) => step(schema), tool.jsonSchema) }
+}
+
+/**
+ * Gives the tools that the agent of an executor sees, as its model sees them.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>> =>
+  Effect.sync(() =>
+    Array.from(engine.handlers.current().values())
+      .filter((it) => Permissions.sees(engine.permissions, it))
+      .map((tool) => show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(engine, tool.name)))
+  )
+
+/**
+ * Tells, from now on, when the agent may see other tools than before: they were
+ * replaced, or its policy or rules were.
+ *
+ * @category streams
+ * @since 0.1.0
+ */
+export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream<void> =>
+  // whoever listens has missed nothing from the moment on at which it began
+  Stream.callback<void>((queue) => {
+    const tell = () => Queue.offer(queue, undefined)
+    const sources: ReadonlyArray<Stream.Stream<unknown>> = [
+      handlers.changes,
+      permissions.changes ?? Stream.empty,
+      rules.changes ?? Stream.empty
+    ]
+    return Effect.forEach(
+      sources,
+      (it) => Effect.forkScoped(Stream.runForEach(it, tell), { startImmediately: true }),
+      { discard: true }
+    )
+  }, { bufferSize: 1, strategy: "sliding" })
+
+/**
+ * Tells whether an agent goes on after the tool only if the model asks for it.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const requiresHeartbeat = ({ heartbeats, rules }: Engine, tool: string): boolean =>
+  heartbeats && !rules.current().forTool(tool).continues
+
+// Utilities
+
+const withHeartbeat = (schema: JsonSchema.JsonSchema): JsonSchema.JsonSchema => ({
+  ...schema,
+  properties: {
+    ...(typeof schema.properties === "object" ? schema.properties : {}),
+    [heartbeatArgument]: {
+      type: "boolean",
+      description: "Set to true to be called again after this tool has run"
+    }
+  }
+})

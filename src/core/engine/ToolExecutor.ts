@@ -1,0 +1,304 @@
+/**
+ * The executor: decides for every call of a model whether it may run, when, how
+ * long and beside what, and gives every call exactly one outcome.
+ *
+ * The way of one call is a line, and each step of it a module:
+ *
+ * - `engine/Arrive`, for all calls of a wave before anything runs:
+ *   cancelled? · turn budget · lookup · decoding · policy
+ * - `engine/Dispatch`, when the call's run begins: the turn again · blocked
+ *   tools · guards · dedupe and rules, reserved in one atomic step
+ * - `engine/Authorize`: a standing permission, or a person (`engine/Asking`)
+ * - `engine/Permits`: what it touches, its tool's cap, the pool of its class
+ * - `engine/Start`, holding all permits: once more whatever may have changed,
+ *   then the handler (`engine/Attempt`)
+ * - `engine/Settle`, once: output, what is remembered, what was reserved, the event
+ *
+ * `engine/Driver` acts on what they decide. The gates are services of their own,
+ * in `policy`.
+ *
+ * It does not talk to a model and holds no conversation; a loop does that.
+ *
+ * @since 0.1.0
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
+import { outagesOf } from "../../internal/outages.ts"
+import type { DepthExceeded, ForkOptions, Service } from "../contract/Executor.ts"
+import { ToolContext } from "../contract/ToolContext.ts"
+import * as Approvals from "../gates/Approvals.ts"
+import * as CircuitBreakers from "../gates/CircuitBreakers.ts"
+import { Dedupe } from "../gates/Dedupe.ts"
+import * as Gate from "../gates/Gate.ts"
+import * as HostGates from "../gates/HostGates.ts"
+import * as Permissions from "../gates/Permissions.ts"
+import { Pools } from "../gates/Pools.ts"
+import * as RateLimits from "../gates/RateLimits.ts"
+import * as TurnBudget from "../gates/TurnBudget.ts"
+import { ArtifactStore } from "../output/ArtifactStore.ts"
+import { Checkpoints } from "../output/Checkpoints.ts"
+import * as OutputPolicy from "../output/OutputPolicy.ts"
+import { Rules } from "../rules/Rules.ts"
+import type { Of } from "../rules/ToolRule.ts"
+import * as Journal from "../store/Journal.ts"
+import * as StateStore from "../store/StateStore.ts"
+import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
+import * as ToolCall from "../vocabulary/ToolCall.ts"
+import { ToolHandlers } from "../vocabulary/ToolHandlers.ts"
+import { InCommit } from "./Attempt.ts"
+import * as Batches from "./Batches.ts"
+import * as CheckedSettings from "./CheckedSettings.ts"
+import type { Engine } from "./Engine.ts"
+import * as Facade from "./Facade.ts"
+import { JournalWriter } from "./JournalWriter.ts"
+import * as MeasuredStore from "./MeasuredStore.ts"
+import { Orphans } from "./Orphans.ts"
+import { PatientStore } from "./PatientStore.ts"
+import * as Periodic from "./Periodic.ts"
+import * as Ports from "./Ports.ts"
+import * as Principals from "./Principal.ts"
+import * as Process from "./Process.ts"
+import { Telemetry } from "./Telemetry.ts"
+
+export {
+  type Batch,
+  type BatchOptions,
+  DepthExceeded,
+  type ForkOptions,
+  type NewProcessOptions,
+  type Orphan,
+  type Orphans,
+  type ProcessOptions,
+  type Service
+} from "../contract/Executor.ts"
+
+/**
+ * The executor of one principal.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ToolExecutor extends Context.Service<ToolExecutor, Service>()("effect-tool-executor/ToolExecutor") {}
+
+/**
+ * Whose executor it is, where its settings do not say (`ExecutorSettings`), and
+ * inside a call, whose call it is: stores and guards read it. Default `"default"`.
+ *
+ * @category references
+ * @since 0.1.0
+ */
+export const Principal: Context.Reference<string> = Principals.Principal
+
+/**
+ * What an executor is made of.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Gates = ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
+
+/**
+ * An executor, and its end before its scope closes.
+ *
+ * @category models
+ * @internal
+ */
+export interface Open {
+  readonly executor: Service
+  /** Cancels what it does and whatever is asked of it later; waves come to their ends with outcomes. */
+  readonly end: (reason: string) => Effect.Effect<void>
+}
+
+/**
+ * Creates an executor that can be ended.
+ *
+ * @category constructors
+ * @internal
+ */
+export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> = Effect.gen(function*() {
+  const context = apart(yield* Effect.context<never>())
+  const { output, telemetry: mode, telemetryContent: hasContent, ...settings } = yield* CheckedSettings.checked
+  const telemetry = mode === "off" ? undefined : new Telemetry(mode, hasContent)
+  const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
+  const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
+  // no other executor over the same store may have ids of ours
+  const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
+  const { patienceMillis: patience, retryMillis: retry } = settings
+  const measured = telemetry === undefined ? driver : MeasuredStore.make(driver, telemetry, context)
+  const store = new PatientStore(measured, context, { session: unique, patience, retry, outages: outagesOf(driver) })
+  yield* Effect.addFinalizer(() => store.close)
+  const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
+  const writer = journal === undefined || journal === Journal.noop
+    ? undefined
+    : new JournalWriter(Ports.journal(journal), context, {
+      session: unique,
+      principal: settings.principal,
+      outages: outagesOf(journal),
+      now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()
+    })
+  if (writer !== undefined) yield* Effect.addFinalizer(() => writer.close)
+  const engine: Engine = {
+    handlers: yield* ToolHandlers,
+    rules: yield* Rules,
+    permissions: yield* Permissions.Permissions,
+    approvals: Option.getOrUndefined(
+      Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => Ports.people(it, context))
+    ),
+    revoked: new Map(),
+    dedupe: yield* Dedupe,
+    pools: yield* Pools,
+    store,
+    journal: writer,
+    artifacts,
+    checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
+    output: OutputPolicy.make(output, artifacts),
+    orphans: new Orphans(),
+    telemetry,
+    gates: yield* HostGates.provided({
+      first: [yield* Gate.entryOr(CircuitBreakers.name, CircuitBreakers.make())],
+      last: [yield* Gate.entryOr(RateLimits.name, RateLimits.make())]
+    }),
+    turns: Option.getOrElse(yield* Effect.serviceOption(TurnBudget.TurnBudget), () => TurnBudget.plain),
+    agentPath: [],
+    parent: undefined,
+    unique,
+    ...settings,
+    leaders: new Map(),
+    services: new WeakMap(),
+    context,
+    batches: () => batches,
+    handleFor: (caller) => Facade.fromEngine(engine, batches, caller)
+  }
+  yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
+  const batches = new Batches.Batches(engine, {}, unique)
+  const executor = Facade.fromEngine(engine, batches)
+  const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
+    const state = yield* batches.begins(yield* batches.enter(), {}, { fires: tool })
+    return yield* Process.make(engine, state).execute(ToolCall.make(state.id, tool, params))
+  }, Effect.scoped)
+  const end = (reason: string) => batches.close(reason)
+  yield* Effect.addFinalizer(() => end("the executor has ended"))
+  yield* Effect.updateContext(
+    Periodic.start(engine.rules.current().periodic, fire, engine.orphans),
+    (around: Context.Context<Scope.Scope>) => apart(around)
+  )
+  return { executor, end }
+})
+
+/**
+ * Creates an executor from its gates and the settings in the context. The tools
+ * of `Periodic` rules are fired as long as the scope is open; its end cancels what
+ * runs.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scope> = Effect.map(
+  open,
+  ({ executor }) => executor
+)
+
+/**
+ * Layer of an executor.
+ *
+ * **Details**
+ *
+ * What must never be forgotten is required: leaving it out is a type error, and
+ * "off" is written (`Rules.layerNoop`, `Permissions.layerAllowAll`,
+ * `Dedupe.layerNoop`, `Pools.layerNoop`). Extras are used if they are there:
+ * `StateStore` (else memory of its own), `ArtifactStore` (else large outputs
+ * are cut), `Checkpoints` (else nothing can be undone), `Journal` (else nothing is
+ * on record before it happens), `Approvals` (else nobody is asked), `TurnBudget`
+ * (else no limit), and the settings (`ExecutorSettings`).
+ *
+ * **Gotchas**
+ *
+ * It is one value, and a program builds one value once. Two executors of different
+ * gates in one program are two layers: `Layer.fresh(ToolExecutor.layer)` each, or
+ * `LocalExecutor.layer`.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer: Layer.Layer<ToolExecutor, ConfigurationError, Gates> = Layer.effect(ToolExecutor, make)
+
+/**
+ * Makes an executor for a sub-agent: of the executor that runs the call, inside a
+ * handler; else of the one in the context. Closing the scope ends it.
+ *
+ * **Example** (A sub-agent that only reads)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolCall, ToolExecutor } from "effect-tool-executor"
+ *
+ * // in the handler of a tool
+ * export const research = (question: string) =>
+ *   Effect.gen(function*() {
+ *     const executor = yield* ToolExecutor.readOnly({ name: "researcher" })
+ *     const process = yield* executor.process()
+ *     const wave = yield* process.executeWave([ToolCall.make("1", "search", { question })])
+ *     return wave.toolMessages.map((it) => it.text).join("\n")
+ *   }).pipe(Effect.scoped)
+ * ```
+ *
+ * @category sub-agents
+ * @since 0.1.0
+ */
+export const fork = (options?: ForkOptions): Effect.Effect<
+  Service,
+  DepthExceeded | ConfigurationError,
+  Scope.Scope
+> => Effect.flatMap(running, (executor) => executor.fork(options))
+
+/**
+ * Makes an executor for a sub-agent that lets only ReadOnly, closed-world tools
+ * run: of the executor that runs the call, inside a handler; else of the one in
+ * the context. Closing the scope ends it.
+ *
+ * @category sub-agents
+ * @since 0.1.0
+ */
+export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
+  Service,
+  DepthExceeded | ConfigurationError,
+  Scope.Scope
+> => Effect.flatMap(running, (executor) => executor.readOnly(options))
+
+/**
+ * Layer of a sub-agent's executor, made from the one in the context (`fork`).
+ * Each use makes another one.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerFork = (
+  options?: ForkOptions
+): Layer.Layer<ToolExecutor, DepthExceeded | ConfigurationError, ToolExecutor> =>
+  Layer.fresh(Layer.effect(ToolExecutor, Effect.andThen(ToolExecutor, fork(options))))
+
+// Utilities
+
+/** What an executor does by itself it does for nobody, also where a handler is the first that needs it. */
+const apart = Context.omit(ToolContext, InCommit)
+
+/** A handler has the executor of its own call, whatever else is in the context. */
+const running: Effect.Effect<Service, ConfigurationError> = Effect.gen(function*() {
+  const { executor } = yield* ToolContext
+  if (executor !== undefined) return executor
+  const found = yield* Effect.serviceOption(ToolExecutor)
+  if (Option.isSome(found)) return found.value
+  return yield* new ConfigurationError({
+    subject: "ToolExecutor.fork",
+    problems: [{
+      path: "",
+      problem: "no executor runs this, and there is none in the context",
+      expected: "the handler of a call that an executor runs, or ToolExecutor in the context"
+    }]
+  })
+})

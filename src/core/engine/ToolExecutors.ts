@@ -1,0 +1,177 @@
+/**
+ * One executor per session or user, for a backend with many of them.
+ *
+ * Tools, rules, resource keys and the caps of tools are shared; answers, results,
+ * equal calls, rests and the pools of the classes are each session's own: one
+ * user's answer, result or slow write never touches another's.
+ *
+ * **Example** (An executor for each user)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { ToolCall, ToolExecutors } from "effect-tool-executor"
+ *
+ * export const handle = (user: string, calls: ReadonlyArray<ToolCall.ToolCall>) =>
+ *   Effect.gen(function*() {
+ *     const executors = yield* ToolExecutors.ToolExecutors
+ *     const executor = yield* executors.get(user)
+ *     const process = yield* executor.process()
+ *     return yield* process.executeWave(calls)
+ *   }).pipe(Effect.scoped)
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as LayerMap from "effect/LayerMap"
+import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
+import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
+import * as RateLimiter from "effect/persistence/RateLimiter"
+import type * as Scope from "effect/Scope"
+import * as CircuitBreakers from "../gates/CircuitBreakers.ts"
+import * as Permissions from "../gates/Permissions.ts"
+import type * as Policy from "../gates/Policy.ts"
+import { Pools } from "../gates/Pools.ts"
+import * as RateLimits from "../gates/RateLimits.ts"
+import * as StateStore from "../store/StateStore.ts"
+import type { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
+import * as ExecutorSettings from "./ExecutorSettings.ts"
+import * as ToolExecutor from "./ToolExecutor.ts"
+
+/**
+ * The executors of all sessions.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class ToolExecutors extends Context.Service<ToolExecutors, {
+  /** The executor of a session, the same for all who hold it; it ends some time after the last of their scopes. */
+  readonly get: (session: string) => Effect.Effect<ToolExecutor.Service, ConfigurationError, Scope.Scope>
+  /** The same as a layer, for a program that is of one session. */
+  readonly layer: (session: string) => Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError>
+  /** The sessions that have an executor now: somebody holds it, or its time to live is not over. */
+  readonly active: Effect.Effect<ReadonlyArray<string>>
+  /** How many that are, as the metric `tool_executor.executors` says. */
+  readonly size: Effect.Effect<number>
+  /** Ends the executor of a session once nobody holds it; the next `get` makes a new one. */
+  readonly invalidate: (session: string) => Effect.Effect<void>
+  /**
+   * Ends the executor of a session now, even if it is held: what waits never starts,
+   * handlers that run are told to stop, and waves and their streams come to their
+   * ends with an outcome for each call. The next `get` makes a new one.
+   */
+  readonly end: (session: string, reason?: string) => Effect.Effect<void>
+  /** Ends the executors of all sessions, and of those that come later: for a program that is told to stop. */
+  readonly close: (reason?: string) => Effect.Effect<void>
+}>()("effect-tool-executor/ToolExecutors") {}
+
+/**
+ * Options of the executors.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /**
+   * How long an executor stays that nobody holds. Default 1 hour. What a session
+   * has in the `StateStore`, such as its grants, stays longer than that.
+   */
+  readonly idleTimeToLive?: Duration.Input | undefined
+  /** What a session may do at most, beside the policy of all. */
+  readonly policy?: ((session: string) => Policy.Policy | Effect.Effect<Policy.Policy>) | undefined
+}
+
+/**
+ * Layer of the executors of all sessions. A `StateStore` that is there is shared,
+ * else there is one in memory for all; the same holds for the
+ * circuits and rate limits of tools.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options: Options = {}): Layer.Layer<
+  ToolExecutors,
+  never,
+  ToolExecutor.Gates
+> =>
+  Layer.effect(
+    ToolExecutors,
+    Effect.gen(function*() {
+      const found = yield* Effect.serviceOption(StateStore.StateStore)
+      const store = Option.getOrElse(found, () => StateStore.makeMemory())
+      const circuits = yield* CircuitBreakers.store
+      const counted = yield* RateLimits.store
+      const live = new Map<ToolExecutor.Open, string>()
+      let over: string | undefined
+      const open = (session: string) =>
+        Effect.gen(function*() {
+          const opened = yield* ToolExecutor.open
+          live.set(opened, session)
+          yield* Metric.modify(executorsGauge, 1)
+          yield* Effect.addFinalizer(() =>
+            Effect.andThen(Effect.sync(() => live.delete(opened)), Metric.modify(executorsGauge, -1))
+          )
+          return opened
+        })
+      // each is built anew: layers are values, and one value is built once
+      const executors = yield* LayerMap.make(
+        (session: string) =>
+          Layer.fresh(Layer.effect(Opened, open(session))).pipe(
+            Layer.provide(Layer.mergeAll(
+              ExecutorSettings.layer({ principal: session }),
+              Layer.succeed(StateStore.StateStore, store),
+              Layer.succeed(CircuitBreaker.CircuitBreakerStore, circuits),
+              Layer.succeed(RateLimiter.RateLimiterStore, counted),
+              Layer.fresh(Layer.effect(Pools, Effect.map(Pools, (pools) => pools.session()))),
+              Layer.fresh(Layer.effect(Permissions.Permissions, permissionsOf(session, options)))
+            ))
+          ),
+        { idleTimeToLive: options.idleTimeToLive ?? "1 hour" }
+      )
+      const get = Effect.fnUntraced(function*(session: string) {
+        const { end, executor } = Context.get(yield* executors.contextEffect(session), Opened)
+        if (over !== undefined) yield* end(over)
+        return executor
+      })
+      const endAll = (ends: (session: string) => boolean, reason: string) =>
+        Effect.suspend(() =>
+          Effect.forEach(
+            Array.from(live).filter(([, session]) => ends(session)),
+            // a `get` in the meantime gets another one
+            ([{ end }, session]) => Effect.andThen(executors.invalidate(session), end(reason)),
+            { concurrency: "unbounded", discard: true }
+          )
+        )
+      return ToolExecutors.of({
+        get,
+        layer: (session) => Layer.effect(ToolExecutor.ToolExecutor, get(session)),
+        active: Effect.sync(() => Array.from(new Set(live.values()))),
+        size: Effect.sync(() => new Set(live.values()).size),
+        invalidate: (session) => executors.invalidate(session),
+        end: (session, reason = "the session has ended") => endAll((it) => it === session, reason),
+        close: (reason = "the executors are closed") =>
+          Effect.suspend(() => {
+            over ??= reason
+            return endAll(() => true, reason)
+          })
+      })
+    })
+  )
+
+// Utilities
+
+const executorsGauge = Metric.gauge("tool_executor.executors", { description: "Sessions that have an executor" })
+
+/** The executor of a session, and how it is ended. */
+class Opened extends Context.Service<Opened, ToolExecutor.Open>()("effect-tool-executor/ToolExecutors/Opened") {}
+
+const permissionsOf = Effect.fnUntraced(function*(session: string, { policy }: Options) {
+  const all = yield* Permissions.Permissions
+  if (policy === undefined) return all
+  const own = policy(session)
+  return Permissions.both(all, yield* Permissions.make(Effect.isEffect(own) ? yield* own : own))
+})

@@ -1,0 +1,213 @@
+/**
+ * Asking up front: one round of questions for a wave, before anything of it runs.
+ *
+ * Who is asked about is found by a rehearsal: each call reserves what it would
+ * at its dispatch, as if those before it were admitted and the runs before its own
+ * had succeeded, and all of it is given back before anybody is asked. Nothing is
+ * reserved while people think.
+ *
+ * What becomes askable later is asked then, and holds up what has not started.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as HostGates from "../gates/HostGates.ts"
+import type { Asks } from "../gates/Permissions.ts"
+import * as RuleSet from "../rules/RuleSet.ts"
+import type { Reservation } from "../store/Claims.ts"
+import * as Arrive from "./Arrive.ts"
+import * as Asking from "./Asking.ts"
+import * as Authorize from "./Authorize.ts"
+import { type Call, phases } from "./Call.ts"
+import * as Claims from "./Claims.ts"
+import * as Dispatch from "./Dispatch.ts"
+import * as Hosts from "./Hosts.ts"
+import type * as Preview from "./Preview.ts"
+import type { WaveState } from "./WaveState.ts"
+
+/**
+ * Asks about every call of the wave that the earlier gates would let through,
+ * and waits for all answers.
+ *
+ * @category steps
+ * @since 0.1.0
+ */
+export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
+  const live = wave.calls.filter((call) => call.decided === undefined && call.resumed?.recalled === undefined)
+  if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
+  const asked = yield* rehearse(wave, runs)
+  const previews = yield* previewsOf(wave, asked)
+  const questions: Array<readonly [Call, Effect.Effect<void>]> = []
+  for (const [call, question] of asked) {
+    if (call.isSettled || call.decided !== undefined) continue
+    const found = previews.get(call)
+    call.shown = found?.shown
+    if (found?.isNothing === true) call.approved = true
+    else questions.push([call, answer(wave, call, { ...question, preview: found?.preview })])
+  }
+  if (questions.length > 0) yield* wave.waits.waitAll(questions)
+})
+
+// Utilities
+
+/** Asks about a call and notes the answer; arguments that a person edits arrive at once. */
+const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: Asking.Question) {
+  call.phase = phases.asking
+  const said = Authorize.resolved(
+    call,
+    question,
+    yield* Asking.withCall(wave, call, Asking.ask(wave, call, question))
+  )
+  call.phase = phases.arrived
+  if (said._tag === "Ends") {
+    if (said.end._tag === "Denied") call.refused = said.end.reason
+    else call.decided ??= said.end
+  }
+  if (said._tag !== "Edited") return
+  // another change was shown
+  call.shown = undefined
+  yield* Asking.quiet(wave, call.index)
+  if (!call.isSettled) yield* Arrive.arriveAgain(wave, call, said.params)
+})
+
+/** What the calls would write, all at once. */
+const previewsOf = Effect.fnUntraced(function*(wave: WaveState, asked: ReadonlyArray<readonly [Call, Asks]>) {
+  const found = new Map<Call, Preview.Previewed>()
+  const telling: Array<Call> = []
+  for (const [call] of asked) {
+    if (call.tool!.preview === undefined) continue
+    if (Authorize.writerBefore(wave, call) === undefined) telling.push(call)
+    else found.set(call, writtenFirst)
+  }
+  if (telling.length > 0) {
+    const all = Effect.forEach(
+      telling,
+      (call) => Effect.map(Authorize.preview(wave, call), (it) => void found.set(call, it)),
+      { concurrency: "unbounded", discard: true }
+    )
+    yield* wave.waits.wait(telling, all)
+  }
+  return found
+})
+
+const writtenFirst: Preview.Previewed = {
+  preview: { _tag: "None", because: "an earlier call writes to the same first" },
+  shown: undefined,
+  isNothing: false
+}
+
+/** What a store says; `undefined` where nobody waits for it any more. */
+const waitFor = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A | undefined> => {
+  if (Exit.isExit(effect)) return effect
+  let found: A | undefined
+  const told = Effect.map(effect, (it) => {
+    found = it
+  })
+  return Effect.map(wave.waits.wait([call], told), () => found)
+}
+
+/** Finds who is asked about; however it ends, all that it has taken is given back. */
+const rehearse = (wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) => {
+  const { engine: { store }, process } = wave
+  const taken: Taken = { held: [], counted: [] }
+  return Effect.ensuring(
+    rehearseRuns(wave, runs, taken),
+    Effect.sync(() => {
+      for (const it of taken.held) wave.note(store.giveBack(it, wave.now(), wave.patience))
+      for (const call of taken.counted) Dispatch.uncount(process, call)
+    })
+  )
+}
+
+/** What a rehearsal has taken: reservations, and places in the turn. */
+interface Taken {
+  readonly held: Array<Reservation>
+  readonly counted: Array<Call>
+}
+
+const rehearseRuns = Effect.fnUntraced(function*(
+  wave: WaveState,
+  runs: ReadonlyArray<ReadonlyArray<Call>>,
+  { counted, held }: Taken
+) {
+  const { process } = wave
+  const asked: Array<readonly [call: Call, question: Asks]> = []
+  const assumed = new Set(process.history.succeeded)
+  let before = process.history.last
+  for (const run of runs) {
+    // calls of one run are dispatched together: only those of the next run see what they do
+    const ran: Array<RuleSet.Success> = []
+    for (const call of run) {
+      const isRecalled = call.resumed?.recalled !== undefined
+      if (call.decided !== undefined && !isRecalled) continue
+      const { exitWanted, inBatch } = process.history
+      const reserved = yield* reserve(wave, call, { exitWanted, inBatch, last: before, succeeded: assumed })
+      if (reserved === undefined) continue
+      held.push(...reserved)
+      if (!call.counted && (!isRecalled || call.hasStarted)) {
+        Dispatch.count(process, call)
+        counted.push(call)
+      }
+      const success = successOf(wave, call)
+      if (success !== undefined) ran.push(success)
+      if (isRecalled) continue
+      const question = Authorize.asks(call)
+      if (question === undefined) continue
+      const grant = yield* waitFor(wave, call, Authorize.grantFor(wave, call, question))
+      if (call.decided !== undefined || grant !== undefined) continue
+      const waitsFor = yield* waitFor(wave, call, Authorize.reentry(wave, call))
+      if (call.decided !== undefined || waitsFor !== undefined) continue
+      const verdict = yield* waitFor(wave, call, Hosts.ask(wave, call, "admit"))
+      if (call.decided === undefined && verdict === undefined) asked.push([call, question])
+    }
+    for (const { tool } of ran) assumed.add(tool)
+    before = ran.at(-1) ?? before
+  }
+  return asked
+})
+
+/** The success that is expected of a call, or that it had in an earlier life. */
+const successOf = (wave: WaveState, { call: { name: tool }, decided, resumed }: Call): RuleSet.Success | undefined => {
+  if (resumed?.recalled === undefined || resumed.recalled.happened !== undefined) return { tool, routes: [] }
+  if (decided?._tag !== "Succeeded") return undefined
+  const { output } = decided
+  const { routes } = resumed.recalled
+  return routes !== undefined
+    ? { tool, routes }
+    : RuleSet.success(wave.engine.rules.current(), tool, "value" in output ? output.value : undefined)
+}
+
+/** What a call would have reserved at its dispatch; `undefined` if it would be refused. */
+const reserve = Effect.fnUntraced(function*(
+  wave: WaveState,
+  call: Call,
+  history: RuleSet.History
+): Effect.fn.Return<ReadonlyArray<Reservation> | undefined> {
+  const { rules, store } = wave.engine
+  const { resumed } = call
+  if (resumed?.recalled !== undefined && resumed.started === undefined) return []
+  const claims = resumed?.started === undefined
+    ? Dispatch.claims(wave, call, wave.now())
+    : resumed.started === "spent"
+    ? []
+    : Claims.again(wave, call)
+  if ("_tag" in claims) return undefined
+  // what throws here throws again at the dispatch of the call, and is logged there
+  const forbidden = resumed?.started !== undefined ? undefined : HostGates.orRefused(
+    "Rules",
+    () => rules.check(history, call.call.name, call.gateCall),
+    call.gateCall!
+  )
+  if (forbidden !== undefined) return undefined
+  if (claims.length === 0) return []
+  const request = { owner: call.call.id, session: store.session, claims }
+  const answers = yield* waitFor(wave, call, store.reserve([request], wave.now(), wave.patience))
+  const answer = answers?.[0]
+  if (answer === undefined || "operation" in answer) return undefined
+  if (!("_tag" in answer)) return [answer]
+  if (resumed?.started !== undefined) return []
+  // a call that may share another's outcome is asked about like one that runs
+  const gets = answer._tag === "KeyTaken" ? Claims.duplicate(wave, call, answer, true)._tag : "Refused"
+  return gets === "Joins" || gets === "Replays" ? [] : undefined
+})

@@ -1,0 +1,349 @@
+/**
+ * A wave on its way: arrives, is cut into runs, runs them one after the other,
+ * and ends with one outcome per call, however it ends.
+ *
+ * Its main loop is the caller's fiber.
+ *
+ * @since 0.1.0
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
+import * as Agents from "./Agents.ts"
+import { arrive } from "./Arrive.ts"
+import type { Call } from "./Call.ts"
+import { phases } from "./Call.ts"
+import { dispatch, type Dispatched, guard } from "./Dispatch.ts"
+import { Driver } from "./Driver.ts"
+import { cancelled, tooLate } from "./End.ts"
+import type { Engine } from "./Engine.ts"
+import type { Received } from "./Received.ts"
+import { revoked } from "./Recheck.ts"
+import * as Records from "./Records.ts"
+import { batchOver, keep, type ProcessState, type UnderWay } from "./State.ts"
+import * as Upfront from "./Upfront.ts"
+import type { Restore } from "./Waits.ts"
+import type { WaveOptions } from "./WaveOptions.ts"
+import * as Waves from "./Waves.ts"
+import { type Watcher, WaveState } from "./WaveState.ts"
+
+/**
+ * The last wave over a registry, with its first call. Where no object of a kind is
+ * alive when memory is collected, V8 throws away the code that it has compiled for
+ * that kind, and the next wave takes three times as long.
+ */
+const last = new WeakMap<object, Wave>()
+
+/** So many calls are started before the loop lets others have a turn. */
+const chunk = 1_000
+
+/**
+ * A wave on its way.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Wave implements Watcher, UnderWay {
+  private readonly wave: WaveState
+  private readonly driver: Driver
+  private readonly restore: Restore
+  /** Calls of the present run without an outcome. */
+  private runPending = 0
+  /** Place of the last call of the present run: those behind it may have their outcome, too. */
+  private runLast = -1
+  private runDone: (() => void) | undefined
+  private quiet: (() => void) | undefined
+  private deadlineFiber: Fiber.Fiber<void> | undefined
+
+  private constructor(make: (watcher: Watcher) => WaveState, received: ReadonlyArray<Received>, restore: Restore) {
+    this.restore = restore
+    this.wave = make(this)
+    this.driver = new Driver(this.wave, received)
+  }
+
+  /** Runs a wave. Interruption ends every call first, within bounds. */
+  static run(
+    engine: Engine,
+    process: ProcessState,
+    received: ReadonlyArray<Received>,
+    options: WaveOptions
+  ): Effect.Effect<ToolOutcome.WaveResult> {
+    return Effect.uninterruptibleMask((restore) =>
+      Effect.contextWith((context) => {
+        const caller = Agents.callerIn(context, options.handle)
+        const agent = Agents.agentOf(engine, caller?.engine)
+        return new Wave(
+          (watcher) => new WaveState(engine, process, options, watcher, caller, agent, context, restore),
+          received,
+          restore
+        ).run()
+      })
+    )
+  }
+
+  private run(): Effect.Effect<ToolOutcome.WaveResult> {
+    const { caller, engine, process, scope } = this.wave
+    process.waves.add(this)
+    if (process.waves.size === 1) keep(process)
+    // what a handler began and did not wait for ends with its call
+    const leave = caller?.atEnd(() => this.cancel(tooLate))
+    const body = Wave.begin(this)
+    const isOver = Exit.isExit(body) && Exit.isSuccess(body)
+    // the batch is in use, as far as rules count in it; calls that have reserved something have said so
+    const isHeld = engine.rules.current().countsInBatches && !(isOver && this.wave.hasReserved)
+    const letGo = isHeld ? engine.store.hold(scope.batch) : undefined
+    const end = (): ToolOutcome.WaveResult => {
+      leave?.()
+      if (letGo !== undefined) this.wave.detach(letGo)
+      return this.end()
+    }
+    if (isOver) return Effect.succeed(end())
+    return Effect.matchCauseEffect(body, {
+      onSuccess: () => Effect.sync(end),
+      onFailure: (cause) =>
+        Effect.andThen(
+          this.abort(),
+          Effect.suspend(() => {
+            end()
+            return Effect.failCause(cause)
+          })
+        )
+    })
+  }
+
+  /** Ends every call that has no outcome yet; the wave goes on to its end. */
+  cancel(reason: string): void {
+    this.driver.cancel(this.wave.calls, reason)
+  }
+
+  /** Ends every call at once, also those whose turn has not come: nothing goes on. */
+  close(reason: string): void {
+    const { driver, wave } = this
+    driver.cancel(wave.calls, reason)
+    for (const call of wave.calls) {
+      // what has its end on record keeps it
+      const end = call.resumed?.recalled === undefined ? undefined : call.decided
+      if (call.phase._tag === "Arrived") driver.settle(call, end ?? cancelled(reason))
+    }
+  }
+
+  /** Ends the calls of an id. */
+  cancelId(id: string, reason: string): void {
+    this.driver.cancel(this.wave.calls.filter((call) => call.call.id === id), reason)
+  }
+
+  /** Whether a grant let a call through that has no outcome yet. */
+  holds(grant: string): boolean {
+    return this.wave.calls.some((call) => call.outcome === undefined && call.grant?.id === grant)
+  }
+
+  /** Refuses the calls that a grant let through and that have not started. */
+  revoke(grant: string): void {
+    const calls = this.wave.calls.filter((call) => call.grant?.id === grant)
+    if (calls.length > 0) this.driver.refuse(calls, (call) => revoked(call, call.grant!))
+  }
+
+  /** The turn's clock, which stood still while people were asked, may go on. */
+  resumed(): void {
+    this.watchDeadline()
+  }
+
+  settled({ index }: Call): void {
+    if (index <= this.runLast) this.runPending--
+  }
+
+  asked(): void {
+    this.watchDeadline()
+  }
+
+  freed(): void {
+    if (this.runPending === 0) this.runDone?.()
+    this.quiet?.()
+  }
+
+  private static readonly begin = Effect.fnUntracedEager((wave: Wave) => wave.body())
+
+  // not interruptible but where it waits for others, so that what is reserved is never lost
+  private *body(): Effect.fn.Return<void> {
+    const { driver, wave } = this
+    // handed over behind the place where its step has ended
+    if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
+    if (wave.unsettled === 0 && wave.options.resume === undefined) return
+    // the host's gates have time of their own, and the turn's end does not wait for them
+    if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
+    const { journal } = wave.engine
+    if (wave.options.resume !== undefined) yield* Records.goOn(wave, journal!)
+    yield* arrive(wave)
+    if (journal !== undefined) yield* Records.begin(wave, journal)
+    if (wave.process.approval === "upfront" && wave.process.people !== undefined) yield* Upfront.ask(wave, this.cut())
+    const { step } = wave.options
+    if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
+    for (const run of this.cut()) yield* this.execute(run)
+    // what was done is on record before anybody is told of it
+    if (wave.isWritten) yield* this.restore(wave.engine.journal!.flush)
+  }
+
+  private cut(): ReadonlyArray<ReadonlyArray<Call>> {
+    const { calls, mode } = this.wave
+    if (calls.length === 1) return [calls]
+    return Waves.cut(calls.map(itemOf), mode).map((run) => run.map((index) => calls[index]!))
+  }
+
+  private *execute(run: ReadonlyArray<Call>): Effect.fn.Return<void> {
+    const { driver, wave } = this
+    // others have their outcome: cancelled while people were asked up front, or behind the place where the wave ends
+    const live = run.some(isSettled) ? run.filter((call) => !call.isSettled) : run
+    if (live.length === 0) return
+    this.runLast = live.at(-1)!.index
+    this.runPending = live.length
+    if (wave.gates.guard.length > 0) {
+      const place = live.findIndex((call) => wave.stop.isAt(call))
+      const asked = place === -1 ? live : live.slice(0, place)
+      yield* wave.waits.wait(asked, guard(wave, asked))
+    }
+    const dispatched = yield* this.dispatch(live)
+    // those that end or ask first: what the others do is not to come before that
+    for (let index = 0; index < live.length; index++) {
+      const next = dispatched[index]!
+      if (next._tag !== "Admitted" && next._tag !== "Recalled") driver.go(live[index]!, next)
+    }
+    // what ran in an earlier life was over before any of these starts
+    if (wave.options.resume !== undefined) {
+      for (const call of inTime(live.filter((_, index) => dispatched[index]!._tag === "Recalled"))) {
+        driver.go(call, recalls)
+      }
+    }
+    for (let index = 0; index < live.length; index++) {
+      if (index > 0 && index % chunk === 0) yield* this.restore(Effect.yieldNow)
+      const next = dispatched[index]!
+      if (next._tag === "Admitted") driver.go(live[index]!, next)
+    }
+    if (this.runPending === 0) return
+    this.watchDeadline()
+    yield* this.restore(Effect.callback<void>((resume) => {
+      // the caller goes on in a turn of its own, not inside the settlement of its last call
+      this.runDone = () => resume(Effect.yieldNow)
+      if (this.runPending === 0) this.runDone()
+    }))
+    this.runDone = undefined
+  }
+
+  /** Dispatches a run; where a store is slow, those that are cancelled meanwhile wait no longer. */
+  private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Dispatched>> {
+    const { wave } = this
+    const dispatching = dispatch(wave, live)
+    if (Exit.isExit(dispatching)) return dispatching
+    for (const call of live) if (call.decided === undefined) call.phase = phases.queued
+    let dispatched: ReadonlyArray<Dispatched> = []
+    const noted = Effect.map(dispatching, (it) => {
+      dispatched = it
+    })
+    return Effect.map(
+      wave.waits.wait(live, noted),
+      () => live.map((call, index) => dispatched[index] ?? { _tag: "Ends", end: call.decided! })
+    )
+  }
+
+  /** The caller was interrupted: nothing goes on, and clean-up has its grace. */
+  private abort(): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const { wave } = this
+      const reason = "the caller was interrupted"
+      wave.isAborted = true
+      this.close(reason)
+      const quiet = (settledOnly: boolean) =>
+        Effect.callback<void>((resume) => {
+          this.quiet = () => {
+            if (wave.unsettled === 0 && (settledOnly || wave.lingering === 0)) resume(Effect.yieldNow)
+          }
+          this.quiet()
+        })
+      const ended = Effect.andThen(Effect.timeoutOption(quiet(false), wave.engine.graceMillis), quiet(true))
+      return wave.isWritten ? Effect.andThen(ended, wave.engine.journal!.flush) : ended
+    })
+  }
+
+  private end(): ToolOutcome.WaveResult {
+    const { calls, engine, events, history: ended, process, stop } = this.wave
+    process.waves.delete(this)
+    process.remembers = true
+    this.wave.trace?.end()
+    last.set(engine.handlers, this)
+    if (stop.isOn) stop.waves.delete(this.driver)
+    this.deadlineFiber?.interruptUnsafe()
+    const outcomes = calls.map((call) => call.outcome!)
+    const toolMessages = outcomes.map(ToolOutcome.toMessage)
+    const suspended = this.wave.hasSuspended
+      ? calls.filter((it) => it.isSuspended === true).map((it) => it.call.id)
+      : undefined
+    // a wave that could not be resumed has not happened: nobody is told of it
+    if (this.wave.options.resume?.problem === undefined) events.release()
+    if (events.isObserved) {
+      const [at, executionResults] = [this.wave.now(), outcomes]
+      events.publish(
+        suspended === undefined
+          ? { _tag: "ToolsEnd", at, toolMessages, executionResults }
+          : { _tag: "WaveSuspended", at, calls: suspended, executionResults }
+      )
+    }
+    this.wave.calls = calls.slice(0, 1)
+    if (batchOver(process.open) !== undefined && process.waves.size === 0) process.hub.end()
+    if (process.waves.size === 0) keep(process)
+    const { history } = process
+    history.end(ended)
+    const set = engine.rules.current()
+    const { exitAttempts: attempts, heartbeats } = engine
+    const asked = calls.some(asksAgain)
+    // without heartbeats a model sees the results of every wave
+    const isShown = !heartbeats && outcomes.length > 0
+    const needsContinuation = process.cancelled === undefined &&
+      history.conclude(set, { asked: asked || isShown, heartbeats, attempts })
+    const shouldExit = history.shouldExit(set)
+    return suspended === undefined
+      ? { outcomes, needsContinuation, shouldExit, toolMessages }
+      // there is nothing to tell a model yet
+      : { outcomes, needsContinuation: false, shouldExit, toolMessages, suspended }
+  }
+
+  /** One fiber serves all calls that wait for permits or people when the turn's time is over. */
+  private watchDeadline(): void {
+    const { wave } = this
+    const { budget } = wave.process
+    const left = budget.left(wave.now())
+    if (left === Infinity || this.deadlineFiber !== undefined || budget.isPaused) return
+    this.deadlineFiber = wave.detach(Effect.andThen(
+      Effect.sleep(Math.max(0, left)),
+      Effect.sync(() => {
+        this.deadlineFiber = undefined
+        // it stood still meanwhile
+        if (budget.left(wave.now()) > 0) this.watchDeadline()
+        else this.driver.endTurn(budget.limitMillis)
+      })
+    ))
+  }
+}
+
+// Utilities
+
+const isSettled = (call: Call): boolean => call.isSettled
+
+const recalls: Dispatched = { _tag: "Recalled" }
+
+/** As they ended; those of which nobody knows when come last. */
+const inTime = (calls: ReadonlyArray<Call>): ReadonlyArray<Call> => {
+  const endOf = ({ record, resumed }: Call) => record === undefined ? resumed!.recalled!.endedAt : Infinity
+  return calls.toSorted((one, other) => endOf(one) === endOf(other) ? 0 : endOf(one) - endOf(other))
+}
+
+const itemOf = ({ decided, resumed, rules, tool }: Call): Waves.Item => ({
+  class: resumed?.recalled?.class ?? (decided === undefined ? tool!.class : "ShortCircuit"),
+  closesRun: rules?.closesRun ?? false
+})
+
+/** The model asked to be called again, or a rule says that it is. */
+const asksAgain = (call: Call): boolean => {
+  const outcome = call.outcome!
+  return (call.heartbeat && outcome._tag !== "Cancelled" && outcome._tag !== "Skipped") ||
+    ("hasContinueRule" in outcome && outcome.hasContinueRule)
+}

@@ -1,0 +1,286 @@
+/**
+ * What the calls of one wave share.
+ *
+ * @since 0.1.0
+ */
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import type * as Fiber from "effect/Fiber"
+import * as CallLog from "../../internal/callLog.ts"
+import { Deadlines } from "../../internal/deadlines.ts"
+import { isDone } from "../../internal/exitOf.ts"
+import type { Mode } from "../contract/ToolProcess.ts"
+import type { ClaimOptions } from "../gates/Dedupe.ts"
+import type { GateCall } from "../gates/Gate.ts"
+import * as HostGates from "../gates/HostGates.ts"
+import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
+import type { WaveHistory } from "../rules/RuleHistory.ts"
+import type { RuleSet } from "../rules/RuleSet.ts"
+import type { Claim } from "../store/Claims.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
+import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import type { Host } from "./Attempt.ts"
+import type { Agent, Call } from "./Call.ts"
+import type { Caller, Engine } from "./Engine.ts"
+import { EventSecrets } from "./EventSecrets.ts"
+import * as Ports from "./Ports.ts"
+import { Principal } from "./Principal.ts"
+import type { ProcessState } from "./State.ts"
+import { StopPlace } from "./StopPlace.ts"
+import type { WaveTrace } from "./Telemetry.ts"
+import type { Restore } from "./Waits.ts"
+import { Waits } from "./Waits.ts"
+import { WaveEvents } from "./WaveEvents.ts"
+import type { WaveOptions } from "./WaveOptions.ts"
+
+/**
+ * Who is told how the calls of a wave get on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Watcher {
+  /** A person is asked. */
+  readonly asked: () => void
+  /** A call has its outcome; its permits are still to be given back. */
+  readonly settled: (call: Call) => void
+  /** Permits were given back, or a handler that outlived its outcome has ended. */
+  readonly freed: () => void
+}
+
+/**
+ * What the claims of all calls of one tool have in common.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolClaims {
+  /** What the rules claim. */
+  readonly limits: ReadonlyArray<Claim> | ToolRefusal
+  /** What keys depend on, but for calls that are awaited or run anew. */
+  readonly options: ClaimOptions
+}
+
+const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
+
+/**
+ * What the calls of one wave share.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class WaveState implements Host, HostGates.Reporter {
+  readonly engine: Engine
+  readonly process: ProcessState
+  readonly options: WaveOptions
+  readonly watcher: Watcher
+  /** As the caller has it, with the principal of the executor. */
+  readonly context: Context.Context<never>
+  readonly clock: Clock.Clock
+  readonly events: WaveEvents
+  /** What an operator sees of it; absent: nobody asked. */
+  readonly trace: WaveTrace | undefined
+  /** What rules remember of the wave. */
+  readonly history: WaveHistory
+  /** The handler that makes the calls. */
+  readonly caller: Caller | undefined
+  readonly agent: Agent
+  /** The host's gates, and those made like them, that some tool of the registry is subject to. */
+  readonly gates: HostGates.HostGates
+  /** How it is cut into runs. */
+  readonly mode: Mode
+  /** Where the rules count. */
+  readonly scope: { readonly batch: string; readonly principal: string }
+  /** In stop mode: where the wave ends, or the step that it belongs to. */
+  readonly stop: StopPlace
+  /** Epoch milliseconds at which it was handed over. */
+  readonly begunAt: number
+  calls: ReadonlyArray<Call> = []
+  /** Calls without an outcome. */
+  unsettled = 0
+  /** One of its calls has reserved something in its batch. */
+  hasReserved = false
+  /** One of its calls may be resumed. */
+  hasSuspended = false
+  /** Its caller was interrupted: nobody gets its outcomes. */
+  isAborted = false
+  /** A call is on record whose end has to be, too, before anybody is told of it. */
+  isWritten = false
+  /** Handlers that outlived their outcome. */
+  lingering = 0
+  /** Questions that people have not answered. */
+  asked = 0
+  /** Called once no question is open, in input order. */
+  readonly quiet: Array<{ readonly index: number; readonly resume: () => void }> = []
+  /** What calls of each tool claim, by these rules. */
+  claims: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ToolClaims> } = noClaims
+  /** What its first call has made, which lives as long as the wave. */
+  readonly first: { live: object | undefined; requests: ReadonlyArray<object> } = { live: undefined, requests: [] }
+  /** Admitted calls, from the first on of which is not known yet what it touches. */
+  readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
+  /** The names of the tools that the agent sees, once a call of none was there. */
+  declare toolNames?: ReadonlyArray<string>
+  /** As interruptible as the caller is. */
+  private readonly restore: Restore
+  declare private madeWaits?: Waits
+  declare private madeDeadlines?: Deadlines
+
+  constructor(
+    engine: Engine,
+    process: ProcessState,
+    options: WaveOptions,
+    watcher: Watcher,
+    caller: Caller | undefined,
+    agent: Agent,
+    context: Context.Context<never>,
+    restore: Restore
+  ) {
+    const { principal } = engine
+    this.engine = engine
+    this.process = process
+    this.options = options
+    this.mode = options.mode ?? engine.mode
+    this.watcher = watcher
+    this.caller = caller
+    this.scope = { batch: process.batch.key, principal }
+    this.agent = agent
+    this.gates = engine.gates(engine.handlers.current())
+    const own = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
+    this.clock = Context.get(own, Clock.Clock)
+    this.begunAt = this.clock.currentTimeMillisUnsafe()
+    this.restore = restore
+    this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
+    this.history = process.history.begin()
+    this.events = new WaveEvents(options.hub, {
+      agentPath: agent.agentPath,
+      batch: process.batch.id,
+      process: process.id,
+      wave: ++process.lastWave
+    }, new EventSecrets(this))
+    if (options.resume !== undefined) this.events.hold()
+    this.trace = engine.telemetry?.begin(own, principal, this.events.origin)
+    this.context = this.trace?.context ?? own
+  }
+
+  /** What its calls wait for before they are dispatched. */
+  get waits(): Waits {
+    return this.madeWaits ??= new Waits(this.context, this.restore)
+  }
+
+  get deadlines(): Deadlines {
+    return this.madeDeadlines ??= new Deadlines(this.clock, (timer) => this.detach(timer))
+  }
+
+  /** Calls that were decided wait for nothing any more. */
+  endDecided(): void {
+    this.madeWaits?.endDecided()
+  }
+
+  now(): number {
+    return this.clock.currentTimeMillisUnsafe()
+  }
+
+  /** Runs an effect beside the wave. */
+  detach(effect: Effect.Effect<void>): Fiber.Fiber<void> {
+    return Effect.runForkWith(this.context)(effect)
+  }
+
+  /** Waits beside the wave for what is noted, if it has to be waited for. */
+  note(noted: Effect.Effect<void>): void {
+    if (!isDone(noted)) this.detach(noted)
+  }
+
+  /** Logs what became of a call, with its whole cause, for whoever operates this. */
+  log(call: Call, message: string, cause: Cause.Cause<unknown>): void {
+    const { call: { id: callId, name: tool, params }, gateCall } = call
+    const secrets = call.tool === undefined
+      ? undefined
+      : { redactor: call.tool.redactor, args: gateCall?.args ?? params }
+    this.detach(CallLog.log("Warn", message, cause, { callId, tool, principal: this.engine.principal, secrets }))
+  }
+
+  /** Logs that the store had no answer for a call. */
+  unanswered(call: Call, error: StateStoreError): void {
+    const what = this.engine.store.outages.failed(error.message, this.now())
+    if (what !== undefined) this.log(call, what, Cause.fail(error))
+  }
+
+  threw(gate: string, call: GateCall, defect: unknown): void {
+    this.detach(CallLog.log("Warn", `The gate ${gate} failed`, Cause.die(defect), HostGates.about(call)))
+  }
+
+  /** Milliseconds that a call waits for the state store: never longer than its turn lasts. */
+  get patience(): number {
+    return this.patienceAt(this.now())
+  }
+
+  /** The same as of a time. */
+  patienceAt(now: number): number {
+    return Math.min(this.engine.patienceMillis, Math.max(0, this.process.budget.left(now)))
+  }
+
+  /** Milliseconds that calls of the tool have, whoever makes them. */
+  toolLimit(tool: RegisteredTool): number {
+    return tool.timeoutMillis ?? this.engine.executionMillis
+  }
+
+  /** Milliseconds that a call of the wave may run at most. */
+  limitOf(tool: RegisteredTool): number {
+    return Math.min(this.toolLimit(tool), this.options.timeoutMillis)
+  }
+
+  /** The services that a handler of the tool finds. */
+  servicesOf(tool: RegisteredTool): Context.Context<never> {
+    const { services } = this.engine
+    let byTool = services.get(this.context)
+    if (byTool === undefined) services.set(this.context, byTool = new WeakMap())
+    let found = byTool.get(tool)
+    if (found === undefined) byTool.set(tool, found = Context.merge(tool.context, this.context))
+    return found
+  }
+
+  /** Place in its step of the wave's first call. */
+  get offset(): number {
+    return this.options.step?.index ?? 0
+  }
+
+  outputRoom(): Room {
+    return this.options.wholeOutputs ? unbounded : this.engine.output.room(this.process.batch)
+  }
+
+  executing(more: number, now: number): void {
+    this.process.budget.execute(more, now)
+  }
+
+  hold(): number {
+    const limit = this.outputRoom().chars
+    if (limit === Infinity) return 0
+    this.process.batch.outputChars += limit
+    return limit
+  }
+
+  storeMillis(now: number): number {
+    return this.process.budget.limit(Ports.patience, now).millis
+  }
+
+  get commitMillis(): number {
+    return this.engine.commitMillis
+  }
+
+  get output(): OutputPolicy {
+    return this.engine.output
+  }
+
+  get owner() {
+    return { principal: this.engine.principal, batch: this.process.batch.id }
+  }
+
+  get readOn(): string {
+    return this.engine.handlers.current().has("read_artifact")
+      ? "Read on with read_artifact."
+      : "Ask for a smaller part to see more."
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * A wave cut into runs. Pure.
+ *
+ * A run is a maximal stretch of neighbouring calls that may overlap. Runs
+ * follow one another, so a read behind a write sees the write.
+ *
+ * @since 0.1.0
+ */
+import type { ToolClass } from "../vocabulary/ToolHandlers.ts"
+
+/**
+ * What the cut depends on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Item {
+  /** `ShortCircuit`: the call was refused on Arrival and runs nothing. */
+  readonly class: ToolClass | "ShortCircuit"
+  /** An ordering rule names the tool, so its run ends with it. */
+  readonly closesRun: boolean
+}
+
+/**
+ * Cuts a wave into runs, each a list of places in the wave.
+ *
+ * **Details**
+ *
+ * A SerialMut call is a run of its own: such calls go one by one in input
+ * order. A refused call is transparent: it joins the run around it, or the next
+ * one, and never separates its neighbours.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const cut = (
+  items: ReadonlyArray<Item>,
+  mode: "classes" | "parallel" | "sequential"
+): ReadonlyArray<ReadonlyArray<number>> => {
+  if (mode === "sequential") return items.map((_, index) => [index])
+  if (mode === "parallel") return items.length === 0 ? [] : [items.map((_, index) => index)]
+  const runs: Array<ReadonlyArray<number>> = []
+  let run: Array<number> = []
+  /** Class of the open run; undefined while it holds refused calls only. */
+  let open: ToolClass | undefined
+  const close = () => {
+    if (run.length > 0) runs.push(run)
+    run = []
+    open = undefined
+  }
+  items.forEach((item, index) => {
+    if (item.class === "ShortCircuit") {
+      run.push(index)
+      return
+    }
+    if (open !== undefined && open !== item.class) close()
+    run.push(index)
+    open = item.class
+    if (item.closesRun || item.class === "SerialMut") close()
+  })
+  close()
+  return runs
+}

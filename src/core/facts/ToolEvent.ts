@@ -1,0 +1,377 @@
+/**
+ * Everything that happens to the calls of a wave, as one closed union.
+ *
+ * In order per call, interleaved across calls, as it happens; exactly one
+ * `ToolCallComplete` per call and one end, last: `ToolsEnd`, or `WaveSuspended`.
+ * Events of sub-agents come among those of the call that they work for, but for their
+ * end.
+ *
+ * These are the host's own: outcomes hold what went wrong inside of a tool. What
+ * leaves the process is `Wire`, which `toWire` gives.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import * as Shown from "../../wire/Shown.ts"
+import * as ShownOutcome from "../../wire/ShownOutcome.ts"
+import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+
+const wave = {
+  /** Names of the sub-agents from the root down to the one whose call it is; empty: the root. */
+  agentPath: Schema.Array(Schema.String),
+  batch: Schema.String,
+  process: Schema.String,
+  /** Place of the wave in its process, from 1. */
+  wave: Schema.Finite,
+  /**
+   * Place of the event among those of its wave, from 1. A reader that misses one
+   * had no room for it. Waves of sub-agents have places of their own.
+   */
+  sequence: Schema.Finite,
+  /** Epoch milliseconds. */
+  at: Schema.Finite
+}
+
+const call = {
+  ...wave,
+  callId: Schema.String,
+  tool: Schema.String,
+  /** Place of the call in its wave, from 0; tells calls of one id apart. */
+  index: Schema.Finite
+}
+
+const levels = ["debug", "info", "warn", "error"] as const
+
+/**
+ * A call arrived. All calls of a wave are announced first.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCallQueued
+  extends Schema.Opaque<ToolCallQueued>()(Schema.TaggedStruct("ToolCallQueued", { ...call, params: Schema.Unknown }))
+{}
+
+/**
+ * A person is asked; `diff` is what the call would write, if it can tell.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolApprovalRequested
+  extends Schema.Opaque<ToolApprovalRequested>()(Schema.TaggedStruct("ToolApprovalRequested", {
+    ...call,
+    requestId: Schema.String,
+    why: Schema.String,
+    diff: Schema.optionalKey(Schema.String)
+  }))
+{}
+
+/**
+ * The question is settled.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolApprovalResolved extends Schema.Opaque<ToolApprovalResolved>()(
+  Schema.TaggedStruct("ToolApprovalResolved", { ...call, requestId: Schema.String, answer: Schema.String })
+) {}
+
+/**
+ * The handler starts; `limitMillis` is what it has.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCallStart extends Schema.Opaque<ToolCallStart>()(
+  Schema.TaggedStruct("ToolCallStart", { ...call, attempt: Schema.Finite, limitMillis: Schema.Finite })
+) {}
+
+/**
+ * The tool reports how far it is.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolProgress extends Schema.Opaque<ToolProgress>()(Schema.TaggedStruct("ToolProgress", {
+  ...call,
+  progress: Schema.optionalKey(Schema.Finite),
+  total: Schema.optionalKey(Schema.Finite),
+  message: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * The tool says what it is doing.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolStatus extends Schema.Opaque<ToolStatus>()(Schema.TaggedStruct("ToolStatus", {
+  ...call,
+  status: Schema.String,
+  message: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * The tool writes a log line.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolLog extends Schema.Opaque<ToolLog>()(Schema.TaggedStruct("ToolLog", {
+  ...call,
+  level: Schema.Literals(levels),
+  message: Schema.String,
+  data: Schema.optionalKey(Schema.Unknown)
+})) {}
+
+/**
+ * The tool offers choices to the user interface.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolOptions
+  extends Schema.Opaque<ToolOptions>()(Schema.TaggedStruct("ToolOptions", { ...call, options: Schema.Unknown }))
+{}
+
+/**
+ * A part of the output, before the end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolPartialResult extends Schema.Opaque<ToolPartialResult>()(
+  Schema.TaggedStruct("ToolPartialResult", { ...call, value: Schema.Unknown })
+) {}
+
+/**
+ * An event of the tool's own type.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCustom extends Schema.Opaque<ToolCustom>()(
+  Schema.TaggedStruct("ToolCustom", { ...call, type: Schema.String, data: Schema.Unknown })
+) {}
+
+/**
+ * The call has its outcome; `dropped` counts the events of this call that no reader had room for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolCallComplete extends Schema.Opaque<ToolCallComplete>()(
+  Schema.TaggedStruct("ToolCallComplete", { ...call, outcome: ToolOutcome, dropped: Schema.Finite })
+) {}
+
+/**
+ * The wave is over. Always the last event.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class ToolsEnd extends Schema.Opaque<ToolsEnd>()(Schema.TaggedStruct("ToolsEnd", {
+  ...wave,
+  toolMessages: Schema.Array(ToolMessage),
+  executionResults: Schema.Array(ToolOutcome)
+})) {}
+
+/**
+ * The wave is over for now, the last event in the place of `ToolsEnd`: its host stopped
+ * before `calls` had started, or a person has yet to be heard about them. They may be
+ * resumed (`ToolProcess.resume`); until then there is nothing to tell a model.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class WaveSuspended extends Schema.Opaque<WaveSuspended>()(Schema.TaggedStruct("WaveSuspended", {
+  ...wave,
+  /** Ids of the calls that may be resumed, in input order. */
+  calls: Schema.Array(Schema.String),
+  executionResults: Schema.Array(ToolOutcome)
+})) {}
+
+/**
+ * Schema of an event, as the host has it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolEvent = Schema.Union([
+  ToolCallQueued,
+  ToolApprovalRequested,
+  ToolApprovalResolved,
+  ToolCallStart,
+  ToolProgress,
+  ToolStatus,
+  ToolLog,
+  ToolOptions,
+  ToolPartialResult,
+  ToolCustom,
+  ToolCallComplete,
+  ToolsEnd,
+  WaveSuspended
+])
+
+/**
+ * Something that happened to a call or a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolEvent =
+  | ToolCallQueued
+  | ToolApprovalRequested
+  | ToolApprovalResolved
+  | ToolCallStart
+  | ToolProgress
+  | ToolStatus
+  | ToolLog
+  | ToolOptions
+  | ToolPartialResult
+  | ToolCustom
+  | ToolCallComplete
+  | ToolsEnd
+  | WaveSuspended
+
+/**
+ * The last event of a wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type End = ToolsEnd | WaveSuspended
+
+/**
+ * Tells whether an event is the last one of its wave.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isEnd = <Event extends { readonly _tag: Tag }>(
+  event: Event
+): event is Extract<Event, { readonly _tag: End["_tag"] }> =>
+  event._tag === "ToolsEnd" || event._tag === "WaveSuspended"
+
+/**
+ * Name of a kind of event.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Tag = ToolEvent["_tag"]
+
+const names: { readonly [T in Exclude<Tag, "ToolCustom">]: string } = {
+  ToolCallQueued: "tool_call_queued",
+  ToolApprovalRequested: "tool_approval_request",
+  ToolApprovalResolved: "tool_approval_resolved",
+  ToolCallStart: "tool_call_start",
+  ToolProgress: "tool_progress",
+  ToolStatus: "tool_status",
+  ToolLog: "tool_log",
+  ToolOptions: "tool_options",
+  ToolPartialResult: "tool_partial_result",
+  ToolCallComplete: "tool_call_complete",
+  ToolsEnd: "tools_end",
+  WaveSuspended: "wave_suspended"
+}
+
+/**
+ * Custom event types that would read like one of the names above on the wire.
+ * `ToolContext.emit` refuses them.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const reservedTypes: ReadonlySet<string> = new Set(
+  Object.values(names).filter((name) => name.startsWith("tool_")).map((name) => name.slice("tool_".length))
+)
+
+/**
+ * Tells whether a tool may emit events of that custom type: one or more of
+ * `a-z 0-9 _`, and none of the `reservedTypes`.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isCustomType = (type: string): boolean => /^[a-z0-9_]{1,64}$/.test(type) && !reservedTypes.has(type)
+
+/**
+ * Gives the event's name on the wire, for the `event:` line of a server-sent event.
+ *
+ * @category wire
+ * @since 0.1.0
+ */
+export const sseName = (event: ToolEvent | Wire): string =>
+  event._tag === "ToolCustom" ? `tool_${event.type}` : names[event._tag]
+
+const level: Shown.Shown = {
+  schema: Schema.Literals(levels),
+  from: (value) => levels.find((it) => it === value) ?? "info"
+}
+
+const shown = Shown.union(ToolEvent, {
+  "ToolCallStart.limitMillis": Shown.number,
+  data: Shown.json,
+  executionResults: Shown.list(ShownOutcome.brief),
+  level,
+  message: Shown.text,
+  options: Shown.json,
+  outcome: ShownOutcome.whole,
+  params: Shown.json,
+  progress: Shown.number,
+  status: Shown.text,
+  toolMessages: Shown.list(Shown.union({ members: [ToolMessage] })),
+  total: Shown.number,
+  value: Shown.json
+})
+
+type Each<A, Otherwise> = A extends unknown ? Shown.Renamed<A, Otherwise> : never
+
+/**
+ * An event as clients see it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Wire = Each<ToolEvent, {
+  readonly data: Schema.Json
+  readonly executionResults: ReadonlyArray<ShownOutcome.Brief<ToolOutcome>>
+  readonly limitMillis: number | null
+  readonly options: Schema.Json
+  readonly outcome: ShownOutcome.Whole<ToolOutcome>
+  readonly params: Schema.Json
+  readonly progress: number | null
+  readonly toolMessages: ReadonlyArray<Shown.Renamed<ToolMessage>>
+  readonly total: number | null
+  readonly value: Schema.Json
+}>
+
+/**
+ * Schema of an event as clients see it: plain JSON, for server-sent events, HTTP
+ * and pages.
+ *
+ * **Details**
+ *
+ * Every field is in snake case: `call_id`, `agent_path`. What models and tools
+ * made (`params`, `value`, `options`, `data`, `error`, and `value` of an output)
+ * keeps its own keys. An output stands once, in its `ToolCallComplete`; the texts
+ * that the model gets are the `tool_messages` of `ToolsEnd`, whose
+ * `execution_results` have neither. Of what failed inside of a tool there is
+ * nothing: `error` is the failure that the tool declares, without causes and
+ * stacks, and null for defects, which the host finds in its log.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Wire = shown.schema as Schema.Top as Schema.Codec<Wire>
+
+/**
+ * Gives the event as clients see it. It never throws, whatever a tool reported:
+ * see `wire/PlainJson` for what becomes of values that JSON does not have.
+ *
+ * @category wire
+ * @since 0.1.0
+ */
+export const toWire = (event: ToolEvent): Wire => shown.from(event) as Wire

@@ -1,0 +1,318 @@
+/**
+ * Gate 8: an equal call inside the window is not run again.
+ *
+ * Equal is the same tool with the same decoded parameters, whatever the order
+ * of object keys, within the reach of the policy: by default one batch, so whoever
+ * is refused has seen the result. The keys live in `StateStore`; here is the
+ * policy that says which calls have one and what a duplicate gets.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { KeyClaim, KeyTaken, Reach, Settlement } from "../store/Claims.ts"
+import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
+import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
+import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import type { GateCall } from "./Gate.ts"
+
+/**
+ * Options of the policy.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /**
+   * How far a key reaches: one process, one batch (a conversation, whose model has
+   * seen the result), or everything that the principal does. Default `"batch"`.
+   *
+   * With `"principal"` a replay crosses batches. It gives everything but an artifact,
+   * which belongs to its batch: there a ReadOnly tool runs anew, and a call that may
+   * change things is refused.
+   */
+  readonly reach?: "process" | "batch" | "principal" | undefined
+  /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
+  readonly window?: Duration.Input | undefined
+  /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added, and `Unknown` always is. */
+  readonly outcomes?: ReadonlyArray<"Succeeded" | "Failed"> | undefined
+  /**
+   * What an equal call gets once the first has its outcome: a refusal, or that
+   * outcome again, if the rules of order and the permissions let it. Default `"reject"`.
+   */
+  readonly onDuplicate?: "reject" | "replay" | undefined
+  /** What an equal call gets while the first runs: a refusal, or the same outcome when it is there. Default `"reject"`. */
+  readonly inFlight?: "reject" | "join" | undefined
+}
+
+/**
+ * Which calls are equal, and what the second of two equal ones gets.
+ *
+ * `layer` does it by a policy. A service of one's own decides as it likes: what it
+ * refuses itself (`claim`) never reaches the store, and what it has kept with a
+ * key (`settlement`) it is given again (`duplicate`).
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Dedupe extends Context.Service<Dedupe, {
+  /** Gives the key that a call needs, `undefined` if it needs none, or says why the call may not run. */
+  readonly claim: (call: GateCall, options: ClaimOptions) => KeyClaim | ToolRefusal | undefined
+  /** Tells whether another call may join this one while it runs: then it can be found. */
+  readonly leads: (call: GateCall, options: LeadOptions) => boolean
+  /** Says what a call gets whose key another one has. */
+  readonly duplicate: (call: GateCall, taken: KeyTaken, options: DuplicateOptions) => Duplicate
+  /** Says what becomes of a call's key with its outcome. */
+  readonly settlement: (call: GateCall, outcome: ToolOutcome.ToolOutcome, options: SettlementOptions) => KeySettlement
+}>()("effect-tool-executor/policy/Dedupe") {}
+
+/**
+ * The defaults.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  reach: "batch",
+  window: "5 minutes",
+  outcomes: ["Succeeded"],
+  onDuplicate: "reject",
+  inFlight: "reject"
+} as const satisfies Required<Options>
+
+/**
+ * Creates a policy; fails with everything that is wrong with the options.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options?: Options): Effect.Effect<Dedupe["Service"], ConfigurationError> =>
+  Effect.map(policyOf(options, true), fromPolicy)
+
+/**
+ * Layer that refuses, replays or joins equal calls.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> => Layer.effect(Dedupe, make(options))
+
+/**
+ * The same with options from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<Dedupe, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Dedupe, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * Layer that lets equal calls run, except where a rule says `AlwaysDedupe`.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerNoop: Layer.Layer<Dedupe> = Layer.effect(
+  Dedupe,
+  Effect.suspend(() => Effect.orDie(Effect.map(policyOf(undefined, false), fromPolicy)))
+)
+
+/**
+ * What a key depends on besides the call itself.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface ClaimOptions {
+  /** What the rules say of the tool. */
+  readonly rule: "never" | "always" | undefined
+  /** The batch, as the store knows it. */
+  readonly batch: string
+  /** A model is told of the outcome. */
+  readonly told: boolean
+  /** The process still waits for a success of this tool. */
+  readonly awaited: boolean
+  /** It is the tool that the process is there for: what others have done is not what it does. */
+  readonly fires: boolean
+  /** There is nothing that it could share: it runs, unless a model will be told of an equal call that runs. */
+  readonly anew: boolean
+  /** The sub-agent that calls: each has keys of its own. */
+  readonly agent: string | undefined
+}
+
+/**
+ * What decides whether a call may be joined.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface LeadOptions {
+  /** A process may wait for a success of this tool. */
+  readonly mayBeAwaited: boolean
+}
+
+/**
+ * What decides, besides the two calls, what a duplicate gets.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface DuplicateOptions {
+  /** A model is told of the outcome. */
+  readonly told: boolean
+  /** The process still waits for a success of this tool. */
+  readonly awaited: boolean
+  /** A person was asked whether it may have that outcome, and meanwhile it has come. */
+  readonly wanted: boolean
+  /** The other one can be joined: it is known here, and has no outcome yet. */
+  readonly joinable: boolean
+  /** Tells whether a call about these targets was about something else than this one is. */
+  readonly differs: (targets: GateCall["targets"]) => boolean
+  /** The rules read what the tool gave, to say what may come next. */
+  readonly isRead: boolean
+}
+
+/**
+ * What decides, besides the outcome, what becomes of a key.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface SettlementOptions {
+  /** The fiber of the handler has outlived the outcome. */
+  readonly stillRunning: boolean
+  /** A person is being asked whether an equal call may have the outcome. */
+  readonly wanted: boolean
+}
+
+/**
+ * What becomes of a key: the part of a settlement that dedupe decides.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type KeySettlement = Omit<Settlement, "started">
+
+/**
+ * What a call gets when another call has its key.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Duplicate =
+  /** It is refused, with the id of the other one (`DuplicateCall`). */
+  | { readonly _tag: "Refused" }
+  /** It runs itself. */
+  | { readonly _tag: "Anew" }
+  /** It waits for the other one and gets the same outcome, if order and permissions let it. */
+  | { readonly _tag: "Joins" }
+  /** It gets that outcome, if order and permissions let it. */
+  | { readonly _tag: "Replays"; readonly outcome: ToolOutcome.ToolOutcome }
+
+// Utilities
+
+interface Policy {
+  /** False: only tools with an `AlwaysDedupe` rule have keys. */
+  readonly enabled: boolean
+  readonly reach: Reach
+  readonly windowMillis: number
+  readonly outcomes: ReadonlySet<ToolOutcome.Tag>
+  readonly replays: boolean
+  readonly joins: boolean
+}
+
+const policyOf = (options: Options = {}, enabled: boolean): Effect.Effect<Policy, ConfigurationError> =>
+  readOptions("Dedupe", (read) => ({
+    enabled,
+    reach: read.oneOf("reach", options.reach ?? defaults.reach, ["process", "batch", "principal"]),
+    windowMillis: read.millis("window", options.window ?? defaults.window, true),
+    outcomes: new Set(
+      (options.outcomes ?? defaults.outcomes).map((it, index) =>
+        read.oneOf(`outcomes[${index}]`, it, ["Succeeded", "Failed"])
+      )
+    ),
+    replays: read.oneOf("onDuplicate", options.onDuplicate ?? defaults.onDuplicate, ["reject", "replay"]) === "replay",
+    joins: read.oneOf("inFlight", options.inFlight ?? defaults.inFlight, ["reject", "join"]) === "join"
+  }))
+
+const refused: Duplicate = { _tag: "Refused" }
+const anew: Duplicate = { _tag: "Anew" }
+const joins: Duplicate = { _tag: "Joins" }
+
+const fromPolicy = (policy: Policy): Dedupe["Service"] =>
+  Dedupe.of({
+    claim: (call, options) => {
+      const { rule } = options
+      // a tool whose answer changes by itself has no key, unless a rule says so
+      if (rule === "never" || (rule === undefined && (!policy.enabled || call.tool.volatile))) return undefined
+      try {
+        return keyOf(policy, call, options)
+      } catch (error) {
+        const message = error instanceof RangeError
+          ? "They are nested too deeply to be read"
+          : "They cannot be compared with those of other calls"
+        return { _tag: "InvalidParameters", issues: [{ path: "", message }] }
+      }
+    },
+    leads: (_, { mayBeAwaited }) => policy.joins || mayBeAwaited,
+    duplicate: (call, taken, options) => {
+      // no model is refused for a result that no model was told of, and no host for one that a model was told of
+      const nothing = options.told && !taken.untold ? refused : anew
+      if (taken.running) {
+        const may = policy.joins || (taken.process !== call.process && options.awaited)
+        return may && options.joinable ? joins : nothing
+      }
+      const { value: kept } = taken
+      if (kept === undefined || !(policy.replays || options.wanted)) return nothing
+      const { batch, outcome, targets } = kept
+      // it was about other targets than this call was judged by
+      if (options.differs(targets)) return call.tool.readOnly ? anew : nothing
+      const replays: Duplicate = { _tag: "Replays", outcome }
+      if (outcome._tag !== "Succeeded" || outcome.output._tag !== "Artifact") return replays
+      // an artifact belongs to its batch, and neither hosts nor conditions can see what it holds
+      if (batch !== call.batch) return call.tool.readOnly ? anew : nothing
+      return options.told && !options.isRead ? replays : nothing
+    },
+    settlement: ({ batch, targets }, outcome, { stillRunning, wanted }) => ({
+      // a fiber that still runs keeps its key in flight
+      key: stillRunning
+        ? "running"
+        : outcome._tag === "Unknown" || policy.outcomes.has(outcome._tag)
+        ? "keep"
+        : "release",
+      windowMillis: policy.windowMillis,
+      value: wanted || policy.replays ? { outcome, batch, targets } : undefined
+    })
+  })
+
+const keyOf = (
+  policy: Policy,
+  { args, params, principal, process, tool }: GateCall,
+  options: ClaimOptions
+): KeyClaim => {
+  const { agent, anew, awaited, batch, fires, told } = options
+  // where results are not shared: no model is refused for what no model was told of, and no host for what one was
+  const unshared = told ? "told" : "none"
+  return {
+    _tag: "Key",
+    reach: policy.reach,
+    principal,
+    batch,
+    process,
+    agent,
+    tool: tool.name,
+    key: tool.canonical(params, args),
+    readOnly: tool.readOnly,
+    untold: !told,
+    settled: anew ? "none" : policy.replays ? "all" : unshared,
+    running: !anew && (policy.joins || awaited) ? "all" : unshared,
+    ignoreOtherProcesses: awaited || fires,
+    // who reads once more after a crash does no harm
+    windowMillis: tool.readOnly ? undefined : policy.windowMillis
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * The requests that are pending, and how each of them ends, once.
+ *
+ * Nothing here waits: what happens to a request, or to several that are answered
+ * together, happens in one step that nobody can come between.
+ *
+ * @since 0.1.0
+ */
+import type * as Clock from "effect/Clock"
+import * as SecureRandom from "effect/crypto/SecureRandom"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { Deadline, Deadlines } from "../../internal/deadlines.ts"
+import * as Grant from "../vocabulary/Grant.ts"
+import {
+  type Answer,
+  ApprovalError,
+  type ApprovalRequest,
+  type Resolution,
+  resolve,
+  type Shown
+} from "./ApprovalRequest.ts"
+
+/**
+ * How a request ended. One that was withdrawn has no answer.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Ending = Resolution | { readonly _tag: "Withdrawn" }
+
+/**
+ * Is told of each request when it is pending; what it gives is told how it ended. Both
+ * happen in the step itself.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Begin = (request: ApprovalRequest) => ((how: Ending) => void) | undefined
+
+/**
+ * An answer to a request.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Given {
+  readonly id: string
+  readonly answer: Answer
+  /** What was shown: an answer to anything else changes nothing. */
+  readonly of?: Shown | undefined
+  /** Who answers, for the record. */
+  readonly person?: string | undefined
+}
+
+/**
+ * The pending requests.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class PendingRequests {
+  private readonly clock: Clock.Clock
+  private readonly deadlines: Deadlines
+  private readonly begin: Begin
+  // oldest first
+  private readonly pending = new Map<string, Pending>()
+  // what an answer may settle besides, by tool and first target, so that the cost does not grow with those who wait
+  private readonly alike = new Map<string, Set<Pending>>()
+  private over: Resolution | undefined
+
+  constructor(clock: Clock.Clock, deadlines: Deadlines, begin: Begin) {
+    this.clock = clock
+    this.deadlines = deadlines
+    this.begin = begin
+  }
+
+  list(): ReadonlyArray<ApprovalRequest> {
+    return Array.from(this.pending.values(), (it) => it.request)
+  }
+
+  /** Waits for what becomes of a request; interruption withdraws it. */
+  wait(request: ApprovalRequest, told: ((resolution: Resolution) => void) | undefined): Effect.Effect<Resolution> {
+    return Effect.callback((resume) => {
+      if (this.over !== undefined) return resume(Effect.succeed(this.over))
+      if (this.pending.has(request.id)) {
+        return resume(Effect.die(new Error(`request ${request.id} is already pending`)))
+      }
+      const it: Pending = { request, resume, told, deadline: undefined, ended: undefined }
+      this.pending.set(request.id, it)
+      for (const key of keysOf(request)) {
+        const others = this.alike.get(key)
+        if (others === undefined) this.alike.set(key, new Set([it]))
+        else others.add(it)
+      }
+      if (request.expiresAt !== "unlimited") {
+        it.deadline = this.deadlines.add(request.expiresAt, () => this.end(it, { _tag: "Denied", by: "timeout" }))
+      }
+      it.ended = this.begin(request)
+      return Effect.sync(() => void this.remove(it, { _tag: "Withdrawn" }))
+    })
+  }
+
+  /**
+   * Answers requests: all of them, or none where one cannot be. What an answer allows
+   * for longer ends those that wait for the same, too, but for those that are answered here themselves.
+   */
+  answer(given: ReadonlyArray<Given>): Result.Result<void, ReadonlyArray<ApprovalError>> {
+    const now = this.clock.currentTimeMillisUnsafe()
+    const problems: Array<ApprovalError> = []
+    const ends = new Map<Pending, Resolution>()
+    for (const { answer, id, of, person } of given) {
+      const grantId = SecureRandom.uuidV4Unsafe()
+      const it = this.pending.get(id)
+      const resolved = it === undefined || ends.has(it)
+        ? Result.fail(new ApprovalError({ id, reason: "NotPending" }))
+        : resolve(it.request, answer, { now, grantId, of, person })
+      if (Result.isFailure(resolved)) problems.push(resolved.failure)
+      else ends.set(it!, resolved.success)
+    }
+    if (problems.length > 0) return Result.fail(problems)
+    // found before anything ends, and ended after it: those who go on ask nothing in between
+    const covered = Array.from(ends).flatMap(([it, resolution]) => this.coveredBy(it, resolution, now))
+    for (const [it, resolution] of ends) this.end(it, resolution)
+    for (const [it, resolution] of covered) this.end(it, resolution)
+    return Result.succeed(undefined)
+  }
+
+  /** Ends one, if it is pending. */
+  endOne(id: string, resolution: (request: ApprovalRequest) => Resolution): void {
+    const it = this.pending.get(id)
+    if (it !== undefined) this.end(it, resolution(it.request))
+  }
+
+  /** Ends all that are pending, and all that come later. */
+  endAll(resolution: Resolution): void {
+    this.over = resolution
+    for (const it of Array.from(this.pending.values())) this.end(it, resolution)
+  }
+
+  private coveredBy(it: Pending, resolution: Resolution, now: number): ReadonlyArray<readonly [Pending, Resolution]> {
+    const { principal, tool } = it.request
+    if (resolution._tag !== "Approved" || resolution.grant === undefined) return []
+    const { grant, person } = resolution
+    const about = grant.targets ?? [undefined]
+    return about.flatMap((target) => Array.from(this.alike.get(keyOf(principal, tool, target)) ?? []))
+      .filter(({ request }) => request.remember !== "call" && Grant.covers(grant, request, now))
+      .map((other) => [other, { _tag: "Approved", grant, isOwn: false, ...(person === undefined ? {} : { person }) }])
+  }
+
+  private remove(it: Pending, how: Ending): boolean {
+    const { id } = it.request
+    if (this.pending.get(id) !== it) return false
+    this.pending.delete(id)
+    for (const key of keysOf(it.request)) {
+      const others = this.alike.get(key)
+      others?.delete(it)
+      if (others?.size === 0) this.alike.delete(key)
+    }
+    if (it.deadline !== undefined) this.deadlines.delete(it.deadline)
+    it.ended?.(how)
+    return true
+  }
+
+  /** Whoever waits goes on in a turn of its own: what runs then is no concern of whoever answers. */
+  private end(it: Pending, resolution: Resolution): void {
+    if (!this.remove(it, resolution)) return
+    it.told?.(resolution)
+    it.resume(Effect.as(Effect.yieldNow, resolution))
+  }
+}
+
+// Utilities
+
+interface Pending {
+  readonly request: ApprovalRequest
+  readonly resume: (effect: Effect.Effect<Resolution>) => void
+  readonly told: ((resolution: Resolution) => void) | undefined
+  deadline: Deadline | undefined
+  ended: ((how: Ending) => void) | undefined
+}
+
+const keyOf = (principal: string, tool: string, target: string | undefined): string =>
+  JSON.stringify([principal, tool, target])
+
+/** All requests of a tool, and those that begin with the same target: what covers one has to name that. */
+const keysOf = (
+  { principal, targets: [first], tool }: Pick<ApprovalRequest, "principal" | "tool" | "targets">
+): ReadonlyArray<string> =>
+  first === undefined
+    ? [keyOf(principal, tool, undefined)]
+    : [keyOf(principal, tool, undefined), keyOf(principal, tool, first.text)]

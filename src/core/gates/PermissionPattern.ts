@@ -1,0 +1,139 @@
+/**
+ * Patterns of a policy: `tool`, or `tool(target)` over what a call is about.
+ *
+ * In both parts `*` is any run of characters and `?` is one. A pattern without
+ * a target is about every call of the tool. Pure.
+ *
+ * **Example** (Matching a call)
+ *
+ * ```ts
+ * import { PermissionPattern } from "effect-tool-executor"
+ *
+ * const pattern = PermissionPattern.parseUnsafe("write_file(src/*)")
+ *
+ * PermissionPattern.covers([pattern], "write_file", [{ text: "src/deep/a.ts" }]) // => true
+ * PermissionPattern.covers([pattern], "write_file", [{ text: "src/a.ts" }, { text: "package.json" }]) // => false
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Result from "effect/Result"
+import { matches } from "../../internal/wildcard.ts"
+
+/**
+ * One thing that a call is about: a path relative to the root, a host, a
+ * command line, in its one canonical text.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Target {
+  readonly text: string
+  /**
+   * `exact`: the text may mean more than it says (a shell line), so only a
+   * pattern for the whole tool allows it. `protected`: it guards other things
+   * (`.git`, the executor's own files), so no pattern allows it. Both can be
+   * denied by any.
+   */
+  readonly kind?: "exact" | "protected" | undefined
+  /** Other ways to write the same, such as a program by its path: patterns that deny or ask are matched against these as well. */
+  readonly spellings?: ReadonlyArray<string> | undefined
+  /** A tool that runs what is there: `protected` while the policy lets a call of that tool run without asking. */
+  readonly runBy?: string | undefined
+}
+
+/**
+ * A pattern, parsed.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PermissionPattern {
+  /** As it was written. */
+  readonly source: string
+  readonly tool: string
+  /** Absent: every call of the tool. */
+  readonly target: string | undefined
+}
+
+/**
+ * Parses a pattern; the failure says what is wrong with it.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const parse = (source: string): Result.Result<PermissionPattern, string> => {
+  const open = source.indexOf("(")
+  const tool = open === -1 ? source : source.slice(0, open)
+  if (tool === "" || /[\s()]/.test(tool)) return Result.fail("it does not begin with the name of a tool")
+  if (open === -1) return Result.succeed({ source, tool, target: undefined })
+  if (!source.endsWith(")")) return Result.fail("its ( has no ) at the end")
+  const target = source.slice(open + 1, -1)
+  return target === ""
+    ? Result.fail("there is nothing between ( and )")
+    : Result.succeed({ source, tool, target })
+}
+
+/**
+ * Parses a pattern; throws a `RangeError` if it is not valid.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const parseUnsafe = (source: string): PermissionPattern =>
+  Result.getOrThrowWith(
+    parse(source),
+    (problem) => new RangeError(`PermissionPattern.parse: ${problem}, got ${JSON.stringify(source)}`)
+  )
+
+/**
+ * Tells whether a pattern is about a tool.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const names = (self: PermissionPattern, tool: string): boolean => matches(self.tool, tool)
+
+/**
+ * Tells whether a pattern touches a call: a pattern with a target has to fit at
+ * least one of the call's targets. Unknown targets may be anything.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const touches = (
+  self: PermissionPattern,
+  tool: string,
+  targets: ReadonlyArray<Target> | undefined
+): boolean => names(self, tool) && fits(self, targets)
+
+/**
+ * Tells whether a pattern fits what a call is about, whatever its tool: any of
+ * the targets is enough, and unknown ones may be anything.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const fits = ({ target }: PermissionPattern, targets: ReadonlyArray<Target> | undefined): boolean =>
+  target === undefined || targets === undefined ||
+  targets.some(({ spellings = [], text }) => [text, ...spellings].some((it) => matches(target, it)))
+
+/**
+ * Tells whether patterns cover a call: one is about the tool as a whole, or
+ * every target is covered and none is `exact`. A `protected` target of a call
+ * is never covered.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const covers = (
+  patterns: ReadonlyArray<PermissionPattern>,
+  tool: string,
+  targets: ReadonlyArray<Target> | undefined
+): boolean => {
+  if (targets?.some(({ kind }) => kind === "protected") === true) return false
+  const own = patterns.filter((it) => names(it, tool))
+  if (own.some((it) => it.target === undefined)) return true
+  return targets !== undefined && targets.length > 0 &&
+    targets.every(({ kind, text }) => kind !== "exact" && own.some((it) => matches(it.target!, text)))
+}

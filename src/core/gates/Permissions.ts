@@ -1,0 +1,457 @@
+/**
+ * Gates 5 and 12: who may call what.
+ *
+ * `decide` applies a `Policy`: allow, ask or deny, without side effects, looked
+ * at on Arrival and once more at Start. `Approvals` decides who is asked.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as Stream from "effect/Stream"
+import * as Changes from "../../internal/changes.ts"
+import type { Of } from "../rules/ToolRule.ts"
+import { ConfigurationError, type Problem, validateStrict } from "../vocabulary/ConfigurationError.ts"
+import { type RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
+import type { GateCall, Verdict } from "./Gate.ts"
+import type { Reporter } from "./HostGates.ts"
+import type { Target } from "./PermissionPattern.ts"
+import * as Policy from "./Policy.ts"
+
+/**
+ * The policy of an executor.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Permissions extends Context.Service<Permissions, {
+  /** Says what the policy holds of a call. Pure. */
+  readonly decide: (call: GateCall) => Policy.Decision
+  /** Tells whether the agent may know of the tool. Pure. */
+  readonly sees: (tool: RegisteredTool) => boolean
+  /** Nobody is asked because a rule requires consent. Default false. */
+  readonly waivesConsent?: boolean | undefined
+  /**
+   * Tells whether what a call is about (`GateCall.targets`) matters; it is found
+   * out only then. Default: it does, where the tool says so.
+   */
+  readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
+  /** Tells, from now on, when other permissions hold. Default: they never change. */
+  readonly changes?: Stream.Stream<void> | undefined
+  /** What is wrong with it for these tools and those that may come; looked at when an executor is built. Default: nothing. */
+  readonly problems?:
+    | ((tools: ReadonlyArray<string>, expects: (tool: string) => boolean) => ReadonlyArray<Problem>)
+    | undefined
+}>()("effect-tool-executor/policy/Permissions") {}
+
+/**
+ * Creates the service of a policy; fails with every pattern that is not valid and
+ * every key that is not known. Whether each pattern fits a tool is checked when an
+ * executor is built.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (
+  policy: Policy.Policy
+): Effect.Effect<Permissions["Service"], ConfigurationError> => {
+  const { problems, value } = formOf(policy)
+  if (problems.length > 0) return new ConfigurationError({ subject: "Permissions", problems })
+  return Result.match(Policy.parse(value), {
+    onFailure: (problems) => Effect.fail(new ConfigurationError({ subject: "Permissions", problems })),
+    onSuccess: (parsed) => {
+      const tools = new WeakMap<RegisteredTool, Policy.ToolPolicy>()
+      const seen = new WeakMap<RegisteredTool, boolean>()
+      // a call asks several times, and neighbours are often of one tool
+      let last: { readonly tool: RegisteredTool; readonly policy: Policy.ToolPolicy } | undefined
+      const forTool = (tool: RegisteredTool): Policy.ToolPolicy => {
+        if (last?.tool === tool) return last.policy
+        let policy = tools.get(tool)
+        if (policy === undefined) tools.set(tool, policy = Policy.forTool(parsed, tool))
+        last = { tool, policy }
+        return policy
+      }
+      return Effect.succeed(Permissions.of({
+        decide: (call) => forTool(call.tool).decide(call.targets, call.needsApproval),
+        sees: (tool) => {
+          let isSeen = seen.get(tool)
+          if (isSeen === undefined) seen.set(tool, isSeen = Policy.sees(parsed, tool))
+          return isSeen
+        },
+        needsTargets: (tool) => forTool(tool).needsTargets,
+        problems: (tools, expects) =>
+          Result.match(Policy.parse(value, tools, expects), { onFailure: (it) => it, onSuccess: () => [] })
+      }))
+    }
+  })
+}
+
+/**
+ * Layer that decides by a policy: patterns over tools and what they are about,
+ * a mode, a default.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (policy: Policy.Policy): Layer.Layer<Permissions, ConfigurationError> =>
+  Layer.effect(Permissions, make(policy))
+
+/**
+ * Layer that decides by a policy from the configuration, such as environment
+ * variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  policy: Config.Wrap<Policy.Policy>
+): Layer.Layer<Permissions, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Permissions, Effect.flatMap(Config.unwrap(policy), make))
+
+/**
+ * The policy of `layerRef`, to be read and replaced while executors run.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class PermissionsRef extends Context.Service<PermissionsRef, {
+  /** The policy that holds now. */
+  readonly get: Effect.Effect<Policy.Policy>
+  /**
+   * Replaces the policy. A wrong one changes nothing and fails with everything
+   * that is wrong, tools that are not there included.
+   */
+  readonly set: (policy: Policy.Policy) => Effect.Effect<void, ConfigurationError>
+}>()("effect-tool-executor/policy/Permissions/PermissionsRef") {}
+
+/**
+ * Layer that decides by a policy which may be replaced while executors run
+ * (`PermissionsRef`).
+ *
+ * **Details**
+ *
+ * A new policy holds for every decision from then on: what a model is shown, calls
+ * that arrive, and calls that were let through and wait, which it may still
+ * refuse before they start. People who are being asked go on being asked, and a
+ * call that was let through without a question is not asked about later. What
+ * runs already is not stopped.
+ *
+ * **Example** (Locking writes while a release is built)
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Permissions } from "effect-tool-executor"
+ *
+ * export const locked = <A, E, R>(release: Effect.Effect<A, E, R>) =>
+ *   Effect.gen(function*() {
+ *     const ref = yield* Permissions.PermissionsRef
+ *     const policy = yield* ref.get
+ *     yield* ref.set({ ...policy, mode: "readOnly" })
+ *     return yield* Effect.ensuring(release, Effect.orDie(ref.set(policy)))
+ *   })
+ * ```
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerRef = (
+  policy: Policy.Policy
+): Layer.Layer<Permissions | PermissionsRef, ConfigurationError, ToolHandlers> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const handlers = yield* ToolHandlers
+    const checked = (policy: Policy.Policy) =>
+      Effect.map(
+        Effect.tap(make(policy), (service) => checkNames(service, handlers, "Permissions")),
+        (service) => ({ policy, service })
+      )
+    let now = yield* checked(policy)
+    const changes = Changes.make<void>()
+    return Context.make(Permissions, {
+      decide: (call) => now.service.decide(call),
+      sees: (tool) => now.service.sees(tool),
+      needsTargets: (tool) => needsTargets(now.service, tool),
+      changes: changes.stream,
+      problems: (tools, expects) => now.service.problems?.(tools, expects) ?? []
+    }).pipe(Context.add(PermissionsRef, {
+      get: Effect.sync(() => now.policy),
+      set: (policy) =>
+        Effect.map(checked(policy), (next) => {
+          now = next
+          changes.tell()
+        })
+    }))
+  }))
+
+/**
+ * Layer that allows every call without asking, whatever rules and tools say.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerAllowAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
+  decide: () => ({ _tag: "Allow" }),
+  sees: () => true,
+  waivesConsent: true,
+  needsTargets: () => false
+})
+
+/**
+ * Layer that refuses every call.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
+  decide: () => ({ _tag: "Deny", rule: "every tool is denied" }),
+  sees: () => false,
+  needsTargets: () => false
+})
+
+/**
+ * Fails where permissions are about tools that an executor neither has nor
+ * expects.
+ *
+ * @category checking
+ * @internal
+ */
+export const checkNames = (
+  permissions: Permissions["Service"],
+  handlers: ToolHandlers["Service"],
+  subject: string
+): Effect.Effect<void, ConfigurationError> => {
+  const problems = problemsOf(permissions, Array.from(handlers.current().keys()), handlers.expects)
+  return problems.length === 0 ? Effect.void : new ConfigurationError({ subject, problems })
+}
+
+/**
+ * Layer that lets only ReadOnly, closed-world tools run.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerReadOnly: Layer.Layer<Permissions> = Layer.sync(Permissions, () => readOnly)
+
+/**
+ * Lets only ReadOnly, closed-world tools run.
+ *
+ * @category constructors
+ * @internal
+ */
+export const readOnly: Permissions["Service"] = {
+  decide: ({ tool }) =>
+    isHarmless(tool)
+      ? { _tag: "Allow" }
+      : { _tag: "Deny", rule: "a read-only agent changes nothing and reaches nothing" },
+  sees: (tool) => isHarmless(tool),
+  needsTargets: () => false
+}
+
+/**
+ * What both allow: the stricter of two decisions holds. Whether people are asked
+ * because a rule requires consent is decided by the first; the second can only
+ * narrow it.
+ *
+ * @category combining
+ * @internal
+ */
+export const both = (a: Permissions["Service"], b: Permissions["Service"]): Permissions["Service"] => ({
+  decide: (call) => {
+    const [one, other] = [decide(a, call), decide(b, call)]
+    return one._tag === "Ask" && other._tag === "Ask"
+      ? { ...one, because: [...reasonsOf(one), ...reasonsOf(other)] }
+      : strictness[one._tag] >= strictness[other._tag]
+      ? one
+      : other
+  },
+  sees: (tool) => sees(a, tool) && sees(b, tool),
+  waivesConsent: a.waivesConsent,
+  needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool),
+  changes: a.changes === undefined || b.changes === undefined
+    ? a.changes ?? b.changes
+    : Stream.merge(a.changes, b.changes),
+  problems: (tools, expects) => [...problemsOf(a, tools, expects), ...problemsOf(b, tools, expects)]
+})
+
+/**
+ * Gate 5: the policy's no. Asking comes later.
+ *
+ * @category gates
+ * @internal
+ */
+export const check = (self: Permissions["Service"], call: GateCall, reporter?: Reporter): Verdict => {
+  const decision = decide(self, call)
+  if (decision._tag !== "Deny") return undefined
+  if ("defect" in decision) reporter?.threw("Permissions", call, decision.defect)
+  return { _tag: "PolicyDenied", rule: decision.rule }
+}
+
+/**
+ * Why a person has to be asked, and what an answer may be remembered for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Asks {
+  readonly why: string
+  readonly remember: "call" | "resources" | "tool"
+}
+
+/**
+ * Gate 12: whether a person has to be asked, because a rule or the policy says so.
+ *
+ * @category gates
+ * @internal
+ */
+export const asks = (
+  self: Permissions["Service"],
+  call: GateCall,
+  consent: Of<"RequiresConsent"> | undefined
+): Asks | undefined => asksOf(self, decide(self, call), consent)
+
+/**
+ * Tells whether the policy objects to the targets of this call in particular, and
+ * not to every call of the tool alike.
+ *
+ * @category gates
+ * @internal
+ */
+export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean =>
+  reasonsOf(decide(self, call)).length > 0
+
+/**
+ * Tells whether a call of another tool about the same would run without asking.
+ *
+ * @category gates
+ * @internal
+ */
+export const letsRun = (
+  self: Permissions["Service"],
+  call: GateCall,
+  tool: RegisteredTool,
+  consent: Of<"RequiresConsent"> | undefined
+): boolean => {
+  const needsApproval = tool.needsApproval !== undefined && tool.needsApproval !== false
+  const decision = decide(self, { ...call, tool, needsApproval })
+  return decision._tag === "Allow" && asksOf(self, decision, consent) === undefined
+}
+
+/**
+ * What the policy says of one thing that a running call touches.
+ *
+ * @category gates
+ * @since 0.1.0
+ */
+export type Permit =
+  | { readonly _tag: "Allow" }
+  | { readonly _tag: "Deny" }
+  /** `isAnswered`: every objection to it is one to the call itself, which a person has answered. */
+  | { readonly _tag: "Ask"; readonly asks: Asks; readonly isAnswered: boolean }
+
+/**
+ * Judges one thing that a running call touches, as the call itself is judged:
+ * `within` is the target of the call that it is a part of, if it is of any.
+ *
+ * @category gates
+ * @internal
+ */
+export const permit = (
+  self: Permissions["Service"],
+  call: GateCall,
+  consent: Of<"RequiresConsent"> | undefined,
+  target: Target,
+  within: string
+): Permit => {
+  const about = { ...call, targets: [target] }
+  const decision = decide(self, about)
+  if (decision._tag === "Deny") return { _tag: "Deny" }
+  const asks = asksOf(self, decision, consent)
+  if (asks === undefined) return { _tag: "Allow" }
+  const whole = call.targets?.find(({ text }) => text === within)
+  if (whole === undefined && needsTargets(self, call.tool)) return { _tag: "Ask", asks, isAnswered: false }
+  const known = whole === undefined ? call : { ...call, targets: [whole] }
+  const own = reasonsOf(decide(self, known))
+  return { _tag: "Ask", asks, isAnswered: reasonsOf(decision).every((it) => own.includes(it)) }
+}
+
+/**
+ * Tells whether the agent may know of the tool. A policy that throws lets
+ * nobody know.
+ *
+ * @category gates
+ * @internal
+ */
+export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
+  try {
+    return self.sees(tool)
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Tells whether what a call of the tool is about has to be found out.
+ *
+ * @category gates
+ * @internal
+ */
+export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
+  try {
+    const says: unknown = self.needsTargets?.(tool)
+    return typeof says === "boolean" ? says : tool.declaresTargets
+  } catch {
+    return tool.declaresTargets
+  }
+}
+
+// Utilities
+
+/** What a policy finds wrong with itself; of one that a test has mocked, nothing. */
+const problemsOf = (
+  self: Permissions["Service"],
+  tools: ReadonlyArray<string>,
+  expects: (tool: string) => boolean
+): ReadonlyArray<Problem> => {
+  const found: unknown = self.problems?.(tools, expects)
+  return Array.isArray(found) ? found : []
+}
+
+/** Code may leave a key undefined where a file leaves it out. */
+const formOf = (policy: Policy.Policy) => {
+  const value = Object.fromEntries(Object.entries(policy).filter(([, it]) => it !== undefined)) as Policy.Policy
+  return { value, problems: validateStrict(Policy.Policy, value, "") }
+}
+
+const asksOf = (
+  self: Permissions["Service"],
+  decision: Policy.Decision,
+  consent: Of<"RequiresConsent"> | undefined
+): Asks | undefined =>
+  consent !== undefined && self.waivesConsent !== true
+    ? { why: "a rule requires consent", remember: consent.scope ?? "tool" }
+    : decision._tag === "Ask"
+    ? { why: decision.why, remember: "tool" }
+    : undefined
+
+/** What makes a policy ask about these targets, and not about any others. */
+const reasonsOf = (decision: Policy.Decision): ReadonlyArray<string> =>
+  decision._tag === "Ask" ? decision.because ?? [decision.why] : []
+
+const isHarmless = (tool: RegisteredTool): boolean => tool.readOnly && !tool.openWorld
+
+const strictness = { Allow: 0, Ask: 1, Deny: 2 } as const
+
+/** A policy that throws has not allowed the call. */
+const decide = (self: Permissions["Service"], call: GateCall): Policy.Decision => {
+  try {
+    return self.decide(call)
+  } catch (defect) {
+    const failed: Failed = { _tag: "Deny", rule: "the policy failed", defect }
+    return failed
+  }
+}
+
+/** The decision of a policy that threw. */
+type Failed = Extract<Policy.Decision, { readonly _tag: "Deny" }> & { readonly defect: unknown }

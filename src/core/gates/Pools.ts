@@ -1,0 +1,281 @@
+/**
+ * Permits: how many calls run at once, by class, by tool and by what they touch.
+ *
+ * Permits of the executor's own are counted. Those of a host's `Semaphore`, or of
+ * another `PermitSource`, are taken in turn with whoever else takes them. Either
+ * way calls wait in one line: a permit goes to exactly one of them, the first, and
+ * what that costs does not grow with the number waiting.
+ *
+ * A call takes its permits in one fixed order: resource keys (sorted), then the
+ * tool's cap, then the pool of its class.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
+import type * as Semaphore from "effect/Semaphore"
+import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
+import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import { Entrance } from "./Entrance.ts"
+import { Permit, type Ticket } from "./Permit.ts"
+import { fromSemaphore, type PermitSource } from "./PermitSource.ts"
+
+/**
+ * Size of a pool: a number of permits, or where they come from: a semaphore that
+ * the host shares with code of its own, or another source.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type Size = number | Semaphore.Semaphore | PermitSource
+
+/**
+ * Sizes of the pools.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** ReadOnly calls at once. Default 20. */
+  readonly read?: Size | undefined
+  /** ConcurrentMut calls at once: promoted and recursive tools. Default 10. */
+  readonly concurrent?: Size | undefined
+  /** SerialMut calls at once. Default 1. */
+  readonly serial?: Size | undefined
+}
+
+/**
+ * What pools do for calls.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Service {
+  /**
+   * Takes everything that a ticket needs, or its place in line; the effect waits
+   * until all is held. Where all is free it is `Effect.void`, an `Exit`. Interruption
+   * gives up the place and whatever is held. The wait of a ticket that leaves, or has
+   * left already, is interrupted.
+   */
+  readonly enter: (ticket: Ticket) => Effect.Effect<void>
+  /** Gives back the permits of tool and class, or its place in line for them; keeps the resource keys. Doing it again has no effect. */
+  readonly releasePermits: (ticket: Ticket) => void
+  /** Takes the permits again that a ticket gave back, as `enter` does. Interruption keeps the resource keys. */
+  readonly reenter: (ticket: Ticket) => Effect.Effect<void>
+  /** Refuses, with the reason, whoever waits or comes to wait for a resource key of this ticket, until it leaves. */
+  readonly block: (ticket: Ticket, because: string) => void
+  /** Gives back everything. Doing it again has no effect. */
+  readonly leave: (ticket: Ticket) => void
+  /** Gives what a call would wait for though its own caller holds it, if it queued now with these keys, or joined that call. */
+  readonly reentry: (
+    ticket: Ticket,
+    waitsFor: Pick<Ticket, "resources"> | { readonly joined: Ticket }
+  ) => string | undefined
+  /** Whether a call of a tool would wait for none of the permits of its class and its tool. */
+  readonly isFree: (tool: RegisteredTool) => boolean
+  /** Checks whether a call that waits for another call's outcome waits for itself; then its `onDeadlock` is called. */
+  readonly checkJoin: (ticket: Ticket) => void
+  /**
+   * Pools for a sub-agent: reads, serial writers and resource keys are shared, the
+   * concurrent pool and the caps of tools are new, so that a caller that waits
+   * for its sub-agents holds nothing they need. A concurrent pool that is the
+   * host's own semaphore is not shared either: it is one of the default size.
+   */
+  readonly fork: () => Service
+  /**
+   * Pools for another session: resource keys and the caps of tools are shared,
+   * the pools of the classes are new, so that nobody's slow calls hold up others.
+   */
+  readonly session: () => Service
+}
+
+/**
+ * The pools of one or more executors.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Pools extends Context.Service<Pools, Service>()("effect-tool-executor/policy/Pools") {}
+
+/**
+ * Creates pools; fails with every cap that is not a whole number of 1 or more.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  options?: Options
+): Effect.fn.Return<Service, ConfigurationError> {
+  const problems: Array<Problem> = []
+  const shared = newShared(yield* Effect.context<never>())
+  const pool = (name: keyof Options, fallback: number, isFork = false): Permit => {
+    const given = options?.[name] ?? fallback
+    // a caller that holds a permit of the host's own would wait for itself
+    const size = isFork && typeof given !== "number" ? fallback : given
+    const isSize = isSource(size) || Number.isInteger(size) && size >= 1
+    if (!isSize) problems.push({ path: `pools.${name}`, problem: `it is ${size}`, expected })
+    return newPermit(shared, "class", `the ${name} pool`, isSize ? size : fallback)
+  }
+  const fresh = (isFork = false): Classes => ({
+    ReadOnly: [pool("read", 20)],
+    ConcurrentMut: [pool("concurrent", 10, isFork)],
+    SerialMut: [pool("serial", 1)]
+  })
+  const classes = fresh()
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Pools", problems })
+  return fromClasses(classes, fresh, shared)
+})
+
+/**
+ * Layer of pools: 20 reads, 10 concurrent writers, 1 serial writer by default.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (options?: Options): Layer.Layer<Pools, ConfigurationError> => Layer.effect(Pools, make(options))
+
+/**
+ * The same with sizes from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  options: Config.Wrap<Options>
+): Layer.Layer<Pools, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(Pools, Effect.flatMap(Config.unwrap(options), make))
+
+/**
+ * Layer without class pools. Caps of tools and resource keys still hold: they
+ * are the tool's own.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerNoop: Layer.Layer<Pools> = Layer.effect(
+  Pools,
+  Effect.map(Effect.context<never>(), (context) => {
+    const none = (): Classes => ({ ReadOnly: [], ConcurrentMut: [], SerialMut: [] })
+    return fromClasses(none(), none, newShared(context))
+  })
+)
+
+// Utilities
+
+const ownResult = "its own result"
+
+const expected = "a whole number of 1 or more, a Semaphore or a PermitSource"
+
+const isSource = (size: Size): size is Exclude<Size, number> =>
+  Predicate.hasProperty(size, "lease") || Predicate.hasProperty(size, "takeScoped")
+
+type Classes = { readonly [C in RegisteredTool["class"]]: ReadonlyArray<Permit> }
+
+/** What pools have in common that were made from each other. */
+interface Shared {
+  readonly context: Context.Context<never>
+  readonly entrance: Entrance
+  readonly keys: Map<string, Permit>
+  readonly tools: Map<string, Permit>
+}
+
+const newShared = (context: Context.Context<never>): Shared => ({
+  context,
+  entrance: new Entrance(),
+  keys: new Map(),
+  tools: new Map()
+})
+
+const newPermit = ({ context, entrance }: Shared, kind: Permit["kind"], name: string, size: Size): Permit => {
+  const source = typeof size === "number" || "lease" in size ? size : fromSemaphore(size)
+  return new Permit({ kind, name, size: source, context, host: entrance })
+}
+
+const fromClasses = (
+  classPools: Classes,
+  fresh: (isFork?: boolean) => Classes,
+  shared: Shared,
+  tools = shared.tools
+): Service => {
+  const { entrance, keys } = shared
+
+  const permitsOf = (ticket: Ticket, tool: RegisteredTool): ReadonlyArray<Permit> => {
+    const { resources } = ticket
+    const classes = classPools[ticket.class ?? tool.class]
+    if (resources.length === 0 && tool.maxConcurrent === undefined) return classes
+    const permits = Array.from(new Set(resources)).sort().map((name) => {
+      let key = keys.get(name)
+      if (key === undefined) keys.set(name, key = newPermit(shared, "resource", name, 1))
+      key.users++
+      return key
+    })
+    if (tool.maxConcurrent !== undefined) {
+      let cap = tools.get(tool.name)
+      if (cap === undefined) {
+        tools.set(tool.name, cap = newPermit(shared, "tool", `the cap of "${tool.name}"`, tool.maxConcurrent))
+      }
+      permits.push(cap)
+    }
+    return [...permits, ...classes]
+  }
+  const releasePermits = (ticket: Ticket): void => {
+    // one that waits for them does so no longer
+    if (ticket.state === "waiting") ticket.state = "ready"
+    entrance.quit(ticket)
+    const resources = ticket.permits.findIndex((permit) => permit.kind !== "resource")
+    if (resources >= 0) entrance.release(ticket, resources)
+    entrance.drain()
+  }
+  const leave = (ticket: Ticket): void => {
+    if (ticket.state === "left") return
+    ticket.state = "left"
+    entrance.unnest(ticket)
+    entrance.quit(ticket)
+    entrance.release(ticket, 0)
+    for (const permit of ticket.permits) {
+      if (permit.kind === "resource" && --permit.users === 0) keys.delete(permit.name)
+    }
+    entrance.drain()
+  }
+
+  return Pools.of({
+    enter: (ticket) => {
+      // what became of one before it may have decided it, too
+      if (ticket.state === "left") return Effect.interrupt
+      entrance.nest(ticket)
+      if (ticket.tool !== undefined) ticket.permits = permitsOf(ticket, ticket.tool)
+      return entrance.take(ticket, leave)
+    },
+    releasePermits,
+    reenter: (ticket) => ticket.state === "left" ? Effect.interrupt : entrance.take(ticket, releasePermits),
+    block: (ticket, because) => {
+      for (const permit of ticket.permits.slice(0, ticket.held)) {
+        if (permit.kind !== "resource") continue
+        permit.blocked = because
+        for (const waiting of permit.line) if (waiting.place?.permit === permit) waiting.onBlocked(because)
+      }
+    },
+    leave,
+    reentry: ({ class: own, parent, tool }, waitsFor) => {
+      if (parent === undefined || tool === undefined) return undefined
+      if ("joined" in waitsFor) return entrance.wouldWaitForEver(parent, waitsFor) ? ownResult : undefined
+      const { resources } = waitsFor
+      const known = [...resources.map((name) => keys.get(name)), tools.get(tool.name), ...classPools[own ?? tool.class]]
+      const isOwn = (permit: Permit) => permit.isTaken && entrance.wouldWaitForEver(parent, { permits: [permit] })
+      return known.find((permit) => permit !== undefined && isOwn(permit))?.name
+    },
+    isFree: (tool) => {
+      const cap = tool.maxConcurrent === undefined ? undefined : tools.get(tool.name)
+      return cap?.isFull !== true && classPools[tool.class].every((permit) => !permit.isFull)
+    },
+    checkJoin: (ticket) => {
+      entrance.nest(ticket)
+      entrance.check(ticket, ownResult)
+    },
+    fork: () => fromClasses({ ...classPools, ConcurrentMut: fresh(true).ConcurrentMut }, fresh, shared, new Map()),
+    session: () => fromClasses(fresh(), fresh, shared, tools)
+  })
+}

@@ -1,0 +1,155 @@
+/**
+ * What rules remember of a process: which tools succeeded, and which success was
+ * the last in input order. Nothing in it grows with the number of calls.
+ *
+ * @since 0.1.0
+ */
+import type { Remembered } from "../gates/TurnState.ts"
+import * as RuleSet from "./RuleSet.ts"
+
+/**
+ * The history of one process, as it goes on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class RuleHistory implements RuleSet.History {
+  readonly succeeded = new Set<string>()
+  /** Shared by the processes of a batch. */
+  readonly inBatch: Set<string>
+  exitWanted = false
+  /** Waves at whose end a required tool held up the end of the loop. */
+  private held = 0
+  /** It was held up often enough. */
+  private letThrough = false
+  /** Oldest first; of waves that ended only what a later one may look back at. */
+  private waves: ReadonlyArray<WaveHistory> = []
+
+  /** Goes on from what another one has remembered, if that is given. */
+  constructor(inBatch: Set<string>, remembered?: Remembered) {
+    this.inBatch = inBatch
+    if (remembered === undefined) return
+    const { exitWanted, held, last, letThrough, succeeded, succeededInBatch } = remembered
+    for (const tool of succeeded) this.succeeded.add(tool)
+    for (const tool of succeededInBatch) inBatch.add(tool)
+    this.exitWanted = exitWanted
+    this.held = held
+    this.letThrough = letThrough
+    if (last !== undefined) this.waves = [{ successes: [{ ...last, index: 0 }], ended: true }]
+  }
+
+  /** What a wave that begins now is judged by, as plain data. */
+  get state(): Remembered {
+    const { exitWanted, held, last, letThrough } = this
+    return {
+      succeeded: Array.from(this.succeeded),
+      succeededInBatch: Array.from(this.inBatch),
+      ...(last === undefined ? {} : { last: { tool: last.tool, routes: last.routes } }),
+      exitWanted,
+      held,
+      letThrough
+    }
+  }
+
+  /** A wave begins: in input order it comes after those before it. */
+  begin(): WaveHistory {
+    const wave: WaveHistory = { successes: [], ended: false }
+    this.waves = [...this.waves, wave]
+    return wave
+  }
+
+  /** A wave has ended. */
+  end(wave: WaveHistory): void {
+    wave.ended = true
+    wave.successes.splice(0, wave.successes.length - 1)
+    this.waves = this.waves.filter((it, index) => {
+      if (!it.ended) return true
+      const next = this.waves[index + 1]
+      return it.successes.length > 0 && !(next !== undefined && next.ended && next.successes.length > 0)
+    })
+  }
+
+  /** Notes the success of a call at its place in its wave; `routes` is where it led, if that is known. */
+  record(
+    set: RuleSet.RuleSet,
+    wave: WaveHistory,
+    index: number,
+    tool: string,
+    output: unknown,
+    routes?: RuleSet.Success["routes"]
+  ): void {
+    this.succeeded.add(tool)
+    this.inBatch.add(tool)
+    if (set.forTool(tool).exits) this.exitWanted = true
+    if (!set.looksBack) return
+    const { successes } = wave
+    let place = successes.length
+    while (place > 0 && successes[place - 1]!.index > index) place--
+    successes.splice(place, 0, {
+      ...routes === undefined ? RuleSet.success(set, tool, output) : { tool, routes },
+      index
+    })
+  }
+
+  /** Notes what succeeded before a wave that has begun, in order. */
+  goOn(set: RuleSet.RuleSet, wave: WaveHistory, successes: ReadonlyArray<RuleSet.Success>): void {
+    const before: WaveHistory = { successes: [], ended: true }
+    for (const [index, { routes, tool }] of successes.entries()) {
+      this.record(set, before, index, tool, undefined, routes)
+    }
+    before.successes.splice(0, before.successes.length - 1)
+    const place = this.waves.indexOf(wave)
+    if (before.successes.length > 0) this.waves = [...this.waves.slice(0, place), before, ...this.waves.slice(place)]
+  }
+
+  /** The history as a call at that place in input order sees it. */
+  before(set: RuleSet.RuleSet, wave: WaveHistory, index: number): RuleSet.History {
+    if (!set.looksBack) return this
+    const { exitWanted, inBatch, succeeded } = this
+    return { exitWanted, inBatch, succeeded, last: this.lastBefore(wave, index) }
+  }
+
+  get last(): RuleSet.Success | undefined {
+    const wave = this.waves.findLast((it) => it.successes.length > 0)
+    return wave?.successes.at(-1)
+  }
+
+  /** Tells whether the loop is over: an exit tool succeeded, and what is required first did, or has had its attempts. */
+  shouldExit(set: RuleSet.RuleSet): boolean {
+    return this.exitWanted && (this.letThrough || RuleSet.exitPending(set, this).length === 0)
+  }
+
+  /**
+   * A wave has ended: tells whether the agent goes on. Required before exit,
+   * then exit, then who `asked` (a `ContinueLoop` tool, a heartbeat; without
+   * heartbeats every wave with a call).
+   */
+  conclude(
+    set: RuleSet.RuleSet,
+    wave: { readonly asked: boolean; readonly heartbeats: boolean; readonly attempts: number }
+  ): boolean {
+    const pending = RuleSet.exitPending(set, this).length > 0
+    const wouldEnd = this.exitWanted || (wave.heartbeats && !wave.asked)
+    if (!pending || !wouldEnd) return !this.shouldExit(set) && (wave.asked || pending)
+    this.letThrough = this.held >= wave.attempts
+    if (!this.letThrough) this.held++
+    return !this.letThrough
+  }
+
+  private lastBefore(wave: WaveHistory, index: number): RuleSet.Success | undefined {
+    const own = wave.successes.findLast((it) => it.index < index)
+    if (own !== undefined) return own
+    return this.waves.slice(0, this.waves.indexOf(wave)).findLast((it) => it.successes.length > 0)?.successes.at(-1)
+  }
+}
+
+/**
+ * The successes of one wave, by their places.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WaveHistory {
+  readonly successes: Array<RuleSet.Success & { readonly index: number }>
+  ended: boolean
+}

@@ -1,0 +1,337 @@
+/**
+ * What a rule set says: which call it forbids now and why, which tools may or
+ * have to come next, the sentences for a prompt. Pure; `Rules` enforces it.
+ *
+ * The history of a process is plain data, so a set can be asked about any
+ * moment without an executor.
+ *
+ * **Example** (Asking a rule set)
+ *
+ * ```ts
+ * import { RuleSet } from "effect-tool-executor"
+ *
+ * const set = RuleSet.make([
+ *   { _tag: "RequiresPrecedingTools", tool: "query", tools: ["connect"] },
+ *   { _tag: "RequiredBeforeExit", tool: "disconnect", when: ["connect"] }
+ * ], ["connect", "query", "disconnect"])
+ *
+ * RuleSet.allowedNext(set, RuleSet.history(set, [])) // => ["connect", "disconnect"]
+ *
+ * const connected = RuleSet.history(set, [{ tool: "connect" }])
+ * RuleSet.allowedNext(set, connected) // => ["connect", "query", "disconnect"]
+ * RuleSet.exitPending(set, connected) // => ["disconnect"]
+ *
+ * RuleSet.describe(set)[0] // => "\"query\" may be called only after \"connect\" has succeeded."
+ * ```
+ *
+ * @since 0.1.0
+ */
+import * as Equal from "effect/Equal"
+import { valueAt } from "../../internal/valuePath.ts"
+import { graph } from "./RuleGraph.ts"
+import { make, type Required, type RuleSet, type ToolRules } from "./RuleIndex.ts"
+import { namesIn } from "./RuleNames.ts"
+import { problems, type RuleTool, warnings } from "./RuleProblems.ts"
+import { describe, explain, sentence, type Violation } from "./RuleText.ts"
+import type * as ToolRule from "./ToolRule.ts"
+
+export {
+  /**
+   * Gives one sentence per rule, for the prompt of a model.
+   *
+   * @category formatting
+   * @since 0.1.0
+   */
+  describe,
+  /**
+   * Explains a violation to the model: what was wrong, what is allowed instead,
+   * and whether a retry makes sense.
+   *
+   * @category formatting
+   * @since 0.1.0
+   */
+  explain,
+  /**
+   * Draws the order that a rule set enforces, as the text of a Mermaid
+   * flowchart.
+   *
+   * @category formatting
+   * @since 0.1.0
+   */
+  graph,
+  /**
+   * Creates a rule set for tools. It does not look for mistakes; `problems` does.
+   *
+   * @category constructors
+   * @since 0.1.0
+   */
+  make,
+  /**
+   * Gives the names of the tools that rules use, in order.
+   *
+   * @category getters
+   * @since 0.1.0
+   */
+  namesIn,
+  /**
+   * Gives everything that is wrong with a rule set, each with its path.
+   *
+   * @category checking
+   * @since 0.1.0
+   */
+  problems,
+  type Required,
+  type RuleSet,
+  type RuleTool,
+  /**
+   * Gives the sentence of one rule.
+   *
+   * @category formatting
+   * @since 0.1.0
+   */
+  sentence,
+  type ToolRules,
+  type Violation,
+  /**
+   * Gives what a rule set in which nothing is wrong can be led into: an order of calls
+   * after which something that it requires can never succeed any more. Of large sets
+   * nothing is said.
+   *
+   * @category checking
+   * @since 0.1.0
+   */
+  warnings
+}
+
+/**
+ * A success as rules remember it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Success {
+  readonly tool: string
+  /** Where its output leads, by its `Conditional` rules. */
+  readonly routes: ReadonlyArray<Route>
+}
+
+/**
+ * What a `Conditional` rule made of an output: only these tools may be next.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Route {
+  readonly rule: ToolRule.Of<"Conditional">
+  /** One tool, or none. */
+  readonly tools: ReadonlyArray<string>
+}
+
+/**
+ * What has happened in a process so far, as far as rules ask.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface History {
+  /** Tools that succeeded in the process. */
+  readonly succeeded: ReadonlySet<string>
+  /** Tools that succeeded in any process of the batch. */
+  readonly inBatch: ReadonlySet<string>
+  /** The last success in input order. */
+  readonly last: Success | undefined
+  /** An `ExitLoop` tool succeeded. */
+  readonly exitWanted: boolean
+}
+
+/**
+ * Creates the history of a process from its successes, in order, with their
+ * encoded outputs; `inBatch` are the tools that succeeded in other processes.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const history = (
+  self: RuleSet,
+  successes: ReadonlyArray<{ readonly tool: string; readonly output?: unknown }>,
+  inBatch: Iterable<string> = []
+): History => {
+  const succeeded = new Set(successes.map((it) => it.tool))
+  const last = successes.at(-1)
+  return {
+    succeeded,
+    inBatch: new Set([...succeeded, ...inBatch]),
+    last: last && success(self, last.tool, last.output),
+    exitWanted: successes.some((it) => self.forTool(it.tool).exits)
+  }
+}
+
+/**
+ * Creates a success, with the tools that its output leads to.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const success = (self: RuleSet, tool: string, output: unknown): Success => ({
+  tool,
+  routes: self.forTool(tool).conditionals.flatMap((rule) => {
+    const value = valueAt(output, rule.path)
+    const next = rule.cases.find((it) => Equal.equals(it.equals, value))?.tool ?? rule.default
+    return next !== undefined ? [{ rule, tools: [next] }] : rule.strict === true ? [{ rule, tools: [] }] : []
+  })
+})
+
+/**
+ * Tells whether the rules of order forbid a tool now; with `params`, its encoded
+ * arguments, also whether they forbid these. Limits of a batch and cooldowns
+ * are kept by `StateStore`.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const check = (
+  self: RuleSet,
+  history: History,
+  call: { readonly tool: string; readonly params?: unknown }
+): Violation | undefined => {
+  const { tool } = call
+  const rules = self.forTool(tool)
+  return (self.starts.length > 0 ? notStarted(self, history, rules, tool) : undefined) ??
+    outOfOrder(rules, history, tool) ??
+    (self.looksBack ? notNext(self, rules, history, tool) : undefined) ??
+    ("params" in call && rules.operations.length > 0 ? wrongOperation(rules, tool, call.params) : undefined)
+}
+
+/**
+ * Gives the start tools that still have to succeed; of those with mode `any`, one
+ * is enough.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const startPending = (self: RuleSet, { succeeded }: History): ReadonlyArray<string> => {
+  if (self.starts.length === 0) return none
+  const enough = self.starts.some((rule) => rule.mode === "any" && succeeded.has(rule.tool))
+  return unique(
+    self.starts.filter((rule) => rule.mode === "any" ? !enough : !succeeded.has(rule.tool)).map((rule) => rule.tool)
+  )
+}
+
+/**
+ * Gives the tools that have to succeed before the work may end.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const exitPending = (self: RuleSet, history: History): ReadonlyArray<string> =>
+  self.required.length === 0 ? none : unique(
+    self.required.filter(({ rule, tool }) => {
+      const succeeded = rule.scope === "batch" ? history.inBatch : history.succeeded
+      return !succeeded.has(tool) && (rule.when?.every((it) => succeeded.has(it)) ?? true)
+    }).map(({ tool }) => tool)
+  )
+
+/**
+ * Tells whether the process still waits for a success of the tool: a start tool,
+ * a prerequisite, a tool required before exit, an exit tool.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const isAwaited = (self: RuleSet, history: History, tool: string): boolean => {
+  if (self.rules.length === 0) return false
+  const rules = self.forTool(tool)
+  if ((rules.start !== undefined || rules.isPrerequisite || rules.exits) && !history.succeeded.has(tool)) return true
+  return self.required.length > 0 && exitPending(self, history).includes(tool)
+}
+
+/**
+ * Gives the tools that the rules of order allow next. Empty means none: it is
+ * never widened.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const allowedNext = (self: RuleSet, history: History): ReadonlyArray<string> =>
+  self.tools.filter((tool) => check(self, history, { tool }) === undefined)
+
+/**
+ * Gives the tools of which one has to come next: start tools, what alone may
+ * follow the last success, what is required once the exit is wanted. Empty if
+ * nothing is forced. `provided` are tools beside those of the set.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const forcedNext = (
+  self: RuleSet,
+  history: History,
+  provided: ReadonlyArray<string> = none
+): ReadonlyArray<string> => {
+  const allowed = [...self.tools, ...provided].filter((tool) => check(self, history, { tool }) === undefined)
+  const starts = startPending(self, history)
+  if (starts.length > 0) return allowed.filter((tool) => starts.includes(tool))
+  if (history.last !== undefined) {
+    const { children } = self.forTool(history.last.tool)
+    if (children.length > 0 || history.last.routes.length > 0) return allowed
+  }
+  if (!history.exitWanted) return none
+  const required = exitPending(self, history)
+  return allowed.filter((tool) => required.includes(tool))
+}
+
+// Utilities
+
+const none: ReadonlyArray<never> = []
+
+const unique = (names: ReadonlyArray<string>): ReadonlyArray<string> => Array.from(new Set(names))
+
+const notStarted = (self: RuleSet, history: History, rules: ToolRules, tool: string): Violation | undefined => {
+  if (rules.start !== undefined || self.starts.every((it) => history.succeeded.has(it.tool))) return undefined
+  const missing = startPending(self, history)
+  if (missing.length === 0) return undefined
+  const rule = self.starts.find((it) => it.tool === missing[0])!
+  return { rule, tool, names: missing, alternatives: self.starts.filter(isAny).map((it) => it.tool) }
+}
+
+const isAny = (rule: ToolRule.Of<"StartConstraint">): boolean => rule.mode === "any"
+
+const outOfOrder = (rules: ToolRules, { succeeded }: History, tool: string): Violation | undefined => {
+  // most calls break no rule: lists are made only for those that do
+  const has = (it: string) => succeeded.has(it)
+  for (const rule of rules.preceding) {
+    if (!rule.tools.every(has)) return { rule, tool, names: rule.tools.filter((it) => !has(it)) }
+  }
+  for (const rule of rules.following) {
+    if (rule.tools.some(has)) return { rule, tool, names: rule.tools.filter(has) }
+  }
+  return undefined
+}
+
+const notNext = (self: RuleSet, rules: ToolRules, { last }: History, tool: string): Violation | undefined => {
+  const [parent] = rules.parents
+  if (parent !== undefined && !rules.parents.some((it) => last !== undefined && isParent(it, last.tool))) {
+    return { rule: parent, tool, names: rules.parents.map((it) => it.tool), isChild: true, last: last?.tool }
+  }
+  if (last === undefined) return undefined
+  for (const rule of self.forTool(last.tool).children) {
+    if (!rule.children.includes(tool)) return { rule, tool, names: rule.children, last: last.tool }
+  }
+  for (const { rule, tools } of last.routes) {
+    if (!tools.includes(tool)) return { rule, tool, names: tools, last: last.tool }
+  }
+  return undefined
+}
+
+const isParent = (rule: ToolRule.Of<"ParentTools">, tool: string): boolean => rule.tool === "*" || rule.tool === tool
+
+const wrongOperation = (rules: ToolRules, tool: string, params: unknown): Violation | undefined => {
+  for (const rule of rules.operations) {
+    const isThere = typeof params === "object" && params !== null && Object.hasOwn(params, rule.field)
+    // `*` means the tools that have such an argument
+    if (!isThere && rule.tool === "*") continue
+    const value = isThere ? (params as Record<string, unknown>)[rule.field] : undefined
+    if (!rule.allowed.some((it) => Equal.equals(it, value))) return { rule, tool, names: none }
+  }
+  return undefined
+}

@@ -1,0 +1,273 @@
+/**
+ * Gates 9, 10 and 11: the rules of the host.
+ *
+ * `RuleSet` decides what a rule set says at a moment; here it is enforced on
+ * calls. The order of a process (gate 9) is judged by its history,
+ * the limits of a batch (gate 10) and cooldowns (gate 11) are claims on
+ * `StateStore`. A wrong set fails the layer with everything that is wrong.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Stream from "effect/Stream"
+import { canonicalJson } from "../../internal/canonicalJson.ts"
+import * as Changes from "../../internal/changes.ts"
+import type { GateCall } from "../gates/Gate.ts"
+import type { Claim, Refused } from "../store/Claims.ts"
+import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
+import { type Registry, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
+import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import * as RuleProblems from "./RuleProblems.ts"
+import * as RuleSet from "./RuleSet.ts"
+import type { ToolRule } from "./ToolRule.ts"
+
+/**
+ * The rules of an executor.
+ *
+ * `layer` enforces a rule set. A service of one's own may count in another way:
+ * `Rules.of({ ...Rules.fromSet(current), claims, explain })`.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class Rules extends Context.Service<Rules, {
+  /** The host's rules and those that the tools bring, for the tools as they are now: what is shown, forced and waited for. */
+  readonly current: () => RuleSet.RuleSet
+  /**
+   * Gate 9: whether the order of a process forbids a tool now. Without a call it
+   * is asked whether the tool may come next, whatever its arguments.
+   */
+  readonly check: (history: RuleSet.History, tool: string, call?: GateCall) => ToolRefusal | undefined
+  /** Gates 10 and 11: the claims of a call of the tool on its batch and on its principal. */
+  readonly claims: (tool: string, scope: RuleScope) => ReadonlyArray<RuleClaim>
+  /** Explains a claim that could not be had. */
+  readonly explain: (tool: string, refused: RuleRefused) => ToolRefusal
+  /** Tells, from now on, when other rules of the host hold. Default: they never change. */
+  readonly changes?: Stream.Stream<void> | undefined
+}>()("effect-tool-executor/policy/Rules") {}
+
+/**
+ * Where limits count.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RuleScope {
+  /** The batch, as the store knows it. */
+  readonly batch: string
+  readonly principal: string
+}
+
+/**
+ * A claim that rules make.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type RuleClaim = Exclude<Claim, { readonly _tag: "Key" }>
+
+/**
+ * A claim of rules that could not be had, and why.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type RuleRefused = Exclude<Refused, { readonly _tag: "KeyTaken" }>
+
+/**
+ * Creates the rules of an executor; fails with every problem of the set.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = Effect.fnUntraced(function*(
+  rules: ReadonlyArray<ToolRule>
+): Effect.fn.Return<Rules["Service"], ConfigurationError, ToolHandlers> {
+  return fromSet(yield* checkedSet(yield* ToolHandlers, rules))
+})
+
+/**
+ * Creates the service of a rule set that somebody else makes and may replace.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
+  Rules.of({
+    current,
+    check: (history, tool, call) => {
+      const set = current()
+      if (call !== undefined && set.forTool(tool).isFree) return undefined
+      const violation = RuleSet.check(set, history, call === undefined ? { tool } : { tool, params: call.args })
+      return violation === undefined ? undefined : refusal(violation)
+    },
+    claims: (tool, { batch, principal }) => {
+      const { cooldown, groups, maxCalls } = current().forTool(tool)
+      if (maxCalls === undefined && cooldown === undefined && groups.length === 0) return none
+      const all: Array<RuleClaim> = []
+      if (maxCalls !== undefined) all.push({ _tag: "Calls", batch, tool, max: maxCalls.max })
+      for (const { id: group } of groups) all.push({ _tag: "Group", batch, group, tool })
+      if (cooldown !== undefined) all.push({ _tag: "Cooldown", principal, tool, millis: cooldown.millis })
+      return all
+    },
+    explain: (tool, refused) => explained(current().forTool(tool), tool, refused)
+  })
+
+/**
+ * Layer that enforces a rule set, with the rules that tools bring themselves
+ * (`ToolAnnotations.Rules`).
+ *
+ * **Details**
+ *
+ * Fails with one `ConfigurationError` that lists everything: rules of the wrong
+ * form, tools and arguments that are not there, cycles, required tools that can
+ * never run, contradictions.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layer = (
+  rules: ReadonlyArray<ToolRule>
+): Layer.Layer<Rules, ConfigurationError, ToolHandlers> => Layer.effect(Rules, make(rules))
+
+/**
+ * The same with rules from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerConfig = (
+  rules: Config.Wrap<ReadonlyArray<ToolRule>>
+): Layer.Layer<Rules, ConfigurationError | Config.ConfigError, ToolHandlers> =>
+  Layer.effect(Rules, Effect.flatMap(Config.unwrap(rules), make))
+
+/**
+ * The rules of `layerRef`, to be read and replaced while executors run.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class RulesRef extends Context.Service<RulesRef, {
+  /** The rules of the host that hold now. */
+  readonly get: Effect.Effect<ReadonlyArray<ToolRule>>
+  /** Replaces the rules. A wrong set changes nothing and fails with everything that is wrong. */
+  readonly set: (rules: ReadonlyArray<ToolRule>) => Effect.Effect<void, ConfigurationError>
+}>()("effect-tool-executor/policy/Rules/RulesRef") {}
+
+/**
+ * Layer that enforces a rule set which may be replaced while executors run
+ * (`RulesRef`).
+ *
+ * **Details**
+ *
+ * New rules hold for every decision from then on, also for calls that wait: the
+ * order is looked at once more before they start. What succeeded before counts
+ * for them. `Periodic` rules are fired from the beginning to the end of an
+ * executor: a set with other ones is refused.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerRef = (
+  rules: ReadonlyArray<ToolRule>
+): Layer.Layer<Rules | RulesRef, ConfigurationError, ToolHandlers> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const handlers = yield* ToolHandlers
+    const checked = (rules: ReadonlyArray<ToolRule>, problems: ReadonlyArray<Problem> = []) =>
+      Effect.map(checkedSet(handlers, rules, problems), (current) => ({ rules, current }))
+    let now = yield* checked(rules)
+    const changes = Changes.make<void>()
+    return Context.make(Rules, { ...fromSet(() => now.current()), changes: changes.stream }).pipe(
+      Context.add(RulesRef, {
+        get: Effect.sync(() => now.rules),
+        set: (rules) =>
+          Effect.map(checked(rules, otherPeriodic(now.rules, rules)), (next) => {
+            now = next
+            changes.tell()
+          })
+      })
+    )
+  }))
+
+/**
+ * Layer without rules, those that tools bring included.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerNoop: Layer.Layer<Rules> = Layer.sync(Rules, () => {
+  const empty = RuleSet.make([], [])
+  return fromSet(() => empty)
+})
+
+// Utilities
+
+const none: ReadonlyArray<never> = []
+
+const refusal = (violation: RuleSet.Violation) =>
+  ({ _tag: "RuleViolation", rule: violation.rule, sentence: RuleSet.explain(violation) }) as const
+
+const explained = (rules: RuleSet.ToolRules, tool: string, refused: RuleRefused): ToolRefusal => {
+  const { cooldown, groups, maxCalls } = rules
+  switch (refused._tag) {
+    case "CallsUsedUp":
+      return maxCalls === undefined ? unruled : refusal({ rule: maxCalls, tool, names: none })
+    case "GroupTaken": {
+      const group = groups.find((it) => it.id === refused.group)
+      return group === undefined ? unruled : refusal({ rule: group.rule, tool, names: [refused.tool] })
+    }
+    case "CoolingDown":
+      return cooldown === undefined
+        ? unruled
+        : refused.running
+        ? refusal({ rule: cooldown.rule, tool, names: [tool] })
+        : { ...refusal({ rule: cooldown.rule, tool, names: none }), remainingMillis: refused.remainingMillis }
+  }
+}
+
+/** The set was replaced between the claim and its refusal, or the claim is not its own. */
+const unruled: ToolRefusal = { _tag: "GuardRejected", guard: "Rules", reason: "a limit of the host is reached" }
+
+const checkedSet = (
+  handlers: ToolHandlers["Service"],
+  rules: ReadonlyArray<ToolRule>,
+  also: ReadonlyArray<Problem> = []
+): Effect.Effect<() => RuleSet.RuleSet, ConfigurationError> =>
+  Effect.suspend(() => {
+    const problems = [...RuleSet.problems(rules, handlers.current(), handlers.expects), ...also]
+    if (problems.length > 0) return new ConfigurationError({ subject: "Rules", problems })
+    const told = RuleSet.warnings(rules, handlers.current()).map(({ path, problem }) =>
+      Effect.logWarning(`Rules: ${path}: ${problem}`)
+    )
+    return Effect.as(Effect.all(told, { discard: true }), forRegistry(handlers, rules))
+  })
+
+const otherPeriodic = (
+  before: ReadonlyArray<ToolRule>,
+  after: ReadonlyArray<ToolRule>
+): ReadonlyArray<Problem> => {
+  const periodic = (rules: ReadonlyArray<ToolRule>) =>
+    canonicalJson(Array.isArray(rules) ? rules.filter((it) => it?._tag === "Periodic") : [])
+  return periodic(before) === periodic(after) ? [] : [{
+    path: "Periodic",
+    problem: "the tools that are called by themselves would be others",
+    expected: "the same Periodic rules as before, since they run as long as the executor does"
+  }]
+}
+
+/** The registry may be replaced: then the rules are indexed anew, for the tools that it has. */
+const forRegistry = (handlers: ToolHandlers["Service"], rules: ReadonlyArray<ToolRule>) => {
+  let registry: Registry | undefined
+  let set: RuleSet.RuleSet
+  return () => {
+    const now = handlers.current()
+    if (now !== registry) {
+      registry = now
+      set = RuleSet.make(RuleProblems.placed(rules, now).map((it) => it.rule as ToolRule), now.keys())
+    }
+    return set
+  }
+}

@@ -1,0 +1,474 @@
+/**
+ * What a journal has of a call, entry by entry: when it arrived, what was decided of
+ * it, who was asked and answered, when it started, what it wrote, how it ended.
+ *
+ * Entries are plain JSON. Secrets are taken out and arguments and outputs left out
+ * (`Journal.Keeps`) before a driver sees them.
+ *
+ * @since 0.1.0
+ */
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { kinds } from "../rules/ToolRule.ts"
+import { Grant } from "../vocabulary/Grant.ts"
+import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+
+const common = {
+  /** Epoch milliseconds. */
+  at: Schema.Finite,
+  principal: Schema.String,
+  /** The executor that writes: no other one has this text. Sub-agents have their root's. */
+  session: Schema.String
+}
+
+const call = {
+  ...common,
+  /** Names of the sub-agents from the root down to the one that calls. */
+  agentPath: Schema.Array(Schema.String),
+  batch: Schema.String,
+  process: Schema.String,
+  /** Number of the wave in its process, from 1. */
+  wave: Schema.Finite,
+  /** Place of the call in its wave, from 0. */
+  index: Schema.Finite,
+  callId: Schema.String,
+  tool: Schema.String,
+  /**
+   * Knows the call again when it is handed over a second time: a hash with a key of
+   * principal, agent, batch, process where it has a name, id, tool and arguments.
+   * Entries of one call have the same.
+   */
+  key: Schema.String
+}
+
+/** What `Conditional` rules made of an output: only these tools may be next. */
+const Routes = Schema.Array(Schema.Struct({ rule: kinds.Conditional, tools: Schema.Array(Schema.String) }))
+
+/**
+ * Schema of what is kept of arguments: themselves without secrets, a hash that knows
+ * equal ones again, or nothing.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const KeptArguments = Schema.Union([
+  Schema.TaggedStruct("Full", { value: Schema.Unknown }),
+  Schema.TaggedStruct("Hash", { hash: Schema.String }),
+  Schema.TaggedStruct("None", {})
+])
+
+/**
+ * What is kept of arguments.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type KeptArguments = typeof KeptArguments.Type
+
+/**
+ * A call was handed over. Its arguments are as decoded, control arguments out and the
+ * host's own in; of a call that was refused on Arrival, as the model wrote them.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Arrived = Schema.TaggedStruct("Arrived", {
+  ...call,
+  class: Schema.optionalKey(Schema.String),
+  /** One text for tools that describe themselves in the same words and take the same arguments. */
+  revision: Schema.optionalKey(Schema.String),
+  args: KeptArguments,
+  /** What the call is about, as far as it is known. */
+  targets: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** It was refused before anything ran: it holds up none of the others. */
+  isRefused: Schema.optionalKey(Schema.Boolean),
+  /** It was handed over before, and goes on from the record. */
+  isResumed: Schema.optionalKey(Schema.Boolean),
+  /** Its span, where it has one: a later life of the call is linked to it. */
+  span: Schema.optionalKey(Schema.Struct({ traceId: Schema.String, spanId: Schema.String }))
+})
+
+/**
+ * A gate has decided: `gate` is its name, `sentence` what it says.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Decided = Schema.TaggedStruct("Decided", {
+  ...call,
+  verdict: Schema.Literals(["allowed", "refused"]),
+  gate: Schema.String,
+  sentence: Schema.String
+})
+
+/**
+ * A person is asked.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Asked = Schema.TaggedStruct("Asked", {
+  ...call,
+  requestId: Schema.String,
+  why: Schema.String,
+  expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
+  /** A hash of what was shown: tool, arguments, what it is about, and preview. */
+  shown: Schema.String,
+  /** The diff that was shown, where the tool can tell what it would write. */
+  preview: Schema.optionalKey(Schema.String)
+})
+
+/**
+ * A question is over: `answer` is what a person said, or `timeout`, `closed`,
+ * `noApprover`, `withdrawn`, `suspended`.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Answered = Schema.TaggedStruct("Answered", {
+  ...call,
+  requestId: Schema.String,
+  answer: Schema.String,
+  by: Schema.Literals(["user", "grant", "timeout", "closed", "noApprover", "withdrawn", "suspended"]),
+  /** Who answered, where that is known. */
+  person: Schema.optionalKey(Schema.String),
+  reason: Schema.optionalKey(Schema.String),
+  /** The standing permission that was made by it, or that was in the place of an answer. */
+  grant: Schema.optionalKey(Schema.Struct({ id: Schema.String, expiresAt: Schema.optionalKey(Schema.Finite) })),
+  /** It came with other arguments. */
+  isEdited: Schema.optionalKey(Schema.Boolean)
+})
+
+/**
+ * The handler is about to begin. Of a call that may change things this is on record
+ * before it does.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Started = Schema.TaggedStruct("Started", {
+  ...call,
+  /** 1, or more after automatic retries. */
+  attempt: Schema.Finite,
+  limitMillis: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
+  /** What the handler finds as `ToolContext.idempotencyKey`. */
+  idempotencyKey: Schema.String,
+  /** The call may change things. */
+  mutates: Schema.Boolean,
+  /** What let it through: the policy, a person's answer, or the id of a standing permission. */
+  allowedBy: Schema.String,
+  /** A person has edited the arguments that arrived. */
+  isEdited: Schema.optionalKey(Schema.Boolean),
+  /** What it has reserved, where a store has it that outlives the executor: whoever knows this may spend it. */
+  reservation: Schema.optionalKey(Schema.Struct({ id: Schema.String, epoch: Schema.Finite }))
+})
+
+/**
+ * A write of the call has landed.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Committed = Schema.TaggedStruct("Committed", {
+  ...call,
+  /** How many have landed, with this one. */
+  commits: Schema.Finite
+})
+
+/**
+ * The call has its outcome. What is left of it where outputs are not kept says so.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Settled = Schema.TaggedStruct("Settled", {
+  ...call,
+  outcome: ToolOutcome,
+  /** The output was left out, or secrets were taken out of it. */
+  isIncomplete: Schema.optionalKey(Schema.Boolean),
+  /** A hash of the output that was left out. */
+  outputHash: Schema.optionalKey(Schema.String),
+  /** Where its output led by the rules that held then: that does not depend on what was left out. */
+  routes: Schema.optionalKey(Routes)
+})
+
+/**
+ * The host stopped before the call started: it has no outcome, and may be resumed.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Suspended = Schema.TaggedStruct("Suspended", { ...call, reason: Schema.String })
+
+/**
+ * Something that a handler did after its call had its outcome was kept out.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const LateWriteBlocked = Schema.TaggedStruct("LateWriteBlocked", call)
+
+/**
+ * A handler that outlived its outcome has ended.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const OrphanEnded = Schema.TaggedStruct("OrphanEnded", call)
+
+/**
+ * A person has allowed something for longer than one call.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Granted = Schema.TaggedStruct("Granted", { ...common, grant: Grant })
+
+/**
+ * A standing permission was taken back.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Revoked = Schema.TaggedStruct("Revoked", { ...common, grant: Schema.String, tool: Schema.String })
+
+/**
+ * Entries are missing here: the journal could not be written for a while.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Gap = Schema.TaggedStruct("Gap", { ...common, lost: Schema.Finite })
+
+/**
+ * Schema of an entry that is about a call.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const CallEntry = Schema.Union([
+  Arrived,
+  Decided,
+  Asked,
+  Answered,
+  Started,
+  Committed,
+  Settled,
+  Suspended,
+  LateWriteBlocked,
+  OrphanEnded
+])
+
+/**
+ * An entry that is about a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type CallEntry = typeof CallEntry.Type
+
+/**
+ * Schema of an entry.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const JournalEntry = Schema.Union([...CallEntry.members, Granted, Revoked, Gap])
+
+/**
+ * An entry of a journal.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type JournalEntry = typeof JournalEntry.Type
+
+/**
+ * Name of a kind of entry.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Tag = JournalEntry["_tag"]
+
+/**
+ * The entry of one kind.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Of<T extends Tag> = Extract<JournalEntry, { readonly _tag: T }>
+
+/**
+ * Tells whether an entry is about a call.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isOfCall = (entry: JournalEntry): entry is CallEntry => "key" in entry
+
+/**
+ * What a journal keeps of arguments and outputs: all but secrets (`full`), a hash with
+ * a key (`hashes`), or nothing (`none`). The key of a call, which knows equal
+ * arguments again, is kept anyway: it is a hash, too.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Keeps {
+  readonly arguments: "full" | "hashes" | "none"
+  readonly outputs: "full" | "hashes" | "none"
+}
+
+/**
+ * An entry to be written. `entry` is made when it is first asked for, without
+ * secrets, and is plain JSON but for `undefined`: a driver that writes asks at once, one
+ * that keeps things in memory when somebody reads.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Line {
+  readonly entry: JournalEntry
+  /** The term that its call arrived in; absent: it is of no call, or nobody else can end the term. */
+  readonly term?: Term | undefined
+}
+
+/**
+ * The time in which the calls of a process are its own: another process may end it and
+ * take them over once its lease has expired.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Term {
+  /** It is known to be over: nothing is written in it any more. */
+  readonly isOver: boolean
+  /** Whether its lease has not expired, by a clock of this process: nobody else has its calls yet. */
+  readonly isHeld: boolean
+  /** Holds it for longer; false if it is over, `undefined` if that could not be found out. */
+  readonly renew: Effect.Effect<boolean | undefined>
+  /** Calls back once it is known to be over; gives how to be left out again. */
+  readonly onOver: (run: () => void) => () => void
+}
+
+/**
+ * An entry as it is read, with its place in the journal: later ones have higher
+ * places.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Recorded {
+  readonly place: number
+  readonly entry: JournalEntry
+}
+
+/**
+ * Which entries are read; what is absent excludes nothing.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Query {
+  readonly principal?: string | undefined
+  /** Those of principals that have one of these texts before their first slash, or are one. */
+  readonly owners?: ReadonlyArray<string> | undefined
+  readonly batch?: string | undefined
+  readonly tool?: string | undefined
+  readonly callId?: string | undefined
+  /** Those of these calls. */
+  readonly keys?: ReadonlyArray<string> | undefined
+  /** Those of calls that have no end. A driver may read others, too: it leaves out what it can. */
+  readonly isOpen?: boolean | undefined
+  /** Epoch milliseconds of the first. */
+  readonly since?: number | undefined
+  /** Those behind this place. */
+  readonly after?: number | undefined
+  /** Those before this place. */
+  readonly before?: number | undefined
+  /** Which come first: default `oldest`. From either end no more is read than is taken. */
+  readonly order?: "oldest" | "newest" | undefined
+  /**
+   * Those that have this text somewhere, in whatever case. A driver may read others, too: it
+   * leaves out what it can.
+   */
+  readonly text?: string | undefined
+}
+
+/**
+ * A part of what a query asks for.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Page {
+  readonly entries: ReadonlyArray<Recorded>
+  /**
+   * Where the next part begins: behind this place, or before it with the newest first.
+   * Absent at the end. A page without entries may have one.
+   */
+  readonly next?: number | undefined
+}
+
+/**
+ * How much a page has at most. It has one entry more than the characters allow, so that
+ * each page gets on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface PageBounds {
+  readonly entries: number
+  readonly chars: number
+}
+
+/**
+ * So many entries are looked at for a page at most: what is asked for may be rare.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const mostLookedAt = 2_000
+
+/**
+ * Gives whose a principal is: the text before its first slash.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const ownerOf = (principal: string): string => {
+  const at = principal.indexOf("/")
+  return at < 0 ? principal : principal.slice(0, at)
+}
+
+/**
+ * What becomes of calls that somebody wants to take over.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Claimed =
+  /** All that have no end are the claimer's now; `ended` are those that have one. */
+  | { readonly _tag: "Claimed"; readonly ended: ReadonlyArray<string> }
+  /** Somebody who is alive works on these: nothing was taken over. */
+  | { readonly _tag: "Busy"; readonly keys: ReadonlyArray<string> }
+
+/**
+ * Tells whether a query asks for an entry at a place.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const matches = (query: Query, { entry, place }: Recorded): boolean => {
+  const { after, batch, before, callId, keys, owners, principal, since, tool } = query
+  if (after !== undefined && place <= after) return false
+  if (before !== undefined && place >= before) return false
+  if (since !== undefined && entry.at < since) return false
+  if (principal !== undefined && entry.principal !== principal) return false
+  if (owners !== undefined && !owners.includes(ownerOf(entry.principal))) return false
+  if (batch === undefined && tool === undefined && callId === undefined && keys === undefined) return true
+  return isOfCall(entry) && (batch === undefined || entry.batch === batch) &&
+    (tool === undefined || entry.tool === tool) && (callId === undefined || entry.callId === callId) &&
+    (keys === undefined || keys.includes(entry.key))
+}

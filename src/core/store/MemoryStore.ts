@@ -1,0 +1,449 @@
+/**
+ * The memory driver of `StateStore`. It is atomic because it does not yield,
+ * and its cost does not grow with what it holds.
+ *
+ * What nobody asks for any more is dropped little by little as new batches and
+ * principals come, so endlessly many of them need no `pruneExpired`.
+ *
+ * @since 0.1.0
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import { type Grant, isOpen } from "../vocabulary/Grant.ts"
+import type {
+  CallsClaim,
+  Claim,
+  CooldownClaim,
+  GroupClaim,
+  Refused,
+  Request,
+  Reservation,
+  Settlement
+} from "./Claims.ts"
+import { type KeyEntry, Keys } from "./MemoryKeys.ts"
+
+/**
+ * Bounds of the memory driver.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Settled dedupe keys kept per principal; the oldest goes first. Default 2,000. */
+  readonly maxKeys?: number | undefined
+  /** Characters of settled dedupe keys kept per principal. Default 8,000,000. */
+  readonly maxKeyChars?: number | undefined
+  /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
+  readonly batchTimeToLive?: Duration.Input | undefined
+}
+
+/**
+ * The defaults.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const defaults = {
+  maxKeys: 2_000,
+  maxKeyChars: 8_000_000,
+  batchTimeToLive: "1 hour"
+} as const satisfies Options
+
+/**
+ * Creates a driver that keeps the state in memory: all of its answers are there at
+ * once, and what is reserved is held as long as the process lives.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = (options?: Options) => {
+  const bounds = {
+    maxKeys: options?.maxKeys ?? defaults.maxKeys,
+    maxKeyChars: options?.maxKeyChars ?? defaults.maxKeyChars
+  }
+  const batchTtl = Duration.toMillis(Duration.fromInputUnsafe(options?.batchTimeToLive ?? defaults.batchTimeToLive))
+  const principals = new Map<string, Principal>()
+  const batches = new Map<string, Batch>()
+  const held = new AllHeld()
+
+  const isIdle = (batch: Batch, now: number) => batch.open === 0 && now - batch.usedAt >= batchTtl
+  const principalOf = (id: string, now: number): Principal => {
+    let principal = principals.get(id)
+    if (principal === undefined) {
+      sweep(principals, (it) => it.isOver(now))
+      principals.set(id, principal = new Principal(bounds))
+    }
+    return principal
+  }
+  const batchOf = (id: string, now: number): Batch => {
+    let batch = batches.get(id)
+    // a batch that was idle past its time begins anew, whether pruned or not
+    if (batch === undefined || isIdle(batch, now)) {
+      sweep(batches, (it) => isIdle(it, now))
+      batches.set(id, batch = { usedAt: now, open: 0, calls: new Map(), groups: new Map() })
+    }
+    return batch
+  }
+  /** What refuses a claim; otherwise gathers what it is about. */
+  const find = (claim: Claim, it: Held, now: number): Refused | undefined => {
+    switch (claim._tag) {
+      case "Key": {
+        it.keys = principalOf(claim.principal, now).keys
+        const batch = claim.reach === "principal" ? undefined : it.batch ??= batchOf(claim.batch, now)
+        const entry = it.entry = it.keys.find(claim)
+        return entry !== undefined && it.keys.refuses(entry, claim, batch, now) ? keyTaken(entry) : undefined
+      }
+      case "Batch":
+        it.batch ??= batchOf(claim.batch, now)
+        return undefined
+      case "Calls":
+        it.count = countOf(it.batch ??= batchOf(claim.batch, now), claim)
+        return it.count.used >= claim.max ? usedUp : undefined
+      case "Group": {
+        const choice = choiceOf(it.batch ??= batchOf(claim.batch, now), claim)
+        if (choice.tool !== undefined && choice.tool !== claim.tool) {
+          return { _tag: "GroupTaken", group: claim.group, tool: choice.tool }
+        }
+        ;(it.groups ??= []).push({ choice, tool: claim.tool })
+        return undefined
+      }
+      case "Cooldown":
+        it.clock = clockOf(principalOf(claim.principal, now), claim)
+        return coolingDown(it.clock, claim, now)
+    }
+  }
+  const findAll = (claims: ReadonlyArray<Claim>, it: Held, now: number): Refused | undefined => {
+    for (const claim of claims) {
+      const refused = find(claim, it, now)
+      if (refused !== undefined) return refused
+    }
+    return undefined
+  }
+
+  const reserve = ({ claims, owner, replaces, session }: Request, now: number): Reservation | Refused => {
+    if (replaces !== undefined) settle(replaces, nothing, now)
+    const it = new Held(session)
+    const refused = findAll(claims, it, now)
+    if (refused !== undefined) return refused
+    held.add(it)
+    if (it.batch !== undefined) {
+      it.batch.open++
+      it.batch.usedAt = now
+    }
+    if (it.count !== undefined) it.count.used++
+    if (it.clock !== undefined) it.clock.running++
+    for (const claim of claims) {
+      if (claim._tag !== "Key") continue
+      const batch = claim.reach === "principal" ? undefined : it.batch
+      it.entry = it.keys!.take(claim, it.entry, batch, owner, it.id, now)
+      it.windowMillis = claim.windowMillis
+    }
+    for (const { choice, tool } of it.groups ?? none) {
+      choice.tool = tool
+      choice.holders++
+    }
+    return it
+  }
+
+  const settle = (reservation: Reservation, settlement: Settlement, now: number): boolean => {
+    const it = held.find(reservation)
+    if (it === undefined || it.isRunning) return false
+    if (settlement.key === "running") it.isRunning = true
+    else held.delete(it)
+    const { batch, clock, count, entry, groups, keys } = it
+    if (batch !== undefined) {
+      batch.open--
+      batch.usedAt = now
+    }
+    if (!settlement.started && count !== undefined) count.used--
+    for (const { choice } of groups ?? none) {
+      choice.holders--
+      if (settlement.started) choice.isKept = true
+      else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
+    }
+    if (clock !== undefined) {
+      clock.running--
+      if (settlement.started) clock.endedAt = Math.max(clock.endedAt, now)
+      if (settlement.key === "running") clock.lingering++
+    }
+    if (entry !== undefined) keys!.settle(entry, settlement, now)
+    return true
+  }
+
+  const release = (reservation: Reservation, now: number): boolean => {
+    const it = held.find(reservation)
+    if (it?.isRunning !== true) return false
+    held.delete(it)
+    const { clock, entry, keys } = it
+    if (clock !== undefined) {
+      clock.lingering--
+      clock.endedAt = Math.max(clock.endedAt, now)
+    }
+    if (entry !== undefined) keys!.forget(entry)
+    return true
+  }
+
+  const start = (reservation: Reservation, now: number): boolean => {
+    const it = held.find(reservation)
+    if (it === undefined || it.isRunning) return false
+    it.startedAt ??= now
+    return true
+  }
+
+  /** Nobody will say how it ended: it rests from its start, and its key counts from there. */
+  const abandon = (it: Held, now: number): void => {
+    if (it.isRunning) {
+      release(it, now)
+      return
+    }
+    if (it.startedAt === undefined) settle(it, nothing, now)
+    else settle(it, unended(it.windowMillis), it.startedAt)
+    if (it.batch !== undefined) it.batch.usedAt = now
+  }
+
+  const prune = (now: number): number => {
+    let dropped = 0
+    for (const [id, batch] of batches) {
+      if (isIdle(batch, now) && batches.delete(id)) dropped++
+    }
+    for (const [id, principal] of principals) {
+      dropped += principal.prune(now)
+      if (principal.isOver(now)) principals.delete(id)
+    }
+    return dropped
+  }
+
+  return {
+    check: (claims: ReadonlyArray<Claim>, now: number) => Effect.succeed(findAll(claims, new Held(""), now)),
+    reserve: (requests: ReadonlyArray<Request>, now: number) =>
+      Effect.succeed(requests.map((request) => reserve(request, now))),
+    start: (reservations: ReadonlyArray<Reservation>, now: number) =>
+      Effect.succeed(reservations.filter((it) => start(it, now))),
+    renew: (reservations: ReadonlyArray<Reservation>) =>
+      Effect.succeed(reservations.filter((it) => held.find(it) !== undefined)),
+    settle: (reservation: Reservation, settlement: Settlement, now: number) =>
+      settle(reservation, settlement, now) ? done : undone,
+    release: (reservation: Reservation, now: number) => release(reservation, now) ? done : undone,
+    abandon: (session: string, now: number, started: ReadonlyArray<Reservation>) => {
+      for (const it of started) start(it, now)
+      for (const it of held.of(session)) abandon(it, now)
+      return Effect.void
+    },
+    grant: (grant: Grant) => {
+      principalOf(grant.principal, grant.grantedAt).grants.set(grant.id, grant)
+      return Effect.void
+    },
+    grants: (principal: string, now: number) => {
+      const known = principals.get(principal)
+      return known === undefined || known.grants.size === 0 ? noGrants : Effect.succeed(known.openGrants(now))
+    },
+    allGrants: (now: number) =>
+      Effect.succeed(Array.from(principals.values()).flatMap((known) => known.openGrants(now))),
+    revoke: (principal: string, id: string) => principals.get(principal)?.grants.delete(id) === true ? done : undone,
+    mutated: (principal: string) => {
+      // without a key there is nothing that a write could make stale
+      principals.get(principal)?.keys.mutated()
+      return Effect.void
+    },
+    closeBatch: (batch: string) => {
+      batches.delete(batch)
+      return Effect.void
+    },
+    pruneExpired: (now: number) => Effect.succeed(prune(now))
+  }
+}
+
+// Utilities
+
+interface Count {
+  used: number
+}
+
+/** Which tool of a group is used. */
+interface Choice {
+  tool: string | undefined
+  /** Calls that have reserved it and not settled. */
+  holders: number
+  /** One of them started. */
+  isKept: boolean
+}
+
+/** When a tool may start again. */
+interface RestClock {
+  running: number
+  /** Handlers that outlived their outcome: it rests from their end. */
+  lingering: number
+  endedAt: number
+  /** The longest rest that was asked for. */
+  millis: number
+}
+
+interface Batch {
+  usedAt: number
+  /** Reservations that are not settled. */
+  open: number
+  readonly calls: Map<string, Count>
+  readonly groups: Map<string, Choice>
+}
+
+/** A reservation that knows what it is about, so that settling looks nothing up. */
+class Held implements Reservation {
+  id = ""
+  readonly epoch = 1
+  readonly session: string
+  /** Its call may run since then. */
+  startedAt: number | undefined = undefined
+  /** How long its key counts from there if nobody says how the call ended. */
+  windowMillis: number | undefined = undefined
+  /** Where it stands among all. */
+  place = 0
+  /** Settled, but its fiber has not ended. */
+  isRunning = false
+  batch: Batch | undefined = undefined
+  count: Count | undefined = undefined
+  groups: Array<{ readonly choice: Choice; readonly tool: string }> | undefined = undefined
+  clock: RestClock | undefined = undefined
+  keys: Keys | undefined = undefined
+  /** Its key; before it is taken, whoever has it. */
+  entry: KeyEntry | undefined = undefined
+
+  constructor(session: string) {
+    this.session = session
+  }
+}
+
+/** What is reserved and not over. A place is used again, an id never. */
+class AllHeld {
+  private readonly places: Array<Held | undefined> = []
+  private readonly free: Array<number> = []
+  private lastId = 0
+
+  add(it: Held): void {
+    it.id = String(++this.lastId)
+    it.place = this.free.pop() ?? this.places.length
+    this.places[it.place] = it
+  }
+
+  delete({ place }: Held): void {
+    this.places[place] = undefined
+    this.free.push(place)
+  }
+
+  of(session: string): ReadonlyArray<Held> {
+    return this.places.filter((it): it is Held => it?.session === session)
+  }
+
+  /** A reservation is what it says, whatever object says it; most often it is the one that was given. */
+  find(it: Reservation): Held | undefined {
+    if (it instanceof Held) return this.places[it.place] === it ? it : undefined
+    return this.places.find((held) => held !== undefined && held.id === it.id && held.epoch === it.epoch)
+  }
+}
+
+const none: ReadonlyArray<never> = []
+
+const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
+
+const unended = (windowMillis: number | undefined): Settlement =>
+  windowMillis === undefined
+    ? { ...nothing, started: true }
+    : { started: true, key: "keep", windowMillis, value: undefined }
+
+const noGrants = Effect.succeed<ReadonlyArray<Grant>>([])
+
+const done = Effect.succeed(true)
+
+const undone = Effect.succeed(false)
+
+const usedUp: Refused = { _tag: "CallsUsedUp" }
+
+const keyTaken = ({ isSettled, owner, process, reservation, untold, value }: KeyEntry): Refused => ({
+  _tag: "KeyTaken",
+  owner,
+  reservation,
+  process,
+  untold,
+  running: !isSettled,
+  value
+})
+
+const countOf = (batch: Batch, { tool }: CallsClaim): Count => {
+  let count = batch.calls.get(tool)
+  if (count === undefined) batch.calls.set(tool, count = { used: 0 })
+  return count
+}
+
+const choiceOf = (batch: Batch, { group }: GroupClaim): Choice => {
+  let choice = batch.groups.get(group)
+  if (choice === undefined) batch.groups.set(group, choice = { tool: undefined, holders: 0, isKept: false })
+  return choice
+}
+
+const clockOf = (principal: Principal, { millis, tool }: CooldownClaim): RestClock => {
+  let clock = principal.clocks.get(tool)
+  if (clock === undefined) principal.clocks.set(tool, clock = { running: 0, lingering: 0, endedAt: -Infinity, millis })
+  clock.millis = Math.max(clock.millis, millis)
+  return clock
+}
+
+const coolingDown = (
+  { endedAt, lingering, running }: RestClock,
+  { millis }: CooldownClaim,
+  now: number
+): Refused | undefined => {
+  if (running > 0 || lingering > 0) return { _tag: "CoolingDown", running: true, remainingMillis: millis }
+  return now - endedAt < millis
+    ? { _tag: "CoolingDown", running: false, remainingMillis: endedAt + millis - now }
+    : undefined
+}
+
+const isRested = ({ endedAt, lingering, millis, running }: RestClock, now: number): boolean =>
+  running === 0 && lingering === 0 && now - endedAt >= millis
+
+/** So many of the oldest are looked at whenever a new one comes: more than one, so that they are caught up with. */
+const swept = 4
+
+/** Drops the oldest that are over; those that are not go behind the others. */
+const sweep = <A>(all: Map<string, A>, isOver: (it: A) => boolean): void => {
+  const oldest: Array<readonly [string, A]> = []
+  for (const entry of all) {
+    if (oldest.push(entry) === swept) break
+  }
+  for (const [id, it] of oldest) {
+    all.delete(id)
+    if (!isOver(it)) all.set(id, it)
+  }
+}
+
+/** What belongs to one principal. */
+class Principal {
+  readonly keys: Keys
+  readonly clocks = new Map<string, RestClock>()
+  readonly grants = new Map<string, Grant>()
+
+  constructor(bounds: { readonly maxKeys: number; readonly maxKeyChars: number }) {
+    this.keys = new Keys(bounds)
+  }
+
+  /** Nothing in it counts any more. */
+  isOver(now: number): boolean {
+    return this.keys.isOver(now) && Array.from(this.clocks.values()).every((clock) => isRested(clock, now)) &&
+      Array.from(this.grants.values()).every((grant) => !isOpen(grant, now))
+  }
+
+  openGrants(now: number): ReadonlyArray<Grant> {
+    return Array.from(this.grants.values()).filter((it) => isOpen(it, now))
+  }
+
+  /** Drops what is over; gives the number of entries. */
+  prune(now: number): number {
+    let dropped = this.keys.prune(now)
+    for (const [tool, clock] of this.clocks) {
+      if (isRested(clock, now) && this.clocks.delete(tool)) dropped++
+    }
+    for (const [id, grant] of this.grants) {
+      if (!isOpen(grant, now) && this.grants.delete(id)) dropped++
+    }
+    return dropped
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * State that outlives a call and is shared between calls: dedupe keys, call
+ * counts, choices of exclusive groups, cooldown clocks, standing permissions.
+ *
+ * A call reserves everything it needs in one atomic step (`reserve`: all claims
+ * or none) and settles it exactly once. What is claimed and what is answered is in
+ * `Claims`, the driver in memory in `MemoryStore`.
+ *
+ * @since 0.1.0
+ */
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
+import type { Grant } from "../vocabulary/Grant.ts"
+import type { Claim, Refused, Request, Reservation, Settlement } from "./Claims.ts"
+import * as MemoryStore from "./MemoryStore.ts"
+
+export * from "./Claims.ts"
+
+/**
+ * Error of a store that could not do its work. The memory driver never fails.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class StateStoreError extends Schema.TaggedError<StateStoreError>("effect-tool-executor/StateStoreError")(
+  "StateStoreError",
+  { operation: Schema.String, cause: Schema.Defect() }
+) {
+  override get message(): string {
+    return `StateStore.${this.operation} failed`
+  }
+}
+
+/**
+ * State shared between calls. Times are epoch milliseconds of the executor's clock.
+ *
+ * A driver that has its answer at once gives it as `Effect.succeed`, and nobody
+ * waits: an effect that is an `Exit` already needs no fiber. Such a driver does its
+ * work when it is called, so whoever calls a method runs what it gives, once.
+ *
+ * A driver that leases lets what it is asked later see what it was told before: an
+ * executor does not wait for the settlement of a read.
+ *
+ * @category services
+ * @since 0.1.0
+ */
+export class StateStore extends Context.Service<StateStore, {
+  /**
+   * Takes for each request all of its claims or none, one request after the other
+   * and all of them in one atomic step; where a claim cannot be had, the first such claim is
+   * the answer to its request, and the other requests are not affected.
+   */
+  readonly reserve: (
+    requests: ReadonlyArray<Request>,
+    now: number
+  ) => Effect.Effect<ReadonlyArray<Reservation | Refused>, StateStoreError>
+  /** Tells which claim could not be had now; takes nothing. */
+  readonly check: (claims: ReadonlyArray<Claim>, now: number) => Effect.Effect<Refused | undefined, StateStoreError>
+  /**
+   * Calls are about to start: from now on what they have reserved stays spent where
+   * nobody settles it, because its lease is lost or its session over. Gives those that
+   * are still held; the others may not start. Only asked of reservations that are leased.
+   */
+  readonly start: (
+    reservations: ReadonlyArray<Reservation>,
+    now: number
+  ) => Effect.Effect<ReadonlyArray<Reservation>, StateStoreError>
+  /** Holds leases for another `leaseMillis` from now; gives those that are still held. */
+  readonly renew: (
+    reservations: ReadonlyArray<Reservation>,
+    now: number
+  ) => Effect.Effect<ReadonlyArray<Reservation>, StateStoreError>
+  /**
+   * Settles a reservation: spends or gives back each of its claims. False where it is
+   * no longer held, because it was settled before or its lease was lost: then nothing
+   * changes. Where the answer gets lost, the same is told again with the same times,
+   * and only the first time counts.
+   */
+  readonly settle: (
+    reservation: Reservation,
+    settlement: Settlement,
+    now: number
+  ) => Effect.Effect<boolean, StateStoreError>
+  /**
+   * The fiber of a reservation that was settled as `running` has ended: its key is
+   * free, its tool rests from now. False as with `settle`, and told again like it.
+   */
+  readonly release: (reservation: Reservation, now: number) => Effect.Effect<boolean, StateStoreError>
+  /**
+   * Whoever reserved things in a session is over. What did not start is free at once,
+   * what started stays spent, and nothing that is said later of what the session has
+   * reserved until now counts. `started` are reservations of the session that are known
+   * to have started, or to have been about to: they are spent, if they are still held.
+   */
+  readonly abandon: (
+    session: string,
+    now: number,
+    started: ReadonlyArray<Reservation>
+  ) => Effect.Effect<void, StateStoreError>
+  /** Keeps a standing permission. */
+  readonly grant: (grant: Grant) => Effect.Effect<void, StateStoreError>
+  /** Gives the standing permissions of a principal that have not expired. */
+  readonly grants: (principal: string, now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
+  /** Gives those of all principals, for whoever looks after them. */
+  readonly allGrants: (now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
+  /** Takes a standing permission back; false if there is none of that id. */
+  readonly revoke: (principal: string, id: string) => Effect.Effect<boolean, StateStoreError>
+  /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
+  readonly mutated: (principal: string) => Effect.Effect<void, StateStoreError>
+  /**
+   * Forgets the counts, choices and settled keys of a batch. A driver does so by
+   * itself for a batch that has no open reservation and has been idle for its time.
+   */
+  readonly closeBatch: (batch: string) => Effect.Effect<void, StateStoreError>
+  /** Forgets what is past its window; gives the number of entries dropped. */
+  readonly pruneExpired: (now: number) => Effect.Effect<number, StateStoreError>
+}>()("effect-tool-executor/store/StateStore") {}
+
+/**
+ * Bounds of the memory driver.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export type MemoryOptions = MemoryStore.Options
+
+/**
+ * Layer that keeps the state in memory.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemory = (options?: MemoryOptions): Layer.Layer<StateStore, ConfigurationError> =>
+  Layer.effect(StateStore, checked(options))
+
+/**
+ * The same with bounds from the configuration, such as environment variables.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
+export const layerMemoryConfig = (
+  options: Config.Wrap<MemoryOptions>
+): Layer.Layer<StateStore, ConfigurationError | Config.ConfigError> =>
+  Layer.effect(StateStore, Effect.flatMap(Config.unwrap(options), checked))
+
+/**
+ * The default bounds of the memory driver.
+ *
+ * @category constants
+ * @since 0.1.0
+ */
+export const memoryDefaults = MemoryStore.defaults
+
+/**
+ * Creates a store that keeps the state in memory.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const makeMemory: (options?: MemoryOptions) => StateStore["Service"] = MemoryStore.make
+
+// Utilities
+
+const checked = (options: MemoryOptions = {}): Effect.Effect<StateStore["Service"], ConfigurationError> => {
+  const { batchTimeToLive, maxKeyChars, maxKeys } = options
+  return Effect.map(
+    readOptions("StateStore", (read) => ({
+      maxKeys: read.atLeast("maxKeys", maxKeys ?? memoryDefaults.maxKeys, 0),
+      maxKeyChars: read.atLeast("maxKeyChars", maxKeyChars ?? memoryDefaults.maxKeyChars, 0),
+      batchTimeToLive: read.millis("batchTimeToLive", batchTimeToLive ?? memoryDefaults.batchTimeToLive)
+    })),
+    makeMemory
+  )
+}

@@ -1,0 +1,496 @@
+/**
+ * What became of a call: a closed union of plain objects, never thrown.
+ *
+ * n calls in, n outcomes out, with the same ids and in input order. `text`
+ * gives what the model is told; `orFail` turns an outcome into the error
+ * channel for callers who want one.
+ *
+ * @since 0.1.0
+ */
+import type * as Tool from "effect/ai/Tool"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { clip } from "../../internal/clip.ts"
+import { Grant } from "./Grant.ts"
+import type { ToolCall } from "./ToolCall.ts"
+import * as ToolContent from "./ToolContent.ts"
+import * as ToolRefusal from "./ToolRefusal.ts"
+
+/**
+ * Where the full payload of a large output lies.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ArtifactRef = Schema.Struct({
+  /** Opaque id, bound to the principal that made it. */
+  id: Schema.String,
+  /** Length of the payload in characters. */
+  chars: Schema.Finite
+})
+
+/**
+ * Where the full payload of a large output lies.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ArtifactRef = typeof ArtifactRef.Type
+
+const told = {
+  modelText: Schema.String,
+  /** What the model is shown where that is more than text: then `modelText` is for those that take no files. */
+  content: Schema.optionalKey(Schema.Array(ToolContent.Part))
+}
+
+/**
+ * The whole output, untouched.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Inline extends Schema.Opaque<Inline>()(Schema.TaggedStruct("Inline", {
+  value: Schema.optionalKey(Schema.Unknown),
+  ...told
+})) {}
+
+/**
+ * The model sees the beginning; the host still has the value.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Truncated extends Schema.Opaque<Truncated>()(Schema.TaggedStruct("Truncated", {
+  value: Schema.optionalKey(Schema.Unknown),
+  originalChars: Schema.Finite,
+  ...told
+})) {}
+
+/**
+ * The payload is in the artifact store; the model sees a preview and how to read on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Artifact extends Schema.Opaque<Artifact>()(Schema.TaggedStruct("Artifact", {
+  ref: ArtifactRef,
+  preview: Schema.String,
+  ...told
+})) {}
+
+/**
+ * Schema of an output: whole, cut, or kept elsewhere.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Output = Schema.Union([Inline, Truncated, Artifact])
+
+/**
+ * The output of a call, as the host keeps it and as the model sees it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Output = Inline | Truncated | Artifact
+
+const common = {
+  callId: Schema.String,
+  tool: Schema.String,
+  /** Place of the call in its wave, from 0. */
+  index: Schema.Finite,
+  /** 1, or more after automatic retries; 0 when it never started. */
+  attempt: Schema.Finite,
+  /** Epoch milliseconds of the call's arrival. */
+  queuedAt: Schema.Finite,
+  /** Epoch milliseconds of the handler's start; absent when it never started. */
+  startedAt: Schema.optionalKey(Schema.Finite),
+  /** Milliseconds from start to outcome; absent when it never started. */
+  duration: Schema.optionalKey(Schema.Finite),
+  /** How many commits of this call landed. */
+  commits: Schema.Finite
+}
+
+const continuation = {
+  /** The model asked to be called again (`request_heartbeat`). */
+  requestsContinuation: Schema.Boolean,
+  /** A `ContinueLoop` rule names the tool. */
+  hasContinueRule: Schema.Boolean
+}
+
+const unfinished = {
+  /** Commits that were still under way when the outcome had to be given: they may land yet. */
+  openCommits: Schema.optionalKey(Schema.Finite)
+}
+
+/**
+ * The tool ran and its output was taken.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Succeeded extends Schema.Opaque<Succeeded>()(Schema.TaggedStruct("Succeeded", {
+  ...common,
+  output: Output,
+  ...continuation,
+  /** Id of the call whose outcome was replayed or joined. */
+  replayOf: Schema.optionalKey(Schema.String),
+  /** The standing permission that let it through. */
+  grant: Schema.optionalKey(Grant)
+})) {}
+
+/**
+ * The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Failed extends Schema.Opaque<Failed>()(Schema.TaggedStruct("Failed", {
+  ...common,
+  error: Schema.Unknown,
+  origin: Schema.Literals(["handler", "result", "defect"]),
+  retryable: Schema.Boolean,
+  modelText: Schema.String,
+  ...continuation,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * A limit passed first; `which` names it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class TimedOut extends Schema.Opaque<TimedOut>()(Schema.TaggedStruct("TimedOut", {
+  ...common,
+  limitMillis: Schema.Finite,
+  which: Schema.Literals(["tool", "turn", "idle"]),
+  retryable: Schema.Boolean,
+  ...unfinished,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * A gate said no. Nothing ran.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Denied
+  extends Schema.Opaque<Denied>()(Schema.TaggedStruct("Denied", { ...common, reason: ToolRefusal.ToolRefusal }))
+{}
+
+/**
+ * The host or the user stopped it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Cancelled extends Schema.Opaque<Cancelled>()(Schema.TaggedStruct("Cancelled", {
+  ...common,
+  started: Schema.Boolean,
+  reason: Schema.String,
+  ...unfinished,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * Stop mode only: an earlier call ended the wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Skipped
+  extends Schema.Opaque<Skipped>()(Schema.TaggedStruct("Skipped", { ...common, because: Schema.String }))
+{}
+
+/**
+ * It was started, and what ran it is gone without having recorded an end: whatever
+ * it does may or may not have happened.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class Unknown extends Schema.Opaque<Unknown>()(Schema.TaggedStruct("Unknown", {
+  ...common,
+  startedAt: Schema.Finite,
+  replayOf: Schema.optionalKey(Schema.String)
+})) {}
+
+/**
+ * Schema of an outcome.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolOutcome = Schema.Union([Succeeded, Failed, TimedOut, Denied, Cancelled, Skipped, Unknown])
+
+/**
+ * What became of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolOutcome = Succeeded | Failed | TimedOut | Denied | Cancelled | Skipped | Unknown
+
+/**
+ * Name of a kind of outcome.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Tag = ToolOutcome["_tag"]
+
+/**
+ * The outcome of one kind.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Of<T extends Tag> = Extract<ToolOutcome, { readonly _tag: T }>
+
+/**
+ * The success of a call whose output is known to the compiler, as it is encoded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface SucceededWith<A> extends Succeeded {
+  readonly output: OutputOf<A>
+}
+
+/**
+ * An output whose value is known to the compiler, as it is encoded.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type OutputOf<A> = InlineOf<A> | TruncatedOf<A> | Artifact
+
+/**
+ * A whole output whose value is known to the compiler.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface InlineOf<A> extends Inline {
+  readonly value: A
+}
+
+/**
+ * An output that was cut for the model, whose value is known to the compiler.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TruncatedOf<A> extends Truncated {
+  readonly value: A
+}
+
+/**
+ * The outcome of a call: of a typed one (`ToolCall.for`) the output is what its
+ * tool gives. What failed is `unknown` all the same: it may be a defect.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type For<Call extends ToolCall> = Call extends { readonly "~tool"?: infer T }
+  ? [T] extends [Tool.Any] ? SucceededWith<Tool.SuccessEncoded<T>> | Exclude<ToolOutcome, Succeeded> : ToolOutcome
+  : ToolOutcome
+
+const landed = (outcome: { readonly commits: number; readonly openCommits?: number }): string =>
+  (outcome.commits === 0
+    ? ""
+    : ` ${outcome.commits === 1 ? "One write" : `${outcome.commits} writes`} had landed before that.`) +
+  (outcome.openCommits === undefined ? "" : " A write was still under way and may land yet.") +
+  (outcome.commits === 0 && outcome.openCommits === undefined ? "" : " Check the state before you repeat it.")
+
+/**
+ * Gives the text that answers the call to the model.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const text = (outcome: ToolOutcome): string => {
+  // names and reasons may be a model's or a host's own text
+  const tool = clip(outcome.tool, 100)
+  switch (outcome._tag) {
+    case "Succeeded":
+      return outcome.output.modelText
+    case "Failed":
+      return outcome.modelText
+    case "TimedOut": {
+      const limit = `${outcome.limitMillis / 1000} s`
+      const what = outcome.which === "turn"
+        ? `"${tool}" was stopped after ${limit}: the time of this turn is over.`
+        : outcome.which === "idle"
+        ? `"${tool}" was stopped: it reported nothing for ${limit}.`
+        : `"${tool}" took longer than its limit of ${limit} and was stopped.`
+      const next = outcome.which === "turn"
+        ? " Answer with what you have."
+        : outcome.retryable
+        ? " Try something smaller, or try again."
+        : " Do not call it again in this turn."
+      return what + landed(outcome) + next
+    }
+    case "Denied":
+      return ToolRefusal.describe(outcome.reason, outcome.tool)
+    case "Cancelled":
+      return outcome.started
+        ? `"${tool}" was cancelled while it ran: ${clip(outcome.reason, 1_000)}.${landed(outcome)}`
+        : `"${tool}" was cancelled before it started: ${clip(outcome.reason, 1_000)}.`
+    case "Skipped":
+      return `"${tool}" was not run, because ${clip(outcome.because, 1_000)}.`
+    case "Unknown":
+      return `"${tool}" was started, but whatever ran it stopped before the result was recorded. It may or may not have happened. Check the state before you repeat it.`
+  }
+}
+
+/**
+ * Tells whether a call is an error in the eyes of the provider: everything but `Succeeded`.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isError = (outcome: ToolOutcome): boolean => outcome._tag !== "Succeeded"
+
+/**
+ * The answer to one call, in no provider's shape.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ToolMessage = Schema.Struct({
+  callId: Schema.String,
+  tool: Schema.String,
+  text: Schema.String,
+  isError: Schema.Boolean
+})
+
+/**
+ * The answer to one call, in no provider's shape.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolMessage = typeof ToolMessage.Type
+
+/**
+ * Gives the answer that goes back to the model.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
+  callId: outcome.callId,
+  tool: outcome.tool,
+  text: text(outcome),
+  isError: isError(outcome)
+})
+
+/**
+ * What became of a wave; with outcomes of the types of its calls, where they are
+ * typed (`ToolCall.for`).
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArray<ToolCall>> {
+  /** One per call, in input order. */
+  readonly outcomes: { readonly [I in keyof Calls]: For<Calls[I]> }
+  /**
+   * The agent is to call the model again. Without `Heartbeats` that is after every
+   * wave with a call, until the loop is over.
+   */
+  readonly needsContinuation: boolean
+  /** The loop is over: an `ExitLoop` tool succeeded, and nothing more is required before the exit. */
+  readonly shouldExit: boolean
+  /** One answer per call, in input order. */
+  readonly toolMessages: ReadonlyArray<ToolMessage>
+  /**
+   * Ids of calls that have not started and may be resumed (`ToolProcess.resume`), because
+   * their host stops or a person has yet to be heard: nothing of the wave is to be told to a
+   * model before that. Absent: none.
+   */
+  readonly suspended?: ReadonlyArray<string>
+}
+
+/**
+ * Error of a call that did not run to its own end, for callers who want the
+ * error channel. Its `reason` is the same tagged data that the outcome carries.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
+  "effect-tool-executor/ToolExecutionError"
+)("ToolExecutionError", {
+  callId: Schema.String,
+  tool: Schema.String,
+  reason: Schema.Union([
+    ToolRefusal.ToolRefusal,
+    Schema.TaggedStruct("TimedOut", { which: Schema.Literals(["tool", "turn", "idle"]), limitMillis: Schema.Finite }),
+    Schema.TaggedStruct("Cancelled", { started: Schema.Boolean }),
+    Schema.TaggedStruct("Skipped", {}),
+    Schema.TaggedStruct("Unknown", { startedAt: Schema.Finite }),
+    Schema.TaggedStruct("Failed", { origin: Schema.Literals(["handler", "result", "defect"]) })
+  ]),
+  /** What the model would have been told. */
+  explanation: Schema.String
+}) {
+  override get message(): string {
+    return this.explanation
+  }
+
+  /** The explanation alone: loops that turn an error into a text for the model take this. */
+  override toString(): string {
+    return this.explanation
+  }
+}
+
+const errorReason = (
+  outcome: Exclude<ToolOutcome, { readonly _tag: "Succeeded" }>
+): ToolExecutionError["reason"] => {
+  switch (outcome._tag) {
+    case "Denied":
+      return outcome.reason
+    case "TimedOut":
+      return { _tag: "TimedOut", which: outcome.which, limitMillis: outcome.limitMillis }
+    case "Cancelled":
+      return { _tag: "Cancelled", started: outcome.started }
+    case "Skipped":
+      return { _tag: "Skipped" }
+    case "Unknown":
+      return { _tag: "Unknown", startedAt: outcome.startedAt }
+    case "Failed":
+      return { _tag: "Failed", origin: outcome.origin }
+  }
+}
+
+/**
+ * Makes the error of an outcome that is not a success.
+ *
+ * @category error handling
+ * @since 0.1.0
+ */
+export const toError = (outcome: Exclude<ToolOutcome, { readonly _tag: "Succeeded" }>): ToolExecutionError =>
+  new ToolExecutionError({
+    callId: outcome.callId,
+    tool: outcome.tool,
+    reason: errorReason(outcome),
+    explanation: text(outcome)
+  })
+
+/**
+ * Passes `Succeeded` and `Failed` on and turns every other outcome into a
+ * `ToolExecutionError`.
+ *
+ * @category error handling
+ * @since 0.1.0
+ */
+export const orFail = (
+  outcome: ToolOutcome
+): Effect.Effect<Of<"Succeeded"> | Of<"Failed">, ToolExecutionError> =>
+  outcome._tag === "Succeeded" || outcome._tag === "Failed"
+    ? Effect.succeed(outcome)
+    : Effect.fail(toError(outcome))

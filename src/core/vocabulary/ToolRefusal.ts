@@ -1,0 +1,256 @@
+/**
+ * Why a call did not run, as plain tagged data, and the sentence that tells the
+ * model.
+ *
+ * Every sentence says what was wrong, what is allowed instead and whether
+ * trying again makes sense. An `Error` is made only when somebody asks for one
+ * (`ToolOutcome.orFail`).
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { clip } from "../../internal/clip.ts"
+import { ToolRule } from "../rules/ToolRule.ts"
+
+/**
+ * One thing that is wrong with the arguments of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export const ParameterIssue = Schema.Struct({
+  /** Path inside the arguments, such as `edits[0].line`; empty for the whole. */
+  path: Schema.String,
+  message: Schema.String
+})
+
+/**
+ * One thing that is wrong with the arguments of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ParameterIssue = typeof ParameterIssue.Type
+
+/**
+ * Schema of every reason for which a call is refused: a closed union.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolRefusal = Schema.Union([
+  /** No tool of that name; `available` names only tools this agent may see. */
+  Schema.TaggedStruct("ToolNotFound", { available: Schema.Array(Schema.String) }),
+  /** The arguments are not JSON or do not fit the tool's schema. */
+  Schema.TaggedStruct("InvalidParameters", { issues: Schema.Array(ParameterIssue) }),
+  /** The policy does not allow the call; `rule` is the pattern, rule or mode that says so. */
+  Schema.TaggedStruct("PolicyDenied", { rule: Schema.String }),
+  /** The tool failed in a way that is not worth a retry, or what the call touches is held by a handler that will not stop. */
+  Schema.TaggedStruct("ToolBlocked", { because: Schema.String }),
+  /** The tool's circuit breaker is open; without a time while one call tries whether the tool works again. */
+  Schema.TaggedStruct("CircuitOpen", { retryAfterMillis: Schema.optionalKey(Schema.Finite) }),
+  /** A guard of the host said no, failed, died or took too long. */
+  Schema.TaggedStruct("GuardRejected", { guard: Schema.String, reason: Schema.String }),
+  /** An equal call counts already; `running` says that it has not ended yet. */
+  Schema.TaggedStruct("DuplicateCall", { of: Schema.String, running: Schema.Boolean }),
+  /** A rule forbids the call now; `sentence` explains it. */
+  Schema.TaggedStruct("RuleViolation", {
+    rule: ToolRule,
+    sentence: Schema.String,
+    remainingMillis: Schema.optionalKey(Schema.Finite)
+  }),
+  /**
+   * Nobody allowed the call. `permission` is what was needed, as a pattern of a policy would
+   * name it, and `scope` what an answer could have been remembered for at most.
+   */
+  Schema.TaggedStruct("PermissionDenied", {
+    by: Schema.Literals(["user", "timeout", "noApprover", "closed"]),
+    reason: Schema.optionalKey(Schema.String),
+    permission: Schema.optionalKey(Schema.String),
+    scope: Schema.optionalKey(Schema.Literals(["call", "resources", "tool"]))
+  }),
+  /** A person refused the write of a call that was running already. */
+  Schema.TaggedStruct("WriteDenied", {
+    by: Schema.Literals(["user", "policy", "timeout", "noApprover", "closed"]),
+    reason: Schema.optionalKey(Schema.String)
+  }),
+  /**
+   * While the call waited, what it is about came to be something else, which nobody
+   * has allowed: `from` is what was judged, `to` what is there now; absent where it
+   * could not be found out.
+   */
+  Schema.TaggedStruct("TargetsChanged", {
+    from: Schema.optionalKey(Schema.Array(Schema.String)),
+    to: Schema.optionalKey(Schema.Array(Schema.String))
+  }),
+  /** The turn's time is over. */
+  Schema.TaggedStruct("DeadlineExceeded", { limitMillis: Schema.Finite }),
+  /** The turn's number of calls is used up. */
+  Schema.TaggedStruct("CallBudgetExhausted", { max: Schema.Finite }),
+  /** The host lets no more of such calls run at the moment. */
+  Schema.TaggedStruct("RateLimited", { retryAfterMillis: Schema.optionalKey(Schema.Finite) }),
+  /** The store that a gate needs, or the journal, could not be reached in time; `operation` is what was asked of it. */
+  Schema.TaggedStruct("StoreUnavailable", { operation: Schema.String }),
+  /** The tool runs in a sandbox only, and there is none to run it in. */
+  Schema.TaggedStruct("SandboxUnavailable", { reason: Schema.String }),
+  /** Sub-agents are nested too deeply. */
+  Schema.TaggedStruct("DepthExceeded", { max: Schema.Finite }),
+  /** The call would wait for a permit that its own caller holds. */
+  Schema.TaggedStruct("ReentryRefused", { waitsFor: Schema.String })
+])
+
+/**
+ * Why a call did not run.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ToolRefusal = typeof ToolRefusal.Type
+
+const list = (names: ReadonlyArray<string>): string => {
+  const shown = names.slice(0, 50).map((name) => `"${name}"`).join(", ")
+  return names.length > 50 ? `${shown} and ${names.length - 50} more` : shown
+}
+
+const about = (targets: ReadonlyArray<string> | undefined): string =>
+  targets === undefined
+    ? "something that could not be determined"
+    : targets.length === 0
+    ? "nothing"
+    : list(targets.slice(0, 5).map((text) => clip(text, 200))) +
+      (targets.length > 5 ? ` and ${targets.length - 5} more` : "")
+
+const writeDenied = {
+  user: "The user did not allow",
+  policy: "The policy does not allow",
+  timeout: "Nobody answered the request to allow",
+  noApprover: "Nobody is there to allow",
+  closed: "The session ended before anybody allowed"
+} as const
+
+const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
+
+const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 100) / 10)} s`
+
+/**
+ * Gives the name of the gate that refused a call, as records and operators know it.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const gateOf = (refusal: ToolRefusal): string =>
+  refusal._tag === "GuardRejected" ? refusal.guard : gates[refusal._tag]
+
+const gates: { readonly [T in ToolRefusal["_tag"]]: string } = {
+  ToolNotFound: "lookup",
+  InvalidParameters: "parameters",
+  PolicyDenied: "policy",
+  ToolBlocked: "blocked tools",
+  CircuitOpen: "circuit breaker",
+  GuardRejected: "guards",
+  DuplicateCall: "dedupe",
+  RuleViolation: "rules",
+  PermissionDenied: "permission",
+  WriteDenied: "confirmed write",
+  TargetsChanged: "policy",
+  DeadlineExceeded: "turn budget",
+  CallBudgetExhausted: "turn budget",
+  RateLimited: "rate limit",
+  StoreUnavailable: "store",
+  SandboxUnavailable: "sandbox",
+  DepthExceeded: "depth",
+  ReentryRefused: "pools"
+}
+
+/**
+ * Gives the sentence that tells the model why its call did not run.
+ *
+ * @category formatting
+ * @since 0.1.0
+ */
+export const describe = (refusal: ToolRefusal, toolName: string): string => {
+  // the name is the model's own text: a refusal must not echo megabytes of it
+  const tool = clip(toolName, 100)
+  switch (refusal._tag) {
+    case "ToolNotFound":
+      return refusal.available.length === 0
+        ? `There is no tool "${tool}", and no other tool can be called. Answer without tools.`
+        : `There is no tool "${tool}". Available tools: ${list(refusal.available)}. Call one of these instead.`
+    case "InvalidParameters":
+      return `The arguments of "${tool}" are not valid; it was not run. ${
+        refusal.issues.map((it) => it.path === "" ? capitalised(it.message) : `At "${it.path}": ${it.message}`).join(
+          ". "
+        )
+      }. Correct the arguments and call it again.`
+    case "PolicyDenied":
+      return `"${tool}" is not allowed here (${refusal.rule}). Do not call it again; go on without it.`
+    case "ToolBlocked":
+      return `"${tool}" is blocked: ${refusal.because}. Use another tool or go on without it.`
+    case "CircuitOpen":
+      return refusal.retryAfterMillis === undefined
+        ? `"${tool}" has failed too often, and one call is trying whether it works again. Try it again later, or go on without it.`
+        : `"${tool}" has failed too often and is paused for ${
+          inSeconds(refusal.retryAfterMillis)
+        }. Try again after that.`
+    case "GuardRejected":
+      return `"${tool}" was refused by ${refusal.guard}: ${clip(refusal.reason, 1_000)}`
+    case "DuplicateCall":
+      return refusal.running
+        ? `This call of "${tool}" is the same as call ${
+          clip(refusal.of, 100)
+        }, which is still running. Do not repeat it; wait for that result.`
+        : `This call of "${tool}" is the same as call ${
+          clip(refusal.of, 100)
+        }, whose result you already have. Use that result, or change the arguments.`
+    case "RuleViolation":
+      return refusal.remainingMillis === undefined
+        ? refusal.sentence
+        : `${refusal.sentence} Try again in ${inSeconds(refusal.remainingMillis)}.`
+    case "PermissionDenied": {
+      const why = refusal.reason === undefined ? "" : `: ${refusal.reason}`
+      switch (refusal.by) {
+        case "user":
+          return `The user did not allow "${tool}"${why}. Do not repeat the call; ask what to do instead or go on without it.`
+        case "timeout":
+          return `Nobody answered the request to allow "${tool}"${why}. It was not run.`
+        case "noApprover":
+          return `"${tool}" needs a person's approval and nobody is there to give it${why}. It was not run; go on without it.`
+        case "closed":
+          return `"${tool}" was not run: the session ended before anybody allowed it${why}.`
+      }
+    }
+    // the inner switch is exhaustive
+    case "WriteDenied": {
+      const why = refusal.reason === undefined ? "" : `: ${refusal.reason}`
+      return `${
+        writeDenied[refusal.by]
+      } the write of "${tool}"${why}. It was stopped, and nothing of that write was written.`
+    }
+    case "TargetsChanged":
+      return `What "${tool}" is about changed while the call waited: it was ${about(refusal.from)} and is now ${
+        about(refusal.to)
+      }, which nobody has allowed. It was not run. Look at what is there now, and call it again if you still want that.`
+    case "DeadlineExceeded":
+      return `The time of this turn (${
+        inSeconds(refusal.limitMillis)
+      }) is over; "${tool}" was not run. Answer with what you have.`
+    case "CallBudgetExhausted":
+      return `All ${refusal.max} tool calls of this turn are used up; "${tool}" was not run. Answer with what you have.`
+    case "RateLimited":
+      return `"${tool}" was not run: there are too many such calls at the moment. ${
+        refusal.retryAfterMillis === undefined
+          ? "Try it again later"
+          : `Try it again in ${inSeconds(refusal.retryAfterMillis)}`
+      }, or go on without it.`
+    case "StoreUnavailable":
+      return `"${tool}" was not run: the store that keeps track of calls cannot be reached at the moment. Nothing is wrong with the call: try it again later, or go on without it.`
+    case "SandboxUnavailable":
+      return `"${tool}" was not run: it runs only in a sandbox, and there is none at the moment: ${
+        clip(refusal.reason, 1_000)
+      }. Nothing is wrong with the call; use another tool or go on without it.`
+    case "DepthExceeded":
+      return `Agents may be nested at most ${refusal.max} deep; "${tool}" was not run. Do the work here.`
+    case "ReentryRefused":
+      return `"${tool}" was called from inside a running tool and would wait for ${refusal.waitsFor}, which that tool holds. It was not run.`
+  }
+}

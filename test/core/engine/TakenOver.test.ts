@@ -1,0 +1,127 @@
+/** A journal whose term another process can end. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import { Journal, ToolContext } from "../../../src/index.ts"
+import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
+import { call, open, tags } from "../../support/Harness.ts"
+
+/** A journal in memory, and a term that is as a test says. */
+const journalOf = Effect.gen(function*() {
+  const context = yield* Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory())))
+  const state = { isOver: false, isHeld: true, asked: 0, answer: Effect.succeed<boolean | undefined>(true) }
+  const watchers = new Set<() => void>()
+  const term: Journal.Term = {
+    get isOver() {
+      return state.isOver
+    },
+    get isHeld() {
+      return state.isHeld
+    },
+    renew: Effect.suspend(() => {
+      state.asked++
+      return state.answer
+    }),
+    onOver: (run) => {
+      watchers.add(run)
+      return () => void watchers.delete(run)
+    }
+  }
+  const driver = Context.get(context, Journal.Journal)
+  const append: typeof driver.append = (lines, options) =>
+    driver.append(lines.filter((line) => line.term?.isOver !== true), options)
+  const journal: Journal.Journal["Service"] = { ...driver, append, term: () => term }
+  const end = () => {
+    state.isOver = true
+    state.isHeld = false
+    state.answer = Effect.succeed(false)
+    for (const run of Array.from(watchers)) run()
+  }
+  return { journal, state, watchers, end }
+})
+
+const test = <A, E>(
+  name: string,
+  program: (
+    it: Effect.Success<typeof journalOf> & {
+      readonly landed: Array<string>
+      readonly run: (params?: object) => Effect.Effect<ReadonlyArray<string>>
+    }
+  ) => Effect.Effect<A, E>
+) =>
+  it.effect(name, () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const world = yield* journalOf
+        const landed: Array<string> = []
+        const { process } = yield* open({
+          write: {
+            class: "ConcurrentMut",
+            handler: ({ commits }) =>
+              Effect.gen(function*() {
+                const { commit } = yield* ToolContext.ToolContext
+                yield* Effect.sleep("1 second")
+                if (commits === true) yield* commit(Effect.sync(() => landed.push("landed")))
+                return "done"
+              })
+          }
+        }, { journal: world.journal })
+        const run = (params: object = {}) =>
+          Effect.map(Effect.orDie(process.executeWave([call("1", "write", params)])), tags)
+        return yield* program({ ...world, landed, run })
+      })),
+      { limit: "1 day" }
+    ))
+
+describe("a journal whose term another process can end", () => {
+  test("is not asked while its term is held", ({ landed, run, state, watchers }) =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* run({ commits: true }), ["Succeeded"])
+      assert.deepStrictEqual(landed, ["landed"])
+      assert.strictEqual(state.asked, 0)
+      assert.strictEqual(watchers.size, 0)
+    }))
+
+  test("is asked before a write whose lease has expired, and lets it land where nobody has taken over", (it) =>
+    Effect.gen(function*() {
+      const running = yield* Effect.forkChild(it.run({ commits: true }))
+      yield* Effect.sleep("500 millis")
+      it.state.isHeld = false
+      assert.deepStrictEqual(yield* Fiber.join(running), ["Succeeded"])
+      assert.deepStrictEqual(it.landed, ["landed"])
+      assert.isAbove(it.state.asked, 0)
+    }))
+
+  for (const [how, answer] of [["taken over", false], ["perhaps taken over", undefined]] as const) {
+    test(`lets nothing land of a call that was ${how}`, (it) =>
+      Effect.gen(function*() {
+        const running = yield* Effect.forkChild(it.run({ commits: true }))
+        yield* Effect.sleep("500 millis")
+        it.state.isHeld = false
+        it.state.answer = Effect.succeed(answer)
+        assert.deepStrictEqual(yield* Fiber.join(running), ["Unknown"])
+        assert.deepStrictEqual(it.landed, [])
+      }))
+  }
+
+  test("stops what runs as soon as its term is known to be over", (it) =>
+    Effect.gen(function*() {
+      const running = yield* Effect.forkChild(it.run({ commits: true }))
+      yield* Effect.sleep("500 millis")
+      it.end()
+      assert.deepStrictEqual(yield* Fiber.join(running), ["Unknown"])
+      assert.deepStrictEqual(it.landed, [])
+      assert.strictEqual(it.watchers.size, 0)
+    }))
+
+  test("does not hold up an end for longer than its patience", (it) =>
+    Effect.gen(function*() {
+      const running = yield* Effect.forkChild(it.run())
+      yield* Effect.sleep("500 millis")
+      it.state.isHeld = false
+      it.state.answer = Effect.never
+      assert.deepStrictEqual(yield* Fiber.join(running), ["Unknown"])
+    }))
+})
