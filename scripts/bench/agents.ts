@@ -1,4 +1,4 @@
-// What a turn of an agent costs, beside a loop over `LanguageModel.generateText` with the same model and toolkit.
+// What a turn of an agent costs, next to a loop over `LanguageModel.generateText` with the same model and toolkit.
 import { Context, Effect, Layer, Stream } from "effect"
 import { ToolExecutor } from "effect-tool-executor"
 import { AgentExecutor } from "effect-tool-executor/agent"
@@ -58,16 +58,16 @@ const turn = (calls: number) =>
       prepare: () => () => Effect.runPromiseWith(context)(run)
     })
     const read = Stream.runDrain(agents.runOperation({ prompt: "go" }))
-    const [beside, value] = yield* Effect.promise(() => compare([side(loop), side(read)]))
+    const [peer, value] = yield* Effect.promise(() => compare([side(loop), side(read)]))
     const what = `a turn of an agent, ${calls} ${
       calls === 1 ? "call" : "calls"
-    }, beside a loop over generateText of effect/ai`
-    return { what, value, beside, unit: "µs/turn" } satisfies Line
+    } vs a loop over generateText of effect/ai`
+    return { what, value, peer, unit: "µs/turn" } satisfies Line
   })
 
 export const agents = Effect.all([turn(1), turn(10)])
 
-/** What an operation of a thousand turns holds when it is over, beside the messages of its history alone. */
+/** What an operation of a thousand turns holds when it is over, next to the messages of its history alone. */
 /** What is held: what was let go a moment ago goes in turns of the event loop, and not at once. */
 const held = Effect.promise(async () => {
   for (let turn = 0; turn < 5; turn++) {
@@ -98,9 +98,9 @@ export const longAgent = Effect.gen(function*() {
   const { content } = yield* agent.history
   const alone = yield* held
   const copy = structuredClone(content)
-  const beside = (yield* held) - alone
-  const what = `what an agent's ${copy.length} messages hold after 1,000 turns, beside a copy of them`
-  return [{ what, value, beside, unit: "MB", bar: { of: "ratio", limit: 1.25, aim: 1.1 } }] satisfies ReadonlyArray<
+  const peer = (yield* held) - alone
+  const what = `memory of an agent's ${copy.length} messages after 1,000 turns vs a copy of them`
+  return [{ what, value, peer, unit: "MB", bar: { of: "ratio", limit: 1.25 } }] satisfies ReadonlyArray<
     Line
   >
 })

@@ -1,4 +1,4 @@
-// What waiting costs: ten thousand pending requests in memory, and answering one of many beside one of few.
+// What waiting costs: ten thousand pending requests in memory, and answering one of many next to one of few.
 import { Context, Effect, Layer, Schema } from "effect"
 import { Approvals, LocalExecutor, ToolAnnotations, ToolCall, ToolExecutor } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
@@ -63,9 +63,9 @@ export const approvals = Effect.gen(function*() {
   return [
     { what: "the heap of 10,000 pending requests", value: megabytes, unit: "MB" },
     {
-      what: "an answer while 10,000 are pending, beside 100",
+      what: "an answer while 10,000 are pending vs 100",
       value: median(many),
-      beside: median(few),
+      peer: median(few),
       unit: "µs"
     },
     { what: "an answer that covers 9,900 others", value: median(covering), unit: "ms" }

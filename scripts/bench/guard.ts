@@ -1,4 +1,4 @@
-// What a guard costs: `LanguageModel.generateText` with a toolkit as it is beside the same one behind the executor.
+// What a guard costs: `LanguageModel.generateText` with a toolkit as it is next to the same one behind the executor.
 import { Effect, Layer, Stream } from "effect"
 import { LanguageModel, type Response, type Tool } from "effect/ai"
 import { compare, type Side } from "./measure.ts"
@@ -31,13 +31,13 @@ export const guard = Effect.gen(function*() {
     calls: size,
     prepare: () => () => Effect.runPromiseWith(context)(request)
   })
-  const [beside, value] = yield* Effect.promise(() =>
+  const [peer, value] = yield* Effect.promise(() =>
     compare([
       side(LanguageModel.generateText({ prompt: "go", toolkit: Subject.kit })),
       side(LanguageModel.generateText({ prompt: "go", toolkit: guarded }))
     ])
   )
   return [
-    { what: "generateText of effect/ai, 100 calls, guarded, beside unguarded", value, beside, unit: "µs/call" }
+    { what: "generateText of effect/ai, 100 calls, guarded vs unguarded", value, peer, unit: "µs/call" }
   ] satisfies ReadonlyArray<Line>
 }).pipe(Effect.provide(Layer.merge(model, Subject.kit.toLayer(Subject.handlers))))

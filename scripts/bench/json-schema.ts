@@ -1,5 +1,5 @@
 /**
- * Our reader of JSON Schema beside ajv and effect's own, by the official
+ * Our reader of JSON Schema next to ajv and effect's own, by the official
  * JSON-Schema-Test-Suite, which is not part of this repository:
  * `npm run bench:json-schema -- PATH`, where PATH holds `tests/draft2020-12` and
  * its siblings, as far as they are there. Nothing here fails: it is for reading.

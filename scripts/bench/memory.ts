@@ -15,14 +15,14 @@ export const allocated = Effect.sync(() => {
     ["--expose-gc", ...wide, "--import", file("../source-resolver.ts"), file("allocated.ts")],
     { encoding: "utf8" }
   )
-  const [value, without, beside] = JSON.parse(given) as readonly [number, number, number]
+  const [value, without, peer] = JSON.parse(given) as readonly [number, number, number]
   return [
-    { what: "allocated by a call", value, beside, unit: "kB/call", bar: { of: "value", limit: 6, aim: 5 } },
-    { what: "the same without dedupe", value: without, beside, unit: "kB/call" }
+    { what: "allocated by a call", value, peer, unit: "kB/call", bar: { of: "value", limit: 6 } },
+    { what: "the same without dedupe", value: without, peer, unit: "kB/call" }
   ] satisfies ReadonlyArray<Line>
 })
 
-/** Two thousand waves of one process, a hundred at a time: the last three hundred beside the first that count. */
+/** Two thousand waves of one process, a hundred at a time: the last three hundred next to the first that count. */
 export const long = Effect.gen(function*() {
   const process = yield* Subject.open(Subject.plenty)
   const { calls, prepare } = Subject.ours(process, "read", 50, 100)
@@ -37,12 +37,12 @@ export const long = Effect.gen(function*() {
   })
   return [
     {
-      what: "a call of the last of 2,000 waves, beside the first",
+      what: "a call in the last of 2,000 waves vs the first",
       value: median(hundreds.slice(-3)),
-      beside: median(hundreds.slice(1, 4)),
+      peer: median(hundreds.slice(1, 4)),
       unit: "µs/call"
     },
-    { what: "the heap after them, beside after 400", value: heap(), beside: early, unit: "MB" }
+    { what: "the heap after 2,000 waves vs after 400", value: heap(), peer: early, unit: "MB" }
   ] satisfies ReadonlyArray<Line>
 })
 

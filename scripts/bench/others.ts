@@ -81,10 +81,10 @@ const lines = Effect.fnUntraced(function*(process: ToolProcess.ToolProcess, size
   const which = size === 1 ? "a single call" : `a wave of ${size.toLocaleString("en-US")}`
   const unit = "µs/call"
   return [
-    { what: `${which}: the executor, beside the floor`, value: ours, beside: byHand, unit },
-    { what: `${which}: Toolkit.handle of effect/ai, beside the executor`, value: handle, beside: ours, unit },
-    { what: `${which}: generateText of the AI SDK, beside the executor`, value: plain, beside: ours, unit },
-    { what: `${which}: generateText with the executor behind it, beside its own`, value: behind, beside: plain, unit }
+    { what: `${which}: the executor vs the floor`, value: ours, peer: byHand, unit },
+    { what: `${which}: Toolkit.handle of effect/ai vs the executor`, value: handle, peer: ours, unit },
+    { what: `${which}: generateText of the AI SDK vs the executor`, value: plain, peer: ours, unit },
+    { what: `${which}: generateText with our executor vs without`, value: behind, peer: plain, unit }
   ] satisfies ReadonlyArray<Line>
 })
 

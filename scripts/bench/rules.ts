@@ -1,5 +1,5 @@
-// What rules cost: twenty that concern every call beside none, a thousand beside those twenty, a process with a hundred
-// thousand calls behind it beside one with ten.
+// What rules cost: twenty that concern every call next to none, a thousand next to those twenty, a process with a hundred
+// thousand calls behind it next to one with ten.
 import { Context, Effect, Layer, Schema } from "effect"
 import { LocalExecutor, ToolCall, ToolExecutor, type ToolProcess, type ToolRule } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
@@ -84,13 +84,13 @@ export const rules = Effect.gen(function*() {
   const [oldTime, youngTime] = yield* Effect.promise(() => compare([wave(old, 10), wave(young, 10)]))
   return [
     {
-      what: "20 rules that concern a call: what they add, beside the floor's whole call",
+      what: "what 20 matching rules add to a call vs the floor's whole call",
       value: someTime - noneTime,
-      beside: floor,
+      peer: floor,
       unit: "µs/call",
-      bar: { of: "ratio", limit: 0.5, aim: 0.3 }
+      bar: { of: "ratio", limit: 0.5 }
     },
-    { what: "a call under 1,000 rules, beside under those 20", value: manyTime, beside: someTime, unit: "µs/call" },
-    { what: "a call with 100,000 behind it, beside few", value: oldTime, beside: youngTime, unit: "µs/call" }
+    { what: "a call under 1,000 rules vs 20 rules", value: manyTime, peer: someTime, unit: "µs/call" },
+    { what: "the call after 100,000 others vs after 10", value: oldTime, peer: youngTime, unit: "µs/call" }
   ] satisfies ReadonlyArray<Line>
 })

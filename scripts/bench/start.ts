@@ -1,4 +1,4 @@
-// What starting costs: the import of the package as it is built, beside effect's own; a first layer and a first call of a
+// What starting costs: the import of the package as it is built, next to effect's own; a first layer and a first call of a
 // fresh program; and a layer once the program is warm.
 import { Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
@@ -51,7 +51,7 @@ export const start = Effect.gen(function*() {
   }
   const [warm] = yield* Effect.promise(() => compare([repeated]))
   return [
-    { what: "the import, beside that of effect and effect/ai", value: imported, beside: effect, unit: "ms" },
+    { what: "importing the package vs effect and effect/ai", value: imported, peer: effect, unit: "ms" },
     { what: "the first layer of a program", value: layer, unit: "ms" },
     { what: "the first call of a program", value: first, unit: "ms" },
     { what: "a layer of a warm program", value: warm, unit: "µs" }

@@ -1,10 +1,9 @@
-// What was measured as one table, for a terminal or for Markdown, with the bars that it is to hold.
+// Prints measurements as one table, for a terminal or for Markdown.
 
-/** What one figure is to be: at most `limit`, and `aim` is what is wished for. */
+/** The most that a figure or its ratio should be. Shown on a terminal only. */
 export interface Bar {
   readonly of: "value" | "ratio"
   readonly limit: number
-  readonly aim: number
 }
 
 /** One line of the table. */
@@ -12,50 +11,42 @@ export interface Line {
   readonly what: string
   readonly value: number
   readonly unit: string
-  /** The same of what it is compared with: the floor by hand, where nothing else is said. */
-  readonly beside?: number
-  /** By how much it is dearer, where that is not `value / beside`. */
+  /** The same measurement of the peer; where nothing else is said, the floor written by hand. */
+  readonly peer?: number
+  /** How many times the peer it costs, if that is not `value / peer`. */
   readonly ratio?: number
   readonly bar?: Bar
 }
 
-const head = ["", "this", "beside", "", "ratio", "limit", "aim", "verdict"] as const
-const left = new Set([0, 3, 7])
+const head = ["", "figure", "peer", "", "ratio"] as const
+const left = new Set([0, 3, 6])
 
-const ratioOf = ({ beside, ratio, value }: Line): number | undefined =>
-  ratio ?? (beside === undefined ? undefined : value / beside)
+const ratioOf = ({ peer, ratio, value }: Line): number | undefined =>
+  ratio ?? (peer === undefined ? undefined : value / peer)
 
 const figure = (value: number | undefined): string =>
   value === undefined ? "" : value >= 1_000 ? Math.round(value).toLocaleString("en-US") : value.toPrecision(3)
 
-const verdict = (line: Line): string => {
-  if (line.bar === undefined) return ""
-  const { aim, limit, of } = line.bar
-  const got = of === "value" ? line.value : ratioOf(line)!
-  if (got <= aim) return "aim"
-  return got <= limit ? "limit" : `${(got / limit).toFixed(1)} × too dear`
-}
+const cells = (line: Line): ReadonlyArray<string> => [
+  line.what,
+  figure(line.value),
+  figure(line.peer),
+  line.unit,
+  figure(ratioOf(line))
+]
 
-const cells = (line: Line): ReadonlyArray<string> => {
-  const { bar, beside, unit, value, what } = line
-  const shown = (of: number | undefined) =>
-    of === undefined ? "" : `${of}${bar?.of === "value" ? ` ${unit.split("/")[0]}` : ""}`
-  return [
-    what,
-    figure(value),
-    figure(beside),
-    unit,
-    figure(ratioOf(line)),
-    shown(bar?.limit),
-    shown(bar?.aim),
-    verdict(line)
-  ]
+/** The limit of a line, and whether its figure keeps it. */
+const bars = (line: Line): ReadonlyArray<string> => {
+  if (line.bar === undefined) return ["", ""]
+  const { limit, of } = line.bar
+  const holds = (of === "value" ? line.value : ratioOf(line)!) <= limit
+  return [`${limit}${of === "value" ? ` ${line.unit.split("/")[0]}` : ""}`, holds ? "within" : "over"]
 }
 
 /** The table for a terminal. */
 export const text = (lines: ReadonlyArray<Line>): string => {
-  const rows = [[...head], ...lines.map(cells)]
-  const widths = head.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
+  const rows = [[...head, "limit", ""], ...lines.map((line) => [...cells(line), ...bars(line)])]
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
   return rows.map((row) =>
     row.map((cell, column) => left.has(column) ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!))
       .join("  ")
