@@ -39,6 +39,12 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
 const barrel = "index.ts"
 const internal = "internal/"
 
+/** Folders with one face, `index.ts`, and what they use of the rest of the package. */
+const closed: ReadonlyArray<readonly [folder: string, uses: ReadonlyArray<string>]> = [
+  ["internal/json-schema/", ["internal/canonicalJson.ts", "internal/clip.ts"]],
+  ["internal/secrets/", ["internal/remembered.ts", "internal/valuePath.ts"]]
+]
+
 const lineLimit = 500
 
 /** What the page is made of, and brings along. */
@@ -95,6 +101,15 @@ const problemsOf = (file: string, text: string): ReadonlyArray<string> => {
     }
     const target = posix.join(posix.dirname(file), specifier)
     if (target === barrel) return [`${file}: imports the barrel; import the module itself`]
+    for (const [folder, uses] of closed) {
+      const isInside = file.startsWith(folder)
+      if (isInside && !target.startsWith(folder) && !uses.includes(target)) {
+        return [`${file}: ${folder} does not import ${target}`]
+      }
+      if (!isInside && target.startsWith(folder) && target !== `${folder}index.ts`) {
+        return [`${file}: import ${folder}index.ts, not ${target}`]
+      }
+    }
     if (file.startsWith("page/") && !typeOnly && !/^(?:page|internal)\//.test(target)) {
       return [`${file}: the page imports only types of ${target}`]
     }
@@ -155,6 +170,10 @@ describe("the rings", () => {
     refuses("agent/AgentTurn.ts", `import * as Http from "effect/http"`)
     refuses("core/rules/Rules.ts", `import * as Waves from "../engine/Waves.ts"`)
     refuses("internal/glob.ts", `import * as ToolCall from "../core/vocabulary/ToolCall.ts"`)
+    refuses("internal/json-schema/check.ts", `import * as Wildcard from "../wildcard.ts"`)
+    refuses("core/rules/Rules.ts", `import { check } from "../../internal/json-schema/check.ts"`)
+    allows("core/rules/Rules.ts", `import { compile } from "../../internal/json-schema/index.ts"`)
+    allows("internal/json-schema/check.ts", `import { clip } from "../clip.ts"`)
     refuses("testing/Scenario.ts", `import * as Run from "../cli/Run.ts"`)
     refuses("tools/Files.ts", `import { ToolCall } from "../index.ts"`)
     refuses("Unknown.ts", "")

@@ -18,7 +18,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
-import { compile } from "../../src/internal/jsonSchema.ts"
+import { compile } from "../../src/internal/json-schema/validator.ts"
 import { fixed, median } from "./measure.ts"
 
 type Json = JsonSchema.JsonSchema | boolean

@@ -13,7 +13,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as AiSdkModel from "../adapters/AiSdkModel.ts"
 import { escape } from "../internal/escape.ts"
-import * as SecretTexts from "../internal/secretTexts.ts"
+import * as SecretTexts from "../internal/secrets/index.ts"
 import { type CliFailure, wrong } from "./CliFailure.ts"
 
 /**

@@ -5,7 +5,7 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as LogLevel from "effect/LogLevel"
-import type { Redactor } from "./redact.ts"
+import type { Redactor } from "./secrets/index.ts"
 
 /** The call that something is logged of; what is done for no call has only a principal. */
 export interface About {

@@ -1,4 +1,5 @@
 /** The parameters of a tool: how they are decoded, and what makes two of them equal. */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
@@ -7,8 +8,13 @@ import * as SchemaAST from "effect/SchemaAST"
 import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
 import { exitOf } from "./exitOf.ts"
-import { compile, type Issue } from "./jsonSchema.ts"
+import { compile, type Issue } from "./json-schema/index.ts"
 import { issuesOf } from "./schemaIssues.ts"
+
+/** Whether somebody else wrote the JSON Schema of a tool: the cost of its checks is limited whatever the value. */
+export const IsForeign = Context.Reference<boolean>("effect-tool-executor/internal/toolSchemas/IsForeign", {
+  defaultValue: () => false
+})
 
 /** Parameters of one tool, compiled. */
 export interface Schemas {

@@ -11,7 +11,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { type Problem, validateStrict } from "../core/vocabulary/ConfigurationError.ts"
 import { escapeLines } from "../internal/escape.ts"
-import * as Texts from "../internal/secretTexts.ts"
+import * as Texts from "../internal/secrets/index.ts"
 
 const optional = Schema.optionalKey
 

@@ -11,7 +11,8 @@ import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import { escape } from "../internal/escape.ts"
-import { IsForeign, linear } from "../internal/foreignSchema.ts"
+import { withoutSlowPatterns } from "../internal/json-schema/index.ts"
+import { IsForeign } from "../internal/toolSchemas.ts"
 import { matches } from "../internal/wildcard.ts"
 import { Described } from "./Described.ts"
 import type { McpConnection } from "./McpConnection.ts"
@@ -75,7 +76,7 @@ export const make = Effect.fnUntraced(function*(
   for (const part of slicesOf(taken.filter(({ json, name }) => before.get(name)?.json !== json))) {
     const declared: Array<Tool.Any> = []
     for (const { name, tool } of part) {
-      const schema = linear(tool.inputSchema)
+      const schema = withoutSlowPatterns(tool.inputSchema)
       if (Result.isFailure(schema)) {
         yield* warn(remote, `tools.${name}: its JSON Schema cannot be used: ${schema.failure}; the tool is left out`)
       } else declared.push(declare(name, tool, schema.success, remote.server, isOne(readOnly, tool.name)))

@@ -5,8 +5,7 @@
  * @since 0.1.0
  */
 import { canonicalJson } from "../internal/canonicalJson.ts"
-import type { Redactor } from "../internal/redact.ts"
-import * as Texts from "../internal/secretTexts.ts"
+import { mark, type Redactor } from "../internal/secrets/index.ts"
 
 /**
  * What is hidden of a request.
@@ -61,4 +60,4 @@ const putBack = (edited: unknown, shown: unknown, whole: unknown): unknown => {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-const hasMark = (value: unknown): boolean => JSON.stringify(value).includes(Texts.mark)
+const hasMark = (value: unknown): boolean => JSON.stringify(value).includes(mark)

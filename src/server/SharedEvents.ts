@@ -5,10 +5,9 @@
  *
  * @since 0.1.0
  */
-import * as Schema from "effect/Schema"
 import { Secrets } from "../core/engine/Secrets.ts"
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
-import * as Redact from "../internal/redact.ts"
+import * as Redact from "../internal/secrets/index.ts"
 
 /**
  * Redacts the events of one wave. It has to see them in order: what was a secret in
@@ -47,7 +46,7 @@ export class SharedEvents {
   private secretsOf({ agent_path, process, wave }: ToolEvent.Wire, index: number): Secrets {
     const key = JSON.stringify([agent_path, process, wave, index])
     let secrets = this.calls.get(key)
-    if (secrets === undefined) this.calls.set(key, secrets = new Secrets(recognising))
+    if (secrets === undefined) this.calls.set(key, secrets = new Secrets(Redact.usual))
     return secrets
   }
 }
@@ -58,12 +57,9 @@ export class SharedEvents {
  * @category conversions
  * @since 0.1.0
  */
-export const text = (text: string): string => recognising.scrub(text, [])
+export const text = (text: string): string => Redact.usual.scrub(text, [])
 
 // Utilities
-
-/** Knows no tool: what tools declare has been redacted before. */
-const recognising = Redact.make({ declared: [], parameters: Schema.Unknown.ast, results: [] })
 
 /** Fields that tell what an event or an outcome is, and not what was said. */
 const identity: ReadonlySet<string> = new Set([

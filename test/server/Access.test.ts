@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/testing/TestClock"
-import { found } from "../../src/internal/secretTexts.ts"
+import { found } from "../../src/internal/secrets/texts.ts"
 import * as Access from "../../src/server/Access.ts"
 import * as Tokens from "../../src/server/Tokens.ts"
 

@@ -6,9 +6,8 @@
  * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
-import * as Schema from "effect/Schema"
 import { canonicalJson } from "../../internal/canonicalJson.ts"
-import * as Redact from "../../internal/redact.ts"
+import * as Redact from "../../internal/secrets/index.ts"
 import type { ApprovalRequest, Question, Resolution } from "../gates/ApprovalRequest.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import type { Reservation } from "../store/Claims.ts"
@@ -280,7 +279,7 @@ export class CallRecord {
   }
 
   private get redactor(): Redact.Redactor {
-    return this.tool?.redactor ?? plain
+    return this.tool?.redactor ?? Redact.usual
   }
 
   /** Its arguments without what is secret in them. */
@@ -328,9 +327,6 @@ class RecordLine<A> implements Journal.Line {
     return this.made ??= this.record.entry(this.at, this.body(this.record, this.data))
   }
 }
-
-/** What is secret of a call without a tool: what has a usual name. */
-const plain = Redact.make({ declared: [], parameters: Schema.Unknown.ast, results: [] })
 
 /** The entry of a kind without what all entries of one call have in common. */
 type Body = Journal.CallEntry extends infer E

@@ -4,7 +4,7 @@
  *
  * @since 0.1.0
  */
-import { mapTexts, type Redactor } from "../../internal/redact.ts"
+import { mapTexts, type Redactor } from "../../internal/secrets/index.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 
 /**

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
-import * as SchemaFields from "../../internal/schemaFields.ts"
+import * as JsonSchemas from "../../internal/json-schema/index.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { ToolRules } from "../rules/RuleSet.ts"
 import { heartbeatArgument, type RegisteredTool } from "../vocabulary/ToolHandlers.ts"
@@ -24,12 +24,12 @@ export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boo
   const steps: ReadonlyArray<(schema: JsonSchema.JsonSchema) => JsonSchema.JsonSchema> = [
     ...rules.prefilled === undefined
       ? []
-      : [(schema: JsonSchema.JsonSchema) => SchemaFields.without(schema, Object.keys(rules.prefilled!))],
+      : [(schema: JsonSchema.JsonSchema) => JsonSchemas.without(schema, Object.keys(rules.prefilled!))],
     ...rules.operations
       .filter((rule) => !Object.hasOwn(rules.prefilled ?? {}, rule.field))
       // * is about those tools that have such a parameter
-      .filter((rule) => rule.tool !== "*" || (SchemaFields.field(tool.jsonSchema, rule.field)?.length ?? 0) > 0)
-      .map((rule) => (schema: JsonSchema.JsonSchema) => SchemaFields.narrow(schema, rule.field, rule.allowed)),
+      .filter((rule) => rule.tool !== "*" || (JsonSchemas.field(tool.jsonSchema, rule.field)?.length ?? 0) > 0)
+      .map((rule) => (schema: JsonSchema.JsonSchema) => JsonSchemas.narrow(schema, rule.field, rule.allowed)),
     ...needsHeartbeat ? [withHeartbeat] : []
   ]
   return steps.length === 0

@@ -8,8 +8,7 @@
 import * as Equal from "effect/Equal"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
-import { fits } from "../../internal/jsonSchema.ts"
-import * as SchemaFields from "../../internal/schemaFields.ts"
+import * as JsonSchemas from "../../internal/json-schema/index.ts"
 import { type Problem, validateStrict } from "../vocabulary/ConfigurationError.ts"
 import { mentions, namesIn, subjectsOf } from "./RuleNames.ts"
 import { traps, unreachable } from "./RuleReach.ts"
@@ -210,7 +209,7 @@ const ownProblems = (
       })
     case "Periodic": {
       const schema = schemaOf(rule.tool)
-      if (schema === undefined || fits(schema, schema, rule.params ?? {})) return []
+      if (schema === undefined || JsonSchemas.fits(schema, schema, rule.params ?? {})) return []
       return [
         problem("params", `they do not match the parameters of "${rule.tool}"`, "the arguments it is called with")
       ]
@@ -227,7 +226,7 @@ const valueProblems = (
   values: ReadonlyArray<unknown>,
   pathOf: (index: number | undefined) => string
 ): ReadonlyArray<Problem> => {
-  const parts = SchemaFields.field(schema, name)
+  const parts = JsonSchemas.field(schema, name)
   if (parts === undefined) {
     return [{
       path: pathOf(undefined),
@@ -236,7 +235,7 @@ const valueProblems = (
     }]
   }
   return values.flatMap((value, index) =>
-    parts.length === 0 || parts.some((part) => fits(schema, part, value)) ? [] : [{
+    parts.length === 0 || parts.some((part) => JsonSchemas.fits(schema, part, value)) ? [] : [{
       path: pathOf(index),
       problem: `${JSON.stringify(value)} is not a valid "${name}" of "${tool}"`,
       expected: "a value that its parameters allow"

@@ -19,9 +19,8 @@ import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import * as Changes from "../../internal/changes.ts"
-import { IsForeign } from "../../internal/foreignSchema.ts"
 import { OptionReader } from "../../internal/OptionReader.ts"
-import * as Redact from "../../internal/redact.ts"
+import * as Redact from "../../internal/secrets/index.ts"
 import * as Adapter from "../../internal/toolkitAdapter.ts"
 import type { NamesIn } from "../../internal/toolkitTypes.ts"
 import * as Schemas from "../../internal/toolSchemas.ts"
@@ -412,7 +411,7 @@ const register = (
   const checkedRate = rate && ToolLimits.toolRate(limits, `${at}.rateLimit`, rate)
   for (const { expected, path, problem } of limits.problems) report(problem, expected, path)
   const schemas = Tool.isDynamic(tool) && tool.jsonSchema !== undefined
-    ? Schemas.fromJsonSchema(tool.jsonSchema, annotation(IsForeign) ? "foreign" : "own")
+    ? Schemas.fromJsonSchema(tool.jsonSchema, annotation(Schemas.IsForeign) ? "foreign" : "own")
     : Result.succeed(Schemas.fromCodec(tool.parametersSchema as Schema.Codec<unknown, unknown>, excessOf(tool)))
   if (Result.isFailure(schemas)) {
     report(`its JSON Schema does not compile: ${schemas.failure}`, "a JSON Schema of draft 6, 7, 2019-09 or 2020-12")
@@ -493,6 +492,6 @@ const register = (
     modelContent: toModelOutput === undefined
       ? undefined
       : (value) => ToolContent.fromModelOutput(toModelOutput(value)),
-    redactor: Redact.make(secrets)
+    redactor: Redact.redactor(secrets)
   }
 }

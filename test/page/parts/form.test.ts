@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { compile } from "../../../src/internal/jsonSchema.ts"
+import { compile } from "../../../src/internal/json-schema/validator.ts"
 import { fieldOf, initial, jsonOf, numberOf, pointer, removed, replaced } from "../../../src/page/parts/fields.ts"
 import { problemsOf } from "../../../src/page/parts/fits.ts"
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
-import { compile, fits } from "../../src/internal/jsonSchema.ts"
-import { field, narrow, without } from "../../src/internal/schemaFields.ts"
+import { field, narrow, without } from "../../../src/internal/json-schema/fields.ts"
+import { compile, fits } from "../../../src/internal/json-schema/validator.ts"
 
 const plain = {
   type: "object",

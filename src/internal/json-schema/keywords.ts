@@ -1,12 +1,12 @@
 /** What the keywords of JSON Schema say, in the order in which they are looked at. */
-import { canonicalJson } from "./canonicalJson.ts"
-import { clip } from "./clip.ts"
+import { canonicalJson } from "../canonicalJson.ts"
+import { clip } from "../clip.ts"
+import type { Check, Failure, Keyword, Keywords, Path, Run, Sink } from "./check.ts"
+import type { Reference } from "./document.ts"
 import { linearPattern, nativePattern } from "./linearPattern.ts"
-import type { Check, Failure, Keyword, Keywords, Path, Run, Sink } from "./schemaCheck.ts"
-import type { Reference } from "./schemaDocument.ts"
-import { isMultiple } from "./schemaNumbers.ts"
-import { isKeys, type Keys } from "./schemaPositions.ts"
-import { knownIn, literals, noneOf, notAllowed, orElse, shown } from "./schemaWords.ts"
+import { knownIn, literals, noneOf, notAllowed, orElse, shown } from "./messages.ts"
+import { isMultiple } from "./numbers.ts"
+import { isKeys, type Keys } from "./positions.ts"
 
 // Utilities
 

@@ -1,6 +1,6 @@
 /** The top-level fields of an object's JSON Schema: looked up, narrowed, taken out. */
 import type * as JsonSchema from "effect/JsonSchema"
-import { fits } from "./jsonSchema.ts"
+import { fits } from "./validator.ts"
 
 type Fields = { readonly [name: string]: JsonSchema.JsonSchema }
 

@@ -6,10 +6,11 @@
  * guess is right. Values are not changed: where something is taken out, a copy is given.
  */
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import type * as SchemaAST from "effect/SchemaAST"
-import * as Marks from "./secretMarks.ts"
-import { isSecretName } from "./secretNames.ts"
-import * as Texts from "./secretTexts.ts"
+import * as Marks from "./marks.ts"
+import { isSecretName } from "./names.ts"
+import * as Texts from "./texts.ts"
 
 /** A value without its secrets. */
 export interface Found {
@@ -42,7 +43,7 @@ export interface Sources {
 }
 
 /** Of a tool. Nothing is worked out before something is to be redacted. */
-export const make = (sources: Sources): Redactor => {
+export const redactor = (sources: Sources): Redactor => {
   let made: Redactor | undefined
   const lazy = () => made ??= build(sources)
   return {
@@ -54,6 +55,9 @@ export const make = (sources: Sources): Redactor => {
     }
   }
 }
+
+/** Redacts by the usual names and shapes of secrets alone. */
+export const usual: Redactor = redactor({ declared: [], parameters: Schema.Unknown.ast, results: [] })
 
 /** Paths that are none, or that neither the arguments nor a result can have. */
 export const strayPaths = ({ declared, parameters, results }: Sources): ReadonlyArray<string> =>
@@ -93,10 +97,10 @@ const build = ({ declared, parameters, results }: Sources): Redactor => {
   const names = Marks.namesOf([...sides.arguments.marks, ...sides.output.marks])
   const declares = typeof declared === "function" || sides.arguments.marks.length > 0 || sides.output.marks.length > 0
   const own: Habits = { isName: (name) => names.has(name), isUsual: () => false, wantsShapes: false }
-  return redactor(
+  return redactorOf(
     sides,
     { isName: (name) => names.has(name) || isSecretName(name), isUsual: isSecretName, wantsShapes: true },
-    declares ? redactor(sides, own, undefined) : undefined
+    declares ? redactorOf(sides, own, undefined) : undefined
   )
 }
 
@@ -110,7 +114,7 @@ interface Habits {
   readonly wantsShapes: boolean
 }
 
-const redactor = (
+const redactorOf = (
   sides: { readonly arguments: Known; readonly output: Known },
   habits: Habits,
   declared: Redactor | undefined

@@ -3,7 +3,7 @@
  * `X-Api-Key` and `refresh_token` are, `max_tokens` and `password_policy` are not.
  */
 
-import { remembered } from "./remembered.ts"
+import { remembered } from "../remembered.ts"
 
 /** A name with one of these words in it. */
 const words: ReadonlySet<string> = new Set(

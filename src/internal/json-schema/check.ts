@@ -3,10 +3,10 @@
  * and there is an end to them. What is slow is slow by its size alone: a schema and
  * a value that meet again and again are looked at once.
  */
-import type { Dialect } from "./schemaDialects.ts"
-import type { Document } from "./schemaDocument.ts"
-import { stepsFor } from "./schemaFuel.ts"
-import { isKeys, type Keys } from "./schemaPositions.ts"
+import type { Dialect } from "./dialects.ts"
+import type { Document } from "./document.ts"
+import { isKeys, type Keys } from "./positions.ts"
+import { stepsFor } from "./stepBudget.ts"
 
 /** One thing that is wrong with a value. */
 export interface Failure {

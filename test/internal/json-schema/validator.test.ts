@@ -3,7 +3,7 @@ import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { spawnSync } from "node:child_process"
-import { compile } from "../../src/internal/jsonSchema.ts"
+import { compile } from "../../../src/internal/json-schema/validator.ts"
 
 const validatorOf = (schema: unknown) =>
   Result.getOrThrowWith(compile(schema as JsonSchema.JsonSchema), (problem) => new Error(problem))
@@ -728,7 +728,7 @@ describe("a hostile JSON Schema", () => {
 
   it("is checked where no code may be made of texts", () => {
     const [schema, value] = [JSON.stringify({ items: { type: "string", pattern: "^a" } }), JSON.stringify(["a", "b"])]
-    const module = JSON.stringify(new URL("../../src/internal/jsonSchema.ts", import.meta.url))
+    const module = JSON.stringify(new URL("../../../src/internal/json-schema/validator.ts", import.meta.url))
     const program =
       `import { compile } from ${module}; console.log(JSON.stringify(compile(${schema}).success(${value})))`
     const flags = ["--disallow-code-generation-from-strings", "--input-type=module", "--eval", program]

@@ -6,8 +6,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Ajv2020 } from "ajv/dist/2020.js"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
-import { compile } from "../../src/internal/jsonSchema.ts"
-import { dice } from "../support/randomCase.ts"
+import { compile } from "../../../src/internal/json-schema/validator.ts"
+import { dice } from "../../support/randomCase.ts"
 
 type Dice = ReturnType<typeof dice>
 

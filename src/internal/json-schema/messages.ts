@@ -1,6 +1,6 @@
 /** What is wrong with a value, in words for a model: few of them, each with what would be right. */
-import { clip } from "./clip.ts"
-import type { Failure, Path } from "./schemaCheck.ts"
+import { clip } from "../clip.ts"
+import type { Failure, Path } from "./check.ts"
 
 /** A value in a message: a text short, an object by its kind. */
 export const shown = (value: unknown): string => {

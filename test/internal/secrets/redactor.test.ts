@@ -1,15 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import * as Redact from "../../src/internal/redact.ts"
-import { isSecretName } from "../../src/internal/secretNames.ts"
+import { isSecretName } from "../../../src/internal/secrets/names.ts"
+import * as Redact from "../../../src/internal/secrets/redactor.ts"
 
 const redactor = (options?: {
   readonly declared?: Redact.Declared
   readonly parameters?: Schema.Top
   readonly success?: Schema.Top
 }) =>
-  Redact.make({
+  Redact.redactor({
     declared: options?.declared ?? [],
     parameters: (options?.parameters ?? Schema.Unknown).ast,
     results: [(options?.success ?? Schema.Unknown).ast]

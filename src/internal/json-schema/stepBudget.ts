@@ -1,5 +1,5 @@
 /** How large a value and a schema are, as far as that is what a check may take. */
-import type { Document } from "./schemaDocument.ts"
+import type { Document } from "./document.ts"
 
 /**
  * Gives the steps that a check of a value may take beyond those of any value: as many as are

@@ -7,8 +7,8 @@
  */
 import * as JsonPointer from "effect/JsonPointer"
 import * as Result from "effect/Result"
-import { clip } from "./clip.ts"
-import { heldBy, inPlace, isKeys, type Keys, references, schemasIn, unused } from "./schemaPositions.ts"
+import { clip } from "../clip.ts"
+import { heldBy, inPlace, isKeys, type Keys, references, schemasIn, unused } from "./positions.ts"
 
 /** Where a schema stands. */
 export interface Place {

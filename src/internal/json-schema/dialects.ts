@@ -1,6 +1,6 @@
 /** The drafts of JSON Schema, and what a schema of each has to look like. */
-import { clip } from "./clip.ts"
-import type { Keys } from "./schemaPositions.ts"
+import { clip } from "../clip.ts"
+import type { Keys } from "./positions.ts"
 
 /** A draft. */
 export interface Dialect {

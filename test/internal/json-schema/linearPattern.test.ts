@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { linearPattern, nativePattern } from "../../src/internal/linearPattern.ts"
+import { linearPattern, nativePattern } from "../../../src/internal/json-schema/linearPattern.ts"
 
 describe("a linear pattern", () => {
   const patterns = [

@@ -3,17 +3,11 @@
  * compiled: a pattern that cannot be matched in linear time is left out.
  * Who sent the schema checks its own arguments anyway.
  */
-import * as Context from "effect/Context"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
+import { at } from "./document.ts"
 import { linearPattern } from "./linearPattern.ts"
-import { at } from "./schemaDocument.ts"
-import { heldBy, isKeys, type Keys, references } from "./schemaPositions.ts"
-
-/** Whether the schema of a tool is a stranger's: nobody trusts it to be quick. */
-export const IsForeign = Context.Reference<boolean>("effect-tool-executor/internal/foreignSchema/IsForeign", {
-  defaultValue: () => false
-})
+import { heldBy, isKeys, type Keys, references } from "./positions.ts"
 
 /**
  * Copies a schema without the patterns that cannot be matched in linear time. The copy may accept
@@ -21,7 +15,7 @@ export const IsForeign = Context.Reference<boolean>("effect-tool-executor/intern
  * `unevaluatedProperties` over such a pattern, is left out with it. Fails if the
  * schema is deeper or larger than any that is meant.
  */
-export const linear = (schema: JsonSchema.JsonSchema): Result.Result<JsonSchema.JsonSchema, string> =>
+export const withoutSlowPatterns = (schema: JsonSchema.JsonSchema): Result.Result<JsonSchema.JsonSchema, string> =>
   Result.try({
     try: () => {
       const context: Context = { referenced: referencedIn(schema), linear: new Map(), size: 0, dropped: false }

@@ -3,7 +3,7 @@
  * schema with `Schema.Redacted` in it.
  */
 import type * as SchemaAST from "effect/SchemaAST"
-import { keysOf } from "./valuePath.ts"
+import { keysOf } from "../valuePath.ts"
 
 /** What is marked in a value. Schemas may be recursive: so are their marks. */
 export interface Marks {
