@@ -6,5 +6,14 @@
  * shape in a text (`texts.ts`). `redactor.ts` applies all three. Nothing outside this folder
  * imports another file than this one.
  */
-export { type Declared, type Found, mapTexts, redactor, type Redactor, type Sources, strayPaths, usual } from "./redactor.ts"
+export {
+  type Declared,
+  type Found,
+  mapTexts,
+  type Redactor,
+  redactor,
+  type Sources,
+  strayPaths,
+  usual
+} from "./redactor.ts"
 export { mark, without } from "./texts.ts"
