@@ -14,7 +14,7 @@ import * as Headers from "effect/http/Headers"
 import * as HttpTraceContext from "effect/http/HttpTraceContext"
 import * as Option from "effect/Option"
 import * as Tracer from "effect/Tracer"
-import { Spans } from "../core/engine/Spans.ts"
+import { Spans } from "../core/engine/report/Spans.ts"
 import { spanExit } from "../internal/spanError.ts"
 
 /**

@@ -5,7 +5,7 @@
  *
  * @since 0.1.0
  */
-import { Secrets } from "../core/engine/Secrets.ts"
+import { Secrets } from "../core/engine/report/Secrets.ts"
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as Redact from "../internal/secrets/index.ts"
 

@@ -22,9 +22,9 @@ import type { HandlerContext } from "../../internal/toolkitAdapter.ts"
 import { type OutputPolicy, type Room, textOf } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
-import type { CallTrace } from "./CallTrace.ts"
 import type { End } from "./End.ts"
 import * as Ending from "./Ending.ts"
+import type { CallTrace } from "./report/CallTrace.ts"
 
 /**
  * What the attempts of a wave share.

@@ -19,8 +19,8 @@ import { RuleHistory } from "../rules/RuleHistory.ts"
 import { StateStoreError } from "../store/StateStore.ts"
 import { tooLate } from "./End.ts"
 import type { Above, Caller, Engine } from "./Engine.ts"
-import { EventHub } from "./EventHub.ts"
 import type { People } from "./Ports.ts"
+import { EventHub } from "./report/EventHub.ts"
 import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "./State.ts"
 
 /**

@@ -21,11 +21,11 @@ import type { RegisteredTool, ToolClass } from "../vocabulary/ToolHandlers.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Attempt } from "./Attempt.ts"
-import type { CallRecord } from "./CallRecord.ts"
-import type { CallTrace } from "./CallTrace.ts"
 import * as End from "./End.ts"
 import type { NestedClock } from "./NestedClock.ts"
 import type { Received } from "./Received.ts"
+import type { CallRecord } from "./report/CallRecord.ts"
+import type { CallTrace } from "./report/CallTrace.ts"
 
 /**
  * Where a call is on its way.

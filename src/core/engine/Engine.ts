@@ -15,13 +15,13 @@ import type { Rules } from "../rules/Rules.ts"
 import type { RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { CheckedSettings } from "./CheckedSettings.ts"
-import type { EventHub } from "./EventHub.ts"
-import type { JournalWriter } from "./JournalWriter.ts"
 import type { Orphans } from "./Orphans.ts"
 import type { PatientStore } from "./PatientStore.ts"
 import type { Artifacts, Kept, People } from "./Ports.ts"
+import type { EventHub } from "./report/EventHub.ts"
+import type { JournalWriter } from "./report/JournalWriter.ts"
+import type { Telemetry } from "./report/Telemetry.ts"
 import type { BatchTree, OpenBatch, ProcessState } from "./State.ts"
-import type { Telemetry } from "./Telemetry.ts"
 
 /**
  * The gates that calls pass; the permissions are their agent's.

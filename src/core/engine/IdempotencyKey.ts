@@ -8,7 +8,7 @@ import * as Hex from "effect/encoding/Hex"
 import type { GateCall } from "../gates/Gate.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Received } from "./Received.ts"
-import type { Origin } from "./WaveEvents.ts"
+import type { Origin } from "./report/Reporter.ts"
 
 /**
  * Whose call it is, and where it was made.

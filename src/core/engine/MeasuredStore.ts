@@ -8,7 +8,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type { StateStore } from "../store/StateStore.ts"
-import type { Telemetry } from "./Telemetry.ts"
+import type { Telemetry } from "./report/Telemetry.ts"
 
 type Driver = StateStore["Service"]
 

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as ToolAnnotations from "../vocabulary/ToolAnnotations.ts"
 import type { Call } from "./Call.ts"
 import { refused } from "./End.ts"
-import type { JournalWriter } from "./JournalWriter.ts"
+import type { JournalWriter } from "./report/JournalWriter.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**

@@ -6,9 +6,9 @@
  */
 import * as Effect from "effect/Effect"
 import type { Term } from "../store/Journal.ts"
-import { CallRecord, type RecordedWave } from "./CallRecord.ts"
 import * as Earlier from "./Earlier.ts"
-import type { JournalWriter } from "./JournalWriter.ts"
+import { CallRecord, type RecordedWave } from "./report/CallRecord.ts"
+import type { JournalWriter } from "./report/JournalWriter.ts"
 import * as Resume from "./Resume.ts"
 import type { WaveState } from "./WaveState.ts"
 

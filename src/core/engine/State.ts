@@ -11,9 +11,9 @@ import type { RuleHistory } from "../rules/RuleHistory.ts"
 import type * as Journal from "../store/Journal.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { cancelled, denied, type End } from "./End.ts"
-import type { EventHub } from "./EventHub.ts"
 import type { PatientStore } from "./PatientStore.ts"
 import type { People } from "./Ports.ts"
+import type { EventHub } from "./report/EventHub.ts"
 
 /**
  * The state of a batch that its processes share.

@@ -13,8 +13,8 @@ import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
 import type { End } from "./End.ts"
-import type { JournalWriter } from "./JournalWriter.ts"
 import * as Ports from "./Ports.ts"
+import type { JournalWriter } from "./report/JournalWriter.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**

@@ -55,7 +55,6 @@ import * as Batches from "./Batches.ts"
 import * as CheckedSettings from "./CheckedSettings.ts"
 import type { Engine } from "./Engine.ts"
 import * as Facade from "./Facade.ts"
-import { JournalWriter } from "./JournalWriter.ts"
 import * as MeasuredStore from "./MeasuredStore.ts"
 import { Orphans } from "./Orphans.ts"
 import { PatientStore } from "./PatientStore.ts"
@@ -63,7 +62,8 @@ import * as Periodic from "./Periodic.ts"
 import * as Ports from "./Ports.ts"
 import * as Principals from "./Principal.ts"
 import * as Process from "./Process.ts"
-import { Telemetry } from "./Telemetry.ts"
+import { JournalWriter } from "./report/JournalWriter.ts"
+import { Telemetry } from "./report/Telemetry.ts"
 
 export {
   type Batch,

@@ -6,7 +6,7 @@
 import type * as Effect from "effect/Effect"
 import type { Mode } from "../contract/ToolProcess.ts"
 import type { Caller } from "./Engine.ts"
-import type { EventHub } from "./EventHub.ts"
+import type { EventHub } from "./report/EventHub.ts"
 import type { StopPlace } from "./StopPlace.ts"
 import type * as Waves from "./Waves.ts"
 

@@ -11,11 +11,11 @@ import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
-import * as CallLog from "../../internal/callLog.ts"
-import * as Detached from "../../internal/detached.ts"
-import type { Outages } from "../../internal/outages.ts"
-import type { Journal, JournalError, Line } from "../store/Journal.ts"
-import * as Ports from "./Ports.ts"
+import * as CallLog from "../../../internal/callLog.ts"
+import * as Detached from "../../../internal/detached.ts"
+import type { Outages } from "../../../internal/outages.ts"
+import type { Journal, JournalError, Line } from "../../store/Journal.ts"
+import * as Ports from "../Ports.ts"
 
 /** Lines that are written next, and who waits for them. */
 interface Batch {

@@ -4,10 +4,10 @@
  *
  * @since 0.1.0
  */
-import { mapTexts, type Redactor } from "../../internal/secrets/index.ts"
-import type * as ToolContent from "../vocabulary/ToolContent.ts"
-import type { Failed, Output, Succeeded, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
-import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
+import type * as ToolContent from "../../vocabulary/ToolContent.ts"
+import type { Failed, Output, Succeeded, ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
+import type { ToolRefusal } from "../../vocabulary/ToolRefusal.ts"
 
 /**
  * Gives an outcome without secrets; the outcome itself where it has none. `secrets`

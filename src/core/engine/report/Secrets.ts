@@ -4,8 +4,8 @@
  *
  * @since 0.1.0
  */
-import { mapTexts, type Redactor } from "../../internal/secrets/index.ts"
-import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
+import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 
 /**
  * The secrets of one call.

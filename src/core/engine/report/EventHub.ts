@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { isEnd, type ToolEvent } from "../facts/ToolEvent.ts"
+import { isEnd, type ToolEvent } from "../../facts/ToolEvent.ts"
 
 /**
  * Somebody who is told at once, in the step in which it happens. It gives whether it

@@ -4,7 +4,7 @@
  *
  * @since 0.1.0
  */
-import type { ToolEvent } from "../facts/ToolEvent.ts"
+import type { ToolEvent } from "../../facts/ToolEvent.ts"
 import type { EventHub } from "./EventHub.ts"
 
 /**

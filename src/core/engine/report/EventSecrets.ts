@@ -4,11 +4,11 @@
  *
  * @since 0.1.0
  */
-import { type End, isEnd } from "../facts/ToolEvent.ts"
-import type { ToolHandlers } from "../vocabulary/ToolHandlers.ts"
-import type { Call } from "./Call.ts"
+import { type End, isEnd } from "../../facts/ToolEvent.ts"
+import type { ToolHandlers } from "../../vocabulary/ToolHandlers.ts"
+import type { Call } from "../Call.ts"
+import type { Body } from "./Reporter.ts"
 import { Secrets } from "./Secrets.ts"
-import type { Body } from "./WaveEvents.ts"
 
 /** The wave whose events they are. */
 interface Wave {
