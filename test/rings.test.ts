@@ -48,7 +48,14 @@ const closed: ReadonlyArray<readonly [folder: string, uses: ReadonlyArray<string
 const lineLimit = 500
 
 /** What the page is made of, and brings along. */
-const inBrowsers: ReadonlyArray<string> = ["preact", "preact/hooks", "@preact/signals", "htm", "diff", "@dagrejs/dagre"]
+const inBrowsers: ReadonlyArray<string> = [
+  "preact",
+  "preact/hooks",
+  "@preact/signals",
+  "htm",
+  "effect/TextDiff",
+  "@dagrejs/dagre"
+]
 
 const root = fileURLToPath(new URL("../src/", import.meta.url))
 

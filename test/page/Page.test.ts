@@ -26,7 +26,7 @@ describe("the page", () => {
 
   it("names the licences of what is in it", async () => {
     const licences = readFileSync(join(await builtPage(), "licences.txt"), "utf8")
-    for (const name of ["preact", "@preact/signals", "htm", "diff", "@dagrejs/dagre"]) {
+    for (const name of ["preact", "@preact/signals", "htm", "effect", "@dagrejs/dagre"]) {
       assert.include(licences, `${name}\n\n`)
     }
   })

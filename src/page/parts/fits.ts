@@ -1,7 +1,7 @@
 /**
- * What is wrong with a value in the eyes of its JSON Schema, as far as a form can tell: the plain
- * keywords. It never refuses what the schema takes; the server checks all of it, patterns included, and has the last
- * word. Pure.
+ * Checks the types and required fields of a form's value, so that a field can show its problem while a person types.
+ * The server checks the whole schema when the answer is sent, and its problems name the field. This never rejects a
+ * value that the schema accepts. Pure.
  */
 
 /** An object of JSON. */
@@ -65,46 +65,23 @@ interface Run {
 }
 
 const check = (schema: unknown, value: unknown, run: Run, path: string, depth: number): void => {
-  if (schema === true || depth > maxDepth || run.left-- < 0 || run.found.length >= maxProblems) return
+  if (depth > maxDepth || run.left-- < 0 || run.found.length >= maxProblems) return
+  const known = resolved(schema, run.root, 0)
   const wrong = (message: string) => void run.found.push({ path, message })
-  if (isKeys(schema) && typeof schema.$ref === "string") {
-    const { $ref, ...rest } = schema
-    check(resolved({ $ref }, run.root, 0), value, run, path, depth + 1)
-    // until draft 7 nothing counts beside a reference
-    if (!/draft-0[3-7]/.test(String(isKeys(run.root) ? run.root.$schema : ""))) check(rest, value, run, path, depth + 1)
-    return
+  if (known.type !== undefined && !typesOf(value).some((name) => allows(known, name))) {
+    return wrong(`Enter ${[known.type].flat().map((it) => kinds.get(String(it)) ?? String(it)).join(" or ")}.`)
   }
-  const said = isKeys(schema) ? schema : {}
-  if (said.type !== undefined && !typesOf(value).some((name) => allows(said, name))) {
-    return wrong(`This has to be ${[said.type].flat().map((it) => kinds.get(String(it)) ?? String(it)).join(" or ")}.`)
+  if (Array.isArray(value) && !Array.isArray(known.items) && known.prefixItems === undefined) {
+    value.forEach((it, at) => check(known.items, it, run, below(path, at), depth + 1))
   }
-  if (Array.isArray(said.enum) && !said.enum.some((it) => same(it, value))) {
-    return wrong("This is none of the values it may have.")
+  if (!isKeys(value)) return
+  for (const name of Array.isArray(known.required) ? known.required : []) {
+    if (!Object.hasOwn(value, name)) wrong(`"${String(name)}" is missing.`)
   }
-  if (Object.hasOwn(said, "const") && !same(said.const, value)) {
-    return wrong(`This has to be ${JSON.stringify(said.const)}.`)
+  const properties = isKeys(known.properties) ? known.properties : {}
+  for (const [name, inner] of Object.entries(value)) {
+    if (Object.hasOwn(properties, name)) check(properties[name], inner, run, below(path, name), depth + 1)
   }
-  const choices = Array.isArray(said.anyOf) ? said.anyOf : Array.isArray(said.oneOf) ? said.oneOf : []
-  if (choices.length > 0) {
-    const tried = choices.map((choice) => {
-      const found: Array<Problem> = []
-      const inner = { root: run.root, found, left: run.left }
-      check(choice, value, inner, path, depth + 1)
-      run.left = inner.left
-      return found
-    })
-    if (tried.every((found) => found.length > 0)) {
-      // with one that is near, its problems say more than that none fits
-      const nearest = tried.find((found) => found.every((it) => it.path !== path))
-      if (nearest === undefined) return wrong("This fits none of what it may be.")
-      run.found.push(...nearest)
-    }
-  }
-  for (const all of Array.isArray(said.allOf) ? said.allOf : []) check(all, value, run, path, depth + 1)
-  if (typeof value === "string") checkSize([...value].length, said.minLength, said.maxLength, "character", wrong)
-  if (typeof value === "number") checkNumber(value, said, wrong)
-  if (Array.isArray(value)) checkList(value, said, run, path, depth, wrong)
-  if (isKeys(value)) checkObject(value, said, run, path, depth, wrong)
 }
 
 const kinds: ReadonlyMap<string, string> = new Map([
@@ -117,71 +94,11 @@ const kinds: ReadonlyMap<string, string> = new Map([
   ["null", "null"]
 ])
 
-const typesOf = (value: unknown): ReadonlyArray<string> =>
-  value === null ?
-    ["null"] :
-    Array.isArray(value) ?
-    ["array"] :
-    typeof value === "number" ?
-    Number.isInteger(value) ? ["integer", "number"] : ["number"] :
-    [typeof value]
-
-const checkSize = (
-  size: number,
-  least: unknown,
-  most: unknown,
-  what: string,
-  wrong: (message: string) => void
-): void => {
-  const many = (count: number) => count === 1 ? `1 ${what}` : `${count} ${what}s`
-  if (typeof least === "number" && size < least) wrong(`This needs at least ${many(least)}, and has ${size}.`)
-  if (typeof most === "number" && size > most) wrong(`This may have at most ${many(most)}, and has ${size}.`)
-}
-
-const checkNumber = (value: number, said: Keys, wrong: (message: string) => void): void => {
-  const { exclusiveMaximum, exclusiveMinimum, maximum, minimum } = said
-  if (typeof minimum === "number" && value < minimum) wrong(`This has to be at least ${minimum}.`)
-  if (typeof maximum === "number" && value > maximum) wrong(`This has to be at most ${maximum}.`)
-  if (typeof exclusiveMinimum === "number" && value <= exclusiveMinimum) {
-    wrong(`This has to be more than ${exclusiveMinimum}.`)
-  }
-  if (typeof exclusiveMaximum === "number" && value >= exclusiveMaximum) {
-    wrong(`This has to be less than ${exclusiveMaximum}.`)
-  }
+const typesOf = (value: unknown): ReadonlyArray<string> => {
+  if (value === null) return ["null"]
+  if (Array.isArray(value)) return ["array"]
+  return Number.isInteger(value) ? ["integer", "number"] : [typeof value]
 }
 
 const below = (path: string, key: string | number): string =>
   (path === "" ? String(key) : `${path}.${key}`).slice(0, 200)
-
-const checkList = (
-  value: ReadonlyArray<unknown>,
-  said: Keys,
-  run: Run,
-  path: string,
-  depth: number,
-  wrong: (message: string) => void
-): void => {
-  checkSize(value.length, said.minItems, said.maxItems, "item", wrong)
-  if (said.items === undefined || Array.isArray(said.items) || said.prefixItems !== undefined) return
-  value.forEach((it, at) => check(said.items, it, run, below(path, at), depth + 1))
-}
-
-const checkObject = (
-  value: Keys,
-  said: Keys,
-  run: Run,
-  path: string,
-  depth: number,
-  wrong: (message: string) => void
-): void => {
-  const properties = isKeys(said.properties) ? said.properties : {}
-  for (const name of Array.isArray(said.required) ? said.required : []) {
-    if (!Object.hasOwn(value, name)) wrong(`"${String(name)}" is missing.`)
-  }
-  for (const [name, inner] of Object.entries(value)) {
-    if (Object.hasOwn(properties, name)) check(properties[name], inner, run, below(path, name), depth + 1)
-    else if (said.additionalProperties === false && said.patternProperties === undefined) {
-      wrong(`"${name}" is not known.`)
-    }
-  }
-}

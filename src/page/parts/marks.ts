@@ -3,7 +3,7 @@
  * words and, at their edges, characters. Pure.
  */
 import { cutBefore } from "./pieces.ts"
-import { compare, numbered } from "./sequences.ts"
+import { compare } from "./sequences.ts"
 
 /** A part of a line: of both, or of the one before (`removed`) or after (`added`) alone. */
 export interface Segment {
@@ -78,7 +78,7 @@ const byParts = (
 ): Marks => {
   if (before === "" || after === "") return plainly(before, after)
   const [ours, theirs] = [cut(before), cut(after)]
-  const compared = compare(...numbered(ours, theirs))
+  const compared = compare(ours, theirs)
   let { isCoarse } = compared
   const parts: Array<readonly [Segment["kind"], string]> = []
   let at = 0

@@ -3,7 +3,7 @@
  * out or put in. Together the rows are both texts whole, line ends included. Pure.
  */
 import { type Marks, marksOf } from "./marks.ts"
-import { compare, numbered, type Stretch } from "./sequences.ts"
+import { compare, type Stretch } from "./sequences.ts"
 
 /** How a line ends; `""`: the text ends with it. */
 export type End = "\n" | "\r\n" | ""
@@ -32,7 +32,7 @@ export interface Rows {
 /** Compares a file before and after; one that is not there has no lines. */
 export const rowsOf = (before: string | null, after: string | null): Rows => {
   const [ours, theirs] = [linesOf(before ?? ""), linesOf(after ?? "")]
-  const compared = compare(...numbered(ours.map(({ text }) => text), theirs.map(({ text }) => text)))
+  const compared = compare(ours.map(({ text }) => text), theirs.map(({ text }) => text))
   let at = 0
   let there = 0
   const rows: Array<Row> = []

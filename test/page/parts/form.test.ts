@@ -81,14 +81,12 @@ describe("problemsOf", () => {
     assert.deepStrictEqual(words({ path: "x", count: 2 }), [])
     assert.deepStrictEqual(words({}), [`: "path" is missing.`])
     assert.deepStrictEqual(
-      words({ path: "", count: 0, mode: "x", edits: [{ text: "" }, { text: 1 }], note: 1, other: 1 }),
+      words({ path: 1, count: 1.5, edits: [{ text: "" }, { text: 1 }, {}] }),
       [
-        "path: This needs at least 1 character, and has 0.",
-        "count: This has to be at least 1.",
-        "mode: This is none of the values it may have.",
-        "edits.1.text: This has to be a text.",
-        "note: This fits none of what it may be.",
-        `: "other" is not known.`
+        "path: Enter a text.",
+        "count: Enter a whole number.",
+        "edits.1.text: Enter a text.",
+        `edits.2: "text" is missing.`
       ]
     )
   })

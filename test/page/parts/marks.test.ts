@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import { marksOf, type Segment } from "../../../src/page/parts/marks.ts"
-import { compare, numbered } from "../../../src/page/parts/sequences.ts"
+import { compare } from "../../../src/page/parts/sequences.ts"
 
 const side = (segments: ReadonlyArray<Segment>, not: "added" | "removed"): string =>
   segments.filter(({ kind }) => kind !== not).map(({ text }) => text).join("")
@@ -35,8 +35,8 @@ const Words = Schema.Array(
 
 describe("compare", () => {
   /** Takes the one before to the one after by what was found. */
-  const applies = <A>(before: ReadonlyArray<A>, after: ReadonlyArray<A>) => {
-    const compared = compare(...numbered(before, after))
+  const applies = <A extends string | number>(before: ReadonlyArray<A>, after: ReadonlyArray<A>) => {
+    const compared = compare(before, after)
     const made: Array<A> = []
     let at = 0
     let there = 0
