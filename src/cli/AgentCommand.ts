@@ -1,9 +1,4 @@
-/**
- * `tool-executor agent`: gives a model a task and the tools of a folder, until it is
- * done.
- *
- * @since 0.1.0
- */
+/** `tool-executor agent`: gives a model a task and the tools of a folder, until it is done. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -96,12 +91,7 @@ const input = {
   )
 }
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "agent",
   input,

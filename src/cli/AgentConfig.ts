@@ -4,8 +4,6 @@
  *
  * What both files say is joined: rules and the lists of the policy hold together. Of
  * what can be said once only one of them may speak.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,12 +17,7 @@ import * as Config from "./Config.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 
-/**
- * Where it is said.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where it is said. */
 export interface Given {
   readonly config: Option.Option<string>
   readonly mcp: Option.Option<string>
@@ -32,12 +25,7 @@ export interface Given {
   readonly policy: Policy.Policy
 }
 
-/**
- * What the agent is told about its tools.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the agent is told about its tools. */
 export interface AgentConfig {
   /** For the tools that work in the folder. */
   readonly folder: Config.Config
@@ -50,9 +38,6 @@ export interface AgentConfig {
 /**
  * Reads it; fails with exit code 2 and every mistake of a file. `own` are the names of
  * the tools that are there without servers.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, own: ReadonlyArray<string>) {
   const folder = Option.isSome(config) ? yield* Config.read(config.value, own) : {}

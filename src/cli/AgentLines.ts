@@ -1,46 +1,24 @@
-/**
- * What happens in an operation of an agent, as text for the standard streams.
- *
- * @since 0.1.0
- */
+/** What happens in an operation of an agent, as text for the standard streams. */
 import * as AgentEvent from "../agent/AgentEvent.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import * as EventLines from "./EventLines.ts"
 
-/**
- * Texts for the standard streams, line breaks included; absent: nothing.
- *
- * @category models
- * @since 0.1.0
- */
+/** Texts for the standard streams, line breaks included; absent: nothing. */
 export interface Lines {
   readonly stdout?: string
   readonly stderr?: string
 }
 
-/**
- * Gives the texts of an event.
- *
- * @category models
- * @since 0.1.0
- */
+/** Gives the texts of an event. */
 export type Writer = (event: AgentEvent.AgentEvent) => Lines
 
-/**
- * Writes every event that has content as one line of JSON to standard output.
- *
- * @category writers
- * @since 0.1.0
- */
+/** Writes every event that has content as one line of JSON to standard output. */
 export const json: Writer = (event) =>
   AgentEvent.hasContent(event) ? { stdout: `${escapeJson(JSON.stringify(AgentEvent.toWire(event)))}\n` } : {}
 
 /**
  * Makes a writer for people: what the model says on standard output as it says it, what
  * becomes of its calls on standard error. What sub-agents say is for their caller.
- *
- * @category writers
- * @since 0.1.0
  */
 export const text = (options: {
   readonly color: boolean

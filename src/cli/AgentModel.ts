@@ -4,8 +4,6 @@
  *
  * Keys come from the environment, never from the command line, where everybody on the
  * machine could read them.
- *
- * @since 0.1.0
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -16,28 +14,13 @@ import { escape } from "../internal/escape.ts"
 import * as SecretTexts from "../internal/secrets/index.ts"
 import { type CliFailure, wrong } from "./CliFailure.ts"
 
-/**
- * Names of the providers.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names of the providers. */
 export const providers = ["openai", "openai-chat", "anthropic", "google", "openai-compatible"] as const
 
-/**
- * The environment variable that names the model where no flag does.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The environment variable that names the model where no flag does. */
 export const variable = "TOOL_EXECUTOR_MODEL"
 
-/**
- * What is said of the model.
- *
- * @category options
- * @since 0.1.0
- */
+/** What is said of the model. */
 export interface Options {
   /** `PROVIDER:NAME`; where it is absent, the environment says it. */
   readonly name: string | undefined
@@ -48,9 +31,6 @@ export interface Options {
 /**
  * Makes the layer of a model; fails with exit code 2 and what to do about it where the
  * name, the package, the key or the URL is missing or wrong.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Options) {
   const name = given ?? Option.getOrUndefined(

@@ -1,8 +1,6 @@
 /**
  * An operation of `tool-executor agent`, from its flags to its exit code: loaded only
  * when it is used, since other commands do without models.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -29,12 +27,7 @@ import { Interruption } from "./Interruption.ts"
 import * as JournalAt from "./JournalAt.ts"
 import * as Sessions from "./Sessions.ts"
 
-/**
- * What the command line says.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the command line says. */
 export interface Input extends AgentConfig.Given {
   /** The task; `-`: it is on standard input. */
   readonly task: string
@@ -51,12 +44,7 @@ export interface Input extends AgentConfig.Given {
   readonly subAgents: boolean
 }
 
-/**
- * Runs the operation; fails with the exit code that it has unless it finished.
- *
- * @category running
- * @since 0.1.0
- */
+/** Runs the operation; fails with the exit code that it has unless it finished. */
 export const run = Effect.fnUntraced(function*(input: Input) {
   const { root } = input
   const { resolve } = yield* Path.Path

@@ -1,8 +1,6 @@
 /**
  * The executor of `tool-executor agent`: the tools that work in a folder, those of MCP
  * servers if there are any, and the gates.
- *
- * @since 0.1.0
  */
 import * as Layer from "effect/Layer"
 import * as DispatchAgent from "../agent/DispatchAgent.ts"
@@ -16,12 +14,7 @@ import * as JoinedTools from "./JoinedTools.ts"
 
 const dispatch = DispatchAgent.make()
 
-/**
- * What the executor is made of.
- *
- * @category options
- * @since 0.1.0
- */
+/** What the executor is made of. */
 export interface Options {
   readonly root: string
   readonly told: AgentConfig
@@ -31,24 +24,14 @@ export interface Options {
   readonly subAgents: boolean
 }
 
-/**
- * Names of the tools that are there without servers.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names of the tools that are there without servers. */
 export const toolNames: ReadonlyArray<string> = [
   ...Config.toolNames,
   ...Object.keys(ArtifactTools.toolkit.tools),
   dispatch.tool.name
 ]
 
-/**
- * Layer of the executor. Servers are connected to before it is there.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the executor. Servers are connected to before it is there. */
 export const layer = ({ protect, root, subAgents, told: { folder, options, servers, unsure } }: Options) => {
   const tools = FolderTools.make(root, folder, protect)
   const toolkits = [...tools.toolkits, ArtifactTools.toolkit]

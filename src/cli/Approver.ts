@@ -1,9 +1,4 @@
-/**
- * Answers what an executor asks: a person at the terminal, one question after
- * the other.
- *
- * @since 0.1.0
- */
+/** Answers what an executor asks: a person at the terminal, one question after the other. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,24 +9,13 @@ import * as Approvals from "../core/gates/Approvals.ts"
 import { type Keyboard, Terminal } from "./Keyboard.ts"
 import * as Question from "./Question.ts"
 
-/**
- * Approves whatever is asked, each call once; does not end.
- *
- * @category answering
- * @since 0.1.0
- */
+/** Approves whatever is asked, each call once; does not end. */
 export const approveAll: Effect.Effect<never, never, Approvals.Approvals> = Effect.gen(function*() {
   const approvals = yield* Approvals.Approvals
   return yield* whenever(approvals, ({ id }) => Effect.ignore(approvals.answer(id, { _tag: "ApproveOnce" })))
 })
 
-/**
- * Asks the person at the terminal; does not end. Nobody else writes to the screen
- * meanwhile.
- *
- * @category answering
- * @since 0.1.0
- */
+/** Asks the person at the terminal; does not end. Nobody else writes to the screen meanwhile. */
 export const askPerson = (screen: Semaphore.Semaphore): Effect.Effect<never, never, Approvals.Approvals> =>
   Effect.gen(function*() {
     const approvals = yield* Approvals.Approvals

@@ -1,8 +1,4 @@
-/**
- * Where the command line keeps what files were before a write.
- *
- * @since 0.1.0
- */
+/** Where the command line keeps what files were before a write. */
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,12 +6,7 @@ import * as CheckpointFolder from "../tools/CheckpointFolder.ts"
 import { wrong } from "./CliFailure.ts"
 import * as StateFolder from "./StateFolder.ts"
 
-/**
- * The flag that says where.
- *
- * @category flags
- * @since 0.1.0
- */
+/** The flag that says where. */
 export const flag = Flag.String("checkpoints").pipe(
   Flag.withMetavar("DIR"),
   Flag.withDescription(
@@ -25,24 +16,14 @@ export const flag = Flag.String("checkpoints").pipe(
   Flag.optional
 )
 
-/**
- * Gives the layer that keeps checkpoints for a root; `undefined` where none are kept.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Gives the layer that keeps checkpoints for a root; `undefined` where none are kept. */
 export const layerOf = Effect.fnUntraced(function*(given: Option.Option<string>, root: string) {
   if (Option.getOrUndefined(given) === "none") return undefined
   const directory = Option.isSome(given) ? given.value : yield* defaultFolder(root)
   return CheckpointFolder.layer({ directory, root })
 })
 
-/**
- * Whose checkpoints they are.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Whose checkpoints they are. */
 export const principal = "default"
 
 // Utilities

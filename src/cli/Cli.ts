@@ -3,8 +3,6 @@
  *
  * `run` turns arguments into an exit code and is all that `main.ts` needs; it
  * reaches files, streams and signals through services only.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as CliConfig from "effect/cli/CliConfig"
@@ -29,12 +27,7 @@ import * as Simulate from "./Simulate.ts"
 import * as TokenCommand from "./TokenCommand.ts"
 import * as UndoCommand from "./UndoCommand.ts"
 
-/**
- * The command with its subcommands.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command with its subcommands. */
 export const command = Command.make("tool-executor").pipe(
   Command.withDescription("Runs the tool calls of language models under rules, permissions, limits and deadlines"),
   Command.withSubcommands([
@@ -58,9 +51,6 @@ export const command = Command.make("tool-executor").pipe(
  *
  * 0: success. 1: something did not succeed or hold. 2: bad usage, input or
  * config. 70: a bug of ours; its cause is on standard error.
- *
- * @category running
- * @since 0.1.0
  */
 export const run = (
   args: ReadonlyArray<string>,

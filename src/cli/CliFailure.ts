@@ -1,19 +1,10 @@
-/**
- * The error of a command that ends with another exit code than 0.
- *
- * @since 0.1.0
- */
+/** The error of a command that ends with another exit code than 0. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 
-/**
- * Error of a command: its exit code and what to tell the user.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a command: its exit code and what to tell the user. */
 export class CliFailure extends Schema.TaggedError<CliFailure>("effect-tool-executor/cli/CliFailure")("CliFailure", {
   /** 1: something did not succeed or hold. 2: bad usage, input or config. */
   code: Schema.Literals([1, 2]),
@@ -25,30 +16,15 @@ export class CliFailure extends Schema.TaggedError<CliFailure>("effect-tool-exec
   }
 }
 
-/**
- * Error of bad usage, input or config.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Error of bad usage, input or config. */
 export const wrong = (explanation: string): CliFailure => new CliFailure({ code: 2, explanation })
 
-/**
- * Error of a command that did its work, all of it printed, with less than full success.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Error of a command that did its work, all of it printed, with less than full success. */
 export const incomplete: Effect.Effect<never, CliFailure> = Effect.suspend(() =>
   Effect.fail(new CliFailure({ code: 1, explanation: "" }))
 )
 
-/**
- * Describes a wrong configuration, one line per problem.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Describes a wrong configuration, one line per problem. */
 export const describe = ({ problems, subject }: Pick<ConfigurationError, "problems" | "subject">): string =>
   [
     `${escape(subject)}: ${problems.length} ${problems.length === 1 ? "problem" : "problems"}`,
@@ -58,8 +34,5 @@ export const describe = ({ problems, subject }: Pick<ConfigurationError, "proble
 /**
  * Shows the words of somebody else, such as a server: in lines of their own, of which
  * none can pass for one of ours.
- *
- * @category formatting
- * @since 0.1.0
  */
 export const inLines = (text: string): string => text.split("\n").map(escape).join("\n  | ")

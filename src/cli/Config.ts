@@ -3,8 +3,6 @@
  *
  * Every mistake that can be seen in the file alone is found when it is read,
  * all at once; an unknown key is one.
- *
- * @since 0.1.0
  */
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
@@ -23,20 +21,10 @@ import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 
-/**
- * The tools that `run` has.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The tools that `run` has. */
 export const toolkit = Toolkit.merge(WorkspaceTools.toolkit, FetchTools.toolkit)
 
-/**
- * Names of the tools that `run` has.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names of the tools that `run` has. */
 export const toolNames: ReadonlyArray<string> = Object.keys(toolkit.tools)
 
 const Private = Schema.String.check(
@@ -45,22 +33,12 @@ const Private = Schema.String.check(
   })
 )
 
-/**
- * The tools that `run` has, for rules about them.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The tools that `run` has, for rules about them. */
 export const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
   Object.values(toolkit.tools).map((tool) => [tool.name, { jsonSchema: ToolHandlers.jsonSchemaOf(tool) }])
 )
 
-/**
- * Schema of the config file.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the config file. */
 export const Config = Schema.Struct({
   $schema: Schema.optionalKey(Schema.String),
   ...fields,
@@ -81,32 +59,19 @@ export const Config = Schema.Struct({
   })
 })
 
-/**
- * What a config file holds.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a config file holds. */
 export type Config = typeof Config.Type
 
 /**
  * Reads a config file; fails with exit code 2 and every mistake. `names` are those of
  * the tools that rules and policy may be about.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = Effect.fnUntraced(function*(path: string, names: ReadonlyArray<string> = toolNames) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
   return yield* decode(input, path, names)
 })
 
-/**
- * Decodes a config that is parsed already; fails with exit code 2 and every mistake.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Decodes a config that is parsed already; fails with exit code 2 and every mistake. */
 export const decode = (
   input: unknown,
   path: string,
@@ -119,9 +84,6 @@ export const decode = (
 /**
  * Checks what the command line adds to the policy, which has to be about tools that are
  * there: by default those of `run`.
- *
- * @category reading
- * @since 0.1.0
  */
 export const checkFlags = (
   policy: Policy.Policy,
@@ -129,24 +91,13 @@ export const checkFlags = (
 ): Effect.Effect<void, CliFailure> =>
   reportFlags(Result.match(Policy.parse(policy, names), { onFailure: (problems) => problems, onSuccess: () => [] }))
 
-/**
- * Fails with exit code 2 where there is something wrong with what the command line adds
- * to the policy.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Fails with exit code 2 where there is something wrong with what the command line adds to the policy. */
 export const reportFlags = (problems: ReadonlyArray<Problem>): Effect.Effect<void, CliFailure> =>
   problems.length === 0
     ? Effect.void
     : Effect.fail(wrong(describe({ subject: "usage", problems: problems.map(toFlag) })))
 
-/**
- * Gives the options of the executor for a config and what the command line adds.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the options of the executor for a config and what the command line adds. */
 export const toOptions = (config: Config, more: Policy.Policy): LocalExecutor.Options => {
   const { $schema: _, environment: __, fetch: ___, policy = {}, ...same } = config
   const both = (key: "allow" | "ask" | "deny") => [...policy[key] ?? [], ...more[key] ?? []]

@@ -1,29 +1,17 @@
-/**
- * The database that the command line keeps records in: a file of SQLite, or PostgreSQL.
- *
- * @since 0.1.0
- */
+/** The database that the command line keeps records in: a file of SQLite, or PostgreSQL. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
 import { wrong } from "./CliFailure.ts"
 
-/**
- * Tells whether it is the URL of a PostgreSQL.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether it is the URL of a PostgreSQL. */
 export const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//i.test(at)
 
 /**
  * Layer of its client, loaded where it is wanted: not everybody has PostgreSQL's, and some
  * versions of Node warn of SQLite. With `pgbouncer=true` in the URL no statement is
  * prepared: a pooler in transaction mode has each transaction on another connection.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (at: string, isReadOnly = false): Layer.Layer<SqlClient.SqlClient, unknown> => {
   if (!isPostgres(at)) {

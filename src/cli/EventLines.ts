@@ -1,8 +1,4 @@
-/**
- * What happens to calls, as text for standard error.
- *
- * @since 0.1.0
- */
+/** What happens to calls, as text for standard error. */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Sse from "effect/encoding/Sse"
@@ -15,37 +11,17 @@ import * as Timeline from "../testing/Timeline.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import { clip } from "./clip.ts"
 
-/**
- * Gives the text of an event, line breaks included; empty if it shows nothing.
- *
- * @category models
- * @since 0.1.0
- */
+/** Gives the text of an event, line breaks included; empty if it shows nothing. */
 export type Writer = (event: ToolEvent.ToolEvent) => string
 
-/**
- * Writes nothing.
- *
- * @category writers
- * @since 0.1.0
- */
+/** Writes nothing. */
 export const none: Writer = () => ""
 
-/**
- * Writes one JSON object per line, the event's name under `event`.
- *
- * @category writers
- * @since 0.1.0
- */
+/** Writes one JSON object per line, the event's name under `event`. */
 export const ndjson: Writer = (event) =>
   `${escapeJson(JSON.stringify({ event: ToolEvent.sseName(event), ...ToolEvent.toWire(event) }))}\n`
 
-/**
- * Writes server-sent events.
- *
- * @category writers
- * @since 0.1.0
- */
+/** Writes server-sent events. */
 export const sse: Writer = (event) =>
   Sse.encoder.write({
     _tag: "Event",
@@ -62,9 +38,6 @@ export const sse: Writer = (event) =>
  *
  * What models and tools chose is escaped and cut. Reports of progress are
  * passed over if one of the same call was shown less than half a second before.
- *
- * @category writers
- * @since 0.1.0
  */
 export const pretty = (options: { readonly color: boolean }): Writer => {
   const paint = (color: keyof typeof colors, text: string) =>
@@ -122,24 +95,13 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
   }
 }
 
-/**
- * Tells whether standard error takes colours: a terminal, and `NO_COLOR` unset
- * (https://no-color.org).
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether standard error takes colours: a terminal, and `NO_COLOR` unset (https://no-color.org). */
 export const wantsColor = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
   return (yield* stdio.stderrIsTerminal) && (yield* allowsColor)
 })
 
-/**
- * Tells whether `NO_COLOR` is unset.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether `NO_COLOR` is unset. */
 export const allowsColor = Effect.map(
   Effect.orElseSucceed(Config.option(Config.String("NO_COLOR")), Option.none<string>),
   (refused) => Option.getOrElse(refused, () => "") === ""

@@ -1,8 +1,4 @@
-/**
- * Reading and writing of whole texts: files and the standard streams.
- *
- * @since 0.1.0
- */
+/** Reading and writing of whole texts: files and the standard streams. */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import type { PlatformError } from "effect/PlatformError"
@@ -12,12 +8,7 @@ import * as Stream from "effect/Stream"
 import { escape, escapeJson } from "../internal/escape.ts"
 import { CliFailure, wrong } from "./CliFailure.ts"
 
-/**
- * Reads a text file; fails with exit code 2.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads a text file; fails with exit code 2. */
 export const read = Effect.fnUntraced(function*(path: string) {
   const files = yield* FileSystem.FileSystem
   const text = yield* Effect.mapError(
@@ -30,9 +21,6 @@ export const read = Effect.fnUntraced(function*(path: string) {
 /**
  * Reads standard input to its end; fails with exit code 2, at once if nobody
  * but a person at the keyboard could write to it: then it says what is missing.
- *
- * @category reading
- * @since 0.1.0
  */
 export const readStdin = Effect.fnUntraced(function*(missing: string) {
   const stdio = yield* Stdio.Stdio
@@ -44,12 +32,7 @@ export const readStdin = Effect.fnUntraced(function*(missing: string) {
   return withoutMark(text)
 })
 
-/**
- * Parses JSON; fails with exit code 2 and the name of where it is from.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Parses JSON; fails with exit code 2 and the name of where it is from. */
 export const parseJson = (text: string, name: string): Effect.Effect<unknown, CliFailure> =>
   Effect.try({
     try: () => JSON.parse(text) as unknown,
@@ -59,18 +42,10 @@ export const parseJson = (text: string, name: string): Effect.Effect<unknown, Cl
 /**
  * Writes a text to standard output and a line break after it. A reader who has
  * gone, such as `head`, wants no more: that ends the command without a word.
- *
- * @category writing
- * @since 0.1.0
  */
 export const print = (text: string) => write(`${text}\n`)
 
-/**
- * Writes a text to standard output as it is; fails as `print` does.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes a text to standard output as it is; fails as `print` does. */
 export const write = Effect.fnUntraced(function*(text: string) {
   const stdio = yield* Stdio.Stdio
   yield* Effect.mapError(
@@ -83,20 +58,10 @@ export const write = Effect.fnUntraced(function*(text: string) {
   )
 })
 
-/**
- * Writes a value to standard output as JSON that a terminal can show.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes a value to standard output as JSON that a terminal can show. */
 export const printJson = (value: unknown) => print(escapeJson(JSON.stringify(value, undefined, 2)))
 
-/**
- * Writes a text to standard error as it is; nothing fails if nobody reads it.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes a text to standard error as it is; nothing fails if nobody reads it. */
 export const tell = Effect.fnUntraced(function*(text: string) {
   if (text === "") return
   const stdio = yield* Stdio.Stdio

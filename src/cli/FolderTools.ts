@@ -1,8 +1,6 @@
 /**
  * What commands that work in a folder have in common: their tools, and the flags that
  * say which folder and what may run in it.
- *
- * @since 0.1.0
  */
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
@@ -14,12 +12,7 @@ import * as FetchTools from "../tools/FetchTools.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import type * as Config from "./Config.ts"
 
-/**
- * The flags.
- *
- * @category flags
- * @since 0.1.0
- */
+/** The flags. */
 export const flags = {
   root: Flag.String("root").pipe(
     Flag.withMetavar("DIR"),
@@ -57,9 +50,6 @@ export const flags = {
 /**
  * Makes the tools: those of the workspace, and `fetch_url`. Files that say what is
  * allowed are not a call's to change (`protect`).
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (root: string, config: Config.Config, protect: ReadonlyArray<string>) => {
   const tools = WorkspaceTools.make({ root, allowEnvironment: config.environment, protect })
@@ -68,29 +58,16 @@ export const make = (root: string, config: Config.Config, protect: ReadonlyArray
   return { toolkits: [tools.toolkit, fetch.toolkit], layer: Layer.merge(tools.layer, fetch.layer) }
 }
 
-/**
- * Tells whether a call was refused because nobody was there to be asked.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a call was refused because nobody was there to be asked. */
 export const hadNobody = (outcome: ToolOutcome): boolean =>
   outcome._tag === "Denied" && "by" in outcome.reason && outcome.reason.by === "noApprover"
 
-/**
- * Says how calls are allowed that nobody was there to be asked about.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Says how calls are allowed that nobody was there to be asked about. */
 export const howToAllow = "Allow calls with --allow PATTERN, such as --allow \"write_file(src/*)\""
 
 /**
  * Lets what was stopped end in its own way, such as a command that removes its files;
  * whatever takes longer is killed.
- *
- * @category running
- * @since 0.1.0
  */
 export const cleanUp = (executor: ToolExecutor["Service"]): Effect.Effect<void> =>
   executor.orphans.pipe(

@@ -1,8 +1,6 @@
 /**
  * The gateway of `tool-executor mcp`: loaded only when it is used, since it needs
  * the MCP client, which is an optional peer.
- *
- * @since 0.1.0
  */
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpServer from "effect/ai/McpServer"
@@ -36,12 +34,7 @@ import * as GatewayProblems from "./GatewayProblems.ts"
 import { HttpPort } from "./HttpPort.ts"
 import { Interruption } from "./Interruption.ts"
 
-/**
- * Begins to connect to the servers of the config.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Begins to connect to the servers of the config. */
 export const start = (config: GatewayConfig.GatewayConfig) =>
   Effect.provide(
     McpTools.start(config.mcpServers, {
@@ -51,21 +44,10 @@ export const start = (config: GatewayConfig.GatewayConfig) =>
     ArtifactTools.layer
   )
 
-/**
- * Who is asked: the person behind the client, nobody, or one who always says yes.
- *
- * @category options
- * @since 0.1.0
- */
+/** Who is asked: the person behind the client, nobody, or one who always says yes. */
 export type Approve = "ask" | "deny" | "auto"
 
-/**
- * Layer of an executor for each session, over the tools of the servers; and of who
- * is asked.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of an executor for each session, over the tools of the servers; and of who is asked. */
 export const executorsOf = (
   handlers: ToolHandlers["Service"],
   config: GatewayConfig.GatewayConfig,
@@ -89,9 +71,6 @@ export const executorsOf = (
  * Waits for the servers; fails where one that is not optional cannot be reached, or
  * where the config does not fit the tools that have come. Says what of it means
  * nothing: a misspelt `deny` denies nothing.
- *
- * @category checking
- * @since 0.1.0
  */
 export const check = Effect.fnUntraced(function*(
   { handlers, ready }: McpTools.Starting,
@@ -104,12 +83,7 @@ export const check = Effect.fnUntraced(function*(
   }
 })
 
-/**
- * Prints the tools as a client sees them.
- *
- * @category commands
- * @since 0.1.0
- */
+/** Prints the tools as a client sees them. */
 export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.GatewayConfig) {
   const servers = yield* start(config)
   yield* check(servers, config)
@@ -123,12 +97,7 @@ export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.Gate
   })))
 }, Effect.scoped)
 
-/**
- * Where it is reached: `port` undefined is standard input and output.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where it is reached: `port` undefined is standard input and output. */
 export interface Ports {
   readonly host: string
   readonly port: number | undefined
@@ -140,9 +109,6 @@ export interface Ports {
  * Serves until the client is gone, or whoever started it ends it; on standard
  * input and output, or on a port. Clients are answered at once; what needs the
  * tools waits until they are there.
- *
- * @category commands
- * @since 0.1.0
  */
 export const serve = Effect.fnUntraced(function*(
   config: GatewayConfig.GatewayConfig,

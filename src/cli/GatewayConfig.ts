@@ -1,8 +1,6 @@
 /**
  * The config file of `tool-executor mcp`: MCP servers as editors write them, and
  * rules, policy and limits beside them.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -20,12 +18,7 @@ import * as Files from "./Files.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import * as Variables from "./Variables.ts"
 
-/**
- * Schema of the config file.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the config file. */
 export const GatewayConfig = Schema.Struct({
   $schema: Schema.optionalKey(Schema.String),
   mcpServers: McpServers.McpServers.annotate({
@@ -42,12 +35,7 @@ export const GatewayConfig = Schema.Struct({
   })
 })
 
-/**
- * What a config file holds.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a config file holds. */
 export type GatewayConfig = typeof GatewayConfig.Type
 
 /**
@@ -55,9 +43,6 @@ export type GatewayConfig = typeof GatewayConfig.Type
  * and every mistake. Servers that are disabled are left out. Whether a server has the
  * very tool that rules and policy are about is seen once it has answered; `own` are the
  * tools of the host, by default the gateway's.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = Effect.fnUntraced(function*(path: string, own?: ReadonlyArray<string>) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
@@ -65,12 +50,7 @@ export const read = Effect.fnUntraced(function*(path: string, own?: ReadonlyArra
   return yield* decodeServers(input, path, decode(path), (config) => GatewayProblems.ofNames(config, own))
 })
 
-/**
- * Tells whether a parsed config has servers, whatever they are.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Tells whether a parsed config has servers, whatever they are. */
 export const hasServers = (input: unknown): input is { readonly mcpServers: object } => {
   const servers = typeof input === "object" && input !== null && "mcpServers" in input ? input.mcpServers : undefined
   return typeof servers === "object" && servers !== null && !Array.isArray(servers)
@@ -79,9 +59,6 @@ export const hasServers = (input: unknown): input is { readonly mcpServers: obje
 /**
  * Decodes a parsed config that has servers, with environment variables put into them;
  * fails with exit code 2 and every mistake, those that `problemsIn` finds included.
- *
- * @category reading
- * @since 0.1.0
  */
 export const decodeServers = Effect.fnUntraced(function*<A>(
   input: { readonly mcpServers: object },
@@ -114,9 +91,6 @@ export const decodeServers = Effect.fnUntraced(function*<A>(
 /**
  * Gives the options of the executors. Equal calls run again unless the config says
  * otherwise: a client of MCP repeats calls for reasons of its own.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const toOptions = (config: GatewayConfig): LocalExecutor.Options => {
   const { $schema: _, approvalTimeout: __, mcpServers: ___, tools: ____, ...same } = config

@@ -1,8 +1,6 @@
 /**
  * The page of a gateway (`tool-executor mcp --approve page`): what a client cannot ask its person
  * is asked there, on loopback, of whoever has the token of this run.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -24,9 +22,6 @@ import { HttpPort } from "./HttpPort.ts"
 /**
  * Serves the page for the rest of the scope, says where and with which token on standard error, and gives
  * the executors whose questions it shows.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const open = Effect.fnUntraced(function*(
   gates: Layer.Layer<LocalExecutor.Gates | ToolHandlers, ConfigurationError>,

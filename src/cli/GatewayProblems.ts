@@ -1,8 +1,6 @@
 /**
  * What is wrong with the names of tools in a config of `tool-executor mcp`: those
  * that no server can have, before one is started, and those that none has, after.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as PermissionPattern from "../core/gates/PermissionPattern.ts"
@@ -19,9 +17,6 @@ import * as ArtifactTools from "../tools/ArtifactTools.ts"
  * Gives the names of tools in rules, policy and settings that no server of the
  * config can have, and that are none of the host's `own`, by default the gateway's. A
  * pattern that begins with `*` or `?` may be about any tool.
- *
- * @category checking
- * @since 0.1.0
  */
 export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
   readonly mcpServers: McpServers.McpServers
@@ -50,9 +45,6 @@ export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
  * Gives what of a config means nothing for the tools that are there: names that no
  * tool has, which may come yet or be misspelt, and patterns with a target for tools
  * that do not say what their calls are about.
- *
- * @category checking
- * @since 0.1.0
  */
 export const meaningless = (
   { policy = {}, rules = [], tools = {} }: {
@@ -80,13 +72,7 @@ export const meaningless = (
   ]
 }
 
-/**
- * Gives a mistake that showed when the executor was built as one of the file it
- * is in.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives a mistake that showed when the executor was built as one of the file it is in. */
 export const inFile = (file: string, { problems, subject }: ConfigurationError) => ({
   subject: file,
   problems: problems.map((it) => ({ ...it, path: placeOf(subject, it.path) }))

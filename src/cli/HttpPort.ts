@@ -1,8 +1,4 @@
-/**
- * A port to be reached on over HTTP, as a command that serves sees it.
- *
- * @since 0.1.0
- */
+/** A port to be reached on over HTTP, as a command that serves sees it. */
 import * as Context from "effect/Context"
 import type * as Etag from "effect/http/Etag"
 import type * as HttpPlatform from "effect/http/HttpPlatform"
@@ -10,12 +6,7 @@ import type * as HttpServer from "effect/http/HttpServer"
 import type { ServeError } from "effect/http/HttpServerError"
 import type * as Layer from "effect/Layer"
 
-/**
- * Where to be reached; with a certificate and its key, as PEM texts, over HTTPS.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where to be reached; with a certificate and its key, as PEM texts, over HTTPS. */
 export interface At {
   readonly host: string
   /** 0: any that is free. */
@@ -23,23 +14,13 @@ export interface At {
   readonly tls?: { readonly cert: string; readonly key: string } | undefined
 }
 
-/**
- * How to be reached: the server, which listens as it is built, and what routes need of the platform.
- *
- * @category models
- * @since 0.1.0
- */
+/** How to be reached: the server, which listens as it is built, and what routes need of the platform. */
 export interface Http {
   readonly server: (at: At) => Layer.Layer<HttpServer.HttpServer, ServeError>
   readonly services: Layer.Layer<HttpPlatform.HttpPlatform | Etag.Generator>
 }
 
-/**
- * HTTP of the platform. By default there is none.
- *
- * @category references
- * @since 0.1.0
- */
+/** HTTP of the platform. By default there is none. */
 export const HttpPort = Context.Reference<Http | undefined>(
   "effect-tool-executor/cli/HttpPort",
   { defaultValue: () => undefined }

@@ -1,8 +1,4 @@
-/**
- * The user's wish to stop, as a command that runs calls sees it.
- *
- * @since 0.1.0
- */
+/** The user's wish to stop, as a command that runs calls sees it. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 
@@ -13,20 +9,12 @@ import * as Effect from "effect/Effect"
  *
  * Code that waits for it takes it over; while nothing waits, it ends the program.
  * By default nobody ever wishes to stop.
- *
- * @category references
- * @since 0.1.0
  */
 export const Interruption = Context.Reference<Effect.Effect<string>>("effect-tool-executor/cli/Interruption", {
   defaultValue: () => Effect.never
 })
 
-/**
- * The reasons, by the signals that ask to stop: what models and users read.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The reasons, by the signals that ask to stop: what models and users read. */
 export const reasons = {
   SIGINT: "the user stopped it",
   SIGTERM: "the program was asked to end",

@@ -1,9 +1,4 @@
-/**
- * The registry of a command that has tools of its own and, if there are any, those of MCP
- * servers beside them.
- *
- * @since 0.1.0
- */
+/** The registry of a command that has tools of its own and, if there are any, those of MCP servers beside them. */
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,12 +6,7 @@ import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import type * as McpServers from "../mcp/McpServers.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 
-/**
- * What is said about them.
- *
- * @category options
- * @since 0.1.0
- */
+/** What is said about them. */
 export interface Options {
   readonly servers: McpServers.McpServers | undefined
   readonly tools: ToolHandlers.Options["tools"]
@@ -27,9 +17,6 @@ export interface Options {
 /**
  * Layer of the registry. Servers are connected to before it is there; the log then says what means
  * nothing for the tools that have come: a misspelt `deny` denies nothing.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: ReadonlyArray<T>,

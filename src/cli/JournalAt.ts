@@ -1,9 +1,4 @@
-/**
- * Where a journal of the command line is: in a file of lines, in a SQLite database, or
- * in PostgreSQL.
- *
- * @since 0.1.0
- */
+/** Where a journal of the command line is: in a file of lines, in a SQLite database, or in PostgreSQL. */
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -20,20 +15,10 @@ import * as Workspace from "../tools/Workspace.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
 
-/**
- * What it says of where a journal may be.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What it says of where a journal may be. */
 export const description = "a file of lines (NDJSON), a SQLite database (*.db, *.sqlite), or postgres://…"
 
-/**
- * The flag that has a command record what it does.
- *
- * @category flags
- * @since 0.1.0
- */
+/** The flag that has a command record what it does. */
 export const flag = Flag.String("journal").pipe(
   Flag.withMetavar("FILE|DSN"),
   Flag.withDescription(
@@ -43,12 +28,7 @@ export const flag = Flag.String("journal").pipe(
   Flag.optional
 )
 
-/**
- * The layer of the journal that is there, made if it is not.
- *
- * @category layers
- * @since 0.1.0
- */
+/** The layer of the journal that is there, made if it is not. */
 export const layerOf = (at: string): Layer.Layer<Journal.Journal, CliFailure> =>
   isStrayUrl(at)
     ? Layer.effectContext(strayUrl)
@@ -58,13 +38,7 @@ export const layerOf = (at: string): Layer.Layer<Journal.Journal, CliFailure> =>
         Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
       )
 
-/**
- * The same, where tools work in a root: the journal is not in it, for they could change
- * it there.
- *
- * @category layers
- * @since 0.1.0
- */
+/** The same, where tools work in a root: the journal is not in it, for they could change it there. */
 export const layerBeside = Effect.fnUntraced(function*(at: string, root: string) {
   if (isUrl(at)) return layerOf(at)
   const path = yield* Path.Path
@@ -76,12 +50,7 @@ export const layerBeside = Effect.fnUntraced(function*(at: string, root: string)
   )
 }, Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error)))))
 
-/**
- * Reads the journal that is there, for the rest of the scope.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the journal that is there, for the rest of the scope. */
 export const open = Effect.fnUntraced(function*(at: string) {
   if (isStrayUrl(at)) return yield* strayUrl
   if (!Database.isPostgres(at)) {
@@ -95,12 +64,7 @@ export const open = Effect.fnUntraced(function*(at: string) {
   return (query: Journal.Query): Stream.Stream<Journal.Recorded, Journal.JournalError> => SqlJournal.read(sql, query)
 })
 
-/**
- * Error of a journal that cannot be used.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a journal that cannot be used. */
 export const unusable = (at: string, error: unknown): CliFailure => {
   const reasons: Array<string> = []
   for (let it = error; it instanceof Error && reasons.length < 4; it = it.cause) {

@@ -1,8 +1,4 @@
-/**
- * `tool-executor journal`: what happened to calls, as it is on record.
- *
- * @since 0.1.0
- */
+/** `tool-executor journal`: what happened to calls, as it is on record. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -47,12 +43,7 @@ const input = {
   verify: whether("verify", "Check that every call that was started has its one end; name those that have none")
 }
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "journal",
   input,

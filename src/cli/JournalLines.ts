@@ -1,9 +1,4 @@
-/**
- * A journal as text for people: entries and calls in a line each, a call whole, and the
- * picture of waves. Pure.
- *
- * @since 0.1.0
- */
+/** A journal as text for people: entries and calls in a line each, a call whole, and the picture of waves. Pure. */
 import * as Arr from "effect/Array"
 import * as DateTime from "effect/DateTime"
 import type { Finding, RecordedCall } from "../core/store/JournalCalls.ts"
@@ -13,21 +8,11 @@ import { escapeLines } from "../internal/escape.ts"
 import * as Timeline from "../testing/Timeline.ts"
 import { clip } from "./clip.ts"
 
-/**
- * The line of an entry.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** The line of an entry. */
 export const entryLine = (entry: JournalEntry): string =>
   [timeOf(entry.at), clip(entry.principal, nameColumns), ...nameOf(entry), clip(what(entry), textColumns)].join("  ")
 
-/**
- * A table of calls: one line each.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** A table of calls: one line each. */
 export const table = (calls: ReadonlyArray<RecordedCall>): string => {
   const rows = calls.map((call) => [
     timeOf(call.first.at),
@@ -44,12 +29,7 @@ export const table = (calls: ReadonlyArray<RecordedCall>): string => {
     .join("\n")
 }
 
-/**
- * One call whole: what it was, every entry of it, and what the model was told.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** One call whole: what it was, every entry of it, and what the model was told. */
 export const whole = (call: RecordedCall): string => {
   const { args, entries, first, outcome } = call
   const path = first.agentPath.length === 0 ? "" : `, agent ${first.agentPath.join(" > ")}`
@@ -66,12 +46,7 @@ export const whole = (call: RecordedCall): string => {
   ].join("\n"))
 }
 
-/**
- * The picture of each wave, as `simulate` draws it.
- *
- * @category drawing
- * @since 0.1.0
- */
+/** The picture of each wave, as `simulate` draws it. */
 export const timeline = (calls: ReadonlyArray<RecordedCall>): string => {
   const waves = Arr.groupBy(
     calls,
@@ -87,24 +62,14 @@ export const timeline = (calls: ReadonlyArray<RecordedCall>): string => {
   return [...drawn, Timeline.legend].join("\n\n")
 }
 
-/**
- * The line of something that does not go together.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** The line of something that does not go together. */
 export const findingLine = ({ call, problem }: Finding): string => {
   if (call === undefined) return problem
   const { at, batch, callId, principal, tool } = call.first
   return clip(`${callId} ${tool} of ${principal}, batch ${batch}, ${timeOf(at)}: ${problem}`, 400)
 }
 
-/**
- * What a call may be: its outcome, or where it stands.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a call may be: its outcome, or where it stands. */
 export const states = [
   "Succeeded",
   "Failed",
@@ -118,12 +83,7 @@ export const states = [
   "Suspended"
 ] as const
 
-/**
- * The outcome of a call, or where it stands.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** The outcome of a call, or where it stands. */
 export const outcomeOf = ({ entries, outcome, startedAt }: RecordedCall): typeof states[number] => {
   if (outcome !== undefined) return outcome._tag
   if (entries.some((it) => it._tag === "Suspended")) return "Suspended"

@@ -1,20 +1,10 @@
-/**
- * The person at the terminal, as a command that asks sees them.
- *
- * @since 0.1.0
- */
+/** The person at the terminal, as a command that asks sees them. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 
-/**
- * A terminal that somebody sits at. Taken over for as long as a scope is open;
- * what was typed before is not read.
- *
- * @category models
- * @since 0.1.0
- */
+/** A terminal that somebody sits at. Taken over for as long as a scope is open; what was typed before is not read. */
 export interface Keyboard {
   /** Columns of the terminal. */
   readonly columns: number
@@ -29,23 +19,13 @@ export interface Keyboard {
   readonly line: (prompt: string, given: string) => Effect.Effect<Option.Option<string>>
 }
 
-/**
- * Takes the terminal over, if there is one. By default there is none.
- *
- * @category references
- * @since 0.1.0
- */
+/** Takes the terminal over, if there is one. By default there is none. */
 export const Terminal = Context.Reference<Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope>>(
   "effect-tool-executor/cli/Keyboard/Terminal",
   { defaultValue: () => Effect.succeedNone }
 )
 
-/**
- * Tells whether somebody sits at a terminal.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Tells whether somebody sits at a terminal. */
 export const isThere: Effect.Effect<boolean> = Effect.scoped(
   Effect.map(Effect.flatten(Terminal), Option.isSome)
 )

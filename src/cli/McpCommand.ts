@@ -1,9 +1,4 @@
-/**
- * `tool-executor mcp`: an MCP server in front, MCP servers behind, and the gates
- * of the executor between them.
- *
- * @since 0.1.0
- */
+/** `tool-executor mcp`: an MCP server in front, MCP servers behind, and the gates of the executor between them. */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
@@ -53,12 +48,7 @@ const input = {
   )
 }
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "mcp",
   input,

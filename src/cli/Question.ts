@@ -3,20 +3,13 @@
  *
  * Whatever a model chose stands on lines of its own, every character of it
  * visible; nothing of it can pass for a line of ours.
- *
- * @since 0.1.0
  */
 import * as CliOutput from "effect/cli/CliOutput"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import { clip } from "./clip.ts"
 
-/**
- * How a question is shown.
- *
- * @category options
- * @since 0.1.0
- */
+/** How a question is shown. */
 export interface Options {
   readonly columns: number
   readonly rows: number
@@ -30,12 +23,7 @@ export interface Options {
 /** Lines of a text of ours or of a target that are shown at once. */
 const maxTextLines = 4
 
-/**
- * Shows a request: the tool, who asks, why, about what, the arguments, the diff.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Shows a request: the tool, who asks, why, about what, the arguments, the diff. */
 export const show = (request: Approvals.ApprovalRequest, options: Options): string => {
   const { agentPath, args, class: kind, isRunning, preview, targets, tool, why } = request
   const style = styles(options.color)
@@ -70,12 +58,7 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
   return `${lines.join("\n")}\n`
 }
 
-/**
- * Shows which keys answer a request.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Shows which keys answer a request. */
 export const choices = (
   { isRunning, remember, targets, tool }: Approvals.ApprovalRequest,
   columns: number
@@ -101,12 +84,7 @@ export const choices = (
   return `${lines.join("\n")} `
 }
 
-/**
- * Says what was answered.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Says what was answered. */
 export const said = (answer: Approvals.Answer): string => {
   switch (answer._tag) {
     case "ApproveOnce":
@@ -120,20 +98,10 @@ export const said = (answer: Approvals.Answer): string => {
   }
 }
 
-/**
- * Says that an answer is no longer needed.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Says that an answer is no longer needed. */
 export const over = "no answer is needed any more"
 
-/**
- * Gives arguments as one line of JSON in which every character is visible.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives arguments as one line of JSON in which every character is visible. */
 export const json = (args: unknown): string => {
   try {
     return escapeJson(JSON.stringify(args) ?? "null")

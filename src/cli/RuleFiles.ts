@@ -1,9 +1,4 @@
-/**
- * Files that hold rules: a plain array, rules with the names of their tools, a
- * scenario, or a config of `run`.
- *
- * @since 0.1.0
- */
+/** Files that hold rules: a plain array, rules with the names of their tools, a scenario, or a config of `run`. */
 import * as Effect from "effect/Effect"
 import type * as FileSystem from "effect/FileSystem"
 import * as RuleSet from "../core/rules/RuleSet.ts"
@@ -14,24 +9,14 @@ import { type CliFailure, wrong } from "./CliFailure.ts"
 import * as Config from "./Config.ts"
 import * as Files from "./Files.ts"
 
-/**
- * The rules of a file, not checked yet, and the tools they are for.
- *
- * @category models
- * @since 0.1.0
- */
+/** The rules of a file, not checked yet, and the tools they are for. */
 export interface RuleFile {
   readonly rules: ReadonlyArray<unknown>
   /** Absent if the file does not say: then the names in the rules are the tools. */
   readonly tools: ReadonlyMap<string, RuleSet.RuleTool> | undefined
 }
 
-/**
- * Reads a file; fails with exit code 2 if there are no rules in it.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads a file; fails with exit code 2 if there are no rules in it. */
 export const read = (path: string): Effect.Effect<RuleFile, CliFailure, FileSystem.FileSystem> =>
   Effect.gen(function*() {
     const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
@@ -40,12 +25,7 @@ export const read = (path: string): Effect.Effect<RuleFile, CliFailure, FileSyst
     return { rules, tools: Array.isArray(input) ? undefined : toolsOf(input) }
   })
 
-/**
- * Creates the rule set of a file that has no problems.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Creates the rule set of a file that has no problems. */
 export const toSet = ({ rules, tools }: RuleFile): RuleSet.RuleSet => {
   const checked = rules as ReadonlyArray<ToolRule>
   return RuleSet.make(checked, tools?.keys() ?? RuleSet.namesIn(checked))

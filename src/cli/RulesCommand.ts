@@ -1,8 +1,4 @@
-/**
- * `tool-executor rules`: looks at a rule set without running anything.
- *
- * @since 0.1.0
- */
+/** `tool-executor rules`: looks at a rule set without running anything. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
@@ -79,12 +75,7 @@ const graph = Command.make(
   ])
 )
 
-/**
- * The command with its subcommands.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command with its subcommands. */
 export const command = Command.make("rules").pipe(
   Command.withDescription("Looks at a rule set without running anything"),
   Command.withShortDescription("Check, explain or draw a rule set"),

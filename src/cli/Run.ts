@@ -1,8 +1,6 @@
 /**
  * `tool-executor run`: runs the calls of an assistant message on a folder and
  * prints the results in the provider's shape.
- *
- * @since 0.1.0
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
@@ -67,12 +65,7 @@ const input = {
   )
 }
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "run",
   input,

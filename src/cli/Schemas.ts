@@ -1,9 +1,4 @@
-/**
- * `tool-executor schema`: prints the JSON Schemas of the files that the other
- * commands read.
- *
- * @since 0.1.0
- */
+/** `tool-executor schema`: prints the JSON Schemas of the files that the other commands read. */
 import * as AiTool from "effect/ai/Tool"
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
@@ -31,12 +26,7 @@ const tools = Object.values(toolkit.tools).map((tool) => ({
   parameters: ToolHandlers.jsonSchemaOf(tool)
 }))
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "schema",
   {
@@ -54,12 +44,7 @@ export const command = Command.make(
   ])
 )
 
-/**
- * Gives the JSON Schema of a file as one document.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the JSON Schema of a file as one document. */
 export const documentOf = (schema: Schema.Top): Record<string, unknown> => {
   const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
   return {

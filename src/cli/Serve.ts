@@ -1,9 +1,4 @@
-/**
- * The server of `tool-executor serve`, put together, started and ended. Loaded only when it is
- * used.
- *
- * @since 0.1.0
- */
+/** The server of `tool-executor serve`, put together, started and ended. Loaded only when it is used. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -40,12 +35,7 @@ import * as ServeConfig from "./ServeConfig.ts"
 import * as ServeStores from "./ServeStores.ts"
 import * as ServeUsers from "./ServeUsers.ts"
 
-/**
- * What is served, and where.
- *
- * @category options
- * @since 0.1.0
- */
+/** What is served, and where. */
 export interface Options {
   /** The config file. */
   readonly path: string
@@ -56,12 +46,7 @@ export interface Options {
   readonly postgres: Redacted.Redacted<string> | undefined
 }
 
-/**
- * Serves until it is told to end, and then comes to its end in good order; told twice, at once.
- *
- * @category commands
- * @since 0.1.0
- */
+/** Serves until it is told to end, and then comes to its end in good order; told twice, at once. */
 export const serve = Effect.fnUntraced(function*(options: Options) {
   const address = yield* Effect.mapError(
     Effect.fromResult(ServeAddress.make(options.config.server ?? {}, options)),

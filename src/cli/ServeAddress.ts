@@ -3,8 +3,6 @@
  *
  * Loopback is open to every program and user of this machine, so tokens are asked for there, too.
  * Beyond it they must not travel readable: there is TLS, or somebody says who ends it.
- *
- * @since 0.1.0
  */
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -12,12 +10,7 @@ import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import { defaults, type ServeConfig } from "./ServeConfig.ts"
 
-/**
- * Where it serves.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where it serves. */
 export interface ServeAddress {
   readonly host: string
   readonly port: number
@@ -30,12 +23,7 @@ export interface ServeAddress {
   readonly warnings: ReadonlyArray<string>
 }
 
-/**
- * Gives the address, or why nothing is served there and what to do.
- *
- * @category checking
- * @since 0.1.0
- */
+/** Gives the address, or why nothing is served there and what to do. */
 export const make = (
   server: NonNullable<ServeConfig["server"]>,
   given: { readonly host: string | undefined; readonly port: number | undefined }
@@ -80,21 +68,13 @@ export const make = (
   })
 }
 
-/**
- * Gives the URL of an address whose port is known.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the URL of an address whose port is known. */
 export const urlOf = ({ host, isTls }: ServeAddress, port: number): string =>
   `${isTls ? "https" : "http"}://${inUrl(host)}:${port}`
 
 /**
  * Gives what is wrong with the place of a server whose config may be wrong in other ways,
  * too: what cannot be read counts as not given, users as there.
- *
- * @category checking
- * @since 0.1.0
  */
 export const problemsOf = (server: unknown, given: Parameters<typeof make>[1]): ReadonlyArray<Problem> => {
   const { host, publicUrl, tls, users } = Predicate.isObject(server) ? server as Readonly<Record<string, unknown>> : {}

@@ -1,8 +1,6 @@
 /**
  * `tool-executor serve`: the tools of a config for programs and people elsewhere, over HTTP,
  * with a page where questions are answered.
- *
- * @since 0.1.0
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -53,12 +51,7 @@ const input = {
   )
 }
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "serve",
   input,

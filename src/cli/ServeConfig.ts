@@ -1,8 +1,6 @@
 /**
  * The config file of `tool-executor serve`: the tools, rules, policy and limits as the
  * other commands have them, and how and for whom they are served.
- *
- * @since 0.1.0
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -64,12 +62,7 @@ const UserName = Schema.String.check(
 
 const Whose = Schema.Array(Schema.NonEmptyString)
 
-/**
- * Schema of a user: their tokens, and what they may do. What is not said they may not.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a user: their tokens, and what they may do. What is not said they may not. */
 export const User = Schema.Struct({
   tokens: Schema.NonEmptyArray(Token),
   run: optional(Schema.Boolean).annotate({ description: "May hand calls over, in sessions of their own" }),
@@ -90,12 +83,7 @@ const PublicUrl = Schema.String.check(Schema.makeFilter(
   { expected: "a URL such as \"https://tools.example.com\", without a path" }
 ))
 
-/**
- * Schema of how and for whom the tools are served.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of how and for whom the tools are served. */
 export const Server = Schema.Struct({
   host: optional(Schema.NonEmptyString).annotate({ description: "Address to serve on; default 127.0.0.1" }),
   port: optional(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))).annotate({
@@ -152,12 +140,7 @@ export const Server = Schema.Struct({
   })).annotate({ description: "Who is told that a question waits" })
 })
 
-/**
- * Schema of the config file.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the config file. */
 export const ServeConfig = Schema.Struct({
   $schema: optional(Schema.String),
   workspace: optional(Schema.Struct({
@@ -178,28 +161,13 @@ export const ServeConfig = Schema.Struct({
   server: optional(Server).annotate({ description: "How and for whom it is served" })
 })
 
-/**
- * What a config file holds.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a config file holds. */
 export type ServeConfig = typeof ServeConfig.Type
 
-/**
- * The defaults of the `server` part.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults of the `server` part. */
 export const defaults = { host: "127.0.0.1", port: 7420, webhookDelay: "10 seconds" } as const
 
-/**
- * Names of the tools that are there without MCP servers.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names of the tools that are there without MCP servers. */
 export const ownTools = ({ workspace }: Pick<ServeConfig, "workspace">): ReadonlyArray<string> => [
   ...workspace === undefined ? [] : Config.toolNames,
   ...Object.keys(ArtifactTools.toolkit.tools)
@@ -208,9 +176,6 @@ export const ownTools = ({ workspace }: Pick<ServeConfig, "workspace">): Readonl
 /**
  * Reads a config file, with environment variables put into what is about MCP servers; fails
  * with exit code 2 and every mistake, those that `problemsIn` finds in its `server` included.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = Effect.fnUntraced(function*(
   path: string,
@@ -242,12 +207,7 @@ export const read = Effect.fnUntraced(function*(
   return problems.length === 0 ? config : yield* wrong(describe({ subject: path, problems }))
 })
 
-/**
- * Gives the options of the executors.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the options of the executors. */
 export const toOptions = (config: ServeConfig): LocalExecutor.Options => {
   const { $schema: _, mcpServers: __, server: ___, workspace: ____, ...same } = config
   // durations were checked when the file was decoded

@@ -1,8 +1,6 @@
 /**
  * What `tool-executor serve` keeps: records in one database, which is a file of SQLite in a
  * folder of its own, or PostgreSQL.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -27,12 +25,7 @@ import * as Database from "./Database.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import * as StateFolder from "./StateFolder.ts"
 
-/**
- * Where it is kept.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where it is kept. */
 export interface Options {
   /** The config file: without `data`, each has a folder of its own. */
   readonly config: string
@@ -42,20 +35,10 @@ export interface Options {
   readonly postgres: Redacted.Redacted<string> | undefined
 }
 
-/**
- * What is kept.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is kept. */
 export type Stores = Journal | StateStore | ArtifactStore | Checkpoints | KeyValueStore.KeyValueStore
 
-/**
- * Layer of the stores. A folder has one server at a time.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the stores. A folder has one server at a time. */
 export const layer = (options: Options) => {
   const from = ({ at, ...held }: Place): Layer.Layer<Stores, CliFailure> =>
     storesWith(held).pipe(

@@ -1,8 +1,6 @@
 /**
  * The users of a config, as the server knows them: by the hashes of their tokens. A token
  * itself is in the environment, if anywhere.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as EffectConfig from "effect/Config"
@@ -21,9 +19,6 @@ type Users = NonNullable<NonNullable<ServeConfig["server"]>["users"]>
 /**
  * Gives them; fails with exit code 2 where the environment does not have what it should. `path` names
  * the config. A token whose time is over is told of.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = Effect.fnUntraced(function*(users: Users, path: string) {
   const problems: Array<Problem> = []
@@ -46,13 +41,7 @@ export const read = Effect.fnUntraced(function*(users: Users, path: string) {
   return read
 })
 
-/**
- * Gives what an environment variable has; `undefined` where it is not set, which is put down as a
- * problem.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Gives what an environment variable has; `undefined` where it is not set, which is put down as a problem. */
 export const secretIn = Effect.fnUntraced(function*(name: string, path: string, problems: Array<Problem>) {
   const found = yield* Effect.orElseSucceed(EffectConfig.option(EffectConfig.NonEmptyString(name)), Option.none<string>)
   if (Option.isSome(found)) return Redacted.make(found.value)

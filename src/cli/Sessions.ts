@@ -1,9 +1,4 @@
-/**
- * The sessions of `tool-executor agent`: one folder for each root, in the user's state
- * folder.
- *
- * @since 0.1.0
- */
+/** The sessions of `tool-executor agent`: one folder for each root, in the user's state folder. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,12 +9,7 @@ import { wrong } from "./CliFailure.ts"
 import { clip } from "./clip.ts"
 import * as StateFolder from "./StateFolder.ts"
 
-/**
- * The session that is wanted.
- *
- * @category models
- * @since 0.1.0
- */
+/** The session that is wanted. */
 export interface Wanted {
   /** The name of a new one. */
   readonly begin: Option.Option<string>
@@ -30,9 +20,6 @@ export interface Wanted {
 /**
  * Finds the session that is wanted, and what keeps it; `undefined` where none is. Fails
  * with exit code 2 where it is there and should not be, or the other way round.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const find = Effect.fnUntraced(function*({ begin, resume }: Wanted, root: string) {
   if (Option.isNone(begin) && Option.isNone(resume)) return undefined

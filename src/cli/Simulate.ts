@@ -1,9 +1,4 @@
-/**
- * `tool-executor simulate`: plays scenario files in virtual time and checks
- * what they expect.
- *
- * @since 0.1.0
- */
+/** `tool-executor simulate`: plays scenario files in virtual time and checks what they expect. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -21,12 +16,7 @@ import { CliFailure, describe, incomplete } from "./CliFailure.ts"
 import { clip } from "./clip.ts"
 import * as Files from "./Files.ts"
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "simulate",
   {

@@ -1,8 +1,6 @@
 /**
  * Where `tool-executor simulate` keeps the records of a scenario beside memory: in files,
  * in SQLite or in PostgreSQL, each scenario apart and gone afterwards.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as EffectConfig from "effect/Config"
@@ -33,9 +31,6 @@ import * as EmbeddedPostgres from "./EmbeddedPostgres.ts"
 /**
  * The places that there are. A server that has to be started for PostgreSQL is started
  * once, for the rest of the scope.
- *
- * @category places
- * @since 0.1.0
  */
 export const make: Effect.Effect<
   Record<"file" | "sqlite" | "postgres", Effect.Effect<Place.Place, ConfigurationError, Scope.Scope>>,

@@ -1,8 +1,4 @@
-/**
- * Where the command line keeps what belongs to a root: in the user's state folder.
- *
- * @since 0.1.0
- */
+/** Where the command line keeps what belongs to a root: in the user's state folder. */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -13,9 +9,6 @@ import * as Workspace from "../tools/Workspace.ts"
 /**
  * Gives the folder of a root for things of a kind, one per root, whose name tells no
  * path; `None` if there is no home folder.
- *
- * @category paths
- * @since 0.1.0
  */
 export const folderOf = Effect.fnUntraced(function*(kind: string, root: string) {
   const path = yield* Path.Path

@@ -1,8 +1,4 @@
-/**
- * `tool-executor token`: makes a token for a user of `serve`.
- *
- * @since 0.1.0
- */
+/** `tool-executor token`: makes a token for a user of `serve`. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -29,12 +25,7 @@ const input = {
   )
 }
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "token",
   input,

@@ -1,9 +1,4 @@
-/**
- * The keyboard of the controlling terminal: there also where standard input and
- * output are files or pipes.
- *
- * @since 0.1.0
- */
+/** The keyboard of the controlling terminal: there also where standard input and output are files or pipes. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
@@ -24,9 +19,6 @@ const settleMillis = 50
  *
  * Control-C there is the same wish to stop as anywhere else. The terminal gets
  * its modes back when the scope closes.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = Effect.gen(function*() {
   const opened = yield* Effect.option(Effect.acquireRelease(Effect.try(open), ({ input, output }) =>

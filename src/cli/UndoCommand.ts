@@ -1,8 +1,4 @@
-/**
- * `tool-executor undo`: brings files back to what they were before a write.
- *
- * @since 0.1.0
- */
+/** `tool-executor undo`: brings files back to what they were before a write. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
@@ -43,12 +39,7 @@ const input = {
   )
 }
 
-/**
- * The command.
- *
- * @category commands
- * @since 0.1.0
- */
+/** The command. */
 export const command = Command.make(
   "undo",
   input,

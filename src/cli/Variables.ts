@@ -1,20 +1,10 @@
-/**
- * Environment variables in the texts of a config file: `${NAME}` stands for the
- * value of one.
- *
- * @since 0.1.0
- */
+/** Environment variables in the texts of a config file: `${NAME}` stands for the value of one. */
 import * as EffectConfig from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 
-/**
- * A value with variables put in, and what was wrong.
- *
- * @category models
- * @since 0.1.0
- */
+/** A value with variables put in, and what was wrong. */
 export interface Expanded {
   readonly value: unknown
   /** Every variable that is not set, each with the place it is used in. */
@@ -28,9 +18,6 @@ export interface Expanded {
 /**
  * Puts environment variables in place of `${NAME}`, wherever there is a text. The
  * value may be any JSON; `path` is its place in the file.
- *
- * @category expanding
- * @since 0.1.0
  */
 export const expand = Effect.fnUntraced(function*(value: unknown, path: string) {
   const problems: Array<Problem> = []

@@ -1,10 +1,5 @@
 #!/usr/bin/env node
-/**
- * The executable. What it runs on is an optional peer: without it there is one
- * line that says what to install.
- *
- * @since 0.1.0
- */
+/** The executable. What it runs on is an optional peer: without it there is one line that says what to install. */
 import * as Module from "node:module"
 import process from "node:process"
 import { isTooOld, oldest } from "./nodeVersion.ts"

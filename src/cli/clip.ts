@@ -1,18 +1,8 @@
-/**
- * Cuts text that a model or a tool chose to the width of a terminal.
- *
- * @since 0.1.0
- */
+/** Cuts text that a model or a tool chose to the width of a terminal. */
 import * as CliOutput from "effect/cli/CliOutput"
 import { escape } from "../internal/escape.ts"
 
-/**
- * Escapes the text and cuts it to a number of terminal columns, with `…` for
- * what was cut.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Escapes the text and cuts it to a number of terminal columns, with `…` for what was cut. */
 export const clip = (text: string, columns: number): string => {
   // a character is at least one column wide once it is escaped, or a mark on one
   const looked = text.length > columns * 4 ? text.slice(0, columns * 4) : text

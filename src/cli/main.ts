@@ -1,8 +1,4 @@
-/**
- * Platform, signals and the end of the process around `Cli`.
- *
- * @since 0.1.0
- */
+/** Platform, signals and the end of the process around `Cli`. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

@@ -1,46 +1,21 @@
-/**
- * Makes text that a model or a tool chose safe to show to a person: one line,
- * nothing hidden.
- *
- * @since 0.1.0
- */
+/** Makes text that a model or a tool chose safe to show to a person: one line, nothing hidden. */
 /**
  * What is not shown as a character of its own: controls, formats
  * (with the marks that turn the direction of text), unassigned, private and
  * lone surrogates, separators other than the space, what is invisible by
  * default, what is a blank glyph (Braille, music, Khitan), and marks piled more
  * than two high. For `replace` and as a part of other patterns; it has the flag `g`.
- *
- * @category constants
- * @since 0.1.0
  */
 export const hidden =
   /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]|\u{16FE4}|(?! )\p{Zs}|(?<=\p{M}{2})\p{M}/gu
 
-/**
- * Shows every character that is not visible, or does something, as an escape
- * such as `\n` or `\u202e`.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Shows every character that is not visible, or does something, as an escape such as `\n` or `\u202e`. */
 export const escape = (text: string): string => text.replace(hidden, escapeOne)
 
-/**
- * Escapes the text line by line, for messages of our own that have several.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Escapes the text line by line, for messages of our own that have several. */
 export const escapeLines = (text: string): string => text.split("\n").map(escape).join("\n")
 
-/**
- * Escapes the same characters inside the text of a JSON value, which stays the
- * same value.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Escapes the same characters inside the text of a JSON value, which stays the same value. */
 export const escapeJson = (json: string): string =>
   json.replace(
     hidden,

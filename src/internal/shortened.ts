@@ -1,7 +1,6 @@
 /**
  * Key of a result whose `modelOutput` is a part of it, since it is large.
  *
- * @category constants
  * @internal
  */
 export const Shortened: unique symbol = Symbol.for("effect-tool-executor/GuardedToolkit/Shortened")

@@ -1,23 +1,11 @@
-/**
- * What the compiler knows of toolkits.
- */
+/** What the compiler knows of toolkits. */
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 
-/**
- * The tools of one or more toolkits, by name.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tools of one or more toolkits, by name. */
 export type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolIn<T, K> }
 
-/**
- * The name of one of them.
- *
- * @category models
- * @since 0.1.0
- */
+/** The name of one of them. */
 export type Name<Tools extends Record<string, Tool.Any>> = Extract<keyof Tools, string>
 
 /** The names of the tools of one or more toolkits. */

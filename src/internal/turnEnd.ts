@@ -1,8 +1,4 @@
-/**
- * What the end of a model's turn says of its calls.
- *
- * @since 0.1.0
- */
+/** What the end of a model's turn says of its calls. */
 import type * as Response from "effect/ai/Response"
 
 /**
@@ -11,7 +7,6 @@ import type * as Response from "effect/ai/Response"
  * - `"failed"`: the provider said that something went wrong.
  * - `"broken"`: the provider did not say that it is over. More may have been to come.
  *
- * @category getters
  * @internal
  */
 export const turnEnd = (reason: Response.FinishReason | undefined): "whole" | "cut" | "failed" | "broken" => {

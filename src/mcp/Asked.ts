@@ -7,19 +7,10 @@ import * as TurnCalls from "./TurnCalls.ts"
 /**
  * Key in the `_meta` of a call with which a client asks for the whole outcome
  * (`true`), and under which it gets it: `ToolOutcome` as JSON.
- *
- * @category constants
- * @since 0.1.0
  */
 export const outcomeKey = "effect-tool-executor/outcome"
 
-/**
- * Key in the `_meta` of a call for an id of the client's own, such as the model's:
- * at most 1,000 characters.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Key in the `_meta` of a call for an id of the client's own, such as the model's: at most 1,000 characters. */
 export const callKey = "effect-tool-executor/call"
 
 /** What a call asks for beside its arguments. */

@@ -5,12 +5,7 @@ import * as Predicate from "effect/Predicate"
 import type * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
 
-/**
- * A door.
- *
- * @category models
- * @since 0.1.0
- */
+/** A door. */
 export interface McpDoor {
   /**
    * Ends what it serves: whatever runs or waits is cancelled, what still comes
@@ -41,23 +36,13 @@ export interface McpDoor {
   readonly changed: Effect.Effect<void>
 }
 
-/**
- * Options of a door.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a door. */
 export interface Options {
   /** Done when the tools are there, or nobody has to wait for them any longer. Default: they are there. */
   readonly ready?: Effect.Effect<void> | undefined
 }
 
-/**
- * Creates a door.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a door. */
 export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<McpDoor> {
   const there = Deferred.makeUnsafe<boolean>()
   const ending = Deferred.makeUnsafe<string>()

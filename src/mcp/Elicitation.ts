@@ -3,8 +3,6 @@
  *
  * What a model or a server chose is escaped, on lines of its own; nothing of it
  * can pass for a line of ours.
- *
- * @since 0.1.0
  */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Cause from "effect/Cause"
@@ -19,9 +17,6 @@ import { escape, escapeJson } from "../internal/escape.ts"
 /**
  * Puts what is asked about calls to the clients that made them, as `putOf` says, and withdraws it
  * where an answer is no longer needed. Requests that belong to no client are left to others.
- *
- * @category asking
- * @since 0.1.0
  */
 export const askPeople = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],
@@ -39,9 +34,6 @@ export const askPeople = Effect.fnUntraced(function*(
 /**
  * Puts a request to the person behind a client, and settles it: with the answer,
  * or as one that nobody could be asked about, unless it is asked elsewhere, too.
- *
- * @category asking
- * @since 0.1.0
  */
 export const put = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],
@@ -56,24 +48,14 @@ export const put = Effect.fnUntraced(function*(
   if (!isTaken && !isElsewhere) yield* approvals.giveUp(request.id)
 })
 
-/**
- * Tells whether a client can ask its person.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a client can ask its person. */
 export const isPossible = (
   { clientCapabilities: { elicitation } }: Pick<McpSchema.McpServerClient["Service"], "clientCapabilities">
 ): boolean =>
   // without a mode it is the form, as in the revisions before there were modes
   elicitation !== undefined && (elicitation.form !== undefined || elicitation.url === undefined)
 
-/**
- * Asks; `None` where the client could not.
- *
- * @category asking
- * @since 0.1.0
- */
+/** Asks; `None` where the client could not. */
 export const ask = (
   client: McpSchema.McpServerClient["Service"],
   request: ApprovalRequest
@@ -92,12 +74,7 @@ export const ask = (
     Effect.catchCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.succeedNone)
   )
 
-/**
- * Gives the form of a request, with something to be said first.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the form of a request, with something to be said first. */
 export const formFor = (request: ApprovalRequest, note?: string) => ({
   mode: "form" as const,
   message: note === undefined ? describe(request) : `${note}\n\n${describe(request)}`,
@@ -107,9 +84,6 @@ export const formFor = (request: ApprovalRequest, note?: string) => ({
 /**
  * Reads what a client gave for the form of a request: `None` where that is no answer, a text where the form
  * is to be shown again, with it.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const answerTo = (
   request: ApprovalRequest,
@@ -127,13 +101,7 @@ export const answerTo = (
   )
 }
 
-/**
- * Describes a request: the tool, why it is asked, with which arguments, and what
- * would be written.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Describes a request: the tool, why it is asked, with which arguments, and what would be written. */
 export const describe = ({ agentPath, args, isRunning, preview, targets, tool, why }: ApprovalRequest): string =>
   [
     `May ${line(tool)} ${isRunning ? "write this" : "run"}?`,

@@ -4,20 +4,13 @@
  *
  * Redirects to another origin are not followed: the headers of a server are for
  * it alone.
- *
- * @since 0.1.0
  */
 import { type FetchLike, StreamableHTTPClientTransport, type Transport } from "@modelcontextprotocol/client"
 import * as Effect from "effect/Effect"
 import type { Http } from "./McpServers.ts"
 import { maxMessageBytes } from "./StdioTransport.ts"
 
-/**
- * A transport, and how its session is ended.
- *
- * @category models
- * @since 0.1.0
- */
+/** A transport, and how its session is ended. */
 export interface HttpTransport {
   readonly transport: Transport
   /** Never ends: HTTP knows no connections. */
@@ -26,12 +19,7 @@ export interface HttpTransport {
   readonly leave: Effect.Effect<void>
 }
 
-/**
- * Creates the transport; nothing is sent yet.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the transport; nothing is sent yet. */
 export const make = (server: Http): HttpTransport => {
   const transport = new StreamableHTTPClientTransport(new URL(server.url), {
     requestInit: { headers: { ...server.headers } },

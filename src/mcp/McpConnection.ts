@@ -3,8 +3,6 @@
  *
  * `effect/ai`'s own client takes no notifications, so changes of the tools and
  * progress would be lost, and it speaks one chosen revision of the protocol.
- *
- * @since 0.1.0
  */
 import {
   type CallToolResult,
@@ -33,12 +31,7 @@ import * as McpTrace from "./McpTrace.ts"
 import { resolved } from "./resourceLinks.ts"
 import * as StdioTransport from "./StdioTransport.ts"
 
-/**
- * A connection to a server.
- *
- * @category models
- * @since 0.1.0
- */
+/** A connection to a server. */
 export interface McpConnection {
   /** Its tools, as it describes them. */
   readonly listTools: Effect.Effect<Listed, McpServerError>
@@ -54,32 +47,16 @@ export interface McpConnection {
   readonly closed: Effect.Effect<McpServerError>
 }
 
-/**
- * The tools of a server, and why others are not among them.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tools of a server, and why others are not among them. */
 export interface Listed {
   readonly tools: ReadonlyArray<Tool>
   readonly leftOut: ReadonlyArray<string>
 }
 
-/**
- * Bounds of a list of tools: characters of one, and of all that is read, pages, tools.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Bounds of a list of tools: characters of one, and of all that is read, pages, tools. */
 export const listBounds = { toolChars: 128_000, chars: 16_000_000, pages: 1_000, tools: 20_000 }
 
-/**
- * Connects to a server; the scope ends the connection, and the process of a
- * server that is one.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Connects to a server; the scope ends the connection, and the process of a server that is one. */
 export const make = Effect.fnUntraced(function*(
   name: string,
   server: McpServer,

@@ -1,8 +1,4 @@
-/**
- * What tools of MCP give: a list of content blocks, and their text for a model.
- *
- * @since 0.1.0
- */
+/** What tools of MCP give: a list of content blocks, and their text for a model. */
 import type { CallToolResult } from "@modelcontextprotocol/client"
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Prompt from "effect/ai/Prompt"
@@ -13,52 +9,28 @@ import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as Mcp from "../wire/Mcp.ts"
 import type { Ended } from "./TurnCalls.ts"
 
-/**
- * Schema of a block of content; what an MCP server may send beyond is kept.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a block of content; what an MCP server may send beyond is kept. */
 export const Block = Schema.StructWithRest(Schema.Struct({ type: Schema.String }), [
   Schema.Record(Schema.String, Schema.Unknown)
 ])
 
-/**
- * A block of content.
- *
- * @category models
- * @since 0.1.0
- */
+/** A block of content. */
 export type Block = typeof Block.Type
 
-/**
- * Schema of what a tool gives: blocks of content, and a value where the tool has
- * one.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of what a tool gives: blocks of content, and a value where the tool has one. */
 export const McpResult = Schema.Struct({
   content: Schema.Array(Block),
   structuredContent: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown)),
   _meta: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown))
 })
 
-/**
- * What a tool gives.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a tool gives. */
 export type McpResult = typeof McpResult.Type
 
 /**
  * Takes what a server sent: the blocks, the value and what it says beside them
  * (`_meta`), where that is short. Images, sounds and files of more than `maxChars`
  * characters (as base64) are named and left out.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const from = ({ _meta, content, structuredContent }: CallToolResult, maxChars: number): McpResult => {
   const meta = metaOf(_meta)
@@ -69,13 +41,7 @@ export const from = ({ _meta, content, structuredContent }: CallToolResult, maxC
   }
 }
 
-/**
- * What a server says beside a tool or a result, for clients alone: nothing under our
- * own names, and nothing long.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What a server says beside a tool or a result, for clients alone: nothing under our own names, and nothing long. */
 export const metaOf = (meta: Readonly<Record<string, unknown>> | undefined): Record<string, unknown> | undefined => {
   const entries = Object.entries(meta ?? {}).filter(([key]) => !key.startsWith("effect-tool-executor/"))
   return entries.length === 0 || JSON.stringify(entries).length > maxMetaChars ? undefined : Object.fromEntries(entries)
@@ -84,21 +50,13 @@ export const metaOf = (meta: Readonly<Record<string, unknown>> | undefined): Rec
 /**
  * Gives what the model is told: texts as they are, images and sounds as files,
  * links by their address; the value as JSON where there is no text.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const toModelOutput = ({ content, structuredContent }: McpResult): ReadonlyArray<Prompt.ToolModelOutputPart> =>
   structuredContent === undefined || content.some(({ type }) => type === "text")
     ? content.map(partOf)
     : [...content.map(partOf), text(JSON.stringify(structuredContent))]
 
-/**
- * Gives the text of a result alone.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the text of a result alone. */
 export const textOf = (result: McpResult): string =>
   ToolContent.textOf(ToolContent.fromModelOutput(toModelOutput(result)))
 
@@ -108,9 +66,6 @@ export const textOf = (result: McpResult): string =>
  * an object, and what the model is shown the content. Of an output that is too
  * large there is its preview alone; whatever did not succeed is an error that the
  * model reads, and what a tool of an MCP server gave with it stays.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const fromEnded = ({ content, outcome, text }: Ended): McpSchema.CallToolResult => {
   const told = new McpSchema.CallToolResult({

@@ -3,8 +3,6 @@
  * `traceparent` in the `_meta` of a call, in both directions.
  *
  * Names follow OpenTelemetry's conventions for MCP, v0.1.0.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -17,20 +15,10 @@ import * as Tracer from "effect/Tracer"
 import { Spans } from "../core/engine/report/Spans.ts"
 import { spanExit } from "../internal/spanError.ts"
 
-/**
- * What goes into the `_meta` of a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** What goes into the `_meta` of a call. */
 export type Meta = { readonly traceparent: string }
 
-/**
- * Traces a call to a server; `call` gets what the server is to know of the trace.
- *
- * @category tracing
- * @since 0.1.0
- */
+/** Traces a call to a server; `call` gets what the server is to know of the trace. */
 export const client = <A extends object, E>(
   tool: string,
   call: (meta: Meta | undefined) => Effect.Effect<A, E>
@@ -40,12 +28,7 @@ export const client = <A extends object, E>(
     (span) => call(span === undefined ? undefined : { traceparent: HttpTraceContext.toHeaders(span).traceparent! })
   )
 
-/**
- * Traces a call of a client, within its trace where `_meta` names one.
- *
- * @category tracing
- * @since 0.1.0
- */
+/** Traces a call of a client, within its trace where `_meta` names one. */
 export const server = (tool: string, meta: Readonly<Record<string, unknown>> = {}) =>
 <A extends object, E, R>(
   effect: Effect.Effect<A, E, R>

@@ -1,8 +1,6 @@
 /**
  * What a call reports of its progress, as MCP has it, for the client that asked for it; and that
  * it waits for a person whom the client cannot ask.
- *
- * @since 0.1.0
  */
 import type * as McpServer from "effect/ai/McpServer"
 import * as Effect from "effect/Effect"
@@ -13,12 +11,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { ToolProcess } from "../core/contract/ToolProcess.ts"
 
-/**
- * What a client asked for, and what it cannot know.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a client asked for, and what it cannot know. */
 export interface Options {
   /** By which it knows progress of this call; without one it has not asked for any. */
   readonly progressToken?: string | number | undefined
@@ -29,9 +22,6 @@ export interface Options {
 /**
  * Tells the client of the request about the progress of a call from now on, and that it waits for
  * a person elsewhere; gives what ends when all of it has been told.
- *
- * @category running
- * @since 0.1.0
  */
 export const tell = Effect.fnUntraced(function*(
   server: McpServer.McpServer["Service"],

@@ -4,8 +4,6 @@
  *
  * The SDK's own transport ends the process alone; a server behind a launcher such
  * as `npx` would stay.
- *
- * @since 0.1.0
  */
 import {
   deserializeMessage,
@@ -29,12 +27,7 @@ import { linesInTurns } from "./lines.ts"
 import type { McpServerError, Stdio } from "./McpServers.ts"
 import * as McpServers from "./McpServers.ts"
 
-/**
- * A transport, and how its process is doing.
- *
- * @category models
- * @since 0.1.0
- */
+/** A transport, and how its process is doing. */
 export interface StdioTransport {
   readonly transport: Transport
   /** Ends when the process can answer no more; says how it ended, and the last it wrote to its standard error. */
@@ -43,12 +36,7 @@ export interface StdioTransport {
   readonly leave: Effect.Effect<void>
 }
 
-/**
- * Bytes that one message of a server may have.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Bytes that one message of a server may have. */
 export const maxMessageBytes = 10 * 1024 * 1024
 
 /** Time that a server has to end by itself once its input is closed, and again once it is told to. */
@@ -76,9 +64,6 @@ const keptChars = 2_000
 /**
  * Starts the program; fails where it cannot be started. What it writes to its
  * standard error is logged at level `Debug`.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*(
   name: string,

@@ -2,8 +2,6 @@
  * Calls of one MCP session. MCP has no turns: calls go as they come, reads side
  * by side, a write alone. A client that knows which of them belong to one turn of
  * its model says so in `_meta`, and they are one wave.
- *
- * @since 0.1.0
  */
 import { InvalidParams } from "effect/ai/McpSchema"
 import * as Deferred from "effect/Deferred"
@@ -16,20 +14,12 @@ import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import { text, type ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import { renewed } from "./renewed.ts"
 
-/**
- * Key in the `_meta` of a call that says which turn it belongs to.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Key in the `_meta` of a call that says which turn it belongs to. */
 export const waveKey = "effect-tool-executor/wave"
 
 /**
  * Schema of what a call says about its turn: the turn's own id, the call's place
  * in it from 0, and how many calls it has.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Place = Schema.Struct({
   id: Schema.String.check(Schema.isMaxLength(200)),
@@ -37,41 +27,19 @@ export const Place = Schema.Struct({
   size: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1_000 }))
 }).check(Schema.makeFilter(({ index, size }) => index < size, { expected: "an index below the size" }))
 
-/**
- * What a call says about its turn.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a call says about its turn. */
 export type Place = typeof Place.Type
 
 /** How long a turn waits for calls that do not come. */
 const patience = "10 seconds"
 
-/**
- * Runs a call: in its turn, if it says which. Fails where its place is taken, or
- * the turn has another size.
- *
- * @category models
- * @since 0.1.0
- */
+/** Runs a call: in its turn, if it says which. Fails where its place is taken, or the turn has another size. */
 export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<Ended, InvalidParams>
 
-/**
- * How a call ended, and what the model is told.
- *
- * @category models
- * @since 0.1.0
- */
+/** How a call ended, and what the model is told. */
 export type Ended = Pick<Answer, "outcome" | "text" | "content">
 
-/**
- * Creates what runs the calls of a session. A turn that is not whole waits no
- * longer once `hurry` is done.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates what runs the calls of a session. A turn that is not whole waits no longer once `hurry` is done. */
 export const make = Effect.fnUntraced(function*(
   process: ToolProcess,
   hurry: Effect.Effect<unknown> = Effect.never

@@ -20,13 +20,6 @@ export * as McpDoor from "./McpDoor.ts"
 export * as McpGateway from "./McpGateway.ts"
 
 /**
- * What tools of MCP give, and its text for a model.
- *
- * @since 0.1.0
- */
-export * as McpResult from "./McpResult.ts"
-
-/**
  * MCP servers as data.
  *
  * @since 0.1.0
@@ -39,10 +32,3 @@ export * as McpServers from "./McpServers.ts"
  * @since 0.1.0
  */
 export * as McpTools from "./McpTools.ts"
-
-/**
- * What makes the calls of one turn one wave.
- *
- * @since 0.1.0
- */
-export * as TurnCalls from "./TurnCalls.ts"

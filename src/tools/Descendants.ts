@@ -116,9 +116,7 @@ export const make = (leader: number, mark: Mark | undefined): Descendants => {
   }
 }
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 interface Process {
   readonly id: number

@@ -4,8 +4,6 @@
  * A link can be swapped between looking and opening, so the descriptor is asked
  * where it is, and only what it turned out to be is used. Opening never waits
  * for the other end of a pipe.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -15,12 +13,7 @@ import * as NodeFsPromises from "node:fs/promises"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * A file or folder that was opened and found to lie inside the root.
- *
- * @category models
- * @since 0.1.0
- */
+/** A file or folder that was opened and found to lie inside the root. */
 export interface Descriptor {
   readonly handle: NodeFsPromises.FileHandle
   readonly stats: NodeFs.Stats
@@ -30,12 +23,7 @@ export interface Descriptor {
   readonly pinned: string
 }
 
-/**
- * Opens a path of the model; closed with the scope.
- *
- * @category opening
- * @since 0.1.0
- */
+/** Opens a path of the model; closed with the scope. */
 export const open = (
   self: Workspace.Workspace,
   path: string,
@@ -47,9 +35,6 @@ export const open = (
  * Opens what lies at a real path for reading, without following a link at its
  * end and without waiting for the other end of a pipe, and checks on the
  * descriptor that it is of the kind and inside the root.
- *
- * @category opening
- * @since 0.1.0
  */
 export const openReal = Effect.fnUntraced(function*(
   self: Workspace.Workspace,
@@ -70,25 +55,14 @@ export const openReal = Effect.fnUntraced(function*(
   return { handle, stats, ...yield* confirm(self, handle, real, path) }
 })
 
-/**
- * Gives the real path that what was opened has now; where there is no `/proc`,
- * that which it had.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the real path that what was opened has now; where there is no `/proc`, that which it had. */
 export const placeOf = (
   { pinned, real }: Descriptor,
   path: string
 ): Effect.Effect<string, WorkspaceFailure.WorkspaceFailure> =>
   pinned === real ? Effect.succeed(real) : WorkspaceFailure.attempt(path, () => NodeFsPromises.readlink(pinned))
 
-/**
- * One name in a folder.
- *
- * @category models
- * @since 0.1.0
- */
+/** One name in a folder. */
 export interface Name {
   readonly name: string
   readonly kind: "file" | "directory" | "link" | "other"
@@ -97,9 +71,6 @@ export interface Name {
 /**
  * Reads the names in an opened folder, sorted by code unit; of more than
  * `limit` names any `limit` of them, and `complete` is false.
- *
- * @category opening
- * @since 0.1.0
  */
 export const readNames = (
   self: Workspace.Workspace,
@@ -130,9 +101,6 @@ export const readNames = (
 /**
  * Reads from an opened file, chunk by chunk from its start, until the end or
  * until `use` answers false. A chunk is only valid during its call.
- *
- * @category opening
- * @since 0.1.0
  */
 export const readChunks = Effect.fnUntraced(function*(
   file: Descriptor,
@@ -151,18 +119,11 @@ export const readChunks = Effect.fnUntraced(function*(
   }
 })
 
-/**
- * Gives the kind of a directory entry or of a file's stats.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the kind of a directory entry or of a file's stats. */
 export const kindOf = (entry: NodeFs.Dirent | NodeFs.Stats): Name["kind"] =>
   entry.isSymbolicLink() ? "link" : entry.isDirectory() ? "directory" : entry.isFile() ? "file" : "other"
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const flags = {
   file: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,

@@ -1,8 +1,4 @@
-/**
- * The tool `edit_file`: replaces an exact piece of text in a file.
- *
- * @since 0.1.0
- */
+/** The tool `edit_file`: replaces an exact piece of text in a file. */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -18,9 +14,6 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
  *
  * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so
  * the resource keys that let writers of different files run at once.
- *
- * @category tools
- * @since 0.1.0
  */
 export const tool = Tool.make("edit_file", {
   description:
@@ -60,9 +53,6 @@ export const tool = Tool.make("edit_file", {
  * without `replaceAll`, is empty or equals `newText`; with `BinaryFile` where the
  * file is no UTF-8; with `ChangedMeanwhile` where the file changed between reading
  * and writing. A byte order mark and line ends stay as they are.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (
   workspace: Workspace.Workspace
@@ -78,12 +68,7 @@ export const make = (
     return { path, replacements, bytesWritten: bytes.length }
   })
 
-/**
- * Gives the text of a file after an edit.
- *
- * @category editing
- * @since 0.1.0
- */
+/** Gives the text of a file after an edit. */
 export const edit = (
   { newText, oldText, path, replaceAll }: Tool.Parameters<typeof tool>,
   before: Uint8Array | undefined

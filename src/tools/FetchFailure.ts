@@ -3,18 +3,11 @@
  * value, with a message written for the model.
  *
  * A response with a status such as 404 is not covered: that is a result.
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { clip } from "../internal/clip.ts"
 
-/**
- * Schema of a failure of `fetch_url`.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a failure of `fetch_url`. */
 export const FetchFailure = Schema.Struct({
   error: Schema.Literals([
     /** The text is no URL that can be fetched. */
@@ -42,20 +35,10 @@ export const FetchFailure = Schema.Struct({
   message: Schema.String
 })
 
-/**
- * A failure of `fetch_url`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A failure of `fetch_url`. */
 export type FetchFailure = typeof FetchFailure.Type
 
-/**
- * Makes a failure.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes a failure. */
 export const make = (error: FetchFailure["error"], url: string, message: string): FetchFailure => ({
   error,
   url: clip(url, 300),

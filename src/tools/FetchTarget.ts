@@ -3,19 +3,12 @@
  *
  * It looks at the text alone. Where the name of a host leads to is not its
  * concern (see `PublicAddress`).
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import type * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import { clip } from "../internal/clip.ts"
 
-/**
- * A URL that can be fetched.
- *
- * @category models
- * @since 0.1.0
- */
+/** A URL that can be fetched. */
 export interface FetchTarget {
   readonly url: URL
   /**
@@ -28,20 +21,10 @@ export interface FetchTarget {
   readonly hostname: string
 }
 
-/**
- * Most characters of a URL.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Most characters of a URL. */
 export const maxLength = 8_000
 
-/**
- * Parses a URL; the failure says what is wrong and what would be right.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Parses a URL; the failure says what is wrong and what would be right. */
 export const parse = (text: string, base?: string): Result.Result<FetchTarget, string> => {
   if (text.length > maxLength) return Result.fail(`The URL has ${text.length} characters. Use at most ${maxLength}.`)
   if (!URL.canParse(text, base)) {
@@ -66,9 +49,6 @@ export const parse = (text: string, base?: string): Result.Result<FetchTarget, s
  * Gives what a call with a `url` is about, for policies: the host in its
  * canonical text. A URL that cannot be fetched is a text that only a pattern
  * for the whole tool allows.
- *
- * @category policies
- * @since 0.1.0
  */
 export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const { url } = params as { readonly url: string }
@@ -79,9 +59,7 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   })
 }
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 /** Labels of letters, digits, `-` and `_`, none of them empty. */
 const isName = /^[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*$/

@@ -103,9 +103,7 @@ export const make = (options: Options = {}): {
   readonly layer: Layer.Layer<Handlers, ConfigurationError>
 } => ({ toolkit, layer: layer(options) })
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const check = (options: Options): Effect.Effect<FetchUrl.Options, ConfigurationError> => {
   const { allowPrivate = [], authorities, lookup = HttpExchange.systemLookup, maxBytes = 1_000_000 } = options

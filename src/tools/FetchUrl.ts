@@ -8,8 +8,6 @@
  * Redirects are followed on the same host only, since a policy has looked at no
  * other: one that leads elsewhere is a result that says where to, so that the
  * model can ask for it in a call of its own.
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -23,20 +21,10 @@ import * as FetchTarget from "./FetchTarget.ts"
 import * as HttpExchange from "./HttpExchange.ts"
 import * as TextBody from "./TextBody.ts"
 
-/**
- * Most redirects that one call follows.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Most redirects that one call follows. */
 export const maxRedirects = 5
 
-/**
- * The tool `fetch_url`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `fetch_url`. */
 export const tool = Tool.make("fetch_url", {
   description:
     "Gets a text from the web with an HTTP GET: a page, a document, the answer of an API. HTML is given as " +
@@ -79,12 +67,7 @@ export const tool = Tool.make("fetch_url", {
   .annotate(ToolAnnotations.Timeout, "60 seconds")
   .annotate(ToolAnnotations.Targets, FetchTarget.targets)
 
-/**
- * How URLs are fetched.
- *
- * @category options
- * @since 0.1.0
- */
+/** How URLs are fetched. */
 export interface Options extends HttpExchange.Network {
   /** How many bytes of a body are given at most. */
   readonly maxBytes: number
@@ -98,9 +81,6 @@ export interface Options extends HttpExchange.Network {
  * Every redirect that is followed is checked like a first request: its name is
  * looked up anew. Fails with `InvalidUrl`, with `TooManyRedirects`, with
  * `BinaryContent`, and as the connection does.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (
   options: Options
@@ -120,9 +100,7 @@ export const make = (
     return yield* Effect.fail(FetchFailure.make("TooManyRedirects", target.url.href, problem))
   })
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 /** The result of a URL, or where it leads on the same host. */
 const get = Effect.fnUntraced(function*(target: FetchTarget.FetchTarget, limit: number, options: Options) {

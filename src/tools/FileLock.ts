@@ -3,18 +3,11 @@
  *
  * The system holds it, by way of SQLite, which has found out how on each: a process
  * that is killed leaves nothing behind that somebody has to tell from a live one's.
- *
- * @since 0.1.0
  */
 import { closeSync, openSync } from "node:fs"
 import { getBuiltinModule } from "node:process"
 
-/**
- * A lock that is held.
- *
- * @category models
- * @since 0.1.0
- */
+/** A lock that is held. */
 export interface FileLock {
   readonly release: () => void
 }
@@ -22,9 +15,6 @@ export interface FileLock {
 /**
  * Takes the lock, at once or not at all: `undefined` if somebody has it, in this
  * process or another. The file is made if it is not there, and never removed.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const take = (path: string): FileLock | undefined => {
   // SQLite would let everybody read it

@@ -148,9 +148,7 @@ export const make = (
   return { next, isCut: () => cut }
 }
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const problemOf = (glob: string): string | undefined => {
   if (glob === "" || glob.length > limits.glob) {

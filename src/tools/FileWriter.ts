@@ -4,8 +4,6 @@
  * The content goes to a temporary file beside the target; renaming it over the
  * target is the write. The folder is held open meanwhile, so that a folder
  * swapped for a link takes nothing along.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -22,22 +20,13 @@ import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Bytes of the largest file that is read as a whole, to edit it or to show what
- * changes.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Bytes of the largest file that is read as a whole, to edit it or to show what changes. */
 export const maxBytes = 10_000_000
 
 /**
  * Gives the whole content of a file; `undefined` where there is none. Fails
  * where it has more than `maxBytes`, and where it is none that the running call
  * may touch.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (
   workspace: Workspace.Workspace,
@@ -83,9 +72,6 @@ const readFile = Effect.fnUntraced(
 /**
  * Tells what a write would change (`ToolAnnotations.Preview`), with the path as
  * policies know it (`ToolAnnotations.Targets`).
- *
- * @category previews
- * @since 0.1.0
  */
 export const preview = <E>(
   workspace: Workspace.Workspace,
@@ -112,9 +98,6 @@ export const preview = <E>(
  * its commit leaves neither a temporary file nor a folder it made. Mode and,
  * where permitted, owner of the file stay; hard links, extended attributes and
  * access lists do not.
- *
- * @category writing
- * @since 0.1.0
  */
 export const replace = Effect.fnUntraced(
   function*(
@@ -174,12 +157,7 @@ export const replace = Effect.fnUntraced(
   Effect.scoped
 )
 
-/**
- * Removes a file that has this content, and no link on its path.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Removes a file that has this content, and no link on its path. */
 export const remove = Effect.fnUntraced(
   function*(
     workspace: Workspace.Workspace,
@@ -199,9 +177,7 @@ export const remove = Effect.fnUntraced(
   Effect.scoped
 )
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const changed = (path: string) =>
   Effect.fail(

@@ -3,8 +3,6 @@
  *
  * It looks where `search_text` looks: hidden files too, `.git` and
  * `node_modules` only when asked for. No file is opened.
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -15,12 +13,7 @@ import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Bounds of one call.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Bounds of one call. */
 export const limits = {
   /** Files given by default, and most that can be asked for. */
   files: { default: 200, most: 2_000 },
@@ -30,12 +23,7 @@ export const limits = {
   entries: FileTree.limits.entries
 } as const
 
-/**
- * The tool `find_files`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `find_files`. */
 export const tool = Tool.make("find_files", {
   description:
     "Finds files of the workspace by a glob over their paths, sorted by path. Hidden files are found; .git " +
@@ -87,9 +75,6 @@ export const tool = Tool.make("find_files", {
  * Fails with `InvalidPattern` for a glob that cannot be used, and as
  * `Descriptor.open` for the folder. A folder below it that cannot be read is
  * counted in `note`.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (
   workspace: Workspace.Workspace
@@ -129,9 +114,7 @@ export const make = (
     }
   })
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const noteOf = (full: boolean, cut: boolean, unread: number, notPermitted: number): string =>
   [

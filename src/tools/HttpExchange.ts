@@ -24,20 +24,10 @@ import type { FetchTarget } from "./FetchTarget.ts"
 import type { Reach } from "./PublicAddress.ts"
 import { codeOf } from "./WorkspaceFailure.ts"
 
-/**
- * Gives the addresses of a name.
- *
- * @category models
- * @since 0.1.0
- */
+/** Gives the addresses of a name. */
 export type Lookup = (hostname: string) => Effect.Effect<ReadonlyArray<string>, unknown>
 
-/**
- * How servers are reached.
- *
- * @category models
- * @since 0.1.0
- */
+/** How servers are reached. */
 export interface Network {
   readonly lookup: Lookup
   readonly reach: Reach
@@ -134,9 +124,7 @@ export const read = (
     })
   })
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 interface Exchange {
   readonly request: NodeHttp.ClientRequest

@@ -4,20 +4,13 @@
  *
  * It is written after what it tells of is on the disk, and nobody waits for it: it may
  * say less than there is, and never more.
- *
- * @since 0.1.0
  */
 import { createHash } from "node:crypto"
 import { constants } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * The file that has it.
- *
- * @category models
- * @since 0.1.0
- */
+/** The file that has it. */
 export class JournalEnd {
   private readonly path: string
   private readonly at: string

@@ -3,8 +3,6 @@
  *
  * What is on the disk is known beside it: `journal.ndjson.end` has the last place that a
  * crash could not have lost, so that a file which was cut, emptied or replaced is found out.
- *
- * @since 0.1.0
  */
 import { fstatSync } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
@@ -17,12 +15,7 @@ import * as Index from "./JournalIndex.ts"
 import * as Parts from "./JournalParts.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 
-/**
- * Writes to the file, once it has its lock.
- *
- * @category models
- * @since 0.1.0
- */
+/** Writes to the file, once it has its lock. */
 export class JournalFileWriter {
   private readonly path: string
   private readonly maxBytes: number

@@ -4,8 +4,6 @@
  * The part that is written has its index in memory; a part that is full has it in a
  * file beside it (`journal.ndjson.1.index`), which is made anew where it is missing. The
  * index knows how long its part is, so that a part that was cut is found out.
- *
- * @since 0.1.0
  */
 import { createHash, randomUUID } from "node:crypto"
 import * as NodeFsPromises from "node:fs/promises"
@@ -14,64 +12,34 @@ import type { Tag } from "../core/store/JournalEntry.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * A line: where it begins, and how many bytes it has.
- *
- * @category models
- * @since 0.1.0
- */
+/** A line: where it begins, and how many bytes it has. */
 export type Span = readonly [at: number, length: number]
 
-/**
- * What a part says of a call at last: that it arrived, that it has its end, or neither.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a part says of a call at last: that it arrived, that it has its end, or neither. */
 export type State = "none" | "open" | "ended"
 
-/**
- * The index of a part. A call is known by the hash of its key.
- *
- * @category models
- * @since 0.1.0
- */
+/** The index of a part. A call is known by the hash of its key. */
 export interface Index {
   /** The lines of the call with a key, in their order. */
   readonly spansOf: (key: string) => ReadonlyArray<Span>
   readonly calls: () => Iterable<Call>
 }
 
-/**
- * A call in a part.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call in a part. */
 export interface Call {
   readonly hash: string
   readonly state: State
   readonly spans: ReadonlyArray<Span>
 }
 
-/**
- * What an index has to know of a line.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an index has to know of a line. */
 export interface Indexed {
   readonly _tag: Tag
   readonly at: number
   readonly key?: string
 }
 
-/**
- * The index of a part that is written.
- *
- * @category models
- * @since 0.1.0
- */
+/** The index of a part that is written. */
 export class GrowingIndex implements Index {
   private readonly known = new Map<string, { hash: string | undefined; state: State; readonly spans: Array<Span> }>()
   private latest = 0
@@ -125,12 +93,7 @@ export class GrowingIndex implements Index {
   }
 }
 
-/**
- * Keeps the index of a part that is full.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Keeps the index of a part that is full. */
 export const write = async (part: string, index: GrowingIndex, size: number): Promise<void> => {
   const made = `${pathOf(part)}.${randomUUID()}`
   try {
@@ -142,13 +105,7 @@ export const write = async (part: string, index: GrowingIndex, size: number): Pr
   }
 }
 
-/**
- * The index of a part that is full and has a size; nothing where it is missing or was
- * damaged.
- *
- * @category reading
- * @since 0.1.0
- */
+/** The index of a part that is full and has a size; nothing where it is missing or was damaged. */
 export const read = async (part: string, size: number): Promise<Index | undefined> => {
   const bytes = await bytesOf(part)
   if (bytes === undefined || bytes.length < headerBytes || bytes.toString("latin1", 0, magic.length) !== magic) {
@@ -162,9 +119,6 @@ export const read = async (part: string, size: number): Promise<Index | undefine
 /**
  * When the last thing happened that a part which is full has (epoch milliseconds), if an
  * index says so. Fails where the part has not the size of its index: it was cut.
- *
- * @category reading
- * @since 0.1.0
  */
 export const latestOf = async (part: string, size: number): Promise<number | undefined> => {
   let file: NodeFsPromises.FileHandle

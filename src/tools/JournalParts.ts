@@ -1,8 +1,6 @@
 /**
  * The files of a journal, as they are read: parts that were full, in their order, and
  * the one that is written. A line is an entry, with its place before it.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as NodeFsPromises from "node:fs/promises"
@@ -13,12 +11,7 @@ import * as Index from "./JournalIndex.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * A line with its place.
- *
- * @category models
- * @since 0.1.0
- */
+/** A line with its place. */
 export interface Line {
   readonly place: number
   readonly text: string
@@ -27,9 +20,6 @@ export interface Line {
 /**
  * Numbers of the parts that were full, the oldest first: of `journal.ndjson` they are
  * `journal.ndjson.1`, `journal.ndjson.2` and so on.
- *
- * @category reading
- * @since 0.1.0
  */
 export const numbers = async (path: string): Promise<ReadonlyArray<number>> => {
   const prefix = `${NodePath.basename(path)}.`
@@ -39,12 +29,7 @@ export const numbers = async (path: string): Promise<ReadonlyArray<number>> => {
     .sort((one, other) => one - other)
 }
 
-/**
- * Tells whether there is a journal: a file that is written, or parts that were full.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Tells whether there is a journal: a file that is written, or parts that were full. */
 export const isThere = async (path: string): Promise<boolean> => {
   const current = await opened(path)
   await current?.close()
@@ -54,9 +39,6 @@ export const isThere = async (path: string): Promise<boolean> => {
 /**
  * Reads the whole lines between two places, up to the end that the journal has when this
  * begins, or from that end backwards.
- *
- * @category reading
- * @since 0.1.0
  */
 export async function* lines(
   path: string,
@@ -99,9 +81,6 @@ export async function* lines(
 /**
  * The last whole line of a file that is one, and where it ends; nothing if there is
  * none. What comes behind it was torn.
- *
- * @category reading
- * @since 0.1.0
  */
 export const lastOf = async (
   file: NodeFsPromises.FileHandle
@@ -121,12 +100,7 @@ export const lastOf = async (
   return { place: 0, end: 0 }
 }
 
-/**
- * The index of a part, made of all its lines up to an end.
- *
- * @category reading
- * @since 0.1.0
- */
+/** The index of a part, made of all its lines up to an end. */
 export const indexOf = async (file: NodeFsPromises.FileHandle, end: number): Promise<Index.GrowingIndex> => {
   const index = new Index.GrowingIndex()
   let rest: Buffer = Buffer.alloc(0)
@@ -146,12 +120,7 @@ export const indexOf = async (file: NodeFsPromises.FileHandle, end: number): Pro
   return index
 }
 
-/**
- * Lines of a part, by where they are.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Lines of a part, by where they are. */
 export const linesAt = async (
   file: NodeFsPromises.FileHandle,
   spans: ReadonlyArray<Index.Span>
@@ -166,12 +135,7 @@ export const linesAt = async (
   return lines
 }
 
-/**
- * Tells of a line which entry of a query it is, if it is one.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Tells of a line which entry of a query it is, if it is one. */
 export const finder = (query: Query): (line: Line) => Recorded | undefined => {
   const { batch, callId, keys, owners, principal, tool } = query
   // each of these is in the line as JSON has it
@@ -187,12 +151,7 @@ export const finder = (query: Query): (line: Line) => Recorded | undefined => {
   }
 }
 
-/**
- * The line of an entry's text.
- *
- * @category writing
- * @since 0.1.0
- */
+/** The line of an entry's text. */
 export const lineOf = (place: number, text: string): string => `{"place":${place},${text.slice(1)}\n`
 
 // Utilities
@@ -204,12 +163,7 @@ const chunk = 1 << 16
 
 const newline = 10
 
-/**
- * Opens a file that may not be there.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Opens a file that may not be there. */
 export const opened = async (path: string): Promise<NodeFsPromises.FileHandle | undefined> => {
   try {
     return await NodeFsPromises.open(path, "r")

@@ -3,8 +3,6 @@
  *
  * Links are named, never followed. `.git` and `node_modules` are named, and
  * listed only when they are the folder asked for.
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -18,44 +16,19 @@ import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Most entries that one call gives.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Most entries that one call gives. */
 export const maxEntries = 1_000
 
-/**
- * Names after which one call stops counting what it does not give.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names after which one call stops counting what it does not give. */
 export const maxNames = 20_000
 
-/**
- * Deepest level that one call gives.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Deepest level that one call gives. */
 export const maxDepth = 20
 
-/**
- * Folders that are not entered on the way through a tree.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Folders that are not entered on the way through a tree. */
 export const notEntered: ReadonlySet<string> = new Set([".git", "node_modules"])
 
-/**
- * Schema of an entry.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an entry. */
 export const Entry = Schema.Struct({
   /** Relative to the workspace root. */
   path: Schema.String,
@@ -66,12 +39,7 @@ export const Entry = Schema.Struct({
   target: Schema.optionalKey(Schema.String)
 })
 
-/**
- * The tool `list_directory`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `list_directory`. */
 export const tool = Tool.make("list_directory", {
   description:
     "Lists a folder of the workspace, hidden entries included, sorted by path. One call gives at most 1,000 " +
@@ -113,9 +81,6 @@ export const tool = Tool.make("list_directory", {
  *
  * Fails as `Descriptor.open` for the folder asked for. A folder below it that
  * cannot be read, or is gone, is named in `note`.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (
   workspace: Workspace.Workspace
@@ -171,9 +136,7 @@ export const make = (
     }
   })
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const readFolder = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,

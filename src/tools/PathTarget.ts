@@ -4,8 +4,6 @@
  *
  * A running tool asks about what it has opened, not about what was there when
  * its call was judged: `judge` is how.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as ToolContext from "../core/contract/ToolContext.ts"
@@ -14,21 +12,13 @@ import { executedBy } from "./ExecutedFiles.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Whether a tool reads what is at a path, or writes to it.
- *
- * @category models
- * @since 0.1.0
- */
+/** Whether a tool reads what is at a path, or writes to it. */
 export type Access = "reads" | "writes"
 
 /**
  * Gives what real paths of a workspace are to a policy, as its protected paths
  * lie now: what lies in a `.git` and what the host protects is protected, and
  * from being written to also what is run.
- *
- * @category targets
- * @since 0.1.0
  */
 export const targets = (
   workspace: Workspace.Workspace,
@@ -53,12 +43,7 @@ export const targets = (
   )
 }
 
-/**
- * What a running call may touch.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a running call may touch. */
 export interface Judge {
   /**
    * Tells whether the call may touch what lies at a real path. `within` is the
@@ -73,9 +58,6 @@ export interface Judge {
 /**
  * Makes the judge of the running call: the policy that judged it
  * (`ToolContext.permits`), asked about what is there now.
- *
- * @category judging
- * @since 0.1.0
  */
 export const judge = (workspace: Workspace.Workspace, access: Access): Effect.Effect<Judge> =>
   Effect.map(
@@ -96,12 +78,7 @@ export const judge = (workspace: Workspace.Workspace, access: Access): Effect.Ef
     }
   )
 
-/**
- * Says how many things were left out because the policy does not allow them.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Says how many things were left out because the policy does not allow them. */
 export const leftOut = (count: number, what: "file" | "entry"): string => {
   const things = count === 1 ? `1 ${what} is` : `${count} ${what === "file" ? "files" : "entries"} are`
   return `${things} left out: the policy does not allow ${count === 1 ? "it" : "them"} here without asking.`

@@ -2,8 +2,6 @@
  * A folder that a store keeps things in: apart from the root that tools work in, for
  * its owner alone (mode 0700, files 0600), and with nothing in it half-written under
  * the name that it is read by.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as NodeFsPromises from "node:fs/promises"
@@ -15,9 +13,6 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 /**
  * Gives the real path of a store's folder, also where it is not there yet; fails with
  * `ConfigurationError` where that lies in the root, or around it.
- *
- * @category paths
- * @since 0.1.0
  */
 export const locate = Effect.fnUntraced(function*(
   subject: string,
@@ -40,12 +35,7 @@ export const locate = Effect.fnUntraced(function*(
   return directory
 })
 
-/**
- * The names in a folder; none if it is not there.
- *
- * @category reading
- * @since 0.1.0
- */
+/** The names in a folder; none if it is not there. */
 export const namesIn = async (folder: string): Promise<ReadonlyArray<string>> => {
   try {
     return await NodeFsPromises.readdir(folder)
@@ -55,12 +45,7 @@ export const namesIn = async (folder: string): Promise<ReadonlyArray<string>> =>
   }
 }
 
-/**
- * Makes a folder, and those around it, if it is not there.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Makes a folder, and those around it, if it is not there. */
 export const make = async (folder: string): Promise<void> => {
   await NodeFsPromises.mkdir(folder, { recursive: true, mode: 0o700 })
 }
@@ -68,9 +53,6 @@ export const make = async (folder: string): Promise<void> => {
 /**
  * Makes a store's own folder. One that is there and that others may write to is
  * closed to them; it is refused where it is another user's or a common folder such as `/tmp`.
- *
- * @category writing
- * @since 0.1.0
  */
 export const makeOwn = async (folder: string): Promise<void> => {
   await make(folder)
@@ -85,9 +67,6 @@ export const makeOwn = async (folder: string): Promise<void> => {
 /**
  * Closes a store's file to others, if it is there. Refuses a link, which may lead to
  * where tools can change it, and a file of another user.
- *
- * @category writing
- * @since 0.1.0
  */
 export const closeToOthers = async (path: string): Promise<void> => {
   const found = await NodeFsPromises.lstat(path).catch((cause: unknown) => {
@@ -100,12 +79,7 @@ export const closeToOthers = async (path: string): Promise<void> => {
   if ((found.mode & forOthers) !== 0) await NodeFsPromises.chmod(path, 0o600)
 }
 
-/**
- * Writes a file that is not there yet; it is on the disk when this ends.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes a file that is not there yet; it is on the disk when this ends. */
 export const write = async (path: string, content: string | Uint8Array): Promise<void> => {
   const handle = await NodeFsPromises.open(path, "wx", 0o600)
   try {
@@ -116,24 +90,13 @@ export const write = async (path: string, content: string | Uint8Array): Promise
   }
 }
 
-/**
- * Gives what was written the name that it is read by, in the same folder; that is on
- * the disk when this ends.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Gives what was written the name that it is read by, in the same folder; that is on the disk when this ends. */
 export const publish = async (from: string, to: string): Promise<void> => {
   await NodeFsPromises.rename(from, to)
   await sync(NodePath.dirname(to))
 }
 
-/**
- * Has the names in a folder on the disk when this ends.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Has the names in a folder on the disk when this ends. */
 export const sync = async (path: string): Promise<void> => {
   try {
     const folder = await NodeFsPromises.open(path)
@@ -147,12 +110,7 @@ export const sync = async (path: string): Promise<void> => {
   }
 }
 
-/**
- * Removes a file, or a folder with all in it, if it is there.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Removes a file, or a folder with all in it, if it is there. */
 export const remove = (path: string): Promise<void> => NodeFsPromises.rm(path, { recursive: true, force: true })
 
 // Utilities

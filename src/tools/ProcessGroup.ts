@@ -134,9 +134,7 @@ export const make = Effect.fnUntraced(function*(options: {
   return { exited: Deferred.await(exited), closed: Deferred.await(closed), stdin: running.stdin }
 })
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 interface Running {
   /** Id of the leader and of the group. */

@@ -66,9 +66,7 @@ export const reach = (allowPrivate: ReadonlyArray<string>): Result.Result<Reach,
   )
 }
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 type Range = readonly [start: string, bits: number]
 

@@ -3,8 +3,6 @@
  *
  * It reads a file of any size without loading it whole, and never more than
  * 2,000 lines or 1,000,000 bytes per call. It does not read binary files.
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -16,36 +14,16 @@ import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Most lines that one call gives.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Most lines that one call gives. */
 export const maxLines = 2_000
 
-/**
- * Most bytes of the file that one call gives.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Most bytes of the file that one call gives. */
 export const maxBytes = 1_000_000
 
-/**
- * Bytes up to which a file is read on, after the lines asked for, to count its lines.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Bytes up to which a file is read on, after the lines asked for, to count its lines. */
 export const maxCountedBytes = 64_000_000
 
-/**
- * The tool `read_file`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `read_file`. */
 export const tool = Tool.make("read_file", {
   description: "Reads a text file of the workspace, by lines. One call gives at most 2,000 lines and 1,000,000 " +
     "bytes; read on in a longer file with startLine.  Bytes that are not UTF-8 are shown as U+FFFD. " +
@@ -93,9 +71,6 @@ export const tool = Tool.make("read_file", {
  *
  * Fails with `BinaryFile` where the first 8,192 bytes hold a NUL, with
  * `InvalidRange` where the file ends before `startLine`, and as `Descriptor.open`.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (
   workspace: Workspace.Workspace
@@ -143,17 +118,10 @@ export const make = (
     }
   }, Effect.scoped)
 
-/**
- * Tells whether the first bytes of a file are not text: a NUL in the first 8,192.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the first bytes of a file are not text: a NUL in the first 8,192. */
 export const isBinary = (start: Uint8Array): boolean => start.subarray(0, 8_192).includes(0)
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const count = (lines: number): string => `${lines} ${lines === 1 ? "line" : "lines"}`
 

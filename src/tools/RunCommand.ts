@@ -196,9 +196,7 @@ export const make = (
     return { ...ended, stdout: stdout.text, stderr: stderr.text, ...(droppedBytes === 0 ? {} : { droppedBytes }) }
   }, Effect.scoped)
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const reportEvery = Duration.millis(50)
 const reportedCharacters = 4_096

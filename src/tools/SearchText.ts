@@ -4,8 +4,6 @@
  * Files are read here and matched in a thread of their own, which is killed
  * with the call: a pattern that backtracks for ever neither blocks the program
  * nor survives its call. Matches do not span lines.
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -22,12 +20,7 @@ import * as SearchWorker from "./SearchWorker.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Bounds of one call.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Bounds of one call. */
 export const limits = {
   /** Matches given by default, and most that can be asked for. */
   matches: { default: 200, most: 1_000 },
@@ -47,12 +40,7 @@ export const limits = {
 
 const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 
-/**
- * The tool `search_text`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `search_text`. */
 export const tool = Tool.make("search_text", {
   description: "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
     "files are searched; .git and node_modules are searched only when path or the start of glob names them; links are not followed; binary files " +
@@ -120,9 +108,6 @@ export const tool = Tool.make("search_text", {
  *
  * Fails with `InvalidPattern` for a pattern or glob that cannot be used, and as
  * `Workspace.realPath` for the path.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (
   workspace: Workspace.Workspace
@@ -197,9 +182,7 @@ export const make = (
     }
   }, Effect.scoped)
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 /** Files per message to the thread. */
 const batchSize = 16

@@ -45,9 +45,7 @@ export const decode = (
   return Result.isSuccess(known) ? { text: text.success } : { text: text.success, charset }
 }
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const isText =
   /^(?:text\/.*|.*\+(?:json|xml|yaml)|application\/(?:json|xml|yaml|toml|sql|graphql|javascript|ecmascript|x-(?:javascript|yaml|sh|toml|ndjson|www-form-urlencoded)|ndjson|jsonl|json-seq))$/

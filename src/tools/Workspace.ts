@@ -167,9 +167,7 @@ export const outside = (path: string): WorkspaceFailure.WorkspaceFailure =>
     "The path leads out of the workspace root, by itself or through a link. Use a path inside the root, relative to it."
   )
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 /** The real path of what exists of a path, then the rest, through at most so many links that lead to nothing. */
 const follow = Effect.fnUntraced(function*(absolute: string, links: number): Effect.fn.Return<string> {

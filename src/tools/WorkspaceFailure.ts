@@ -4,19 +4,12 @@
  *
  * It covers what a path, a pattern or a command can be wrong about. A wrong
  * root is not covered: that is a `ConfigurationError` of the layer.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 
-/**
- * Schema of a failure of a workspace tool.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a failure of a workspace tool. */
 export const WorkspaceFailure = Schema.Struct({
   error: Schema.Literals([
     /** The path is empty, too long, or holds a NUL character. */
@@ -54,32 +47,17 @@ export const WorkspaceFailure = Schema.Struct({
   message: Schema.String
 })
 
-/**
- * A failure of a workspace tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** A failure of a workspace tool. */
 export type WorkspaceFailure = typeof WorkspaceFailure.Type
 
-/**
- * Makes a failure.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes a failure. */
 export const make = (error: WorkspaceFailure["error"], path: string, message: string): WorkspaceFailure => ({
   error,
   path: path.length > 300 ? `${path.slice(0, 300)}…` : path,
   message
 })
 
-/**
- * Gives the failure that an error thrown by `node:fs` or `node:child_process` stands for.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives the failure that an error thrown by `node:fs` or `node:child_process` stands for. */
 export const fromUnknown = (cause: unknown, path: string): WorkspaceFailure => {
   const code = codeOf(cause)
   const known = Object.hasOwn(byCode, code) ? byCode[code] : undefined
@@ -88,27 +66,15 @@ export const fromUnknown = (cause: unknown, path: string): WorkspaceFailure => {
     : make(known[0], path, known[1])
 }
 
-/**
- * Runs a promise of `node:fs`; a rejection becomes a `WorkspaceFailure`.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Runs a promise of `node:fs`; a rejection becomes a `WorkspaceFailure`. */
 export const attempt = <A>(path: string, run: () => Promise<A>): Effect.Effect<A, WorkspaceFailure> =>
   Effect.tryPromise({ try: run, catch: (cause) => fromUnknown(cause, path) })
 
-/**
- * Gives the `code` of a Node error, or the empty string.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the `code` of a Node error, or the empty string. */
 export const codeOf = (cause: unknown): string =>
   Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 const notAFile = "It is a pipe, socket or device. Only regular files can be used."
 const forbidden = "The operating system does not permit it. Use a path that you may read or write."

@@ -201,9 +201,7 @@ export const make = (options: Options): {
   }
 }
 
-// -----------------------------------------------------------------------------
 // Utilities
-// -----------------------------------------------------------------------------
 
 /** The one path of a call; without a usable root its text, so that there always is a key. */
 const resourcesOf = (root: string) => (params: unknown): Effect.Effect<ReadonlyArray<string>> => {

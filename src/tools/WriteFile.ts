@@ -1,8 +1,4 @@
-/**
- * The tool `write_file`: a file's whole content, at once or not at all.
- *
- * @since 0.1.0
- */
+/** The tool `write_file`: a file's whole content, at once or not at all. */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -18,9 +14,6 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
  *
  * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so
  * the resource keys that let writers of different files run at once.
- *
- * @category tools
- * @since 0.1.0
  */
 export const tool = Tool.make("write_file", {
   description:
@@ -50,12 +43,7 @@ export const tool = Tool.make("write_file", {
   .annotate(ToolAnnotations.ShownBy, ["read_file"])
   .annotate(ToolAnnotations.Closed, true)
 
-/**
- * Makes the handler of `write_file` for a workspace; see `FileWriter.replace`.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the handler of `write_file` for a workspace; see `FileWriter.replace`. */
 export const make = (
   workspace: Workspace.Workspace
 ): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
