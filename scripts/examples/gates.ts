@@ -16,7 +16,7 @@ import {
 } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
 
-// What the application has: a tool, a quota that its gate asks, an executor
+// The application: a tool, a quota with its gate, an executor
 
 const Search = Tool.make("search", { parameters: Schema.Struct({ query: Schema.String }), success: Schema.String })
   .annotate(Tool.Readonly, true)
@@ -56,7 +56,7 @@ const search = Effect.fn("search")(function*(queries: ReadonlyArray<string>) {
   return wave.toolMessages.map((it) => it.text)
 }, Effect.scoped)
 
-// The service behind the gate: what a test says of it, and no more
+// Replace the service behind the gate
 
 const nothingLeft = Layer.mock(Quota, { take: () => Effect.succeed(false) })
 
@@ -67,7 +67,7 @@ it.layer(application.pipe(Layer.provide(nothingLeft)))("without a quota", (it) =
     }))
 })
 
-// The gate itself: one of its name further in takes its place
+// Replace the gate itself: the inner gate of the same name wins
 
 const open = executor.pipe(Layer.provide(Gate.layer({ name: "quota" })), Layer.provide(QuotaGate))
 
@@ -78,7 +78,7 @@ it.layer(open.pipe(Layer.provide(nothingLeft)))("with the gate open", (it) => {
     }))
 })
 
-// The executor's own gates: a service of one's own, or what a test needs of it
+// Replace the executor's own gates
 
 const onlyOne = Layer.effect(
   Dedupe.Dedupe,
