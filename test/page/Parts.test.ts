@@ -99,9 +99,9 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
   it("fold a text of a megabyte, say what is hidden in the rest, and show all of it page by page", async () => {
     const seen = await shown("SafeText", `{ text: "word ".repeat(200_000) + "\\u202e", block: true }`)
     assert.include(await textOf(seen.page, "main"), "998,001 more characters")
-    await click(seen, "Show it page by page")
+    await click(seen, "Show in pages")
     assert.include(await textOf(seen.page, "main"), "Characters 1 to 20,000 of 1,000,001")
-    for (let at = 0; at < 50; at++) await click(seen, "On")
+    for (let at = 0; at < 50; at++) await click(seen, "Next page")
     assert.include(await textOf(seen.page, "main"), "⟨U+202E⟩")
     await fine(seen)
   })
@@ -117,13 +117,13 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
       const before = `one\ntwo\r\n\tthree\n${markup}\nfive`
       const after = `one\ntwo\n  three\n${markup}!\nfive\n`
       const seen = await shown("Diff", JSON.stringify({ path: "a\u202e/b.ts", before, after }), { width })
-      await untilText(seen.page, "Only white space differs")
+      await untilText(seen.page, "Only whitespace changed")
       const text = await textOf(seen.page, "main")
       for (
         const it of [
           markup,
           "a⟨U+202E⟩/b.ts",
-          "Only the end of the line differs: CRLF before, LF after",
+          "Only the line end changed: CRLF before, LF after",
           "⟨CRLF⟩",
           "⟨no line end⟩"
         ]
@@ -141,7 +141,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
     const read = new Set<string>()
     for (let at = 0; at < 17; at++) {
       for (const [line] of (await textOf(seen.page, "main")).matchAll(/line \d+ (?:old|new)/g)) read.add(line)
-      if (at < 16) await click(seen, "On")
+      if (at < 16) await click(seen, "Next page")
       await until(seen.page, `document.body.innerText.includes("page ${Math.min(at + 2, 17)} of 17")`)
     }
     assert.strictEqual(read.size, 10_000)

@@ -1,6 +1,6 @@
 /**
- * Arguments to be edited: fields by their JSON Schema, each with what is wrong with it. What no
- * field is made for is a text of JSON, and all of it can be edited as one.
+ * A form that edits arguments: one field per property of the JSON Schema, with its problems. A value without a
+ * fitting field is edited as JSON, and so can be the whole form.
  *
  * @since 0.1.0
  */
@@ -34,7 +34,7 @@ export type { Edited } from "./types.ts"
  */
 export const ArgsForm = ({ onChange, schema, value: given }: ArgsFormProps): VNode => {
   const [value, setValue] = useState(given)
-  // what was typed and is no value yet, by its place
+  // text that is not a valid value yet, by path
   const [drafts, setDrafts] = useState<ReadonlyMap<string, Draft>>(new Map())
   const isKnown = typeof schema === "object" && schema !== null && fieldOf(schema, given, schema).kind !== "json"
   const [isText, setText] = useState(!isKnown)
@@ -43,7 +43,7 @@ export const ArgsForm = ({ onChange, schema, value: given }: ArgsFormProps): VNo
     problem === undefined ? [] : [{ path: placeOf(path), message: problem }]
   )
     .concat(problems)
-  // at once: nobody is to say yes to what was there before
+  // without delay, so that nobody approves the old value
   useLayoutEffect(() => {
     onChange(all.length === 0 ? { _tag: "Fits", value } : { _tag: "Wrong", problems: all } satisfies Edited)
   }, [value, drafts, problems])
@@ -241,7 +241,7 @@ const Single = ({ form, label, path, schema, value }: PartProps): VNode => {
     ${
     field.kind === "text" && typeof value === "string" &&
     plain(value.replaceAll(/[\n\t]/g, "")) !== value.replaceAll(/[\n\t]/g, "") &&
-    html`<p class="args-seen">As it is: <${SafeText} text=${value} block /></p>`
+    html`<p class="args-seen">Current text: <${SafeText} text=${value} block /></p>`
   }
     <div id=${`${id}-said`} class="args-said">
       ${title !== undefined && title !== label && html`<span><${SafeText} text=${title} /> </span>`}

@@ -1,5 +1,5 @@
 /**
- * The arguments of a call, to be read: names and values as they are, a text as text.
+ * Shows the arguments of a call: names and values, with strings as plain text.
  *
  * @since 0.1.0
  */
@@ -19,10 +19,10 @@ export const Arguments = ({ value }: ArgumentsProps): VNode => html`<${Value} va
 
 // Utilities
 
-/** What is deeper is shown as a text of JSON. */
+/** Deeper values are shown as JSON. */
 const maxDepth = 6
 
-/** So many entries are shown at once. */
+/** How many entries are shown first. */
 const step = 50
 
 const Value = ({ depth, value }: { readonly value: unknown; readonly depth: number }): VNode => {

@@ -1,7 +1,6 @@
 /**
- * What differs between a file before and after: side by side or one under the other. It is worked
- * out after the page has been drawn, and shown page by page: a page stays usable whatever the
- * length of the file and of its lines.
+ * Shows the difference between a file before and after, side by side or in one column. It is computed after the page
+ * was drawn and shown in pages, so the page stays usable for files and lines of any length.
  *
  * @since 0.1.0
  */
@@ -16,7 +15,7 @@ import type { DiffProps, DiffTextProps } from "./types.ts"
 import { rowsOfDiff } from "./unified.ts"
 
 /**
- * What differs between two texts of a file.
+ * Shows the difference between two texts of a file.
  *
  * @category components
  * @since 0.1.0
@@ -30,7 +29,7 @@ export const Diff = ({ after, before, onShown, path }: DiffProps): VNode => {
 }
 
 /**
- * What a unified diff says.
+ * Shows a unified diff.
  *
  * @category components
  * @since 0.1.0
@@ -44,7 +43,7 @@ export const DiffText = ({ diff, onShown }: DiffTextProps): VNode => {
 
 // Utilities
 
-/** Works something out once the browser has drawn what is there. */
+/** Computes something once the browser has drawn the page. */
 const useLater = (
   make: () => Rows,
   inputs: ReadonlyArray<unknown>,
@@ -62,7 +61,7 @@ const useLater = (
   return isOf ? made.rows : undefined
 }
 
-/** Where one is: `row` is what is jumped to, if something was. */
+/** The current position; `row` is the row that was jumped to, if any. */
 interface Place {
   readonly page: number
   readonly row: number | undefined
@@ -99,13 +98,11 @@ const DiffOf = ({ path, rows: { isCoarse, rows }, what }: {
     setPlace({ page, row })
   }
   const next = changes.find((it) => place.row === undefined ? it >= from : it > here)
-  return html`<section class="diff" ref=${box} aria-label=${
-    path === "" ? "What differs" : `What differs in ${plain(path)}`
-  }>
+  return html`<section class="diff" ref=${box} aria-label=${path === "" ? "Changes" : `Changes in ${plain(path)}`}>
     <header class="diff-head">
       ${path !== "" && html`<strong class="diff-path"><${SafeText} text=${path} /></strong>`}
       ${what !== "" && html`<span class="diff-what">${what}</span>`}
-      <${Counts} rows=${rows} none=${what === "" ? "Nothing differs" : "no lines"} />
+      <${Counts} rows=${rows} none=${what === "" ? "No differences" : "no lines"} />
       <span class="diff-jump">
         <button type="button" disabled=${!changes.some((it) => it < here)}
           onClick=${() => goTo(changes.findLast((it) => it < here))}>Previous change</button>
@@ -135,7 +132,7 @@ const Counts = ({ none, rows }: { readonly rows: ReadonlyArray<Row>; readonly no
 const Hints = ({ isCoarse, rows }: { readonly rows: ReadonlyArray<Row>; readonly isCoarse: boolean }): VNode | null => {
   const said = useMemo(() => hintsOf(rows), [rows])
   const hints = isCoarse
-    ? [...said, "So much differs here that more may be marked as changed than was changed. Nothing is left out."]
+    ? [...said, "These texts differ so much that some unchanged parts may be marked as changed. Nothing is left out."]
     : said
   return hints.length === 0
     ? null
@@ -148,15 +145,15 @@ const Pager = ({ onPage, page, pages, rows }: {
   readonly rows: number
   readonly onPage: (page: number) => void
 }): VNode | null =>
-  pages.length < 2 ? null : html`<nav class="diff-pages" aria-label="Pages of the differences">
-    <button type="button" disabled=${page === 0} onClick=${() => onPage(page - 1)}>Back</button>
+  pages.length < 2 ? null : html`<nav class="diff-pages" aria-label="Pages of the diff">
+    <button type="button" disabled=${page === 0} onClick=${() => onPage(page - 1)}>Previous page</button>
     <span>${`Rows ${pages[page]! + 1} to ${pages[page + 1] ?? rows} of ${rows}, page ${
     page + 1
   } of ${pages.length}`}</span>
-    <button type="button" disabled=${page === pages.length - 1} onClick=${() => onPage(page + 1)}>On</button>
+    <button type="button" disabled=${page === pages.length - 1} onClick=${() => onPage(page + 1)}>Next page</button>
   </nav>`
 
 const isCoarseRow = (it: Shown): boolean => it.kind === "line" && it.isChanged && it.marks().isCoarse
 
-/** A name for those who hear it: the text itself is shown beside it. */
+/** A label for screen readers; the full text is visible next to it. */
 const plain = (path: string): string => path.slice(0, 200)

@@ -1,6 +1,6 @@
 /**
- * The rows of one page of a diff, as a table: what was taken out and put in is told by a sign and by the
- * elements, not by colour alone, and what cannot be seen is written out.
+ * The rows of one page of a diff, as a table. Signs and elements mark added and removed text, not color alone, and
+ * invisible characters are spelled out.
  *
  * @since 0.1.0
  */
@@ -11,11 +11,11 @@ import { endName, hintOf, type Row } from "./rows.ts"
 import { showPieces } from "./SafeText.ts"
 import type { Shown } from "./shown.ts"
 
-/** Both sides beside each other, or one column for both. */
+/** Two columns side by side, or one column for both. */
 export type Columns = "both" | "one"
 
 /**
- * Rows of a diff, from one to before another.
+ * Shows the rows of a diff from `from` up to `to`, exclusive.
  *
  * @category components
  * @since 0.1.0
@@ -28,7 +28,7 @@ export const DiffRows = ({ columns, from, onOpen, shown, to }: {
   readonly onOpen: (key: string, row: number) => void
 }): VNode => {
   const rows: Array<VNode> = []
-  // one under the other: of lines that changed together, first all of those before, then those after
+  // in one column, lines that changed together are grouped: first the removed lines, then the added ones
   let later: Array<VNode> = []
   for (let at = from; at < to; at++) {
     const it = shown[at]!
@@ -151,7 +151,7 @@ const showSegment = (
   return !isMarked ? shown : kind === "removed" ? html`<del>${shown}</del>` : html`<ins>${shown}</ins>`
 }
 
-/** Marks spaces at the beginning and the end, where somebody would not see them. */
+/** Marks leading and trailing spaces, which are easy to miss. */
 const spaced = (text: string, line: string, atStart: boolean, atEnd: boolean): ComponentChildren => {
   let from = 0
   let to = text.length
@@ -164,7 +164,7 @@ const spaced = (text: string, line: string, atStart: boolean, atEnd: boolean): C
   ]
 }
 
-/** Names the end of a line that is not the usual one, or that is not that of the other side. */
+/** Names the end of a line if it is unusual or differs from the other side. */
 const endOf = (row: Row, side: Side): VNode | false => {
   const line = row[side]
   if (line === undefined || row.kind === "same") return false

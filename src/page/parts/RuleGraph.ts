@@ -1,6 +1,5 @@
 /**
- * The rules as a graph: what comes before what. Laid out by dagre; this file and dagre come when
- * somebody looks at it.
+ * Draws the rules as a graph of what comes before what. dagre does the layout; this file and dagre load on demand.
  *
  * @since 0.1.0
  */
@@ -36,7 +35,7 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
   return html`<section class="graph" aria-label="Graph of the rules">
     ${
     picture === undefined
-      ? html`<p>There are too many tools for a picture; the list says the same.</p>`
+      ? html`<p>There are too many tools to draw. The list below has the same content.</p>`
       : html`<div class="graph-box"><svg ref=${place} viewBox=${`0 0 ${picture.width} ${picture.height}`} width=${picture.width} height=${picture.height}
         role="group" aria-label="Tools, and arrows from what comes first" onKeyDown=${move}>
         <defs><marker id="graph-arrow" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L10 5L0 10z" /></marker></defs>
@@ -105,7 +104,7 @@ type Rules = RuleGraphProps["rules"]
 type Edge = Rules["edges"][number]
 type Node = Rules["nodes"][number]
 
-/** A larger graph is no picture, and takes long to lay out. */
+/** Larger graphs are hard to read and slow to lay out. */
 const maxNodes = 300
 
 const verbs: Readonly<Record<Edge["kind"], string>> = {
@@ -160,7 +159,7 @@ const placeOf = ({ height = 0, width = 0, x = 0, y = 0 }: {
   readonly y?: number
 }) => ({ height, width, x, y })
 
-/** Names of tools are a host's own or an MCP server's; the words beside the picture have them whole. */
+/** Shortens tool names for the picture; the list next to it has the full names. */
 const shortened = (text: string): string => {
   const shown = escape(text)
   return shown.length > 28 ? `${shown.slice(0, 27)}…` : shown

@@ -1,6 +1,6 @@
 /**
- * Text that a model or a tool chose, on the page: each character as what it is, whatever it wants
- * to be. A long one folds, and tells what is hidden in what it does not show.
+ * Shows untrusted text so that every character is visible as what it is. Long texts fold and report hidden
+ * characters in the folded part.
  *
  * @since 0.1.0
  */
@@ -10,12 +10,12 @@ import { html } from "../html.ts"
 import { countMarked, cutBefore, type Piece, pieces } from "./pieces.ts"
 import type { SafeTextProps } from "./types.ts"
 
-/** Shows the pieces of a text. `around` is what it was cut from. */
+/** Shows the pieces of a text. `around` is the text it was cut from. */
 export const showPieces = (text: string, lines: boolean, around: string = text): ComponentChildren =>
   pieces(text, around).map((piece) => showPiece(piece, lines))
 
 /**
- * Text as what it is, on one line or, as a `block`, on several.
+ * Shows untrusted text on one line, or on several lines as a `block`.
  *
  * @category components
  * @since 0.1.0
@@ -34,11 +34,12 @@ export const SafeText = ({ block = false, text }: SafeTextProps): VNode => {
     <span class="safe-fold" dir="ltr">${
     opened === undefined
       ? html`<span>${`… ${restOf(text, to)}`}</span>
-        <button type="button" onClick=${() => open(0)}>${pages === 1 ? "Show all" : "Show it page by page"}</button>`
+        <button type="button" onClick=${() => open(0)}>${pages === 1 ? "Show all" : "Show in pages"}</button>`
       : html`<span>${pages === 1 ? "" : `Characters ${shown(from + 1)} to ${shown(to)} of ${shown(text.length)}`}</span>
         ${
-        pages > 1 && html`<button type="button" disabled=${opened === 0} onClick=${() => open(opened - 1)}>Back</button>
-        <button type="button" disabled=${opened === pages - 1} onClick=${() => open(opened + 1)}>On</button>`
+        pages > 1 &&
+        html`<button type="button" disabled=${opened === 0} onClick=${() => open(opened - 1)}>Previous page</button>
+        <button type="button" disabled=${opened === pages - 1} onClick=${() => open(opened + 1)}>Next page</button>`
       }
         <button type="button" onClick=${() => open(undefined)}>Fold</button>`
   }</span>
@@ -47,13 +48,13 @@ export const SafeText = ({ block = false, text }: SafeTextProps): VNode => {
 
 // Utilities
 
-/** So many characters are shown of a text that is longer. */
+/** How many characters of a longer text are shown. */
 const folded = 2_000
 
-/** So many are shown at once of one that is opened. */
+/** How many characters a page of an opened text has. */
 const page = 20_000
 
-/** So many are looked through for what is hidden in them. */
+/** How many characters are searched for hidden ones. */
 const searched = 200_000
 
 const shown = (count: number): string => count.toLocaleString("en")

@@ -1,14 +1,14 @@
 /**
- * Which fields a form has for a value and its JSON Schema, and what they change. What a field is not made for
- * stays as it is: it is shown as a text of JSON, and the rest of the value is never touched. Pure.
+ * Chooses the fields of a form for a value and its JSON Schema, and applies their edits. Values without a fitting field
+ * are shown as JSON, and the rest of the value is never changed. Pure.
  */
 
 import { allows, isKeys, type Keys, resolved, same } from "./fits.ts"
 
-/** The way to a part of the value. */
+/** The path to a part of the value. */
 export type Path = ReadonlyArray<string | number>
 
-/** What a part of the value is edited with. */
+/** The kind of field that edits a part of the value. */
 export type Field =
   | { readonly kind: "text" | "boolean" | "json" }
   | { readonly kind: "number"; readonly isInteger: boolean }
@@ -16,7 +16,7 @@ export type Field =
   | { readonly kind: "list"; readonly item: unknown }
   | { readonly kind: "object"; readonly properties: ReadonlyArray<Property> }
 
-/** A property of an object: one that it has, or one that it may have. */
+/** A property that an object has or may have. */
 export interface Property {
   readonly name: string
   readonly schema: unknown
@@ -24,7 +24,7 @@ export interface Property {
   readonly isThere: boolean
 }
 
-/** Chooses the field for a part of the value by what it is and what its schema says. */
+/** Chooses the field for a part of the value by its type and its schema. */
 export const fieldOf = (schema: unknown, value: unknown, root: unknown): Field => {
   const said = schemaFor(schema, value, root, 0)
   const options = optionsOf(said)
@@ -46,7 +46,7 @@ export const fieldOf = (schema: unknown, value: unknown, root: unknown): Field =
   return { kind: "json" }
 }
 
-/** Gives a value to begin with, for a part that is put in. */
+/** Returns the initial value of a part that is added. */
 export const initial = (schema: unknown, root: unknown): unknown => {
   const said = schemaFor(schema, undefined, root, 0)
   if (said.default !== undefined) return said.default

@@ -1,17 +1,16 @@
 /**
- * What differs within a line: the line before and the line after as one row of segments, down to
- * words and, at their edges, characters. Pure.
+ * Finds the differences within a line, as one list of segments, by words and, at their edges, by characters. Pure.
  */
 import { cutBefore } from "./pieces.ts"
 import { compare } from "./sequences.ts"
 
-/** A part of a line: of both, or of the one before (`removed`) or after (`added`) alone. */
+/** A part of a line: in both versions (`same`), or only before (`removed`) or after (`added`). */
 export interface Segment {
   readonly kind: "same" | "removed" | "added"
   readonly text: string
 }
 
-/** The segments of a line; `isCoarse`: more is marked than had to be. */
+/** The segments of a line; `isCoarse`: unchanged parts may be marked. */
 export interface Marks {
   readonly segments: ReadonlyArray<Segment>
   readonly isCoarse: boolean
@@ -29,7 +28,7 @@ export const marksOf = (before: string, after: string): Marks => {
     ...middle.segments.map(({ kind, text }) => [kind, text] as const),
     ["same", before.slice(before.length - tail)]
   ])
-  // marks on nearly all of a line say less than none
+  // if nearly all of a line is marked, marks do not help
   if (before.length < 2_000 && sameIn(found) * 5 < Math.max(visible(before), visible(after))) {
     return { segments: segments([["removed", before], ["added", after]]), isCoarse: false }
   }
@@ -51,10 +50,10 @@ const segments = (
   return found
 }
 
-/** So many characters are compared word by word; what is longer is first compared in larger parts. */
+/** Up to this many characters are compared by words; longer texts are first compared in larger parts. */
 const maxByWord = 20_000
 
-/** So many characters of one line are compared word by word at most, of which there may be many parts. */
+/** How many characters of all parts of one line are compared by words. */
 const maxAllByWord = 200_000
 
 const marksBetween = (before: string, after: string): Marks => {
@@ -69,7 +68,7 @@ const marksBetween = (before: string, after: string): Marks => {
   })
 }
 
-/** Compares two texts by parts that they are cut into, and what stands in whose place by `within`. */
+/** Compares two texts part by part, and replaced parts with `within`. */
 const byParts = (
   before: string,
   after: string,
@@ -110,15 +109,15 @@ const plainly = (removed: string, added: string): Marks => ({
   isCoarse: false
 })
 
-/** Words, spaces, and single signs with what is written above them. */
+/** Words, spaces, and single characters with their combining marks. */
 const wordPattern = /[\p{L}\p{N}_][\p{L}\p{N}\p{M}_]*|[ \t]+|[^]\p{M}*/gu
 
 const wordsOf = (text: string): ReadonlyArray<string> =>
   (text.match(wordPattern) ?? []).flatMap((word) => word.length > 64 ? partsOf(word) : [word])
 
 /**
- * Cuts a text into parts of some 30 characters where its own characters say so: what is put in at one place
- * moves no cut elsewhere.
+ * Cuts a text into parts of about 30 characters at places that depend on its own characters, so an insertion moves no
+ * cut elsewhere.
  */
 const partsOf = (text: string): ReadonlyArray<string> => {
   const parts: Array<string> = []
@@ -152,7 +151,7 @@ const commonEnd = (before: string, after: string, from: number): number => {
   while (tail < most && before.charCodeAt(before.length - 1 - tail) === after.charCodeAt(after.length - 1 - tail)) {
     tail++
   }
-  // an end begins neither in a character nor with what is written above one
+  // an end starts neither inside a character nor with a combining mark
   while (
     tail > 0 &&
     (isMark(before, before.length - tail) || cutBefore(before, before.length - tail) !== before.length - tail ||

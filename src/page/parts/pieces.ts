@@ -1,24 +1,23 @@
 /**
- * Text that a model or a tool chose, cut into pieces that can each be shown as what they are: what
- * is not visible, what looks like another letter, and what runs from right to left. Put together
- * again the pieces are the text; nothing is left out and nothing decoded. Pure.
+ * Cuts untrusted text into pieces that can each be shown as what they are: invisible characters, look-alike letters, and
+ * right-to-left text. Joined, the pieces are the text; nothing is left out or decoded. Pure.
  */
 import { hidden } from "../../internal/escape.ts"
 
-/** A part of a text, as it is shown. */
+/** A part of a text. */
 export type Piece =
   | { readonly kind: "plain" | "tab" | "newline"; readonly text: string }
-  /** From right to left, in a frame of its own: what stands around it stays where it is. */
+  /** Right-to-left text, isolated so that surrounding text keeps its place. */
   | { readonly kind: "backwards"; readonly text: string }
   /** Shown by its code point: `⟨U+202E⟩`. */
   | { readonly kind: "hidden"; readonly text: string; readonly shown: string; readonly name: string }
-  /** Letters that look like others: shown as they are, with `shown` behind them. */
+  /** Letters that look like others, followed by `shown`. */
   | { readonly kind: "alike"; readonly text: string; readonly shown: string; readonly name: string }
 
-/** A piece that is not what it seems, or not seen at all. */
+/** A piece that is invisible or looks like something else. */
 export type Marked = Extract<Piece, { readonly kind: "hidden" | "alike" }>
 
-/** Cuts a text into pieces. `around` is what the text was cut from, where it is a part of more. */
+/** Cuts a text into pieces. `around` is the text it was cut from. */
 export const pieces = (text: string, around: string = text): ReadonlyArray<Piece> => {
   const found: Array<Piece> = []
   const deceptive = deceptiveIn(around)
@@ -35,24 +34,24 @@ export const pieces = (text: string, around: string = text): ReadonlyArray<Piece
   return found
 }
 
-/** Tells whether a piece has to be marked for people. */
+/** Whether a piece must be marked for people. */
 export const isMarked = (piece: Piece): piece is Marked => piece.kind === "hidden" || piece.kind === "alike"
 
-/** Counts the characters of a text that are hidden or look like others, for what is folded away. */
+/** Counts the hidden and look-alike characters of a folded text. */
 export const countMarked = (text: string): number => {
   let count = 0
   for (const piece of pieces(text)) if (isMarked(piece)) count += [...piece.text].length
   return count
 }
 
-/** Gives the name of one code point: `U+202E`. */
+/** Returns the name of a code point, such as `U+202E`. */
 export const codePoint = (char: string): string =>
   `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`
 
-/** Shows every character that is not plain ASCII by its code point, for texts that look the same. */
+/** Spells out every non-ASCII character by code point, for texts that look the same. */
 export const spelled = (text: string): string => text.replaceAll(/[^ -~]/gu, (char) => `⟨${codePoint(char)}⟩`)
 
-/** Gives the place at or before `at` where a text can be cut: in no character of two halves. */
+/** Returns the last position up to `at` that does not split a surrogate pair. */
 export const cutBefore = (text: string, at: number): number => {
   if (at <= 0 || at >= text.length) return Math.max(0, Math.min(at, text.length))
   const code = text.charCodeAt(at)
@@ -65,7 +64,7 @@ export const cutBefore = (text: string, at: number): number => {
 /** Blocks whose letters run from right to left (Unicode's `DerivedBidiClass.txt`, by block). */
 const backwards = "\\u0590-\\u08FF\\uFB1D-\\uFDFF\\uFE70-\\uFEFC\\u{10800}-\\u{10FFF}\\u{1E800}-\\u{1EFFF}"
 
-/** Scripts with letters that pass for Latin ones. Scripts that stand beside Latin without a space, such as Han, are not among them. */
+/** Scripts with letters that look like Latin ones. Scripts that mix with Latin without spaces, such as Han, are left out. */
 const scripts = [
   "Cyrillic",
   "Greek",
@@ -88,20 +87,20 @@ const scripts = [
 
 const foreign = scripts.map((script) => `\\p{Script=${script}}`).join("")
 
-/** Letters that cannot be told from Latin ones, after Unicode's `confusables.txt` (UTS 39). */
+/** Letters that look exactly like Latin ones, from Unicode's `confusables.txt` (UTS 39). */
 const looksLatin: ReadonlyMap<string, string> = new Map([
   ["Cyrillic", "аеорсухіјѕһԁԛԝӏѵүгпьвкмнтАВЕІЈКМНОРСТУХЅԌԚԜѴЗӀҮЬ"],
   ["Greek", "αγεικνορτυχωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹϺ"],
   ["Armenian", "օսոհցյքզգաՕՍԼՏ"]
 ])
 
-/** Characters of no foreign script, or of Latin itself, that pass for one of ASCII. */
+/** Other characters that look like ASCII ones. */
 const passesFor: ReadonlyMap<string, string> = new Map([
   ..."ɑaɡgɩiƽ5ǀ|ǃ!ꞌ'‐-‑-‒-−-˗-⁃-﹣-⁄/∕/⧸/╱/⟋/꞉:∶:ː:․.ꓸ.‚,ˋ`∼~˜~⁓~∗*⁎*꞊=‹<›>ᐸ<ᐳ>⧵\\∖\\⟍\\∣|⏐|￨|＃#"
     .matchAll(/(..)/gu)
 ].map(([pair]) => [...pair!] as [string, string]))
 
-/** What Unicode itself takes for a letter, digit or sign of ASCII: full width, mathematical, Roman numbers. */
+/** Compatibility forms of ASCII characters: full width, mathematical, Roman numerals. */
 const compatible =
   "\\uFF01-\\uFF5E\\u{1D400}-\\u{1D7FF}\\u2102-\\u2149\\u2160-\\u217F\\u037E\\u1FEF\\u{1FBF0}-\\u{1FBF9}"
 
@@ -116,7 +115,7 @@ const special = new RegExp(
   "gu"
 )
 
-/** How far a word is looked at to both sides of a letter: longer ones are no words. */
+/** How far around a letter its word is searched. */
 const reach = 64
 
 const pieceOf = (match: RegExpExecArray, whole: string, deceptive: ReadonlySet<string>): Piece | undefined => {
@@ -132,7 +131,7 @@ const pieceOf = (match: RegExpExecArray, whole: string, deceptive: ReadonlySet<s
 
 const hiddenPiece = (one: string, text: string): Piece => {
   if (text === "\t" || text === "\n") return { kind: text === "\t" ? "tab" : "newline", text }
-  // each tab and line is one of its own
+  // tabs and line breaks are shown one by one
   if (one === "\t" || one === "\n") return { kind: one === "\t" ? "tab" : "newline", text: one.repeat(text.length) }
   const times = text.length / one.length
   const count = times === 1 ? "" : ` ×${times}`
@@ -172,8 +171,7 @@ const scriptOf = (text: string): string =>
   (scriptTests.find(([, test]) => test.test(text))?.[0] ?? "another script").replace("_", " ")
 
 /**
- * The scripts of which a text has letters that pass for Latin and no others: nobody writes a language with
- * these alone.
+ * Returns the scripts of which a text only has letters that look Latin. No language is written with these alone.
  */
 const deceptiveIn = (text: string): ReadonlySet<string> =>
   new Set(

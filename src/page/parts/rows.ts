@@ -1,6 +1,6 @@
 /**
- * Two texts of a file as rows that are shown side by side: lines that are the same, changed, taken
- * out or put in. Together the rows are both texts whole, line ends included. Pure.
+ * Turns two versions of a text into rows shown side by side: equal, changed, removed and added lines. Together the rows
+ * contain both texts completely, line ends included. Pure.
  */
 import { type Marks, marksOf } from "./marks.ts"
 import { compare, type Stretch } from "./sequences.ts"
@@ -16,20 +16,20 @@ export interface Line {
   readonly end: End
 }
 
-/** What is shown beside each other. `note` is what a diff says between its parts. */
+/** The lines of one row. A `note` is text between the hunks of a diff. */
 export type Row =
   | { readonly kind: "same" | "changed"; readonly before: Line; readonly after: Line }
   | { readonly kind: "removed"; readonly before: Line; readonly after: undefined }
   | { readonly kind: "added"; readonly before: undefined; readonly after: Line }
   | { readonly kind: "note"; readonly text: string; readonly before: undefined; readonly after: undefined }
 
-/** All of a file; `isCoarse`: lines may be marked as changed that could be told to have moved. */
+/** All rows of a file; `isCoarse`: unchanged lines may be marked as changed. */
 export interface Rows {
   readonly rows: ReadonlyArray<Row>
   readonly isCoarse: boolean
 }
 
-/** Compares a file before and after; one that is not there has no lines. */
+/** Compares a file before and after; a missing file has no lines. */
 export const rowsOf = (before: string | null, after: string | null): Rows => {
   const [ours, theirs] = [linesOf(before ?? ""), linesOf(after ?? "")]
   const compared = compare(ours.map(({ text }) => text), theirs.map(({ text }) => text))
@@ -45,7 +45,7 @@ export const rowsOf = (before: string | null, after: string | null): Rows => {
   return { rows, isCoarse: compared.isCoarse }
 }
 
-/** Cuts a text into lines; what ends with a line end has no empty line behind it. */
+/** Cuts a text into lines. A final line end does not add an empty line. */
 export const linesOf = (text: string): ReadonlyArray<Line> => {
   const lines: Array<Line> = []
   for (let from = 0; from < text.length;) {
@@ -58,7 +58,7 @@ export const linesOf = (text: string): ReadonlyArray<Line> => {
   return lines
 }
 
-/** Puts lines that were taken out beside those that came in their place. */
+/** Pairs removed lines with the lines that replaced them. */
 export const beside = (removed: ReadonlyArray<Line>, added: ReadonlyArray<Line>): ReadonlyArray<Row> => {
   const rows: Array<Row> = []
   let at = 0
@@ -73,10 +73,10 @@ export const beside = (removed: ReadonlyArray<Line>, added: ReadonlyArray<Line>)
   return rows
 }
 
-/** Tells whether a row is of what differs. */
+/** Whether a row is a change. */
 export const isChange = (row: Row): boolean => row.kind !== "same" && row.kind !== "note"
 
-/** Gives what differs within a row, as far as it is one line. */
+/** Returns the differences within a row. */
 export const marksIn = (row: Row): Marks =>
   row.before !== undefined && row.after !== undefined
     ? marksOf(row.before.text, row.after.text)
@@ -88,41 +88,41 @@ export const marksIn = (row: Row): Marks =>
       isCoarse: false
     }
 
-/** Says of a changed row what the eye does not see, or sees and does not understand. */
+/** Explains a change that is hard to see. */
 export const hintOf = ({ after, before, kind }: Row): string | undefined => {
   if (kind === "same" || before === undefined || after === undefined) return undefined
   if (before.text === after.text) {
-    return `Only the end of the line differs: ${endName(before.end)} before, ${endName(after.end)} after`
+    return `Only the line end changed: ${endName(before.end)} before, ${endName(after.end)} after`
   }
   const ends = before.end === after.end
     ? ""
-    : `; its end too: ${endName(before.end)} before, ${endName(after.end)} after`
-  if (before.text.replaceAll(/\s/g, "") === after.text.replaceAll(/\s/g, "")) return `Only white space differs${ends}`
+    : `; the line end changed too: ${endName(before.end)} before, ${endName(after.end)} after`
+  if (before.text.replaceAll(/\s/g, "") === after.text.replaceAll(/\s/g, "")) return `Only whitespace changed${ends}`
   if (before.text.normalize("NFKC") === after.text.normalize("NFKC")) {
-    return `It reads the same, and is written with other characters${ends}`
+    return `Looks the same, but uses different characters${ends}`
   }
-  return ends === "" ? undefined : ends.slice(2).replace("its", "Its")
+  return ends === "" ? undefined : ends.slice(2).replace("the line end changed too", "The line end changed")
 }
 
-/** Says what of the whole file the eye does not see. */
+/** Explains changes to the whole file that are hard to see. */
 export const hintsOf = (rows: ReadonlyArray<Row>): ReadonlyArray<string> => {
   const last = (side: "before" | "after") => rows.findLast((row) => row[side] !== undefined)?.[side]
   const [before, after] = [last("before"), last("after")]
   const ends = rows.filter((row) => row.kind === "changed" && endsDiffer(row.before, row.after))
-  const spaces = rows.filter((row) => hintOf(row)?.startsWith("Only white space") === true).length
+  const spaces = rows.filter((row) => hintOf(row)?.startsWith("Only whitespace") === true).length
   return [
     ...ends.length > 1
-      ? [`The ends of ${ends.length} lines differ: ${endsIn(rows, "before")} before, ${endsIn(rows, "after")} after`]
+      ? [`Line ends changed in ${ends.length} lines: ${endsIn(rows, "before")} before, ${endsIn(rows, "after")} after`]
       : [],
-    ...spaces > 0 ? [`In ${lines(spaces)} only white space differs`] : [],
+    ...spaces > 0 ? [`Only whitespace changed in ${lines(spaces)}`] : [],
     ...before?.end === "" && after?.end !== "" && after !== undefined
-      ? ["Before, the file does not end with a line end"]
+      ? ["The file had no line end at its end before"]
       : [],
-    ...after?.end === "" && before?.end !== "" ? ["The file does not end with a line end"] : []
+    ...after?.end === "" && before?.end !== "" ? ["The file has no line end at its end"] : []
   ]
 }
 
-/** Names the end of a line. */
+/** The name of a line end. */
 export const endName = (end: End): string => end === "\n" ? "LF" : end === "\r\n" ? "CRLF" : "none"
 
 // Utilities
@@ -142,10 +142,10 @@ const alone = (removed: ReadonlyArray<Line>, added: ReadonlyArray<Line>): Readon
   ...added.map((after): Row => ({ kind: "added", before: undefined, after }))
 ]
 
-/** So many pairs of lines are looked at for those that are alike; past that they stand beside each other in turn. */
+/** Up to this many pairs are searched for similar lines; beyond that, lines are paired in order. */
 const maxPairs = 2_500
 
-/** Chooses which lines stand beside each other: as many as are there, or, where the one side has more, those that are alike. */
+/** Chooses which lines share a row: in order, or by similarity if one side has more lines. */
 const pairs = (
   removed: ReadonlyArray<Line>,
   added: ReadonlyArray<Line>
@@ -176,7 +176,7 @@ const pairs = (
   return found
 }
 
-/** How many of their words two lines have in common, from 0 to 1; few of them are none. */
+/** The share of words that two lines have in common, from 0 to 1; a small share counts as 0. */
 const likeness = (before: ReadonlySet<string>, after: ReadonlySet<string>): number => {
   let common = 0
   for (const word of before) if (after.has(word)) common++

@@ -1,17 +1,16 @@
 /**
- * Rows as they are put on a page: what is the same folds, what differs never does. A line that is
- * too long for one row is shown in several, so that each of its characters can be reached, and
- * pages are small enough for any browser. Pure.
+ * Prepares rows for display: unchanged lines fold, changes never do. A line that is too long for one row takes several,
+ * so that every character can be reached, and pages are small enough for any browser. Pure.
  */
 import type { Marks, Segment } from "./marks.ts"
 import { cutBefore } from "./pieces.ts"
 import { isChange, marksIn, type Row } from "./rows.ts"
 
-/** What is shown in a row of a page. */
+/** One row of a page. */
 export type Shown =
   | {
     readonly kind: "fold"
-    /** Opens it. */
+    /** The key that opens the fold. */
     readonly key: string
     readonly what: "lines" | "characters"
     readonly count: number
@@ -19,27 +18,27 @@ export type Shown =
   | {
     readonly kind: "line"
     readonly row: Row
-    /** What is shown, and whether more is marked as changed than had to be; made when it is looked at. */
+    /** The segments of the row, computed on first use. */
     readonly marks: () => Marks
-    /** About so many characters. */
+    /** Approximate number of characters. */
     readonly size: number
-    /** Which part of its line it is, from 0. */
+    /** Index of this part of the line, from 0. */
     readonly part: number
     readonly isLast: boolean
     readonly isChanged: boolean
   }
 
-/** So many lines around a change are shown. */
+/** How many unchanged lines around a change are shown. */
 const context = 3
 
-/** A longer line is shown in parts of about this length. */
+/** Longer lines are shown in parts of about this length. */
 const longLine = 2_000
 
-/** So many characters that are the same fold within a long line, but for some at both ends. */
+/** How many equal characters fold within a long line, and how many at both ends stay visible. */
 const longSame = 400
 const sameAround = 100
 
-/** Gives what differs within rows, and keeps it: to find it out takes a while for a long line. */
+/** Finds the differences within rows and caches them, since long lines take time. */
 export const keptMarks = (): (row: Row) => Marks => {
   const known = new WeakMap<Row, Marks>()
   return (row) => {
@@ -49,7 +48,7 @@ export const keptMarks = (): (row: Row) => Marks => {
   }
 }
 
-/** Puts rows in order, with what is the same folded unless `opened` has its key. */
+/** Folds unchanged rows unless `opened` has their key. */
 export const shownOf = (
   rows: ReadonlyArray<Row>,
   opened: ReadonlySet<string>,
@@ -61,7 +60,7 @@ export const shownOf = (
     let to = at
     while (to < rows.length && near[to] === 0) to++
     const key = `lines ${at}`
-    // to fold one line takes a line
+    // a fold takes one line itself
     if (to - at > 1 && !opened.has(key)) {
       shown.push({ kind: "fold", key, what: "lines", count: to - at })
       at = to
@@ -74,7 +73,7 @@ export const shownOf = (
   return shown
 }
 
-/** Gives where each page begins: pages of so many rows and characters at most. */
+/** Returns the first row of each page; `most` limits rows and characters of a page. */
 export const pagesOf = (
   shown: ReadonlyArray<Shown>,
   most: { readonly rows: number; readonly characters: number } = { rows: 300, characters: 60_000 }
@@ -93,7 +92,7 @@ export const pagesOf = (
   return starts
 }
 
-/** Gives the places to jump to: where each change begins, and each part of a long line that has one. */
+/** Returns the rows to jump to: the start of each change, and each part of a long line with a change. */
 export const changesIn = (shown: ReadonlyArray<Shown>): ReadonlyArray<number> =>
   shown.flatMap((it, at) => {
     const before = shown[at - 1]
@@ -102,7 +101,7 @@ export const changesIn = (shown: ReadonlyArray<Shown>): ReadonlyArray<number> =>
     return it.kind === "line" && it.isChanged && !goesOn ? [at] : []
   })
 
-/** Says of the rows of a file how much differs. */
+/** Counts added and removed lines. */
 export const countsOf = (rows: ReadonlyArray<Row>): { readonly removed: number; readonly added: number } => {
   const differing = rows.filter(isChange)
   return {
@@ -113,7 +112,7 @@ export const countsOf = (rows: ReadonlyArray<Row>): { readonly removed: number; 
 
 // Utilities
 
-/** Marks the rows that are near to a change, or are no lines of the file. */
+/** Marks the rows near a change, and notes. */
 const nearChanges = (rows: ReadonlyArray<Row>): Uint8Array => {
   const near = new Uint8Array(rows.length)
   rows.forEach((row, at) => {

@@ -1,6 +1,5 @@
 /**
- * What the parts of the page are given: plain values and callbacks. They know of no server and
- * keep no state of the app.
+ * Props of the reusable parts of the page: plain values and callbacks, independent of server and app state.
  *
  * @since 0.1.0
  */
@@ -50,7 +49,7 @@ export interface ArgsFormProps {
   readonly onChange: (edited: Edited) => void
 }
 
-/** Calls as they run, as a picture with a table beside it for those who cannot see it. */
+/** Calls over time, as a picture and as a table for screen readers. */
 export interface TimelineProps {
   readonly events: ReadonlyArray<Wire>
   /** Epoch milliseconds, while something runs. */
@@ -65,7 +64,7 @@ export interface CallViewProps {
   readonly questions: ReadonlyArray<QuestionSummary>
 }
 
-/** The rules as a graph. It comes in a file of its own, when it is looked at. */
+/** The rules as a graph, loaded on demand. */
 export interface RuleGraphProps {
   readonly rules: typeof Rules.Type
 }

@@ -1,10 +1,9 @@
 /**
- * A unified diff as rows: for what can only be told by one. It is read as it stands: a line that
- * is none of a diff is shown as it is, and nothing is left out. Pure.
+ * Turns a unified diff into rows. Lines that do not belong to a diff are shown unchanged; nothing is left out. Pure.
  */
 import { beside, type Line, linesOf, type Row } from "./rows.ts"
 
-/** Reads the rows of a unified diff, several files one after the other. */
+/** Reads the rows of a unified diff of one or more files. */
 export const rowsOfDiff = (diff: string): ReadonlyArray<Row> => {
   const rows: Array<Row> = []
   let removed: Array<Line> = []
@@ -14,7 +13,7 @@ export const rowsOfDiff = (diff: string): ReadonlyArray<Row> => {
     removed = []
     added = []
   }
-  // how many lines the part has yet to give of each side: what looks like a heading in it is a line
+  // lines that the hunk still has on each side; until then a line that looks like a heading is content
   const left = { before: 0, after: 0 }
   const at = { before: 0, after: 0 }
   let last: "before" | "after" | "same" | undefined
@@ -60,10 +59,10 @@ export const rowsOfDiff = (diff: string): ReadonlyArray<Row> => {
 
 // Utilities
 
-/** A line of a diff always ends; that it does not, is said in the next one. */
+/** Every line of a diff has an end; a missing end is noted on the next line. */
 const lineEnd = (end: Line["end"]): Line["end"] => end === "" ? "\n" : end
 
-/** Takes the end from the last line: `\ No newline at end of file`. */
+/** Removes the end of the last line, for `\ No newline at end of file`. */
 const withoutEnd = (
   last: "before" | "after" | "same",
   removed: Array<Line>,

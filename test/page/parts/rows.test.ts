@@ -73,22 +73,22 @@ describe("what the eye does not see", () => {
   const hints = (before: string, after: string) => rowsOf(before, after).rows.flatMap((row) => hintOf(row) ?? [])
 
   it("is said of a line", () => {
-    assert.deepStrictEqual(hints("a\n", "a \n"), ["Only white space differs"])
-    assert.deepStrictEqual(hints("\ta\n", "  a\n"), ["Only white space differs"])
-    assert.deepStrictEqual(hints("a\r\n", "a\n"), ["Only the end of the line differs: CRLF before, LF after"])
-    assert.deepStrictEqual(hints("a", "a\n"), ["Only the end of the line differs: none before, LF after"])
-    assert.deepStrictEqual(hints("é\n", "e\u0301\n"), ["It reads the same, and is written with other characters"])
-    assert.deepStrictEqual(hints("a\n", "b\r\n"), ["Its end too: LF before, CRLF after"])
+    assert.deepStrictEqual(hints("a\n", "a \n"), ["Only whitespace changed"])
+    assert.deepStrictEqual(hints("\ta\n", "  a\n"), ["Only whitespace changed"])
+    assert.deepStrictEqual(hints("a\r\n", "a\n"), ["Only the line end changed: CRLF before, LF after"])
+    assert.deepStrictEqual(hints("a", "a\n"), ["Only the line end changed: none before, LF after"])
+    assert.deepStrictEqual(hints("é\n", "e\u0301\n"), ["Looks the same, but uses different characters"])
+    assert.deepStrictEqual(hints("a\n", "b\r\n"), ["The line end changed: LF before, CRLF after"])
     assert.deepStrictEqual(hints("a\n", "b\n"), [])
   })
 
   it("is said of a file", () => {
     assert.deepStrictEqual(hintsOf(rowsOf("a\r\nb\r\n", "a\nb\n").rows), [
-      "The ends of 2 lines differ: CRLF before, LF after"
+      "Line ends changed in 2 lines: CRLF before, LF after"
     ])
     assert.deepStrictEqual(hintsOf(rowsOf("a\n b\n", "a\nb").rows), [
-      "In 1 line only white space differs",
-      "The file does not end with a line end"
+      "Only whitespace changed in 1 line",
+      "The file has no line end at its end"
     ])
   })
 })
@@ -186,7 +186,7 @@ describe("rowsOfDiff", () => {
     const [, , , , two, , five] = rows
     assert.deepStrictEqual([two?.before?.text, two?.after?.text], ["-- two", "++ three"])
     assert.deepStrictEqual([five?.before?.number, five?.after?.number], [4, 4])
-    assert.strictEqual(hintOf(five!), "Only the end of the line differs: none before, LF after")
+    assert.strictEqual(hintOf(five!), "Only the line end changed: none before, LF after")
   })
 
   it.prop("leaves no line out", [
