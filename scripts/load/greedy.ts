@@ -270,7 +270,7 @@ const work = async (user: number) => {
       ["read_file", { path: `u${user}.txt` }]
     ] as const
     const { status, text } = await send(url, user, "POST", "/api/sessions/s/waves", messageOf(list))
-    const found = status === 200 ? JSON.parse(text).end?.execution_results?.map((it: { _tag: string }) => it._tag) : []
+    const found = status === 200 ? JSON.parse(text).end?.executionResults?.map((it: { _tag: string }) => it._tag) : []
     if (found?.length !== 3 || found.some((it: string) => it !== "Succeeded")) {
       problems.push(`u${user}: ${status} ${found?.join(", ")} ${/"error":"[^"]*"/.exec(text)?.[0] ?? text.slice(-300)}`)
     }

@@ -93,7 +93,7 @@ for (let round = 0; round < Number(values.kills); round++) {
   kept += before.length
   for (const it of known) {
     const wave = await ended(server, it)
-    const results = wave?.end?._tag === "ToolsEnd" ? wave.end.execution_results : []
+    const results = wave?.end?._tag === "ToolsEnd" ? wave.end.executionResults : []
     if (results.length !== it.size) problems.push(`${it.name}: ${JSON.stringify(wave)?.slice(0, 300)}`)
     for (const { _tag } of results) outcomes.set(_tag, 1 + (outcomes.get(_tag) ?? 0))
     waves++

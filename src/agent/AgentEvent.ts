@@ -11,11 +11,14 @@
 import type * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
-import { sseName, type ToolEvent, toWire as toolToWire } from "../core/facts/ToolEvent.ts"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as ToolEvents from "../core/facts/ToolEvent.ts"
+import type { ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ApprovalRequest } from "../core/gates/Approvals.ts"
 import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
-import * as PlainJson from "../wire/PlainJson.ts"
-import { snake } from "../wire/Shown.ts"
+import * as Projection from "../wire/Projection.ts"
+import * as AgentWire from "./AgentWire.ts"
 import type { ModelId } from "./Conversation.ts"
 
 /**
@@ -279,29 +282,48 @@ export const describe = (reason: EndReason): string => {
 }
 
 /**
- * Gives the event as clients see it: plain JSON, its name in `event`, fields in
- * snake case. Events of calls are as `ToolEvent.toWire` has them, under the names
- * that they have there: arguments of calls, and what people are asked about them, are in
- * those alone, without what tools declare as secret. Of the history and of what a
- * provider bound to its messages there is nothing.
+ * Schema of an event as clients see it: plain JSON, told apart by `_tag`, for server-sent events, HTTP and pages.
+ * Events of calls are as `ToolEvent.Wire` has them.
  *
- * @category wire
+ * @category schemas
  * @since 0.1.0
  */
-export const toWire = (event: AgentEvent): Wire => {
-  if (!isOwn(event)) return { event: sseName(event), ...toolToWire(event) }
-  const { agentPath, at, operation, turn } = event
-  const common = { event: names[event._tag], agent_path: agentPath, operation, turn, at }
-  return PlainJson.shown({ ...common, ...fieldsOf(event) }) as Wire
-}
+export const Wire = Schema.Union([...AgentWire.OwnEvent.members, ...ToolEvents.Wire.members])
 
 /**
  * An event as clients see it.
  *
+ * @category models
+ * @since 0.1.0
+ */
+export type Wire = typeof Wire.Type
+
+/**
+ * Gives the event as clients see it, and fails with an event that has nothing to show: pieces of a call's arguments,
+ * which may hold a secret, and empty pieces of text.
+ *
+ * **Example** (a stream for clients)
+ *
+ * `Stream.filterMap(events, AgentEvent.toWire)`
+ *
  * @category wire
  * @since 0.1.0
  */
-export type Wire = { readonly [key: string]: unknown }
+export const toWire = <Event extends AgentEvent>(event: Event): Result.Result<Wire, Event> => {
+  if (!isOwn(event)) return Result.succeed(ToolEvents.toWire(event))
+  return hasContent(event) ? Result.succeed(ownToWire({ ...event, ...madeOf(event) })) : Result.fail(event)
+}
+
+/**
+ * Gives the event's name on the wire, for the `event:` line of a server-sent event.
+ *
+ * @category wire
+ * @since 0.1.0
+ */
+export const sseName = (event: AgentEvent | Wire): string =>
+  Object.hasOwn(names, event._tag)
+    ? names[event._tag as OwnEvent["_tag"]]
+    : ToolEvents.sseName(event as ToolEvents.ToolEvent | ToolEvents.Wire)
 
 /**
  * Tells an agent's own events from those of its calls.
@@ -318,29 +340,6 @@ export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(nam
  * @since 0.1.0
  */
 export const isReport = ({ _tag }: AgentEvent): boolean => reports.has(_tag)
-
-/**
- * Tells whether an event has something to say to a client. Pieces of a call's
- * arguments, which may hold a secret, and empty pieces of text have nothing: leave
- * them out of what you send.
- *
- * @category predicates
- * @since 0.1.0
- */
-export const hasContent = (event: AgentEvent): boolean => {
-  if (event._tag !== "AssistantMessagePart") return true
-  const part = event.part as Response.AnyPart
-  switch (part.type) {
-    case "tool-params-delta":
-    case "response-metadata":
-      return false
-    case "text-delta":
-    case "reasoning-delta":
-      return part.delta !== ""
-    default:
-      return true
-  }
-}
 
 /**
  * Tells whether nothing comes after an event: the end of an operation. The end of a
@@ -370,44 +369,31 @@ const names: { readonly [T in OwnEvent["_tag"]]: string } = {
   OperationEnd: "operation_end"
 }
 
-const fieldsOf = (event: OwnEvent): { readonly [key: string]: unknown } => {
+const ownToWire = Projection.make(AgentWire.OwnEvent)
+
+/** Parts that a client is not shown: arguments may hold a secret, and what describes the request is not its concern. */
+const hasContent = (event: OwnEvent): boolean => {
+  if (event._tag !== "AssistantMessagePart") return true
+  const part = event.part as Response.AnyPart
+  return "delta" in part ? part.type !== "tool-params-delta" && part.delta !== "" : part.type !== "response-metadata"
+}
+
+/** Fields that clients see and that are made of what the event has. */
+const madeOf = (event: OwnEvent): { readonly [name: string]: unknown } => {
   switch (event._tag) {
-    case "AssistantMessagePart": {
-      return { part: partOf(event.part as Response.AnyPart) }
+    case "AssistantMessageFinal": {
+      const { content } = event.message
+      return {
+        text: content.map((it) => it.type === "text" ? it.text : "").join(""),
+        toolCalls: content.filter((it) => it.type === "tool-call")
+      }
     }
-    case "AssistantMessageFinal":
-      return {
-        text: textOf(event.message),
-        tool_calls: event.message.content.flatMap((it) =>
-          it.type === "tool-call" ? [{ id: it.id, name: it.name }] : []
-        ),
-        finish: event.finish,
-        usage: usageOf(event.usage),
-        provider: event.provider,
-        model: event.model
-      }
-    case "RequestToolApprovals":
-      return { requests: event.requests.map(requestOf) }
-    case "ExecutingTool":
-      return { call_id: event.callId, tool: event.tool }
-    case "ToolResultReceived":
-      return { call_id: event.callId, tool: event.tool, is_error: event.isError, text: event.text }
-    case "MessageQueued":
-    case "MessageTaken":
-      return { id: event.id, text: event.text }
-    case "Reminded":
-      return { about: event.about, tools: event.tools, text: event.text }
     case "ModelRetry":
-      return { message: event.error.message, after_millis: event.afterMillis }
+      return { message: event.error.message }
     case "OperationEnd":
-      return {
-        reason: reasonOf(event.reason),
-        message: describe(event.reason),
-        text: event.text,
-        usage: usageOf(event.usage),
-        turns: event.turns,
-        calls: event.calls
-      }
+      return { message: describe(event.reason) }
+    default:
+      return {}
   }
 }
 
@@ -416,49 +402,3 @@ const limitOf = ({ limit, max }: Extract<EndReason, { readonly _tag: "LimitReach
   if (limit === "cost") return `${max} for what tokens cost`
   return `${max} ${max === 1 ? limit.slice(0, -1) : limit}`
 }
-
-/**
- * What a provider bound to a part is between the two of them. Arguments may hold what a
- * tool declares as secret: clients have them from `tool_call_queued`, which knows.
- */
-const partOf = (part: Response.AnyPart): unknown => {
-  const { "~effect/ai/Response/Part": _, metadata: __, ...shown } = part
-  // headers of the request and of the answer are nobody's; tokens are told with the whole message
-  const hidden = new Set(["request", "response", "usage"])
-  if (shown.type === "tool-call") hidden.add("params")
-  if (shown.type === "tool-params-delta") hidden.add("delta")
-  return Object.fromEntries(
-    Object.entries(shown).flatMap(([name, value]) => hidden.has(name) ? [] : [[snake(name), value]])
-  )
-}
-
-const textOf = ({ content }: Prompt.AssistantMessage): string =>
-  content.map((it) => it.type === "text" ? it.text : "").join("")
-
-const usageOf = (usage: Usage) => ({
-  input_tokens: usage.inputTokens,
-  output_tokens: usage.outputTokens,
-  cached_input_tokens: usage.cachedInputTokens,
-  cache_write_input_tokens: usage.cacheWriteInputTokens
-})
-
-/**
- * What the call is asked with and about may hold what its tool declares as secret: its
- * `tool_call_queued` and `tool_approval_request` have it without.
- */
-const requestOf = (it: ApprovalRequest) => ({
-  id: it.id,
-  agent_path: it.agentPath,
-  process: it.process,
-  call_id: it.callId,
-  index: it.index,
-  tool: it.tool,
-  class: it.class,
-  is_running: it.isRunning,
-  remember: it.remember,
-  asked_at: it.askedAt,
-  expires_at: it.expiresAt
-})
-
-/** Of a failed model no more than what is said of it: its error may hold the request. */
-const reasonOf = (reason: EndReason) => reason._tag === "ModelFailed" ? { _tag: reason._tag } : reason

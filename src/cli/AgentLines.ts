@@ -1,4 +1,5 @@
 /** What happens in an operation of an agent, as text for the standard streams. */
+import * as Result from "effect/Result"
 import * as AgentEvent from "../agent/AgentEvent.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import * as EventLines from "./EventLines.ts"
@@ -14,7 +15,12 @@ export type Writer = (event: AgentEvent.AgentEvent) => Lines
 
 /** Writes every event that has content as one line of JSON to standard output. */
 export const json: Writer = (event) =>
-  AgentEvent.hasContent(event) ? { stdout: `${escapeJson(JSON.stringify(AgentEvent.toWire(event)))}\n` } : {}
+  Result.match(AgentEvent.toWire(event), {
+    onFailure: () => ({}),
+    onSuccess: (wire) => ({
+      stdout: `${escapeJson(JSON.stringify({ event: AgentEvent.sseName(wire), ...wire }))}\n`
+    })
+  })
 
 /**
  * Makes a writer for people: what the model says on standard output as it says it, what

@@ -32,7 +32,7 @@ export const AnswerForm = (
     readonly onStale: () => void
   }
 ): VNode => {
-  const { hash, id, is_running, remember, targets, tool } = question
+  const { hash, id, isRunning, remember, targets, tool } = question
   const [duration, setDuration] = useState<string>(durations[0])
   const [isWide, setIsWide] = useState(false)
   const [isEditing, setIsEditing] = useState(false)
@@ -78,7 +78,7 @@ export const AnswerForm = (
       <h3 id="answer-title">Your answer</h3>
       ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
       ${
-    is_running
+    isRunning
       ? html`<p class="muted">The call is already running, so its arguments cannot be edited.</p>`
       : html`<p class="row"><button type="button" data-key="edit" aria-expanded=${isEditing} onClick=${() => {
         setIsEditing(!isEditing)

@@ -32,7 +32,7 @@ export const Grants = (): VNode => {
     heading.current?.focus()
     await read()
   }
-  const valid = grants?.filter((it) => it.expires_at === undefined || it.expires_at > now.value)
+  const valid = grants?.filter((it) => it.expiresAt === undefined || it.expiresAt > now.value)
   return html`
     <h1 tabindex="-1" data-heading ref=${heading}>Grants</h1>
     ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${() => void read()} />`}
@@ -54,7 +54,7 @@ const One = (
   { grant, onRevoke }: { readonly grant: typeof Grant.Type; readonly onRevoke: () => void }
 ): VNode => {
   const [isSure, setIsSure] = useState(false)
-  const { expires_at, granted_at, targets, tool } = grant
+  const { expiresAt, grantedAt, targets, tool } = grant
   return html`
     <li class="card"><div class="what">
       <strong><${SafeText} text=${tool} /></strong>
@@ -63,8 +63,8 @@ const One = (
       ? html`<p>Every call of it</p>`
       : html`<ul class="plain">${targets.map((it) => html`<li class="target"><${SafeText} text=${it} /></li>`)}</ul>`
   }
-      <p class="muted"><${Who} of=${grant} />, since ${time(granted_at)}, ${
-    expires_at === undefined ? "until revoked" : `for another ${span(expires_at - now.value)}`
+      <p class="muted"><${Who} of=${grant} />, since ${time(grantedAt)}, ${
+    expiresAt === undefined ? "until revoked" : `for another ${span(expiresAt - now.value)}`
   }</p>
       <p class="row">${
     isSure

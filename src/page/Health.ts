@@ -39,7 +39,7 @@ export const Health = (): VNode => {
         <div><dt>Server</dt><dd>${status.status}</dd></div>
         ${
         status.checks.map((it) =>
-          html`<div key=${it.name}><dt>${it.name}</dt><dd>${it.is_ok ? "ok" : "failing"}${
+          html`<div key=${it.name}><dt>${it.name}</dt><dd>${it.isOk ? "ok" : "failing"}${
             it.problem === undefined ? null : html`: <${SafeText} text=${it.problem} />`
           }</dd></div>`
         )

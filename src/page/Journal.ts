@@ -82,7 +82,7 @@ const One = ({ entry: whole }: { readonly entry: typeof Entry.Type }): VNode => 
     ? entry as Readonly<Record<string, unknown>>
     : {}
   const text = (name: string): string => typeof fields[name] === "string" ? fields[name] : ""
-  const title = [text("_tag"), text("tool"), text("call_id")].filter((it) => it !== "").join(" ")
+  const title = [text("_tag"), text("tool"), text("callId")].filter((it) => it !== "").join(" ")
   return html`
     <li class="card">
       <details onToggle=${(event: Event) => setIsOpen((event.currentTarget as HTMLDetailsElement).open)}>

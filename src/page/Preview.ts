@@ -65,7 +65,7 @@ const FileView = (
     readonly onLoaded: (index: number) => void
   }
 ): VNode => {
-  const isText = [file.before, file.after].every((it) => it === null || it.is_text)
+  const isText = [file.before, file.after].every((it) => it === null || it.isText)
   const [texts, setTexts] = useState<Texts | undefined>(undefined)
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
   const [attempt, setAttempt] = useState(0)

@@ -46,7 +46,7 @@ export const useQuestion = (
     return () => {
       asked.isCurrent = false
     }
-  }, [id, waiting?.hash, waiting?.asked_at, attempt])
+  }, [id, waiting?.hash, waiting?.askedAt, attempt])
   return {
     read: ended === undefined ? read : { _tag: "Ended", question: ended },
     seen,
@@ -62,7 +62,7 @@ export const QuestionBody = (
     readonly isOver?: boolean | undefined
   }
 ): VNode => {
-  const { args, asked_at, call_id, class: kind, id, preview, targets, why } = question
+  const { args, askedAt, callId, class: kind, id, preview, targets, why } = question
   const hasPreview = preview !== null
   useEffect(() => {
     if (!hasPreview) onWhole(true)
@@ -87,11 +87,11 @@ export const QuestionBody = (
       }</ul>`
   }</dd></div>
       <div><dt>Class</dt><dd><${SafeText} text=${kind} />${classes[kind] ?? ""}${
-    question.is_running ? ", already running: it waits with what it writes" : ""
+    question.isRunning ? ", already running: it waits with what it writes" : ""
   }</dd></div>
       <div><dt>Asked by</dt><dd><${Who} of=${question} /></dd></div>
-      <div><dt>Asked at</dt><dd>${time(asked_at)}</dd></div>
-      <div><dt>Call</dt><dd><${SafeText} text=${call_id} /></dd></div>
+      <div><dt>Asked at</dt><dd>${time(askedAt)}</dd></div>
+      <div><dt>Call</dt><dd><${SafeText} text=${callId} /></dd></div>
     </dl>
     ${
     preview === null || isOver

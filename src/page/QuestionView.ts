@@ -39,7 +39,7 @@ export const QuestionView = ({ id }: { readonly id: string }): VNode => {
       }`
       : html`
         <h2 tabindex="-1" data-heading><${SafeText} text=${read.question.tool} /></h2>
-        <p><${Deadline} expiresAt=${read.question.expires_at} /></p>
+        <p><${Deadline} expiresAt=${read.question.expiresAt} /></p>
         ${body(false)}
         <${AnswerForm} key=${read.question.hash} question=${read.question} isWhole=${
         whole === read.question.hash
@@ -60,7 +60,7 @@ const Ended = ({ question }: { readonly question: EndedQuestion }): VNode => {
   const [next] = known.value.open
   return html`
     <h2 tabindex="-1" data-heading ref=${heading}><${SafeText} text=${question.tool} />: ${ending(question)}</h2>
-    <p>${time(question.ended_at)}${
+    <p>${time(question.endedAt)}${
     question.by === undefined
       ? null
       : html`, by <strong><${SafeText} text=${question.by} /></strong>${isOther ? ", who was first" : ""}`

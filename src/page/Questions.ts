@@ -112,7 +112,7 @@ const brief = (text: string): string => text.length > 160 ? `${text.slice(0, 160
 const Item = (
   { isChosen, question }: { readonly question: QuestionSummary; readonly isChosen: boolean }
 ): VNode => {
-  const { expires_at, id, summary, targets, tool } = question
+  const { expiresAt, id, summary, targets, tool } = question
   const toggle = () => {
     const next = new Set(ticked.value)
     if (!next.delete(id)) next.add(id)
@@ -128,7 +128,7 @@ const Item = (
         ${targets.length > 3 ? html`<span class="muted">and ${targets.length - 3} more</span>` : null}
         <p class="summary"><${SafeText} text=${brief(summary)} /></p>
         <p class="muted">
-          <${Who} of=${question} />, <${Deadline} expiresAt=${expires_at} />
+          <${Who} of=${question} />, <${Deadline} expiresAt=${expiresAt} />
         </p>
       </div>
     </li>`
@@ -140,6 +140,6 @@ const Over = ({ question }: { readonly question: EndedQuestion }): VNode =>
       <div class="what">
         <a href=${to("questions", question.id)}><${SafeText} text=${question.tool} /></a>
         <p>${ending(question)}${question.by === undefined ? "" : html` by <${SafeText} text=${question.by} />`}.</p>
-        <p class="muted">${time(question.ended_at)}</p>
+        <p class="muted">${time(question.endedAt)}</p>
       </div>
     </li>`

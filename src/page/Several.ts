@@ -98,7 +98,7 @@ const One = (
   return html`
     <section class=${isStale ? "one stale" : "one"}>
       <h3><${SafeText} text=${summary.tool} />${isStale ? " (cannot be answered any more)" : ""}</h3>
-      <p><${Deadline} expiresAt=${summary.expires_at} /></p>
+      <p><${Deadline} expiresAt=${summary.expiresAt} /></p>
       ${
     read._tag === "Failed"
       ? html`<${Failure} problem=${read.problem} onAgain=${again} />`

@@ -41,7 +41,7 @@ const step = 30
 
 const List = (): VNode => {
   const [shown, setShown] = useState(step)
-  const waves = Array.from(known.value.waves.values()).sort((a, b) => b.began_at - a.began_at)
+  const waves = Array.from(known.value.waves.values()).sort((a, b) => b.beganAt - a.beganAt)
   const newest = waves.find((it) => it.status === "running") ?? waves[0]
   return html`
     <h1 tabindex="-1" data-heading>Waves</h1>
@@ -67,8 +67,8 @@ const List = (): VNode => {
       html`<li class="card" key=${it.wave}><div class="what">
         <a href=${to("waves", it.user, it.session, it.wave)}><${SafeText} text=${it.wave} /></a>
         <p>${states[it.status]}, ${count(it.calls, "call")}</p>
-        <p class="muted"><${Who} of=${it} />, ${time(it.began_at)}${
-        it.ended_at === undefined ? "" : `, ${span(it.ended_at - it.began_at)}`
+        <p class="muted"><${Who} of=${it} />, ${time(it.beganAt)}${
+        it.endedAt === undefined ? "" : `, ${span(it.endedAt - it.beganAt)}`
       }</p>
       </div></li>`
     )
@@ -89,8 +89,8 @@ const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
   html`
     <p class="back"><a href=${to("waves")}>All waves</a></p>
     <h1 tabindex="-1" data-heading>Wave <${SafeText} text=${wave.wave} /></h1>
-    <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, begun at ${time(wave.began_at)}${
-    wave.ended_at === undefined ? "" : `, after ${span(wave.ended_at - wave.began_at)}`
+    <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, begun at ${time(wave.beganAt)}${
+    wave.endedAt === undefined ? "" : `, after ${span(wave.endedAt - wave.beganAt)}`
   }.</p>
     <${Picture} wave=${wave} />`
 
@@ -116,8 +116,8 @@ const useEvents = (wave: KnownWave): void => {
 const Picture = ({ wave }: { readonly wave: KnownWave }): VNode => {
   useEvents(wave)
   return html`<${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
-    onOpen=${(call: { readonly process: string; readonly call_id: string }) => {
-    location.hash = to("waves", wave.user, wave.session, wave.wave, call.process, call.call_id)
+    onOpen=${(call: { readonly process: string; readonly callId: string }) => {
+    location.hash = to("waves", wave.user, wave.session, wave.wave, call.process, call.callId)
   }} />`
 }
 
@@ -125,20 +125,20 @@ const Call = (
   { id, process, wave }: { readonly wave: KnownWave; readonly process: string; readonly id: string }
 ): VNode => {
   useEvents(wave)
-  const events = wave.events.filter((it) => it.process === process && "call_id" in it && it.call_id === id)
+  const events = wave.events.filter((it) => it.process === process && "callId" in it && it.callId === id)
   const answered = known.value.ended.filter((it) =>
-    it.call_id === id && it.user === wave.user && it.session === wave.session && it.asked_at >= wave.began_at
+    it.callId === id && it.user === wave.user && it.session === wave.session && it.askedAt >= wave.beganAt
   )
   return html`
     <p class="back"><a href=${to("waves", wave.user, wave.session, wave.wave)}>The wave</a></p>
     <h1 tabindex="-1" data-heading>Call <${SafeText} text=${id} /></h1>
     <${CallView} events=${events} questions=${
-    known.value.open.filter((it) => it.process === process && it.call_id === id)
+    known.value.open.filter((it) => it.process === process && it.callId === id)
   } />
     ${
     answered.map((it) =>
       html`<p key=${it.id}>${ending(it)}${it.by === undefined ? "" : html` by <${SafeText} text=${it.by} />`}, ${
-        time(it.ended_at)
+        time(it.endedAt)
       }.</p>`
     )
   }`

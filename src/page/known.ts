@@ -94,12 +94,12 @@ export const after = (known: Known, item: LiveItem): Known => {
 // Utilities
 
 const byAge = (a: QuestionSummary, b: QuestionSummary): number =>
-  a.asked_at - b.asked_at || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+  a.askedAt - b.askedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /** An event has its place in its wave; a wave of a sub-agent has places of its own. */
 const isSame = (a: Wire, b: Wire): boolean =>
   a.sequence === b.sequence && a.process === b.process && a.wave === b.wave && a._tag === b._tag &&
-  JSON.stringify(a.agent_path) === JSON.stringify(b.agent_path)
+  JSON.stringify(a.agentPath) === JSON.stringify(b.agentPath)
 
 const bounded = (waves: ReadonlyMap<string, KnownWave>): ReadonlyMap<string, KnownWave> => {
   const over = Array.from(waves).filter(([, it]) => it.status === "ended")

@@ -26,12 +26,12 @@ export const Failure = (
 
 /** Who it is, from the user down to the agent. What separates them is the page's, and the names are not. */
 export const Who = (
-  { of: { agent_path = [], session, user } }: {
-    readonly of: { readonly user: string; readonly session: string; readonly agent_path?: ReadonlyArray<string> }
+  { of: { agentPath = [], session, user } }: {
+    readonly of: { readonly user: string; readonly session: string; readonly agentPath?: ReadonlyArray<string> }
   }
 ): VNode =>
   html`<span>${
-    [user, ...session === "" ? [] : [session], ...agent_path].map((name, at) =>
+    [user, ...session === "" ? [] : [session], ...agentPath].map((name, at) =>
       html`${at === 0 ? "" : at === 1 && session !== "" ? "/" : " › "}<${SafeText} text=${name} />`
     )
   }</span>`

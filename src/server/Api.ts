@@ -67,7 +67,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       success: HttpApiSchema.NoContent,
       error: [NotAllowed, NotFound]
     }),
-    HttpApiEndpoint.post("hand_over", "/sessions/:session/waves", {
+    HttpApiEndpoint.post("submit", "/sessions/:session/waves", {
       params: ofSession,
       headers: { accept: Schema.optionalKey(Schema.String) },
       payload: Models.HandOver,
@@ -94,13 +94,13 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       params: ofWave,
       payload: Schema.Struct({
         /** The calls of that id; absent: all of the wave. */
-        call_id: Schema.optionalKey(Schema.String),
+        callId: Schema.optionalKey(Schema.String),
         reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(1_000)))
       }),
       success: HttpApiSchema.NoContent,
       error: [NotAllowed, NotFound, Unavailable]
     }),
-    HttpApiEndpoint.post("end_turn", "/sessions/:session/turns/:turn/end", {
+    HttpApiEndpoint.post("endTurn", "/sessions/:session/turns/:turn/end", {
       params: { ...ofSession, turn: Models.Name },
       payload: Schema.Struct({}),
       success: HttpApiSchema.NoContent,
@@ -111,7 +111,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       success: Schema.Array(Records.Checkpoint),
       error: [NotAllowed, Unavailable]
     }),
-    HttpApiEndpoint.get("undo_plan", "/sessions/:session/checkpoints/:checkpoint", {
+    HttpApiEndpoint.get("undoPlan", "/sessions/:session/checkpoints/:checkpoint", {
       params: { ...ofSession, checkpoint: Schema.String },
       success: Records.UndoPlan,
       error: [NotAllowed, NotFound, Unavailable]

@@ -1,5 +1,5 @@
 /**
- * What the API sends and takes of sessions and waves: plain JSON, names in snake case,
+ * What the API sends and takes of sessions and waves: plain JSON,
  * times in epoch milliseconds. Of calls it is `ToolEvent.Wire` and nothing else.
  *
  * @since 0.1.0
@@ -52,7 +52,7 @@ export const Me = Schema.Struct({
   records: Schema.Array(Schema.String),
   /** May read the metrics. */
   operate: Schema.Boolean,
-  expires_at: Schema.optionalKey(Schema.Finite)
+  expiresAt: Schema.optionalKey(Schema.Finite)
 }).annotate({ identifier: "Me" })
 
 /**
@@ -83,7 +83,7 @@ export const Tool = Schema.Struct({
   name: Schema.String,
   description: Schema.optionalKey(Schema.String),
   parameters: Schema.Json,
-  read_only: Schema.Boolean
+  readOnly: Schema.Boolean
 }).annotate({ identifier: "Tool" })
 
 /**
@@ -130,8 +130,8 @@ export const WaveInfo = Schema.Struct({
   wave: Schema.String,
   status: Schema.Literals(["running", "ended", "suspended"]),
   calls: Schema.Finite,
-  began_at: Schema.Finite,
-  ended_at: Schema.optionalKey(Schema.Finite)
+  beganAt: Schema.Finite,
+  endedAt: Schema.optionalKey(Schema.Finite)
 }).annotate({ identifier: "WaveInfo" })
 
 /**

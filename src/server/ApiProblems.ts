@@ -127,7 +127,7 @@ export class NotUndone extends HttpApiError.Problem<NotUndone>()("NotUndone", {
   status: 409,
   title: "Nothing was undone."
 }, {
-  is_forceable: Schema.Boolean,
+  isForceable: Schema.Boolean,
   errors: Schema.Array(Schema.Struct({ path: Schema.String, problem: Schema.String }))
 }) {}
 

@@ -10,10 +10,10 @@ import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiMod
 const question = {
   id: Schema.String,
   ...Owner,
-  agent_path: Schema.Array(Schema.String),
+  agentPath: Schema.Array(Schema.String),
   batch: Schema.String,
   process: Schema.String,
-  call_id: Schema.String,
+  callId: Schema.String,
   tool: Schema.String,
   class: Schema.String,
   why: Schema.String,
@@ -22,11 +22,11 @@ const question = {
     kind: Schema.optionalKey(Schema.Literals(["exact", "protected"]))
   })),
   /** The call is already running and waits with its write: its arguments can no longer be edited. */
-  is_running: Schema.Boolean,
+  isRunning: Schema.Boolean,
   /** What an answer may be remembered for at most. */
   remember: Schema.Literals(["call", "resources", "tool"]),
-  asked_at: Schema.Finite,
-  expires_at: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
+  askedAt: Schema.Finite,
+  expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
   /** Comes back with the answer: it is one to this, and to nothing else. */
   hash: Schema.String
 }
@@ -55,7 +55,7 @@ export type QuestionSummary = typeof QuestionSummary.Type
 const Content = Schema.NullOr(Schema.Struct({
   /** Characters where it is text, else bytes. */
   length: Schema.Finite,
-  is_text: Schema.Boolean,
+  isText: Schema.Boolean,
   hash: Schema.String
 }))
 
@@ -129,10 +129,10 @@ export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKe
 export const EndedQuestion = Schema.Struct({
   id: Schema.String,
   ...Owner,
-  call_id: Schema.String,
+  callId: Schema.String,
   tool: Schema.String,
-  asked_at: Schema.Finite,
-  ended_at: Schema.Finite,
+  askedAt: Schema.Finite,
+  endedAt: Schema.Finite,
   how: Schema.Literals(["approved", "denied", "covered", "expired", "withdrawn", "suspended", "closed"]),
   /** Which answer it was. */
   answer: Schema.optionalKey(Schema.String),

@@ -17,16 +17,16 @@ export const Grant = Schema.Struct({
   id: Schema.String,
   ...Owner,
   tool: Schema.String,
-  agent_path: Schema.Array(Schema.String),
+  agentPath: Schema.Array(Schema.String),
   /** Absent: every call of the tool. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
   answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
-  granted_at: Schema.Finite,
-  expires_at: Schema.optionalKey(Schema.Finite)
+  grantedAt: Schema.Finite,
+  expiresAt: Schema.optionalKey(Schema.Finite)
 }).annotate({ identifier: "Grant" })
 
 /**
- * Schema of an entry of the journal, as clients see it: names in snake case, outcomes as in
+ * Schema of an entry of the journal, as clients see it, with outcomes as in
  * `ToolEvent.Wire`.
  *
  * @category schemas
@@ -56,7 +56,7 @@ export const Checkpoint = Schema.Struct({
   id: Schema.String,
   at: Schema.Finite,
   batch: Schema.String,
-  call_id: Schema.String,
+  callId: Schema.String,
   tool: Schema.String,
   paths: Schema.Array(Schema.String)
 }).annotate({ identifier: "Checkpoint" })
@@ -75,7 +75,7 @@ export const UndoPlan = Schema.Struct({
     because: Schema.optionalKey(Schema.String)
   })),
   diff: Schema.String,
-  not_covered: Schema.Array(Checkpoint)
+  notCovered: Schema.Array(Checkpoint)
 }).annotate({ identifier: "UndoPlan" })
 
 /**
@@ -98,7 +98,7 @@ export const Rules = Schema.Struct({
     kind: Schema.Literals(["needs", "next", "forbids"]),
     label: Schema.String,
     /** It has no direction: only one of both. */
-    is_mutual: Schema.Boolean
+    isMutual: Schema.Boolean
   }))
 }).annotate({ identifier: "Rules" })
 
@@ -130,7 +130,7 @@ export const Status = Schema.Struct({
   status: Schema.Union([Ready.fields.status, NotReady.fields.status]),
   checks: Schema.Array(Schema.Struct({
     name: Schema.String,
-    is_ok: Schema.Boolean,
+    isOk: Schema.Boolean,
     problem: Schema.optionalKey(Schema.String)
   })),
   counts: Schema.NullOr(Schema.Struct({

@@ -54,7 +54,7 @@ export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> =
     const checks = yield* Effect.cachedWithTTL(Effect.all(asked, { concurrency: "unbounded" }), "2 seconds")
     return Health.of({
       now: Effect.zipWith(isBegun, checks, (isStopping, checks) => ({
-        status: isStopping ? "stopping" : checks.every((it) => it.is_ok) ? "ready" : "failing",
+        status: isStopping ? "stopping" : checks.every((it) => it.isOk) ? "ready" : "failing",
         checks
       }))
     })
@@ -84,11 +84,11 @@ const checkWith =
         Exit.isSuccess(exit)
           ? Effect.succeed(
             Option.isSome(exit.value)
-              ? { name, is_ok: true }
-              : { name, is_ok: false, problem: `It did not answer within ${patience}.` }
+              ? { name, isOk: true }
+              : { name, isOk: false, problem: `It did not answer within ${patience}.` }
           )
           : Effect.as(
             outages.warn(`The store of ${name} does not answer`, exit.cause),
-            { name, is_ok: false, problem: "It does not answer; the server's log says why." }
+            { name, isOk: false, problem: "It does not answer; the server's log says why." }
           )
     )

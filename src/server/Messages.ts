@@ -8,9 +8,10 @@
  * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
+import * as OutcomeWire from "../core/facts/OutcomeWire.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
-import * as ShownOutcome from "../wire/ShownOutcome.ts"
+import * as Projection from "../wire/Projection.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 
 /**
@@ -22,13 +23,15 @@ import * as WireFormat from "../wire/WireFormat.ts"
  */
 export const of = (format: WireFormat.Format, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Schema.Json => {
   const messages: unknown = format === "native"
-    ? outcomes.map((outcome) => ({ ...ShownOutcome.whole.from(outcome) as object, text: ToolOutcome.text(outcome) }))
+    ? outcomes.map((outcome) => ({ ...shown(outcome), text: ToolOutcome.text(outcome) }))
     : WireFormat.write(format, outcomes.map(withoutInternals))
   // what `JSON.stringify` takes is not yet JSON: fields may be there without a value
   return JSON.parse(JSON.stringify(messages)) as Schema.Json
 }
 
 // Utilities
+
+const shown = Projection.make(OutcomeWire.Whole)
 
 const withoutInternals = (outcome: ToolOutcome.ToolOutcome): ToolOutcome.ToolOutcome =>
   outcome._tag !== "Failed"

@@ -70,7 +70,7 @@ export class QuestionRecord {
     const { askedAt, callId, id, tool } = request
     const ended = {
       owner,
-      question: { id, ...owner, call_id: callId, tool, asked_at: askedAt, ended_at: this.now(), ...endOf(how) }
+      question: { id, ...owner, callId, tool, askedAt, endedAt: this.now(), ...endOf(how) }
     }
     this.waiting.delete(id)
     this.over.set(id, ended)
@@ -81,7 +81,7 @@ export class QuestionRecord {
   forget(): void {
     const oldest = this.now() - this.bounds.millis
     for (const [id, { question }] of this.over) {
-      if (this.over.size <= this.bounds.number && question.ended_at > oldest) return
+      if (this.over.size <= this.bounds.number && question.endedAt > oldest) return
       this.over.delete(id)
     }
   }

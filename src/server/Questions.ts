@@ -177,7 +177,7 @@ export const layer = (
           Effect.map(Effect.sync(() => record.forget()), () => ({
             // those that are asked again after a start come in any order
             open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary)
-              .sort((a, b) => a.asked_at - b.asked_at),
+              .sort((a, b) => a.askedAt - b.askedAt),
             ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.question).reverse()
           })),
         get: (user, id) =>
@@ -242,7 +242,7 @@ const notPutBack = (id: string): Problem => ({
 const staleness = (record: QuestionRecord, { hash, id }: Given): Problem | undefined => {
   const open = record.open.get(id)
   if (open === undefined) {
-    const { by, ended_at: at, ...ended } = record.ended.get(id)!.question
+    const { by, endedAt: at, ...ended } = record.ended.get(id)!.question
     const problem = `It is over: ${saidOf({ by, ...ended })}.`
     return { id, reason: "AlreadyEnded", problem, at, ...(by === undefined ? {} : { by }) }
   }
@@ -257,7 +257,7 @@ const notTaken = ({ id, message, reason }: Approvals.ApprovalError): Problem => 
   problem: message
 })
 
-const alreadyEnded = ({ by, ended_at: at, how, id }: EndedQuestion): AlreadyEnded =>
+const alreadyEnded = ({ by, endedAt: at, how, id }: EndedQuestion): AlreadyEnded =>
   new AlreadyEnded({
     id,
     how,

@@ -85,7 +85,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
         return {
           sentences: RuleText.describe(now),
           nodes,
-          edges: edges.map(({ isMutual, ...edge }) => ({ ...edge, is_mutual: isMutual }))
+          edges: edges.map(({ isMutual, ...edge }) => ({ ...edge, isMutual }))
         }
       })
     })
@@ -102,11 +102,11 @@ const shown = (grant: Grant): typeof Api.Grant.Type => ({
   id: grant.id,
   ...Principals.fromPrincipal(grant.principal),
   tool: grant.tool,
-  agent_path: grant.agentPath,
+  agentPath: grant.agentPath,
   ...grant.targets === undefined ? {} : { targets: grant.targets.map(SharedEvents.text) },
   answer: grant.answer,
-  granted_at: grant.grantedAt,
-  ...grant.expiresAt === undefined ? {} : { expires_at: grant.expiresAt }
+  grantedAt: grant.grantedAt,
+  ...grant.expiresAt === undefined ? {} : { expiresAt: grant.expiresAt }
 })
 
 type Internal = ConfigurationError | JournalError | StateStoreError

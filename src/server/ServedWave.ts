@@ -93,8 +93,8 @@ export class ServedWave {
       wave,
       status: this.status,
       calls: this.calls.length,
-      began_at: beganAt,
-      ...this.endedAt === undefined ? {} : { ended_at: this.endedAt }
+      beganAt,
+      ...this.endedAt === undefined ? {} : { endedAt: this.endedAt }
     }
   }
 

@@ -63,7 +63,7 @@ export const layer: Layer.Layer<
         ),
       end: ({ params }) =>
         Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endSession(owner))),
-      hand_over: Effect.fnUntraced(function*({ headers, params, payload }) {
+      submit: Effect.fnUntraced(function*({ headers, params, payload }) {
         const owner = yield* Rights.ownSession(params.session)
         const wave = yield* waves.handOver(owner, payload)
         // the wave is the server's: when the client goes, only the waiting ends
@@ -89,13 +89,13 @@ export const layer: Layer.Layer<
         Rights.ownSession(params.session).pipe(
           Effect.flatMap((owner) => waveOf(owner, params.wave)),
           Effect.flatMap((it) =>
-            it.cancel({ callId: payload.call_id, reason: payload.reason ?? "the user has cancelled it" })
+            it.cancel({ callId: payload.callId, reason: payload.reason ?? "the user has cancelled it" })
           )
         ),
-      end_turn: ({ params }) =>
+      endTurn: ({ params }) =>
         Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endTurn(owner, params.turn))),
       checkpoints: ({ params }) => Effect.flatMap(Rights.ownSession(params.session), (owner) => undoing.list(owner)),
-      undo_plan: ({ params }) =>
+      undoPlan: ({ params }) =>
         Effect.flatMap(
           Rights.ownSession(params.session),
           (owner) => Effect.andThen(limits.answer(owner.user), undoing.plan(owner, params.checkpoint))
@@ -121,7 +121,7 @@ export const me = ({ approve, expiresAt, name, operate, records, run }: User): M
   approve,
   records,
   operate,
-  ...expiresAt === undefined ? {} : { expires_at: expiresAt }
+  ...expiresAt === undefined ? {} : { expiresAt }
 })
 
 // Utilities
@@ -130,5 +130,5 @@ const toolOf = ({ annotations, description, jsonSchema, name }: RegisteredTool):
   name,
   ...description === undefined ? {} : { description },
   parameters: jsonSchema as Schema.Json,
-  read_only: Context.get(annotations, Tool.Readonly)
+  readOnly: Context.get(annotations, Tool.Readonly)
 })

@@ -23,16 +23,16 @@ export class SharedEvents {
   of(event: ToolEvent.Wire): ToolEvent.Wire {
     switch (event._tag) {
       case "ToolsEnd": {
-        const { execution_results, tool_messages } = event
-        const results = this.each(event, execution_results)
-        const messages = this.each(event, tool_messages)
-        return results === execution_results && messages === tool_messages
+        const { executionResults, toolMessages } = event
+        const results = this.each(event, executionResults)
+        const messages = this.each(event, toolMessages)
+        return results === executionResults && messages === toolMessages
           ? event
-          : { ...event, execution_results: results, tool_messages: messages }
+          : { ...event, executionResults: results, toolMessages: messages }
       }
       case "WaveSuspended": {
-        const results = this.each(event, event.execution_results)
-        return results === event.execution_results ? event : { ...event, execution_results: results }
+        const results = this.each(event, event.executionResults)
+        return results === event.executionResults ? event : { ...event, executionResults: results }
       }
       default:
         return shownOf(event, this.secretsOf(event, event.index))
@@ -43,8 +43,8 @@ export class SharedEvents {
     return unlessSame(values, values.map((it, index) => shownOf(it, this.secretsOf(event, index)))) as ReadonlyArray<A>
   }
 
-  private secretsOf({ agent_path, process, wave }: ToolEvent.Wire, index: number): Secrets {
-    const key = JSON.stringify([agent_path, process, wave, index])
+  private secretsOf({ agentPath, process, wave }: ToolEvent.Wire, index: number): Secrets {
+    const key = JSON.stringify([agentPath, process, wave, index])
     let secrets = this.calls.get(key)
     if (secrets === undefined) this.calls.set(key, secrets = new Secrets(Redact.usual))
     return secrets
@@ -64,15 +64,15 @@ export const text = (text: string): string => Redact.usual.scrub(text, [])
 /** Fields that tell what an event or an outcome is, and not what was said. */
 const identity: ReadonlySet<string> = new Set([
   "_tag",
-  "agent_path",
+  "agentPath",
   "batch",
   "by",
-  "call_id",
+  "callId",
   "kind",
   "level",
   "origin",
   "process",
-  "request_id",
+  "requestId",
   "tool",
   "type",
   "which"

@@ -1,27 +1,25 @@
 /**
- * An entry of the journal as clients see it: names in snake case, outcomes as
- * `ToolEvent.Wire` has them.
+ * An entry of the journal as clients see it, with outcomes as `ToolEvent.Wire` has them.
  *
- * What works for whoever knows it stays inside: the id of a reservation, and the key under which a
- * service does a thing once. So do spans and the executor's own name, which say nothing to
- * clients.
+ * What works for anyone who knows it stays inside: the id of a reservation, and the key under which a service does a
+ * thing once. So do spans and the executor's own name, which say nothing to clients.
  *
  * @since 0.1.0
  */
+import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
+import * as OutcomeWire from "../core/facts/OutcomeWire.ts"
 import * as JournalEntry from "../core/store/JournalEntry.ts"
-import * as Shown from "../wire/Shown.ts"
-import * as ShownOutcome from "../wire/ShownOutcome.ts"
+import * as Projection from "../wire/Projection.ts"
 
-const shown = Shown.union(JournalEntry.JournalEntry, {
-  args: Shown.union(JournalEntry.KeptArguments, { value: Shown.json }),
-  "Granted.grant": ShownOutcome.grant,
-  idempotencyKey: undefined,
-  outcome: ShownOutcome.whole,
-  principal: undefined,
-  reservation: undefined,
-  session: undefined,
-  span: undefined
-})
+const hidden = ["idempotencyKey", "principal", "reservation", "session", "span"] as const
+
+const shown = JournalEntry.JournalEntry.members.map(({ fields }) =>
+  Schema.Struct({
+    ...Struct.omit(fields as Schema.Struct.Fields, hidden),
+    ..."outcome" in fields ? { outcome: OutcomeWire.Whole } : {}
+  })
+)
 
 /**
  * Gives an entry as clients see it, as plain JSON.
@@ -29,4 +27,4 @@ const shown = Shown.union(JournalEntry.JournalEntry, {
  * @category conversions
  * @since 0.1.0
  */
-export const of = (entry: JournalEntry.JournalEntry): object => shown.from(entry) as object
+export const of: (entry: JournalEntry.JournalEntry) => object = Projection.make(Schema.Union(shown))

@@ -64,21 +64,21 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): S
   const { askedAt, expiresAt, id } = request
   const about = {
     ...owner,
-    agent_path: request.agentPath,
+    agentPath: request.agentPath,
     batch: request.batch,
     process: request.process,
-    call_id: request.callId,
+    callId: request.callId,
     tool: request.tool,
     class: request.class,
     why: left(request.why),
     targets: request.targets.map(({ kind, text }) => ({ text: left(text), ...(kind === undefined ? {} : { kind }) })),
-    is_running: request.isRunning,
+    isRunning: request.isRunning,
     remember: request.remember
   }
   // a hash of a secret tells whether a guess is right, unless there is in it what nobody guesses
   const salt = hidden === undefined ? "" : Tokens.secret("")
   const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview, salt]))
-  const question = { id, ...about, asked_at: askedAt, expires_at: expiresAt, hash }
+  const question = { id, ...about, askedAt, expiresAt, hash }
   return {
     request,
     owner,
@@ -175,7 +175,7 @@ const previewOf = (
   const shown = (content: Content | null) =>
     content === null
       ? null
-      : { length: content.length, is_text: content.text !== undefined, hash: content.hash }
+      : { length: content.length, isText: content.text !== undefined, hash: content.hash }
   return {
     _tag: "Files",
     files: files.map(({ after, before, path }) => ({ path, before: shown(before), after: shown(after) }))

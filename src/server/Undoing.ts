@@ -114,18 +114,18 @@ function problemOf(
     return error.reason === "Store" ? unreachable(error) : Effect.succeed(new NotFound({}))
   }
   if (error instanceof Undo.UndoRefused) {
-    return Effect.succeed(new NotUndone({ is_forceable: error.isForceable, errors: error.problems }))
+    return Effect.succeed(new NotUndone({ isForceable: error.isForceable, errors: error.problems }))
   }
   const { message, path } = error
   // half-way, if at all: what was there is in a checkpoint of its own
-  return Effect.succeed(new NotUndone({ is_forceable: false, errors: [{ path, problem: message }] }))
+  return Effect.succeed(new NotUndone({ isForceable: false, errors: [{ path, problem: message }] }))
 }
 
 const shown = ({ at, batch, callId, files, id, tool }: Checkpoints.Checkpoint): typeof Api.Checkpoint.Type => ({
   id,
   at,
   batch,
-  call_id: callId,
+  callId,
   tool,
   paths: files.map(({ path }) => path)
 })
@@ -134,5 +134,5 @@ const shownPlan = ({ checkpoint, diff, notCovered, steps }: Undo.Plan): typeof A
   checkpoint: shown(checkpoint),
   steps: steps.map(({ action, because, path }) => ({ path, action, ...because === undefined ? {} : { because } })),
   diff,
-  not_covered: notCovered.map(shown)
+  notCovered: notCovered.map(shown)
 })

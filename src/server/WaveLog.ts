@@ -74,7 +74,7 @@ export class WaveLog {
   /** The last event of the wave, once it is there. */
   get end(): ToolEvent.Wire | undefined {
     const event = this.life.at(-1)?.event
-    return event !== undefined && ToolEvent.isEnd(event) && event.agent_path.length === 0 ? event : undefined
+    return event !== undefined && ToolEvent.isEnd(event) && event.agentPath.length === 0 ? event : undefined
   }
 
   /** Gives the event without secrets. `chars` are those of its JSON, for whoever has counted them. */

@@ -203,8 +203,8 @@ const bodyOf = (
       id,
       ...Principals.fromPrincipal(principal),
       tool,
-      asked_at: askedAt,
-      expires_at: expiresAt,
+      askedAt,
+      expiresAt,
       url: `${publicUrl}/#/questions/${encodeURIComponent(id)}`
     }
   })

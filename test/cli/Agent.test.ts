@@ -144,7 +144,7 @@ describe("tool-executor agent", () => {
       assert.strictEqual(code, 0, stderr)
       const all = events(stdout)
       const refused = all.filter(({ event }) => event === "tool_call_complete").map((it) => [
-        (it["agent_path"] as ReadonlyArray<string>).length,
+        (it["agentPath"] as ReadonlyArray<string>).length,
         it["tool"],
         (it["outcome"] as { readonly _tag: string })._tag
       ])

@@ -101,13 +101,13 @@ describe("EventLines", () => {
       "tool_call_complete",
       "tools_end"
     ])
-    assert.strictEqual(parsed[0]?.["call_id"], "1")
+    assert.strictEqual(parsed[0]?.["callId"], "1")
     assert.strictEqual(parsed[0]?.["tool"], hostile)
   })
 
   it("writes server-sent events", () => {
     const [text] = events.map(EventLines.sse)
-    assert.match(text ?? "", /^event: tool_call_queued\ndata: \{[^\n]*"call_id":"1",[^\n]*\}\n\n$/)
+    assert.match(text ?? "", /^event: tool_call_queued\ndata: \{[^\n]*"callId":"1",[^\n]*\}\n\n$/)
   })
 
   it("writes nothing when it is told so", () => {

@@ -67,8 +67,8 @@ const answer = (user: string, { hash, id }: Shown, answer: Approvals.Answer) =>
 interface Event {
   readonly event: string
   readonly data: {
-    readonly request_id?: string
-    readonly tool_messages?: ReadonlyArray<{ readonly text: string }>
+    readonly requestId?: string
+    readonly toolMessages?: ReadonlyArray<{ readonly text: string }>
   }
 }
 
@@ -81,7 +81,7 @@ const events = (user: string, body: unknown) =>
     Stream.map(({ data, event }): Event => ({ event, data: JSON.parse(data) as Event["data"] }))
   )
 
-const textsOf = (seen: ReadonlyArray<Event>) => seen.at(-1)?.data.tool_messages?.map((it) => it.text)
+const textsOf = (seen: ReadonlyArray<Event>) => seen.at(-1)?.data.toolMessages?.map((it) => it.text)
 
 const textsFor = (user: string, ...calls: ReadonlyArray<ReturnType<typeof call>>) =>
   Effect.map(Stream.runCollect(events(user, message(...calls))), textsOf)
@@ -94,7 +94,7 @@ const ask = Effect.fnUntraced(function*(user: string, ...calls: ReadonlyArray<Re
   )
   const next = Effect.map(
     Effect.repeat(Queue.take(seen), { until: (it) => it.event === "tool_approval_request" }),
-    (it) => it.data.request_id
+    (it) => it.data.requestId
   )
   return { reader, requestId: yield* next, next }
 })

@@ -237,12 +237,12 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
 
   const events = (calls: number) =>
     `Array.from({ length: ${calls} }, (_, index) => {
-    const of = { agent_path: index % 3 === 0 ? ["helper"] : [], batch: "t", process: "p", wave: 1, call_id: "c" + index + "\\u202e", tool: "write", index }
+    const of = { agentPath: index % 3 === 0 ? ["helper"] : [], batch: "t", process: "p", wave: 1, callId: "c" + index + "\\u202e", tool: "write", index }
     return [
       { ...of, sequence: index * 4 + 1, at: 1000, _tag: "ToolCallQueued", params: { path: "x" } },
-      { ...of, sequence: index * 4 + 2, at: 1100 + index, _tag: "ToolCallStart", attempt: 1, limit_millis: 1000 },
+      { ...of, sequence: index * 4 + 2, at: 1100 + index, _tag: "ToolCallStart", attempt: 1, limitMillis: 1000 },
       ...index % 2 === 0 ? [] : [{ ...of, sequence: index * 4 + 3, at: 1300 + index * 2, _tag: "ToolCallComplete", dropped: 0, outcome: {
-        _tag: "Succeeded", call_id: of.call_id, tool: "write", index, attempt: 1, queued_at: 1000, started_at: 1100 + index, duration: 200, commits: 1,
+        _tag: "Succeeded", callId: of.callId, tool: "write", index, attempt: 1, queuedAt: 1000, startedAt: 1100 + index, duration: 200, commits: 1,
         output: { _tag: "Inline", value: ${JSON.stringify(markup)} } } }]
     ]
   }).flat()`
@@ -254,7 +254,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
     await press(seen.page, "+", "ArrowRight", "-", "0", "ArrowDown", "End")
     await until(seen.page, `document.getElementById("timeline-chosen").innerText.includes("write c498")`)
     await press(seen.page, "Enter")
-    assert.deepStrictEqual(await seen.page.evaluate(`told.at(-1)`), { process: "p", call_id: "c498\u202e" })
+    assert.deepStrictEqual(await seen.page.evaluate(`told.at(-1)`), { process: "p", callId: "c498\u202e" })
     assert.isBelow(Number(await seen.page.evaluate(`document.querySelectorAll("svg .lane").length`)), 80)
     await fine(seen)
   })

@@ -165,8 +165,8 @@ describe("the page", () => {
         _tag: "Files",
         files: [{
           path: "notes.md",
-          before: { length: 4, is_text: true, hash: "a" },
-          after: { length: 8, is_text: true, hash: "b" }
+          before: { length: 4, isText: true, hash: "a" },
+          after: { length: 8, isText: true, hash: "b" }
         }]
       }
     })
@@ -188,7 +188,7 @@ describe("the page", () => {
 
   it("has yes off where a part could not be loaded, until it could", async () => {
     server().texts.set("q1/0/after", "all of it\n")
-    const after = { length: 10, is_text: true, hash: "b" }
+    const after = { length: 10, isText: true, hash: "b" }
     server().ask({ id: "q1", preview: { _tag: "Files", files: [{ path: "notes.md", before: null, after }] } })
     server().failParts(true)
     const visitation = await come()
@@ -362,10 +362,10 @@ describe("the page", () => {
       user: "ada",
       session: "s1",
       tool: "write_file",
-      agent_path: [],
+      agentPath: [],
       targets: ["notes.md"],
       answer: "ApproveForScope",
-      granted_at: 1_700_000_000_000
+      grantedAt: 1_700_000_000_000
     })
     server().entries.push({ place: 1, user: "ada", session: "s1", entry: { _tag: "Ended", tool: "write_file", at: 1 } })
     for (const scheme of ["light", "dark"] as const) {

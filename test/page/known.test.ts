@@ -5,20 +5,20 @@ import type { Wire } from "../../src/core/facts/ToolEvent.ts"
 import { after, keyOf, type Known, type KnownWave, nothing, ofLists, withEvents } from "../../src/page/known.ts"
 import type { EndedQuestion, LiveItem, QuestionSummary } from "../../src/server/ApiQuestions.ts"
 
-const asked = (id: string, asked_at: number): LiveItem => ({
+const asked = (id: string, askedAt: number): LiveItem => ({
   _tag: "QuestionAsked",
-  question: { id, asked_at, hash: id } as QuestionSummary
+  question: { id, askedAt, hash: id } as QuestionSummary
 })
 const over = (id: string): LiveItem => ({
   _tag: "QuestionEnded",
-  question: { id, how: "suspended", ended_at: 9 } as EndedQuestion
+  question: { id, how: "suspended", endedAt: 9 } as EndedQuestion
 })
-const wave = { user: "ada", session: "s", turn: "t", wave: "w", status: "running", calls: 1, began_at: 1 } as const
+const wave = { user: "ada", session: "s", turn: "t", wave: "w", status: "running", calls: 1, beganAt: 1 } as const
 const event = (sequence: number): LiveItem =>
   ({
     ...wave,
     _tag: "WaveEvent",
-    event: { _tag: "ToolStatus", process: "p", wave: 1, sequence, agent_path: [] }
+    event: { _tag: "ToolStatus", process: "p", wave: 1, sequence, agentPath: [] }
   }) as never
 
 const ids = (known: Known) => known.open.map((it) => it.id)
@@ -58,7 +58,7 @@ describe("what the page knows", () => {
     const known = steps.map(itemOf).reduce<Known>(after, nothing)
     const each = [...ids(known), ...known.ended.map((it) => it.id)]
     assert.strictEqual(new Set(each).size, each.length)
-    const times = known.open.map((it) => it.asked_at)
+    const times = known.open.map((it) => it.askedAt)
     assert.deepStrictEqual(times, times.toSorted((a, b) => a - b))
   })
 

@@ -124,7 +124,7 @@ describe("rights", () => {
       assert.deepEqual(owners(yield* read("ops", "?search=SECOND")), ["bob"])
       const { entries } = yield* read("ada")
       const text = JSON.stringify(entries)
-      assert.include(text, "\"call_id\":\"1\"")
+      assert.include(text, "\"callId\":\"1\"")
       for (const hidden of ["idempotency_key", "idempotencyKey", "reservation", "principal", "span"]) {
         assert.notInclude(text, hidden)
       }
@@ -249,7 +249,7 @@ describe("a wave", () => {
         (yield* server.request("ada", "POST", "/api/sessions/s/waves/w/cancel", { body: { reason: "enough" } })).status,
         204
       )
-      assert.equal((yield* events.rest).at(-1)?.data.execution_results[0]._tag, "Cancelled")
+      assert.equal((yield* events.rest).at(-1)?.data.executionResults[0]._tag, "Cancelled")
     }))
 })
 
@@ -273,7 +273,7 @@ describe("stopping", () => {
       yield* server.held.release("k")
       const last = (yield* running.rest).at(-1)
       assert.equal(last?.event, "tools_end")
-      assert.equal(last?.data.tool_messages[0].text, "held k")
+      assert.equal(last?.data.toolMessages[0].text, "held k")
       assert.equal((yield* live.rest).at(-1)?.event, "stopping")
       yield* Fiber.join(stopped)
     }))
@@ -286,7 +286,7 @@ describe("records", () => {
       const { json } = yield* server.request("ada", "GET", "/api/rules")
       assert.equal(json.sentences.length, 1)
       assert.deepEqual(json.nodes.map((it: { readonly label: string }) => it.label), ["save", "look"])
-      assert.deepInclude(json.edges[0], { kind: "needs", is_mutual: false })
+      assert.deepInclude(json.edges[0], { kind: "needs", isMutual: false })
     }))
 
   it.live("undo a write in the root, and say what that would do before", () =>
@@ -297,7 +297,7 @@ describe("records", () => {
       yield* files.writeFileString(`${folder}/a.txt`, "before\n")
       const server = yield* start({ folder })
       const { json } = yield* handOver(server, "w", "write_file", { path: "a.txt", content: "after\n" })
-      assert.equal(json.end.execution_results[0]._tag, "Succeeded", JSON.stringify(json))
+      assert.equal(json.end.executionResults[0]._tag, "Succeeded", JSON.stringify(json))
       const path = "/api/sessions/s/checkpoints"
       const [checkpoint] = (yield* server.request("ada", "GET", path)).json
       assert.deepInclude(checkpoint, { tool: "write_file", paths: ["a.txt"] })
@@ -311,7 +311,7 @@ describe("records", () => {
       assert.equal((yield* undo("bob", {})).status, 404)
       const refused = yield* undo("ada", {})
       assert.equal(refused.status, 409)
-      assert.deepInclude(refused.json, { is_forceable: true })
+      assert.deepInclude(refused.json, { isForceable: true })
       assert.equal(yield* files.readFileString(`${folder}/a.txt`), "changed\n")
       assert.equal((yield* undo("ada", { force: true })).status, 200)
       assert.equal(yield* files.readFileString(`${folder}/a.txt`), "before\n")

@@ -27,7 +27,7 @@ describe("a server is", () => {
       const { now } = yield* Health.Health
       assert.deepStrictEqual(yield* now, {
         status: "ready",
-        checks: [{ name: "state", is_ok: true }, { name: "journal", is_ok: true }, { name: "waves", is_ok: true }]
+        checks: [{ name: "state", isOk: true }, { name: "journal", isOk: true }, { name: "waves", isOk: true }]
       })
     }).pipe(Effect.provide(health(Effect.void))))
 
@@ -41,7 +41,7 @@ describe("a server is", () => {
       )
       const { checks, status } = yield* now
       assert.strictEqual(status, "failing")
-      assert.deepInclude(checks[1], { name: "journal", is_ok: false })
+      assert.deepInclude(checks[1], { name: "journal", isOk: false })
       assert.notInclude(JSON.stringify(checks), "hunter2")
       yield* Ref.set(isBroken, false)
       yield* TestClock.adjust("3 seconds")

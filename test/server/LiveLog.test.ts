@@ -11,7 +11,7 @@ import { start } from "../support/Server.ts"
 
 const wave = (name: string): ApiQuestions.LiveItem => ({
   _tag: "WaveBegan",
-  wave: { user: "ada", session: "s", turn: "t", wave: name, status: "running", calls: 1, began_at: 0 }
+  wave: { user: "ada", session: "s", turn: "t", wave: name, status: "running", calls: 1, beganAt: 0 }
 })
 
 /** What a reader was told, in short. */

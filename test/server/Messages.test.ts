@@ -47,7 +47,7 @@ describe("messages of a wave", () => {
   it("are outcomes as clients see them, with what the model is told, in the native format", () => {
     assert.deepInclude((Messages.of("native", outcomes) as ReadonlyArray<object>)[2], {
       _tag: "Failed",
-      call_id: "3",
+      callId: "3",
       error: { _tag: "Gone", message: "it is gone" },
       text: "it failed"
     })

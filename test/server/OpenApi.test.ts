@@ -132,7 +132,7 @@ describe("the typed client", () => {
       assert.equal((yield* client.sessions.me()).name, "ada")
       const message = [{ id: "1", name: "look", params: { key: "a" } }]
       const params = { session: "typed" }
-      const wave = yield* client.sessions.hand_over({ params, headers: {}, payload: { message, wave: "w" } })
+      const wave = yield* client.sessions.submit({ params, headers: {}, payload: { message, wave: "w" } })
       assert.isFalse(Stream.isStream(wave))
       const events = yield* client.sessions.events({ params: { ...params, wave: "w" }, headers: {}, query: {} })
       const all = yield* Stream.runCollect(events)

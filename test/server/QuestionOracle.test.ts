@@ -86,10 +86,10 @@ const compare = Effect.fnUntraced(function*(known: ReadonlyArray<Known>, model: 
     assert.deepStrictEqual(open.map(({ id }) => id), seen.map(({ id }) => known[id]!.id))
     const over = Array.from(model.ended).filter(([id]) => model.mayAnswer(by, id))
     assert.deepStrictEqual(
-      new Map(ended.map((it) => [it.id, { how: it.how, by: it.by, at: it.ended_at }])),
+      new Map(ended.map((it) => [it.id, { how: it.how, by: it.by, at: it.endedAt }])),
       new Map(over.map(([id, it]) => [known[id]!.id, { how: it.how as never, by: it.by, at: it.at }]))
     )
-    const times = ended.map((it) => it.ended_at)
+    const times = ended.map((it) => it.endedAt)
     assert.deepStrictEqual(times, times.toSorted((a, b) => b - a), "newest first")
   }
   yield* TestClock.adjust(0)

@@ -72,8 +72,8 @@ describe("previews", () => {
     return asked([{ path: "long.txt", before: lines, after: line }], (id) =>
       Effect.gen(function*() {
         const [file] = filesOf(yield* get(id))
-        assert.deepInclude(file!.after, { length: line.length, is_text: true })
-        assert.deepInclude(file!.before, { length: lines.length, is_text: true })
+        assert.deepInclude(file!.after, { length: line.length, isText: true })
+        assert.deepInclude(file!.before, { length: lines.length, isText: true })
         const parts = yield* textOf(id, 0, "after")
         assert.strictEqual(parts.join(""), line)
         assert.isTrue(parts.every((it) => /^[^\uDC00-\uDFFF]/u.test(it) && it.length <= 200_000))
@@ -95,10 +95,10 @@ describe("previews", () => {
         assert.deepStrictEqual(
           files.map(({ after, before, path }) => [
             path,
-            before && [before.length, before.is_text],
+            before && [before.length, before.isText],
             after && [
               after.length,
-              after.is_text
+              after.isText
             ]
           ]),
           [["a.bin", [3, false], [2, true]], ["b.txt", null, [0, true]], ["c.txt", [4, true], null]]

@@ -37,7 +37,7 @@ describe("Questions", () => {
       const given = yield* to(id, once)
       yield* TestClock.adjust("1 minute")
       const ended = yield* questions.answer(ada, given)
-      assert.deepInclude(ended, { id, how: "approved", answer: "ApproveOnce", by: "ada", ended_at: 60_000 })
+      assert.deepInclude(ended, { id, how: "approved", answer: "ApproveOnce", by: "ada", endedAt: 60_000 })
       assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Approved", person: "ada" })
       yield* TestClock.adjust("1 minute")
       const second = yield* Effect.flip(questions.answer(cy, { ...given, answer: deny }))
@@ -130,14 +130,14 @@ describe("Questions", () => {
     Effect.gen(function*() {
       const { fiber, id } = yield* ask()
       const [open] = (yield* Questions.Questions.use((it) => it.list(ada))).open
-      assert.strictEqual(open!.expires_at, 3_600_000)
+      assert.strictEqual(open!.expiresAt, 3_600_000)
       yield* TestClock.adjust("59 minutes")
       assert.isUndefined(fiber.pollUnsafe())
       yield* TestClock.adjust("1 minute")
       assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Denied", by: "timeout" })
       assert.deepInclude(yield* endedOf(id), {
         how: "expired",
-        ended_at: 3_600_000,
+        endedAt: 3_600_000,
         next: "Silence was the answer, and the model was told so. " +
           "Ask it to try again, or allow the call beforehand in the policy."
       })
@@ -149,7 +149,7 @@ describe("Questions", () => {
       yield* TestClock.adjust("400 days")
       assert.isUndefined(fiber.pollUnsafe())
       const [open] = (yield* Questions.Questions.use((it) => it.list(ada))).open
-      assert.strictEqual(open!.expires_at, "unlimited")
+      assert.strictEqual(open!.expiresAt, "unlimited")
     }).pipe(Effect.provide(layer({ timeout: "unlimited" }))))
 
   it.effect("is withdrawn with its call, suspended with the server, closed with the layer", () =>

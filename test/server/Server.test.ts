@@ -37,7 +37,7 @@ describe("a server", () => {
       assert.deepInclude(answered.json, { how: "approved", by: "bob" })
       const rest = yield* events.rest
       assert.equal(rest.at(-1)?.event, "tools_end")
-      assert.deepEqual(rest.at(-1)?.data.tool_messages[0].text, "saved a")
+      assert.deepEqual(rest.at(-1)?.data.toolMessages[0].text, "saved a")
     }))
 
   it.live("says nothing of what broke inside of a tool", () =>
@@ -46,7 +46,7 @@ describe("a server", () => {
       const { json, text } = yield* server.request("ada", "POST", "/api/sessions/s/waves", {
         body: { message: [call("1", "break", { key: "a" })] }
       })
-      assert.equal(json.end.execution_results[0]._tag, "Failed")
+      assert.equal(json.end.executionResults[0]._tag, "Failed")
       assert.notInclude(text, secretDefect)
       const { text: journal } = yield* server.request("ops", "GET", "/api/journal")
       assert.include(journal, "Failed")

@@ -57,7 +57,7 @@ describe("a standing permission", () => {
 })
 
 describe("redacted events", () => {
-  const about = { agent_path: [], batch: "b", process: "p", wave: 1, at: 0, call_id: "1", tool: "login", index: 0 }
+  const about = { agentPath: [], batch: "b", process: "p", wave: 1, at: 0, callId: "1", tool: "login", index: 0 }
 
   it("redact what a secret's name stands before, and what repeats it in the same call", () => {
     const shared = new SharedEvents()

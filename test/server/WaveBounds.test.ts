@@ -20,7 +20,7 @@ const tools: Tools = {
 }
 
 const tagsOf = (wave: Wave): ReadonlyArray<string> =>
-  wave.end !== undefined && "execution_results" in wave.end ? wave.end.execution_results.map((it) => it._tag) : []
+  wave.end !== undefined && "executionResults" in wave.end ? wave.end.executionResults.map((it) => it._tag) : []
 
 /** Hands calls over as a wave of a turn, and gives what becomes of them. */
 const inTurn = Effect.fnUntraced(function*(turn: string, ...names: ReadonlyArray<string>) {

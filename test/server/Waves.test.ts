@@ -52,7 +52,7 @@ const world = () => {
 }
 
 const tagsOf = (wave: Wave): ReadonlyArray<string> =>
-  wave.end !== undefined && "execution_results" in wave.end ? wave.end.execution_results.map((it) => it._tag) : []
+  wave.end !== undefined && "executionResults" in wave.end ? wave.end.executionResults.map((it) => it._tag) : []
 
 const namesOf = (handle: Handle) =>
   Effect.map(Stream.runCollect(handle.events(undefined)), (all) => all.map(({ event }) => event))

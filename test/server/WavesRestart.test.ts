@@ -52,7 +52,7 @@ const test = <A, E>(name: string, program: (filename: string) => Effect.Effect<A
 const wavesOf = ({ context }: Life) => Context.get(context, Waves)
 
 const tagsOf = (wave: Wave): ReadonlyArray<string> =>
-  wave.end !== undefined && "execution_results" in wave.end ? wave.end.execution_results.map((it) => it._tag) : []
+  wave.end !== undefined && "executionResults" in wave.end ? wave.end.executionResults.map((it) => it._tag) : []
 
 /** Without heartbeats: how many there are is a matter of how long a lease takes. */
 const eventsOf = (handle: Handle, after?: string) =>

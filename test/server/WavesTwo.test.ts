@@ -44,7 +44,7 @@ const test = <A, E>(name: string, program: (filename: string) => Effect.Effect<A
 const wavesOf = ({ context }: Life) => Context.get(context, Waves)
 
 const tagsOf = (wave: Wave): ReadonlyArray<string> =>
-  wave.end !== undefined && "execution_results" in wave.end ? wave.end.execution_results.map((it) => it._tag) : []
+  wave.end !== undefined && "executionResults" in wave.end ? wave.end.executionResults.map((it) => it._tag) : []
 
 const lease = "3 seconds"
 const one = { message: message("slow", "write"), wave: "w", turn: "t" }

@@ -97,8 +97,8 @@ describe("Webhook", () => {
           user: "bob",
           session: "home",
           tool: "write",
-          asked_at: 1_700_000_000_500,
-          expires_at: "unlimited",
+          askedAt: 1_700_000_000_500,
+          expiresAt: "unlimited",
           url: "https://tools.example.com/page/#/questions/question%20one"
         }
       })

@@ -50,12 +50,12 @@ const rules: typeof Rules.Type = {
     { id: "read_file", label: "read_file", kind: "tool", notes: [] },
     { id: "write_file", label: "write_file", kind: "tool", notes: [] }
   ],
-  edges: [{ from: "read_file", to: "write_file", kind: "needs", label: "needs", is_mutual: false }]
+  edges: [{ from: "read_file", to: "write_file", kind: "needs", label: "needs", isMutual: false }]
 }
 
 const status: Status = {
   status: "ready",
-  checks: [{ name: "journal", is_ok: true }],
+  checks: [{ name: "journal", isOk: true }],
   counts: { sessions: 1, waves: 1, questions: 1, streams: 1 }
 }
 
@@ -86,18 +86,18 @@ export const startScripted = async (folder: string): Promise<Script> => {
     const question: Question = {
       user: "grace",
       session: "s1",
-      agent_path: [],
+      agentPath: [],
       batch: "b",
       process: "p",
-      call_id: `call-${given.id}`,
+      callId: `call-${given.id}`,
       tool: "write_file",
       class: "write",
       why: "a rule requires consent",
       targets: [{ text: "notes.md" }],
-      is_running: false,
+      isRunning: false,
       remember: "tool",
-      asked_at: 1_700_000_000_000 + now.asked++,
-      expires_at: "unlimited",
+      askedAt: 1_700_000_000_000 + now.asked++,
+      expiresAt: "unlimited",
       hash: createHash("sha256").update(JSON.stringify([given.tool, args])).digest("hex"),
       preview: null,
       parameters: null,
@@ -108,15 +108,15 @@ export const startScripted = async (folder: string): Promise<Script> => {
     tell({ _tag: "QuestionAsked", question: summaryOf(question) })
   }
   const end = (id: string, how: Partial<EndedQuestion> & Pick<EndedQuestion, "how">): EndedQuestion => {
-    const { asked_at, call_id, session, tool, user } = open.get(id)!
+    const { askedAt, callId, session, tool, user } = open.get(id)!
     const question: EndedQuestion = {
       id,
       user,
       session,
-      call_id,
+      callId,
       tool,
-      asked_at,
-      ended_at: Date.now(),
+      askedAt,
+      endedAt: Date.now(),
       next: "The model may ask again.",
       ...how
     }
@@ -177,7 +177,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
       const given = JSON.parse(await bodyOf(request)) as { readonly hash: string; readonly answer: { _tag: string } }
       const over = ended.get(id!)
       if (over !== undefined) {
-        return json({ title: "The question is over.", id, how: over.how, by: over.by, at: over.ended_at }, 409)
+        return json({ title: "The question is over.", id, how: over.how, by: over.by, at: over.endedAt }, 409)
       }
       return json(answered(id!, given.answer))
     }

@@ -12,9 +12,9 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import * as Shown from "../../wire/Shown.ts"
-import * as ShownOutcome from "../../wire/ShownOutcome.ts"
+import * as Projection from "../../wire/Projection.ts"
 import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import * as OutcomeWire from "./OutcomeWire.ts"
 
 const wave = {
   /** Names of the sub-agents from the root down to the one whose call it is; empty: the root. */
@@ -306,28 +306,44 @@ export const isCustomType = (type: string): boolean => /^[a-z0-9_]{1,64}$/.test(
 export const sseName = (event: ToolEvent | Wire): string =>
   event._tag === "ToolCustom" ? `tool_${event.type}` : names[event._tag]
 
-const level: Shown.Shown = {
-  schema: Schema.Literals(levels),
-  from: (value) => levels.find((it) => it === value) ?? "info"
-}
+const numberOrNull = Schema.NullOr(Schema.Finite)
 
-const shown = Shown.union(ToolEvent, {
-  "ToolCallStart.limitMillis": Shown.number,
-  data: Shown.json,
-  executionResults: Shown.list(ShownOutcome.brief),
-  level,
-  message: Shown.text,
-  options: Shown.json,
-  outcome: ShownOutcome.whole,
-  params: Shown.json,
-  progress: Shown.number,
-  status: Shown.text,
-  toolMessages: Shown.list(Shown.union({ members: [ToolMessage] })),
-  total: Shown.number,
-  value: Shown.json
-})
-
-type Each<A, Otherwise> = A extends unknown ? Shown.Renamed<A, Otherwise> : never
+/**
+ * Schema of an event as clients see it: plain JSON, for server-sent events, HTTP and pages.
+ *
+ * **Details**
+ *
+ * It decides alone what may leave the process, and `toWire` follows it. An output stands once, in its
+ * `ToolCallComplete`; the texts that the model gets are the `toolMessages` of `ToolsEnd`, whose `executionResults`
+ * have neither. Of what failed inside of a tool there is only `error`, the failure that the tool declares, without
+ * causes and stacks; it is null for defects, which the host finds in its log.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Wire = Schema.Union([
+  Schema.Struct({ ...ToolCallQueued.fields, params: Schema.Json }),
+  ToolApprovalRequested,
+  ToolApprovalResolved,
+  Schema.Struct({ ...ToolCallStart.fields, limitMillis: numberOrNull }),
+  Schema.Struct({
+    ...ToolProgress.fields,
+    progress: Schema.optionalKey(numberOrNull),
+    total: Schema.optionalKey(numberOrNull)
+  }),
+  ToolStatus,
+  Schema.Struct({
+    ...ToolLog.fields,
+    level: Projection.as(ToolLog.fields.level, (value) => levels.find((it) => it === value) ?? "info"),
+    data: Schema.optionalKey(Schema.Json)
+  }),
+  Schema.Struct({ ...ToolOptions.fields, options: Schema.Json }),
+  Schema.Struct({ ...ToolPartialResult.fields, value: Schema.Json }),
+  Schema.Struct({ ...ToolCustom.fields, data: Schema.Json }),
+  Schema.Struct({ ...ToolCallComplete.fields, outcome: OutcomeWire.Whole }),
+  Schema.Struct({ ...ToolsEnd.fields, executionResults: Schema.Array(OutcomeWire.Brief) }),
+  Schema.Struct({ ...WaveSuspended.fields, executionResults: Schema.Array(OutcomeWire.Brief) })
+])
 
 /**
  * An event as clients see it.
@@ -335,43 +351,13 @@ type Each<A, Otherwise> = A extends unknown ? Shown.Renamed<A, Otherwise> : neve
  * @category models
  * @since 0.1.0
  */
-export type Wire = Each<ToolEvent, {
-  readonly data: Schema.Json
-  readonly executionResults: ReadonlyArray<ShownOutcome.Brief<ToolOutcome>>
-  readonly limitMillis: number | null
-  readonly options: Schema.Json
-  readonly outcome: ShownOutcome.Whole<ToolOutcome>
-  readonly params: Schema.Json
-  readonly progress: number | null
-  readonly toolMessages: ReadonlyArray<Shown.Renamed<ToolMessage>>
-  readonly total: number | null
-  readonly value: Schema.Json
-}>
+export type Wire = typeof Wire.Type
 
 /**
- * Schema of an event as clients see it: plain JSON, for server-sent events, HTTP
- * and pages.
- *
- * **Details**
- *
- * Every field is in snake case: `call_id`, `agent_path`. What models and tools
- * made (`params`, `value`, `options`, `data`, `error`, and `value` of an output)
- * keeps its own keys. An output stands once, in its `ToolCallComplete`; the texts
- * that the model gets are the `tool_messages` of `ToolsEnd`, whose
- * `execution_results` have neither. Of what failed inside of a tool there is
- * nothing: `error` is the failure that the tool declares, without causes and
- * stacks, and null for defects, which the host finds in its log.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Wire = shown.schema as Schema.Top as Schema.Codec<Wire>
-
-/**
- * Gives the event as clients see it. It never throws, whatever a tool reported:
- * see `wire/PlainJson` for what becomes of values that JSON does not have.
+ * Gives the event as clients see it. It never throws, whatever a tool reported: see `wire/PlainJson` for what
+ * becomes of values that JSON does not have.
  *
  * @category wire
  * @since 0.1.0
  */
-export const toWire = (event: ToolEvent): Wire => shown.from(event) as Wire
+export const toWire: (event: ToolEvent) => Wire = Projection.make(Wire)

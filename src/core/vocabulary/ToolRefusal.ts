@@ -32,13 +32,7 @@ export const ParameterIssue = Schema.Struct({
  */
 export type ParameterIssue = typeof ParameterIssue.Type
 
-/**
- * Schema of every reason for which a call is refused: a closed union.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const ToolRefusal = Schema.Union([
+const reasons = [
   /** No tool of that name; `available` names only tools this agent may see. */
   Schema.TaggedStruct("ToolNotFound", { available: Schema.Array(Schema.String) }),
   /** The arguments are not JSON or do not fit the tool's schema. */
@@ -53,12 +47,6 @@ export const ToolRefusal = Schema.Union([
   Schema.TaggedStruct("GuardRejected", { guard: Schema.String, reason: Schema.String }),
   /** An equal call counts already; `running` says that it has not ended yet. */
   Schema.TaggedStruct("DuplicateCall", { of: Schema.String, running: Schema.Boolean }),
-  /** A rule forbids the call now; `sentence` explains it. */
-  Schema.TaggedStruct("RuleViolation", {
-    rule: ToolRule,
-    sentence: Schema.String,
-    remainingMillis: Schema.optionalKey(Schema.Finite)
-  }),
   /**
    * Nobody allowed the call. `permission` is what was needed, as a pattern of a policy would
    * name it, and `scope` what an answer could have been remembered for at most.
@@ -97,6 +85,35 @@ export const ToolRefusal = Schema.Union([
   Schema.TaggedStruct("DepthExceeded", { max: Schema.Finite }),
   /** The call would wait for a permit that its own caller holds. */
   Schema.TaggedStruct("ReentryRefused", { waitsFor: Schema.String })
+] as const
+
+/** A rule forbids the call now; `sentence` explains it. */
+const RuleViolation = Schema.TaggedStruct("RuleViolation", {
+  rule: ToolRule,
+  sentence: Schema.String,
+  remainingMillis: Schema.optionalKey(Schema.Finite)
+})
+
+/**
+ * Schema of every reason for which a call is refused: a closed union.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ToolRefusal = Schema.Union([...reasons, RuleViolation])
+
+/**
+ * Schema of a reason as clients see it. A rule's other fields, such as arguments that it fills in, stay with the host.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Wire = Schema.Union([
+  ...reasons,
+  Schema.Struct({
+    ...RuleViolation.fields,
+    rule: Schema.Struct({ _tag: Schema.String, tool: Schema.optionalKey(Schema.String) })
+  })
 ])
 
 /**

@@ -24,7 +24,7 @@ export const CallView = ({ events, questions }: CallViewProps): VNode => {
   return html`<div class="calls">${
     lanes.map((lane) => {
       const own = events.filter((it): it is CallEvent =>
-        "call_id" in it && it.index === lane.index && it.wave === lane.wave && it.process === lane.process
+        "callId" in it && it.index === lane.index && it.wave === lane.wave && it.process === lane.process
       )
       return html`<${One} key=${lane.key} state=${stateOf(lane)} from=${lane.from} events=${
         inOrder(own)
@@ -53,7 +53,7 @@ const One = ({ events, from, questions, state }: Pick<CallViewProps, "questions"
   return html`<article class="call">
     <dl class="facts">
       ${fact("Tool", html`<${SafeText} text=${first.tool} />`)}
-      ${first.agent_path.length > 0 && fact("Agent", html`<${SafeText} text=${first.agent_path.join(" / ")} />`)}
+      ${first.agentPath.length > 0 && fact("Agent", html`<${SafeText} text=${first.agentPath.join(" / ")} />`)}
       ${fact("State", html`<${SafeText} text=${state} />`)}
       ${fact("Arrived", time(from))}
       ${complete !== undefined && times(complete.outcome, complete.at)}
@@ -89,14 +89,14 @@ const fact = (name: string, value: ComponentChildren): VNode => html`<div><dt>${
 const time = (at: number): string => new Date(at).toLocaleString()
 
 const times = (outcome: Outcome, at: number): ComponentChildren => [
-  outcome.started_at !== undefined &&
-  fact("Started", `${time(outcome.started_at)}, after ${duration(outcome.started_at - outcome.queued_at)}`),
+  outcome.startedAt !== undefined &&
+  fact("Started", `${time(outcome.startedAt)}, after ${duration(outcome.startedAt - outcome.queuedAt)}`),
   fact("Ended", time(at)),
   outcome.duration !== undefined && fact("Ran for", duration(outcome.duration)),
   fact("Attempts", String(outcome.attempt)),
   fact("Writes that landed", String(outcome.commits)),
-  "open_commits" in outcome && outcome.open_commits !== undefined &&
-  fact("Writes that may land yet", String(outcome.open_commits))
+  "openCommits" in outcome && outcome.openCommits !== undefined &&
+  fact("Writes that may land yet", String(outcome.openCommits))
 ]
 
 const answers: Readonly<Record<string, string>> = {
@@ -118,7 +118,7 @@ const said = (event: CallEvent): ComponentChildren => {
       } />`
     case "ToolCallStart":
       return `${event.attempt > 1 ? `Attempt ${event.attempt} starts` : "It starts"}${
-        event.limit_millis === null ? "" : `, and has ${duration(event.limit_millis)}`
+        event.limitMillis === null ? "" : `, and has ${duration(event.limitMillis)}`
       }`
     case "ToolProgress":
       return html`Progress: ${event.progress ?? ""}${

@@ -114,7 +114,7 @@ const verbs: Readonly<Record<Edge["kind"], string>> = {
 }
 
 /** An edge without a direction: only one of both. */
-const isMutual = (edge: Edge): boolean => "is_mutual" in edge && edge.is_mutual === true
+const isMutual = (edge: Edge): boolean => "isMutual" in edge && edge.isMutual === true
 
 interface Picture {
   readonly width: number

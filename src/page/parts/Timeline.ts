@@ -36,7 +36,7 @@ export const Timeline = ({ events, now, onOpen }: TimelineProps): VNode => {
   const end = now ?? events.reduce((last, { at }) => Math.max(last, at), 0)
   const [zoomed, setView] = useState<View | undefined>(undefined)
   const view = zoomed ?? fit(lanes, end)
-  const open = ({ callId, process }: Lane) => onOpen({ process, call_id: callId })
+  const open = ({ callId, process }: Lane) => onOpen({ process, callId })
   return html`<section class="timeline" aria-label="Timeline of calls">
     <div class="timeline-tools" role="group" aria-label="Zoom">
       <button type="button" onClick=${() => setView(zoom(view, 0.5))} aria-label="Show less time">+</button>

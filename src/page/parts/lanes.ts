@@ -19,7 +19,7 @@ export interface Span {
 }
 
 /** An event of a call. */
-export type CallEvent = Extract<Wire, { readonly call_id: string }>
+export type CallEvent = Extract<Wire, { readonly callId: string }>
 
 /** What became of a call. */
 export type Outcome = Extract<Wire, { readonly _tag: "ToolCallComplete" }>["outcome"]
@@ -49,7 +49,7 @@ export const lanesOf = (events: ReadonlyArray<Wire>): ReadonlyArray<Lane> => {
   const suspended = new Map<string, number>()
   for (const event of events) {
     if (event._tag === "WaveSuspended") suspended.set(waveKey(event), event.at)
-    if (!("call_id" in event) || told.has(event._tag)) continue
+    if (!("callId" in event) || told.has(event._tag)) continue
     const key = `${waveKey(event)} ${event.index}`
     const known = calls.get(key) ?? new Map<number, CallEvent>()
     calls.set(key, known.set(event.sequence, event))
@@ -80,14 +80,14 @@ export const stateOf = ({ isSuspended, outcome, spans }: Lane): string => {
 
 /** Says in a few words what became of a call; may hold text of the model. */
 export const outcomeWords = (outcome: Outcome): string => {
-  const replay = "replay_of" in outcome && outcome.replay_of !== undefined ? ` (as ${outcome.replay_of})` : ""
+  const replay = "replayOf" in outcome && outcome.replayOf !== undefined ? ` (as ${outcome.replayOf})` : ""
   switch (outcome._tag) {
     case "Succeeded":
       return `Succeeded${outcome.output._tag === "Inline" ? "" : `, ${outcome.output._tag}`}${replay}`
     case "Failed":
       return `Failed: ${outcome.origin}${replay}`
     case "TimedOut":
-      return `TimedOut: ${outcome.which} limit of ${duration(outcome.limit_millis)}${replay}`
+      return `TimedOut: ${outcome.which} limit of ${duration(outcome.limitMillis)}${replay}`
     case "Denied":
       return `Denied: ${outcome.reason._tag}`
     case "Cancelled":
@@ -183,23 +183,22 @@ const steps = [
 /** Events that tools emit in any number, and that say nothing of time. */
 const told: ReadonlySet<string> = new Set(["ToolLog", "ToolOptions", "ToolPartialResult", "ToolCustom"])
 
-const waveKey = ({ agent_path, batch, process, wave }: Wire): string =>
-  JSON.stringify([agent_path, batch, process, wave])
+const waveKey = ({ agentPath, batch, process, wave }: Wire): string => JSON.stringify([agentPath, batch, process, wave])
 
 const laneOf = (key: string, events: ReadonlyArray<CallEvent>, suspendedAt: number | undefined): Lane => {
   const first = events[0]!
   const complete = events.findLast((it) => it._tag === "ToolCallComplete")
   const outcome = complete?.outcome
-  const from = outcome?.queued_at ?? Math.min(...events.map(({ at }) => at))
+  const from = outcome?.queuedAt ?? Math.min(...events.map(({ at }) => at))
   const to = complete?.at ?? suspendedAt
   const status = events.findLast((it) => it._tag === "ToolStatus" || it._tag === "ToolProgress")
   return {
     key,
-    agentPath: first.agent_path,
+    agentPath: first.agentPath,
     process: first.process,
     wave: first.wave,
     index: first.index,
-    callId: first.call_id,
+    callId: first.callId,
     tool: first.tool,
     from,
     to,
@@ -214,10 +213,10 @@ const spansOf = (events: ReadonlyArray<CallEvent>, from: number, to: number | un
   const asking: Array<Span> = []
   const asked = new Map<string, number>()
   for (const event of events) {
-    if (event._tag === "ToolApprovalRequested") asked.set(event.request_id, event.at)
+    if (event._tag === "ToolApprovalRequested") asked.set(event.requestId, event.at)
     if (event._tag !== "ToolApprovalResolved") continue
-    asking.push({ kind: "asking", attempt: 0, from: asked.get(event.request_id) ?? event.at, to: event.at })
-    asked.delete(event.request_id)
+    asking.push({ kind: "asking", attempt: 0, from: asked.get(event.requestId) ?? event.at, to: event.at })
+    asked.delete(event.requestId)
   }
   for (const at of asked.values()) asking.push({ kind: "asking", attempt: 0, from: at, to })
   const starts = events.filter((it) => it._tag === "ToolCallStart")

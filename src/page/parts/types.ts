@@ -55,7 +55,7 @@ export interface TimelineProps {
   /** Epoch milliseconds, while something runs. */
   readonly now: number | undefined
   /** Somebody wants to see that call whole. */
-  readonly onOpen: (call: { readonly process: string; readonly call_id: string }) => void
+  readonly onOpen: (call: { readonly process: string; readonly callId: string }) => void
 }
 
 /** A call whole: its events, and the questions about it that wait. */

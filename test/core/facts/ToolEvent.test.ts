@@ -164,22 +164,22 @@ describe("ToolEvent.Wire", () => {
 
   it("says which wave of which process of whose agent it is about", () => {
     assert.deepInclude(received({ ...ofCall, _tag: "ToolStatus", status: "on" }), {
-      agent_path: ["helper"],
+      agentPath: ["helper"],
       batch: "b",
       process: "p",
       wave: 1,
       sequence: 1,
-      call_id: "1"
+      callId: "1"
     })
   })
 
-  it.prop("has every event in snake case at every depth, and loses none", [ToolEvent.ToolEvent], ([event]) => {
+  it.prop("has every event in camel case at every depth, and loses none", [ToolEvent.ToolEvent], ([event]) => {
     const users = ["params", "value", "options", "data", "error"]
     const check = (value: unknown): void => {
       if (Array.isArray(value)) return value.forEach(check)
       if (typeof value !== "object" || value === null) return
       for (const [key, it] of Object.entries(value)) {
-        assert.match(key, /^[a-z_]+$/)
+        assert.match(key, /^(_tag|[a-z][A-Za-z]*)$/)
         if (!users.includes(key)) check(it)
       }
     }
@@ -201,7 +201,7 @@ describe("ToolEvent.Wire", () => {
         _tag: "RuleViolation",
         rule: { _tag: "ChildTools", tool: "a" },
         sentence: "first a",
-        remaining_millis: 5
+        remainingMillis: 5
       }
     })
     const denied = received(complete({ ...common, _tag: "Denied", reason: { _tag: "PolicyDenied", rule: "t(x)" } }))
@@ -220,11 +220,11 @@ describe("what clients see of a call", () => {
       // the second is the text that the model gets
       assert.deepStrictEqual(having, ["ToolCallComplete", "ToolsEnd"])
       const end = received(events.at(-1)!) as Extract<ToolEvent.Wire, { readonly _tag: "ToolsEnd" }>
-      assert.deepStrictEqual(end.tool_messages, [
-        { call_id: "1", tool: "t", text: "{\"answer\":\"forty-two\"}", is_error: false }
+      assert.deepStrictEqual(end.toolMessages, [
+        { callId: "1", tool: "t", text: "{\"answer\":\"forty-two\"}", isError: false }
       ])
-      assert.deepInclude(end.execution_results[0]!, { _tag: "Succeeded", call_id: "1", has_continue_rule: false })
-      assert.notProperty(end.execution_results[0]!, "output")
+      assert.deepInclude(end.executionResults[0]!, { _tag: "Succeeded", callId: "1", hasContinueRule: false })
+      assert.notProperty(end.executionResults[0]!, "output")
     }))
 
   it.effect("has nothing of a defect, which the host finds in its log", () => {

@@ -127,17 +127,17 @@ describe("ToolEvent", () => {
     assert.strictEqual(ToolEvent.sseName(end), "tools_end")
     assert.sameMembers(Object.keys(ToolEvent.toWire(end)), [
       "_tag",
-      "agent_path",
+      "agentPath",
       "batch",
       "process",
       "wave",
       "sequence",
       "at",
-      "tool_messages",
-      "execution_results"
+      "toolMessages",
+      "executionResults"
     ])
     assert.strictEqual(ToolEvent.sseName(custom("diff")), "tool_diff")
-    assert.deepInclude(ToolEvent.toWire(custom("diff")), { call_id: "1", data: { someKey: 1 } })
+    assert.deepInclude(ToolEvent.toWire(custom("diff")), { callId: "1", data: { someKey: 1 } })
   })
 
   it("shows clients every outcome, with its reason", () => {
@@ -157,7 +157,7 @@ describe("ToolEvent", () => {
       assert.deepStrictEqual(shown, JSON.parse(json))
       const seen = shown._tag === "ToolCallComplete" ? shown.outcome : undefined
       assert.strictEqual(seen?._tag, outcome._tag)
-      if (outcome._tag === "Unknown") assert.deepInclude(seen, { started_at: 5 })
+      if (outcome._tag === "Unknown") assert.deepInclude(seen, { startedAt: 5 })
       if (outcome._tag !== "Denied") continue
       const { reason } = seen as { readonly reason: object }
       assert.strictEqual(Object.keys(reason).length, Object.keys(outcome.reason).length)

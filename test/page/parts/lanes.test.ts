@@ -13,36 +13,36 @@ import {
   zoom
 } from "../../../src/page/parts/lanes.ts"
 
-const wave = { agent_path: [] as ReadonlyArray<string>, batch: "t", process: "p", wave: 1 }
+const wave = { agentPath: [] as ReadonlyArray<string>, batch: "t", process: "p", wave: 1 }
 
 const event = (sequence: number, at: number, rest: object, call = 0): Wire =>
-  ({ ...wave, sequence, at, call_id: `c${call}`, tool: "write", index: call, ...rest }) as unknown as Wire
+  ({ ...wave, sequence, at, callId: `c${call}`, tool: "write", index: call, ...rest }) as unknown as Wire
 
 const common = {
-  call_id: "c0",
+  callId: "c0",
   tool: "write",
   index: 0,
   attempt: 2,
-  queued_at: 1000,
-  started_at: 1500,
+  queuedAt: 1000,
+  startedAt: 1500,
   duration: 300,
   commits: 1
 }
 
 const story: ReadonlyArray<Wire> = [
   event(1, 1000, { _tag: "ToolCallQueued", params: {} }),
-  event(2, 1100, { _tag: "ToolApprovalRequested", request_id: "q", why: "writes" }),
-  event(3, 1400, { _tag: "ToolApprovalResolved", request_id: "q", answer: "ApproveOnce" }),
-  event(4, 1500, { _tag: "ToolCallStart", attempt: 1, limit_millis: null }),
+  event(2, 1100, { _tag: "ToolApprovalRequested", requestId: "q", why: "writes" }),
+  event(3, 1400, { _tag: "ToolApprovalResolved", requestId: "q", answer: "ApproveOnce" }),
+  event(4, 1500, { _tag: "ToolCallStart", attempt: 1, limitMillis: null }),
   event(5, 1550, { _tag: "ToolProgress", progress: 1, total: 3, message: "half" }),
-  event(6, 1600, { _tag: "ToolCallStart", attempt: 2, limit_millis: null }),
+  event(6, 1600, { _tag: "ToolCallStart", attempt: 2, limitMillis: null }),
   event(7, 1700, { _tag: "ToolLog", level: "info", message: "x" }),
   event(8, 1800, {
     _tag: "ToolCallComplete",
     dropped: 0,
     outcome: { _tag: "Failed", ...common, origin: "handler", error: null }
   }),
-  { ...wave, sequence: 9, at: 1800, _tag: "ToolsEnd", tool_messages: [], execution_results: [] } as unknown as Wire
+  { ...wave, sequence: 9, at: 1800, _tag: "ToolsEnd", toolMessages: [], executionResults: [] } as unknown as Wire
 ]
 
 describe("lanesOf", () => {
@@ -86,8 +86,8 @@ describe("lanesOf", () => {
   it("shows a question of a call that runs, and a call that was suspended", () => {
     const running = [
       story[0]!,
-      event(2, 1200, { _tag: "ToolCallStart", attempt: 1, limit_millis: null }),
-      event(3, 1300, { _tag: "ToolApprovalRequested", request_id: "q", why: "w" })
+      event(2, 1200, { _tag: "ToolCallStart", attempt: 1, limitMillis: null }),
+      event(3, 1300, { _tag: "ToolApprovalRequested", requestId: "q", why: "w" })
     ]
     assert.deepStrictEqual(lanesOf(running)[0]?.spans.map(({ kind }) => kind), ["waiting", "running", "asking"])
     assert.strictEqual(stateOf(lanesOf(running)[0]!), "A person is asked")
@@ -97,7 +97,7 @@ describe("lanesOf", () => {
       at: 1400,
       _tag: "WaveSuspended",
       calls: ["c0"],
-      execution_results: []
+      executionResults: []
     } as unknown as Wire
     const [lane] = lanesOf([...running, ended])
     assert.strictEqual(stateOf(lane!), "Suspended")
@@ -106,7 +106,7 @@ describe("lanesOf", () => {
 
   it("puts calls in their order, and those of sub-agents behind those of their agent", () => {
     const of = (path: ReadonlyArray<string>, index: number) =>
-      ({ ...event(1, 1000, { _tag: "ToolCallQueued" }, index), agent_path: path }) as Wire
+      ({ ...event(1, 1000, { _tag: "ToolCallQueued" }, index), agentPath: path }) as Wire
     const lanes = lanesOf([of(["b"], 0), of(["a", "x"], 0), of([], 1), of(["a"], 0), of([], 0)])
     assert.deepStrictEqual(lanes.map(({ agentPath, index }) => [...agentPath, index].join("/")), [
       "0",

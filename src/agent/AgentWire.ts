@@ -1,0 +1,155 @@
+/**
+ * An agent's own events as clients see them.
+ *
+ * These schemas decide what leaves the process: nothing of the history, of what a provider bound to its messages, of
+ * arguments and of errors that may hold the request.
+ *
+ * @since 0.1.0
+ */
+import * as Response from "effect/ai/Response"
+import * as Base64 from "effect/encoding/Base64"
+import * as Schema from "effect/Schema"
+import { ApprovalWire } from "../core/facts/ApprovalWire.ts"
+import * as Projection from "../wire/Projection.ts"
+
+const common = {
+  agentPath: Schema.Array(Schema.String),
+  operation: Schema.String,
+  turn: Schema.Finite,
+  at: Schema.Finite
+}
+
+const usage = Schema.Struct({
+  inputTokens: Schema.Finite,
+  outputTokens: Schema.Finite,
+  cachedInputTokens: Schema.Finite,
+  cacheWriteInputTokens: Schema.Finite
+})
+
+const id = Schema.String
+const providerExecuted = Schema.optionalKey(Schema.Boolean)
+
+const part = <Type extends string, Fields extends Schema.Struct.Fields>(type: Type, fields: Fields) =>
+  Schema.Struct({ type: Schema.Literal(type), ...fields })
+
+/**
+ * Schema of a part of what a model says. Clients have the arguments of a call from its `ToolCallQueued`, without what
+ * its tool declares as secret.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Part = Schema.Union([
+  part("text-start", { id }),
+  part("text-delta", { id, delta: Schema.String }),
+  part("text-end", { id }),
+  part("reasoning-start", { id }),
+  part("reasoning-delta", { id, delta: Schema.String }),
+  part("reasoning-end", { id }),
+  part("tool-params-start", { id, name: Schema.String, providerExecuted }),
+  part("tool-params-end", { id }),
+  part("tool-call", { id, name: Schema.String, providerExecuted }),
+  part("tool-result", {
+    id,
+    name: Schema.String,
+    result: Schema.Json,
+    isFailure: Schema.Boolean,
+    providerExecuted,
+    preliminary: Schema.optionalKey(Schema.Boolean)
+  }),
+  part("tool-approval-request", { approvalId: Schema.String, toolCallId: Schema.String }),
+  part("file", {
+    mediaType: Schema.String,
+    /** Base64. */
+    data: Projection.as(Schema.String, (it) => it instanceof Uint8Array ? Base64.encode(it) : "")
+  }),
+  part("source", {
+    sourceType: Schema.Literals(["document", "url"]),
+    id,
+    title: Schema.String,
+    mediaType: Schema.optionalKey(Schema.String),
+    fileName: Schema.optionalKey(Schema.String),
+    url: Schema.optionalKey(Schema.String)
+  }),
+  part("finish", { reason: Response.FinishReason }),
+  part("error", { error: Schema.Json })
+])
+
+const partToWire = Projection.make(Part, "type")
+
+/**
+ * Schema of why an operation is over.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const EndReason = Schema.Union([
+  Schema.TaggedStruct("Finished", {}),
+  Schema.TaggedStruct("Exited", {}),
+  Schema.TaggedStruct("CutOff", { finish: Response.FinishReason }),
+  Schema.TaggedStruct("LimitReached", {
+    limit: Schema.Literals(["turns", "calls", "tokens", "time", "cost"]),
+    max: Schema.Finite
+  }),
+  Schema.TaggedStruct("Cancelled", { reason: Schema.String }),
+  Schema.TaggedStruct("ModelFailed", {}),
+  Schema.TaggedStruct("RequirementUnmet", {
+    when: Schema.Literals(["start", "exit"]),
+    tools: Schema.Array(Schema.String)
+  }),
+  Schema.TaggedStruct("Suspended", { calls: Schema.Array(Schema.String) }),
+  Schema.TaggedStruct("NotResumed", { message: Schema.String, calls: Schema.Array(Schema.String) }),
+  Schema.TaggedStruct("NotKept", { message: Schema.String })
+])
+
+const message = { ...common, id, text: Schema.String }
+
+/**
+ * Schema of an agent's own event.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const OwnEvent = Schema.Union([
+  Schema.TaggedStruct("AssistantMessagePart", {
+    ...common,
+    part: Projection.as(Part, (it) => partToWire(it as object))
+  }),
+  Schema.TaggedStruct("AssistantMessageFinal", {
+    ...common,
+    text: Schema.String,
+    toolCalls: Schema.Array(Schema.Struct({ id, name: Schema.String })),
+    finish: Schema.Union([Response.FinishReason, Schema.Literal("cut")]),
+    usage,
+    provider: Schema.String,
+    model: Schema.String
+  }),
+  Schema.TaggedStruct("RequestToolApprovals", { ...common, requests: Schema.Array(ApprovalWire) }),
+  Schema.TaggedStruct("ExecutingTool", { ...common, callId: Schema.String, tool: Schema.String }),
+  Schema.TaggedStruct("ToolResultReceived", {
+    ...common,
+    callId: Schema.String,
+    tool: Schema.String,
+    isError: Schema.Boolean,
+    text: Schema.String
+  }),
+  Schema.TaggedStruct("MessageQueued", message),
+  Schema.TaggedStruct("MessageTaken", message),
+  Schema.TaggedStruct("Reminded", {
+    ...common,
+    about: Schema.Literals(["start", "exit"]),
+    tools: Schema.Array(Schema.String),
+    text: Schema.String
+  }),
+  Schema.TaggedStruct("ModelRetry", { ...common, message: Schema.String, afterMillis: Schema.Finite }),
+  Schema.TaggedStruct("OperationEnd", {
+    ...common,
+    reason: EndReason,
+    /** Why it is over, as a sentence. */
+    message: Schema.String,
+    text: Schema.String,
+    usage,
+    turns: Schema.Finite,
+    calls: Schema.Finite
+  })
+])

@@ -1,0 +1,35 @@
+/**
+ * Approval requests as clients see them, in events of agents and in the API of the server.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+
+/**
+ * Schema of a request without what may hold a secret: its arguments, targets, reason and preview. Events of the call
+ * and the server's API have those redacted.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const ApprovalWire = Schema.Struct({
+  id: Schema.String,
+  /** Names of the sub-agents from the root down to the one that calls; empty: the root. */
+  agentPath: Schema.Array(Schema.String),
+  batch: Schema.String,
+  process: Schema.String,
+  callId: Schema.String,
+  /** Place of the call in its wave. */
+  index: Schema.Finite,
+  tool: Schema.String,
+  /** The tool's concurrency class. */
+  class: Schema.String,
+  /** The call is already running and waits with its write: its arguments can no longer be edited. */
+  isRunning: Schema.Boolean,
+  /** What an answer may be remembered for at most. */
+  remember: Schema.Literals(["call", "resources", "tool"]),
+  /** Epoch milliseconds. */
+  askedAt: Schema.Finite,
+  /** Epoch milliseconds at which it expires. */
+  expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")])
+})

@@ -1,0 +1,63 @@
+/**
+ * Outcomes as clients see them, in events and in records: of what failed inside of a tool nothing but the failure
+ * that it declares.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
+import * as PlainJson from "../../wire/PlainJson.ts"
+import * as Projection from "../../wire/Projection.ts"
+import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
+import * as ToolRefusal from "../vocabulary/ToolRefusal.ts"
+
+/** What a defect or a wrong output says is for the host's log. */
+const error = Projection.as(
+  Schema.Json,
+  (value, { origin }) => origin === "handler" ? PlainJson.withoutCauses(PlainJson.shown(value)) as Schema.Json : null
+)
+
+const value = Schema.optionalKey(Schema.Json)
+
+/** The value stands for the text and content that a model gets. */
+const Output = Schema.Union([
+  Schema.TaggedStruct("Inline", { value }),
+  Schema.TaggedStruct("Truncated", { value, originalChars: Schema.Finite }),
+  Schema.Struct(Struct.omit(ToolOutcome.Artifact.fields, ["modelText", "content"]))
+])
+
+const Denied = Schema.Struct({ ...ToolOutcome.Denied.fields, reason: ToolRefusal.Wire })
+
+const { Cancelled, Failed, Skipped, Succeeded, TimedOut, Unknown } = ToolOutcome
+
+/**
+ * Schema of an outcome with its output.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Whole = Schema.Union([
+  Schema.Struct({ ...Succeeded.fields, output: Output }),
+  Schema.Struct({ ...Failed.fields, error }),
+  TimedOut,
+  Denied,
+  Cancelled,
+  Skipped,
+  Unknown
+])
+
+/**
+ * Schema of an outcome whose output and error another event has.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Brief = Schema.Union([
+  Schema.Struct(Struct.omit(Succeeded.fields, ["output"])),
+  Schema.Struct(Struct.omit(Failed.fields, ["error", "modelText"])),
+  TimedOut,
+  Denied,
+  Cancelled,
+  Skipped,
+  Unknown
+])

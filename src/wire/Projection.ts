@@ -1,0 +1,103 @@
+/**
+ * Gives clients what a schema lets through: the fields that it names, as plain JSON.
+ *
+ * @since 0.1.0
+ */
+import type * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
+import * as PlainJson from "./PlainJson.ts"
+
+/**
+ * Makes a projection to a schema of tagged structs, arrays and plain values. It never throws and copies no field
+ * that the schema does not name.
+ *
+ * **Details**
+ *
+ * Unions are told apart by `discriminator`. `Schema.Json` takes any value: see `PlainJson.shown`. A text is a text
+ * whatever callers without types gave for it, and a number that JSON does not have becomes null.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const make = <S extends Schema.Top>(
+  schema: S,
+  discriminator = "_tag"
+): (value: object) => S["Type"] => {
+  const project = projectionOf(schema.ast, discriminator)
+  return (value) => project(value, undefined) as S["Type"]
+}
+
+/**
+ * Annotates the schema of a field with how its value is projected; `of` is the struct that has the field.
+ *
+ * @category combinators
+ * @since 0.1.0
+ */
+export const as = <S extends Schema.Top>(
+  schema: S,
+  project: (value: unknown, of: { readonly [name: string]: unknown }) => S["Type"]
+): S["Rebuild"] => schema.annotate({ [annotation]: project })
+
+// Utilities
+
+const annotation = "~effect-tool-executor/wire/Projection"
+
+type Project = (value: unknown, of: unknown) => unknown
+
+const projectionOf = (ast: SchemaAST.AST, discriminator: string): Project => {
+  const own = SchemaAST.resolveAt<Project>(annotation)(ast)
+  if (own !== undefined) return own
+  if (SchemaAST.isString(ast)) return text
+  if (SchemaAST.isObjects(ast)) return struct(ast, discriminator)
+  if (SchemaAST.isArrays(ast) && ast.rest.length === 1) {
+    const each = projectionOf(ast.rest[0]!, discriminator)
+    return (values) => Array.isArray(values) ? values.map((it) => each(it, undefined)) : []
+  }
+  if (SchemaAST.isNumber(ast)) return number
+  if (SchemaAST.isUnion(ast)) {
+    const types = ast.types.filter((it) => !SchemaAST.isNull(it) && !SchemaAST.isUndefined(it))
+    if (types.length < ast.types.length && types.length === 1) {
+      const some = projectionOf(types[0]!, discriminator)
+      return (value, of) => value === null || value === undefined ? value : some(value, of)
+    }
+    if (types.every(SchemaAST.isObjects)) return union(types, discriminator)
+  }
+  return PlainJson.shown
+}
+
+const struct = (ast: SchemaAST.Objects, discriminator: string): Project => {
+  const fields = ast.propertySignatures.map(({ name, type }) => ({
+    name: String(name),
+    isOptional: SchemaAST.isOptional(type),
+    project: projectionOf(type, discriminator)
+  }))
+  return (value) => {
+    const from = value as { readonly [name: string]: unknown }
+    const to: { [name: string]: unknown } = {}
+    for (const { isOptional, name, project } of fields) {
+      const it = from[name]
+      if (it !== undefined || (!isOptional && Object.hasOwn(from, name))) to[name] = project(it, from)
+    }
+    return to
+  }
+}
+
+const union = (types: ReadonlyArray<SchemaAST.Objects>, discriminator: string): Project => {
+  const members = new Map(types.map((it) => [tagOf(it, discriminator), struct(it, discriminator)]))
+  return (value, of) => {
+    const tag = (value as { readonly [name: string]: unknown })[discriminator]
+    return members.get(tag)?.(value, of) ?? {}
+  }
+}
+
+const tagOf = ({ propertySignatures }: SchemaAST.Objects, discriminator: string): unknown => {
+  const type = propertySignatures.find(({ name }) => name === discriminator)?.type
+  return type !== undefined && SchemaAST.isLiteral(type) ? type.literal : undefined
+}
+
+const number: Project = (value) => typeof value === "number" && Number.isFinite(value) ? value : null
+
+const text: Project = (value) => {
+  const plain = PlainJson.shown(value)
+  return typeof plain === "string" ? plain : JSON.stringify(plain)
+}
