@@ -6,8 +6,6 @@ import type * as Response from "effect/ai/Response"
  * - `"cut"`: a length or a filter ended it. None of its calls runs; the model may ask again.
  * - `"failed"`: the provider said that something went wrong.
  * - `"broken"`: the provider did not say that it is over. More may have been to come.
- *
- * @internal
  */
 export const turnEnd = (reason: Response.FinishReason | undefined): "whole" | "cut" | "failed" | "broken" => {
   switch (reason) {

@@ -7,8 +7,6 @@
  * leaves the session, closes or moves that file and loses its parent before
  * anybody looked is not found, nor is one in a container of its own; one that
  * runs as another user is known by its parent, and cannot be signalled.
- *
- * @internal
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -18,11 +16,7 @@ import * as NodePath from "node:path"
 // The default import: the methods of the namespace have lost their process.
 import NodeProcess from "node:process"
 
-/**
- * A file that is inherited by whatever a command starts, and by nothing else.
- *
- * @internal
- */
+/** A file that is inherited by whatever a command starts, and by nothing else. */
 export interface Mark {
   /** What its children inherit, at `markedAs`. */
   readonly descriptor: number
@@ -31,19 +25,10 @@ export interface Mark {
   readonly close: () => void
 }
 
-/**
- * The descriptor that a mark has in a command: higher than what programs and
- * shells count on.
- *
- * @internal
- */
+/** The descriptor that a mark has in a command: higher than what programs and shells count on. */
 export const markedAs = 127
 
-/**
- * Makes a mark; `undefined` where there is no place for one.
- *
- * @internal
- */
+/** Makes a mark; `undefined` where there is no place for one. */
 export const makeMark = (): Mark | undefined => {
   const made = Result.try((): Mark => {
     const folder = NodeFs.mkdtempSync(NodePath.join(NodeOs.tmpdir(), "command-"))
@@ -59,11 +44,7 @@ export const makeMark = (): Mark | undefined => {
   return Result.getOrUndefined(made)
 }
 
-/**
- * The processes of one command.
- *
- * @internal
- */
+/** The processes of one command. */
 export interface Descendants {
   /**
    * Gives those that run now, the command itself among them; `undefined` where
@@ -75,11 +56,7 @@ export interface Descendants {
   readonly known: () => ReadonlyArray<number>
 }
 
-/**
- * Makes the processes of the command that leads a session and a group.
- *
- * @internal
- */
+/** Makes the processes of the command that leads a session and a group. */
 export const make = (leader: number, mark: Mark | undefined): Descendants => {
   // by id, with when it started: an id may come to mean another process
   const seen = new Map<number, number>()

@@ -3,8 +3,8 @@ import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
+import * as FileTool from "./FileTool.ts"
 import * as FileWriter from "./FileWriter.ts"
-import type * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /**
@@ -15,34 +15,30 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
  * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so
  * the resource keys that let writers of different files run at once.
  */
-export const tool = Tool.make("edit_file", {
-  description:
-    "Replaces a piece of text in a file of the workspace. oldText must occur in the file exactly once, character for character, " +
-    "white space included; give enough lines around it to make it unique, or set replaceAll.",
-  parameters: Schema.Struct({
-    path: Schema.String.annotate({ description: "Path of the file, relative to the workspace root" }),
-    oldText: Schema.String.annotate({ description: "The text to replace, exactly as it is in the file" }),
-    newText: Schema.String.annotate({ description: "The text to put in its place; may be empty" }),
-    replaceAll: Schema.optionalKey(
-      Schema.Boolean.annotate({ description: "Whether to replace every occurrence; default false" })
-    )
+export const tool = FileTool.writes(
+  Tool.make("edit_file", {
+    description:
+      "Replaces a piece of text in a file of the workspace. oldText must occur in the file exactly once, character for " +
+      "character, including white space. Include enough surrounding lines to make it unique, or set replaceAll.",
+    parameters: Schema.Struct({
+      path: FileTool.filePath,
+      oldText: Schema.String.annotate({ description: "The text to replace, exactly as it is in the file" }),
+      newText: Schema.String.annotate({ description: "The text to put in its place; may be empty" }),
+      replaceAll: FileTool.flag("Whether to replace every occurrence; default false")
+    }),
+    success: Schema.Struct({
+      path: Schema.String,
+      /** How many occurrences were replaced. */
+      replacements: Schema.Int,
+      bytesWritten: Schema.Int
+    }),
+    failure: WorkspaceFailure.WorkspaceFailure
   }),
-  success: Schema.Struct({
-    path: Schema.String,
-    /** How many occurrences were replaced. */
-    replacements: Schema.Int,
-    bytesWritten: Schema.Int
-  }),
-  failure: WorkspaceFailure.WorkspaceFailure
-})
-  .annotate(Tool.Title, "Edit file")
-  .annotate(Tool.Readonly, false)
-  .annotate(Tool.Destructive, true)
-  .annotate(Tool.Idempotent, false)
-  .annotate(Tool.OpenWorld, false)
-  // whether an edit fits tells what is in the file
+  "Edit file",
+  false
+)
+  // whether an edit applies reveals what is in the file
   .annotate(ToolAnnotations.ActsAs, ["read_file"])
-  .annotate(ToolAnnotations.Closed, true)
 
 /**
  * Makes the handler of `edit_file` for a workspace.
@@ -51,15 +47,10 @@ export const tool = Tool.make("edit_file", {
  *
  * Fails with `InvalidEdit` where `oldText` is not there, is there more than once
  * without `replaceAll`, is empty or equals `newText`; with `BinaryFile` where the
- * file is no UTF-8; with `ChangedMeanwhile` where the file changed between reading
+ * file is not UTF-8; with `ChangedMeanwhile` where the file changed between reading
  * and writing. A byte order mark and line ends stay as they are.
  */
-export const make = (
-  workspace: Workspace.Workspace
-): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
-  Tool.Success<typeof tool>,
-  WorkspaceFailure.WorkspaceFailure
-> =>
+export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {
     const before = yield* FileWriter.read(workspace, params.path)
     const { replacements, text } = yield* edit(params, before)

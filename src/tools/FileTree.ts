@@ -5,8 +5,6 @@
  * folder asked for or the start of the glob names them. A glob is matched in a
  * time that its length and that of the path bound, and others get their turn
  * after each file: it can be interrupted whatever the glob is.
- *
- * @internal
  */
 import * as Effect from "effect/Effect"
 import * as Glob from "effect/Glob"
@@ -17,11 +15,7 @@ import { notEntered } from "./ListDirectory.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Bounds of one walk.
- *
- * @internal
- */
+/** Bounds of one walk. */
 export const limits = {
   /** Names read in one folder. */
   names: 20_000,
@@ -32,30 +26,20 @@ export const limits = {
   alternatives: 100
 } as const
 
-/**
- * Which files are wanted, by their paths from the workspace root.
- *
- * @internal
- */
+/** Which files are wanted, by their paths from the workspace root. */
 export interface Filter {
   readonly matches: (path: string) => boolean
   /** The folder that all of them lie in, as far as the glob says it; the empty string is the root. */
   readonly start: string
 }
 
-/**
- * Every file.
- *
- * @internal
- */
+/** Every file. */
 export const everything: Filter = { matches: () => true, start: "" }
 
 /**
  * Makes the filter of a glob; without a slash it is about names in any folder.
  * Fails with `InvalidPattern` for one that is too long, stands for too much, or
  * cannot match any file.
- *
- * @internal
  */
 export const filterOf = (glob: string): Effect.Effect<Filter, WorkspaceFailure.WorkspaceFailure> => {
   const problem = problemOf(glob)
@@ -67,11 +51,7 @@ export const filterOf = (glob: string): Effect.Effect<Filter, WorkspaceFailure.W
   return Effect.succeed({ matches: (path) => Glob.match(compiled, path), start: start.join("/") })
 }
 
-/**
- * The files below a folder, or one file.
- *
- * @internal
- */
+/** The files below a folder, or one file. */
 export interface FileTree {
   /**
    * Gives at most so many of the next files, as real paths, and none at the end.
@@ -92,8 +72,6 @@ export interface FileTree {
  * Makes the tree below a real path. A file that was asked for is given whatever
  * the filter says; a folder that was asked for and cannot be read fails. After
  * `entries` names no further folder is read.
- *
- * @internal
  */
 export const make = (
   workspace: Workspace.Workspace,

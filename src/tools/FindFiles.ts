@@ -8,6 +8,7 @@ import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
+import * as FileTool from "./FileTool.ts"
 import * as FileTree from "./FileTree.ts"
 import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
@@ -24,46 +25,34 @@ export const limits = {
 } as const
 
 /** The tool `find_files`. */
-export const tool = Tool.make("find_files", {
-  description:
-    "Finds files of the workspace by a glob over their paths, sorted by path. Hidden files are found; .git " +
-    "and node_modules are only looked into when path or the start of the glob names them; links are neither followed " +
-    "nor returned. Files that the policy does not allow are left out and counted, whatever the glob. To search in files, use search_text.",
-  parameters: Schema.Struct({
-    glob: Schema.String.annotate({
-      description: "Glob over paths from the workspace root, such as src/**/*.{ts,tsx}; without a slash it matches " +
-        "names in any folder, such as *.md"
+export const tool = FileTool.reads(
+  Tool.make("find_files", {
+    description:
+      "Finds files in the workspace by a glob over their paths, sorted by path. Hidden files are included. .git and " +
+      "node_modules are searched only if path or the start of the glob names them. Links are neither followed nor " +
+      "returned. Files that the policy does not permit are omitted and counted, even if they do not match the glob. To " +
+      "search the content of files, use search_text.",
+    parameters: Schema.Struct({
+      glob: Schema.String.annotate({
+        description: "Glob over paths from the workspace root, such as src/**/*.{ts,tsx}; without a slash it matches " +
+          "names in any folder, such as *.md"
+      }),
+      path: FileTool.text(
+        "Folder to search, relative to the workspace root; default the root. The glob still starts at the root"
+      ),
+      maxFiles: FileTool.count("Number of files to return; default 200, at most 2,000")
     }),
-    path: Schema.optionalKey(
-      Schema.String.annotate({
-        description: "Folder to look in, relative to the workspace root; default the root. The glob still starts at " +
-          "the root"
-      })
-    ),
-    maxFiles: Schema.optionalKey(
-      Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
-        description: "How many files to return; default 200, at most 2,000"
-      })
-    )
+    success: Schema.Struct({
+      /** Paths relative to the workspace root, in the order of their folders and names. */
+      files: Schema.Array(Schema.String),
+      /** Whether there may be more files. */
+      truncated: Schema.Boolean,
+      ...FileTool.omissions
+    }),
+    failure: WorkspaceFailure.WorkspaceFailure
   }),
-  success: Schema.Struct({
-    /** Paths relative to the workspace root, in the order of their folders and names. */
-    files: Schema.Array(Schema.String),
-    /** Files left out because the policy does not allow them, whatever the glob; absent if there are none. */
-    notPermitted: Schema.optionalKey(Schema.Int),
-    /** Whether there may be more files. */
-    truncated: Schema.Boolean,
-    /** What is missing, and how to see it. */
-    note: Schema.optionalKey(Schema.String)
-  }),
-  failure: WorkspaceFailure.WorkspaceFailure
-})
-  .annotate(Tool.Title, "Find files")
-  .annotate(Tool.Readonly, true)
-  .annotate(Tool.Destructive, false)
-  .annotate(Tool.Idempotent, true)
-  .annotate(Tool.OpenWorld, false)
-  .annotate(ToolAnnotations.Closed, true)
+  "Find files"
+)
   .annotate(ToolAnnotations.ActsAs, ["list_directory"])
   .annotate(ToolAnnotations.Timeout, "30 seconds")
 
@@ -76,12 +65,7 @@ export const tool = Tool.make("find_files", {
  * `Descriptor.open` for the folder. A folder below it that cannot be read is
  * counted in `note`.
  */
-export const make = (
-  workspace: Workspace.Workspace
-): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
-  Tool.Success<typeof tool>,
-  WorkspaceFailure.WorkspaceFailure
-> =>
+export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {
     const filter = yield* FileTree.filterOf(params.glob)
     const judge = yield* PathTarget.judge(workspace, "reads")
@@ -105,21 +89,15 @@ export const make = (
       files.push(path)
       size += path.length
     }
-    const note = noteOf(full, tree.isCut(), unread, notPermitted)
-    return {
-      files,
-      ...(notPermitted === 0 ? {} : { notPermitted }),
-      truncated: full || tree.isCut(),
-      ...(note === "" ? {} : { note })
-    }
+    const notes = notesOf(full, tree.isCut(), unread, notPermitted)
+    return { files, truncated: full || tree.isCut(), ...FileTool.omissionsOf(notPermitted, notes) }
   })
 
 // Utilities
 
-const noteOf = (full: boolean, cut: boolean, unread: number, notPermitted: number): string =>
-  [
-    ...full ? ["There are more files. Narrow the glob or path, or raise maxFiles (at most 2,000)."] : [],
-    ...cut ? ["Not every folder was searched completely. Narrow path or the start of the glob."] : [],
-    ...unread > 0 ? [`${unread} ${unread === 1 ? "folder" : "folders"} could not be read.`] : [],
-    ...notPermitted > 0 ? [PathTarget.leftOut(notPermitted, "file")] : []
-  ].join(" ")
+const notesOf = (full: boolean, cut: boolean, unread: number, notPermitted: number): ReadonlyArray<string> => [
+  ...full ? ["There are more files. Narrow the glob or path, or raise maxFiles (at most 2,000)."] : [],
+  ...cut ? ["Some folders were not searched completely. Narrow path or the start of the glob."] : [],
+  ...unread > 0 ? [`${unread} ${unread === 1 ? "folder" : "folders"} could not be read.`] : [],
+  ...notPermitted > 0 ? [PathTarget.leftOut(notPermitted, "file")] : []
+]

@@ -5,8 +5,6 @@
  * `effect/http` is not used: its clients look names up themselves, and know
  * redirects and proxies of their own. No proxy of the environment is used here,
  * no connection is kept, and the certificate is always checked.
- *
- * @internal
  */
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
@@ -37,11 +35,7 @@ export interface Network {
   readonly authorities: string | undefined
 }
 
-/**
- * Asks the operating system, its file of hosts included.
- *
- * @internal
- */
+/** Asks the operating system, its file of hosts included. */
 export const systemLookup: Lookup = (hostname) =>
   Effect.callback((resume) =>
     NodeDns.lookup(
@@ -60,8 +54,6 @@ export const systemLookup: Lookup = (hostname) =>
  *
  * Fails with `UnknownHost`, `ForbiddenAddress`, `ConnectTimeout`,
  * `ConnectionFailed`, `TlsFailed` or `InvalidResponse`.
- *
- * @internal
  */
 export const open = Effect.fnUntraced(function*(
   target: FetchTarget,
@@ -86,8 +78,6 @@ export const open = Effect.fnUntraced(function*(
  *
  * Reading goes on until the scope of the response closes. Fails with
  * `InvalidResponse`.
- *
- * @internal
  */
 export const read = (
   response: NodeHttp.IncomingMessage,

@@ -3,18 +3,12 @@
  *
  * Only the lines asked for are kept in memory. A chunk may end anywhere, also
  * within a character.
- *
- * @internal
  */
 import * as Utf8 from "./Utf8.ts"
 
 const newline = 10
 
-/**
- * What was asked for, and what was found.
- *
- * @internal
- */
+/** What was asked for, and what was found. */
 export interface LineWindow {
   /** Takes the next chunk. */
   readonly push: (chunk: Buffer) => void
@@ -36,8 +30,6 @@ export interface LineWindow {
  * Makes a window of at most `maxLines` lines and `maxBytes` bytes, beginning
  * with line `startLine` (from 1). A line that would exceed the bytes is left
  * out whole, unless it is the first: then it is cut.
- *
- * @internal
  */
 export const make = (startLine: number, maxLines: number, maxBytes: number): LineWindow => {
   const lastLine = startLine + maxLines - 1

@@ -10,8 +10,8 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
-import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import * as Descriptor from "./Descriptor.ts"
+import * as FileTool from "./FileTool.ts"
 import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -40,39 +40,27 @@ export const Entry = Schema.Struct({
 })
 
 /** The tool `list_directory`. */
-export const tool = Tool.make("list_directory", {
-  description:
-    "Lists a folder of the workspace, hidden entries included, sorted by path. One call gives at most 1,000 " +
-    "entries, upper levels first, and says how many more there are. Links are marked and not followed; .git and " +
-    "node_modules are only listed when asked for by path. Entries that the policy does not allow are left out and counted.",
-  parameters: Schema.Struct({
-    path: Schema.optionalKey(
-      Schema.String.annotate({ description: "Path of the folder, relative to the workspace root; default the root" })
-    ),
-    depth: Schema.optionalKey(
-      Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
-        description: "How many levels to list; default 1 (the folder itself), at most 20"
-      })
-    )
+export const tool = FileTool.reads(
+  Tool.make("list_directory", {
+    description:
+      "Lists a folder of the workspace, including hidden entries, sorted by path. One call returns at most 1,000 " +
+      "entries, upper levels first, and the number of omitted ones. Links are marked and not followed. .git and " +
+      "node_modules are listed only if path names them. Entries that the policy does not permit are omitted and counted.",
+    parameters: Schema.Struct({
+      path: FileTool.text("Path of the folder, relative to the workspace root; default the root"),
+      depth: FileTool.count("Number of levels to list; default 1 (the folder itself), at most 20")
+    }),
+    success: Schema.Struct({
+      path: Schema.String,
+      entries: Schema.Array(Entry),
+      /** Entries that were seen and are not in `entries`. */
+      omitted: Schema.Int,
+      ...FileTool.omissions
+    }),
+    failure: WorkspaceFailure.WorkspaceFailure
   }),
-  success: Schema.Struct({
-    path: Schema.String,
-    entries: Schema.Array(Entry),
-    /** Entries that were seen and are not in `entries`. */
-    omitted: Schema.Int,
-    /** Those of them that the policy does not allow; absent if there are none. */
-    notPermitted: Schema.optionalKey(Schema.Int),
-    /** What is missing, and how to see it. */
-    note: Schema.optionalKey(Schema.String)
-  }),
-  failure: WorkspaceFailure.WorkspaceFailure
-})
-  .annotate(Tool.Title, "List directory")
-  .annotate(Tool.Readonly, true)
-  .annotate(Tool.Destructive, false)
-  .annotate(Tool.Idempotent, true)
-  .annotate(Tool.OpenWorld, false)
-  .annotate(ToolAnnotations.Closed, true)
+  "List directory"
+)
 
 /**
  * Makes the handler of `list_directory` for a workspace.
@@ -82,12 +70,7 @@ export const tool = Tool.make("list_directory", {
  * Fails as `Descriptor.open` for the folder asked for. A folder below it that
  * cannot be read, or is gone, is named in `note`.
  */
-export const make = (
-  workspace: Workspace.Workspace
-): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
-  Tool.Success<typeof tool>,
-  WorkspaceFailure.WorkspaceFailure
-> =>
+export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {
     const path = params.path ?? "."
     const judge = yield* PathTarget.judge(workspace, "reads")
@@ -126,13 +109,11 @@ export const make = (
     }
     entries.sort((a, b) => a.path < b.path ? -1 : a.path > b.path ? 1 : 0)
     const omitted = seen - entries.length
-    const note = noteOf(omitted - notPermitted, notPermitted, complete, unread)
     return {
       path: Workspace.display(workspace, top),
       entries,
       omitted,
-      ...(notPermitted === 0 ? {} : { notPermitted }),
-      ...(note === "" ? {} : { note })
+      ...FileTool.omissionsOf(notPermitted, notesOf(omitted - notPermitted, notPermitted, complete, unread))
     }
   })
 
@@ -184,19 +165,17 @@ const describe = Effect.fnUntraced(function*(
   return entry
 })
 
-const noteOf = (
+const notesOf = (
   omitted: number,
   notPermitted: number,
   complete: boolean,
   unread: ReadonlyArray<string>
-): string => {
+): ReadonlyArray<string> => {
   const sentences: Array<string> = []
   if (omitted > 0 || !complete) {
     const many = complete ? `${omitted}` : `At least ${Math.max(omitted, 1)}`
     sentences.push(
-      `${many} more ${
-        omitted === 1 ? "entry is" : "entries are"
-      } not shown; list a folder further down, or fewer levels.`
+      `${many} more ${omitted === 1 ? "entry is" : "entries are"} not shown. List a deeper folder, or fewer levels.`
     )
   }
   if (notPermitted > 0) sentences.push(PathTarget.leftOut(notPermitted, "entry"))
@@ -204,5 +183,5 @@ const noteOf = (
     const shown = unread.slice(0, 10).join(", ")
     sentences.push(`Not readable: ${shown}${unread.length > 10 ? ` and ${unread.length - 10} more` : ""}.`)
   }
-  return sentences.join(" ")
+  return sentences
 }

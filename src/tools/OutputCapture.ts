@@ -1,26 +1,14 @@
-/**
- * The head and the tail of an output of any length.
- *
- * @internal
- */
+/** The head and the tail of an output of any length. */
 import * as Utf8 from "./Utf8.ts"
 
-/**
- * Keeps the first and the last bytes of what is pushed.
- *
- * @internal
- */
+/** Keeps the first and the last bytes of what is pushed. */
 export interface OutputCapture {
   readonly push: (chunk: Buffer) => void
   /** The text so far; where bytes were dropped a line says how many. */
   readonly text: () => { readonly text: string; readonly droppedBytes: number }
 }
 
-/**
- * Makes a capture that keeps at most `maxBytes`, half of them from the start.
- *
- * @internal
- */
+/** Makes a capture that keeps at most `maxBytes`, half of them from the start. */
 export const make = (maxBytes: number): OutputCapture => {
   const half = Math.floor(maxBytes / 2)
   const head: Array<Buffer> = []

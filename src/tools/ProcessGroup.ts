@@ -5,8 +5,6 @@
  * `effect/process` is not used: it ends a group by native timers rather than
  * the Clock, signals a group at once when its leader fails, and has no bounded
  * drain.
- *
- * @internal
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -22,21 +20,13 @@ import type { Readable, Writable } from "node:stream"
 import * as Descendants from "./Descendants.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * How a command ended; one of the two is null.
- *
- * @internal
- */
+/** How a command ended; one of the two is null. */
 export interface Ended {
   readonly exitCode: number | null
   readonly signal: string | null
 }
 
-/**
- * A running command.
- *
- * @internal
- */
+/** A running command. */
 export interface ProcessGroup {
   /** Ends when the command itself did, whatever it left running. */
   readonly exited: Effect.Effect<Ended>
@@ -53,8 +43,6 @@ export interface ProcessGroup {
  * **Details**
  *
  * Fails with `InvalidCommand` where the program cannot be started.
- *
- * @internal
  */
 export const make = Effect.fnUntraced(function*(options: {
   readonly argv: readonly [string, ...Array<string>]

@@ -7,8 +7,8 @@
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import * as Descriptor from "./Descriptor.ts"
+import * as FileTool from "./FileTool.ts"
 import * as LineWindow from "./LineWindow.ts"
 import * as PathTarget from "./PathTarget.ts"
 import * as Workspace from "./Workspace.ts"
@@ -24,45 +24,34 @@ export const maxBytes = 1_000_000
 export const maxCountedBytes = 64_000_000
 
 /** The tool `read_file`. */
-export const tool = Tool.make("read_file", {
-  description: "Reads a text file of the workspace, by lines. One call gives at most 2,000 lines and 1,000,000 " +
-    "bytes; read on in a longer file with startLine.  Bytes that are not UTF-8 are shown as U+FFFD. " +
-    "Binary files, folders, pipes and devices are refused.",
-  parameters: Schema.Struct({
-    path: Schema.String.annotate({ description: "Path of the file, relative to the workspace root" }),
-    startLine: Schema.optionalKey(
-      Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
-        description: "First line to read, from 1; default 1"
-      })
-    ),
-    maxLines: Schema.optionalKey(
-      Schema.Int.check(Schema.isGreaterThanOrEqualTo(1)).annotate({
-        description: "How many lines to read; default and maximum 2,000"
-      })
-    )
+export const tool = FileTool.reads(
+  Tool.make("read_file", {
+    description: "Reads lines of a text file in the workspace. One call returns at most 2,000 lines and 1,000,000 " +
+      "bytes; to continue in a longer file, set startLine. Bytes that are not UTF-8 are returned as U+FFFD. " +
+      "Binary files, folders, pipes and devices are refused.",
+    parameters: Schema.Struct({
+      path: FileTool.filePath,
+      startLine: FileTool.count("First line to read, counted from 1; default 1"),
+      maxLines: FileTool.count("Number of lines to read; default and maximum 2,000")
+    }),
+    success: Schema.Struct({
+      path: Schema.String,
+      /** The lines as they are in the file, with their ends. */
+      content: Schema.String,
+      startLine: Schema.Int,
+      /** Last line of `content`; 0 for an empty file. */
+      endLine: Schema.Int,
+      /** Lines of the file; absent if it is larger than 64,000,000 bytes and was not read to its end. */
+      totalLines: Schema.optionalKey(Schema.Int),
+      /** Whether the file goes on after `content`. */
+      truncated: Schema.Boolean,
+      /** How to read on. */
+      note: Schema.optionalKey(Schema.String)
+    }),
+    failure: WorkspaceFailure.WorkspaceFailure
   }),
-  success: Schema.Struct({
-    path: Schema.String,
-    /** The lines as they are in the file, with their ends. */
-    content: Schema.String,
-    startLine: Schema.Int,
-    /** Last line of `content`; 0 for an empty file. */
-    endLine: Schema.Int,
-    /** Lines of the file; absent if it is larger than 64,000,000 bytes and was not read to its end. */
-    totalLines: Schema.optionalKey(Schema.Int),
-    /** Whether the file goes on after `content`. */
-    truncated: Schema.Boolean,
-    /** How to read on. */
-    note: Schema.optionalKey(Schema.String)
-  }),
-  failure: WorkspaceFailure.WorkspaceFailure
-})
-  .annotate(Tool.Title, "Read file")
-  .annotate(Tool.Readonly, true)
-  .annotate(Tool.Destructive, false)
-  .annotate(Tool.Idempotent, true)
-  .annotate(Tool.OpenWorld, false)
-  .annotate(ToolAnnotations.Closed, true)
+  "Read file"
+)
 
 /**
  * Makes the handler of `read_file` for a workspace.
@@ -72,12 +61,7 @@ export const tool = Tool.make("read_file", {
  * Fails with `BinaryFile` where the first 8,192 bytes hold a NUL, with
  * `InvalidRange` where the file ends before `startLine`, and as `Descriptor.open`.
  */
-export const make = (
-  workspace: Workspace.Workspace
-): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
-  Tool.Success<typeof tool>,
-  WorkspaceFailure.WorkspaceFailure
-> =>
+export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {
     const startLine = params.startLine ?? 1
     const judge = yield* PathTarget.judge(workspace, "reads")
@@ -135,5 +119,5 @@ const noteOf = (it: {
   const shown = it.cut
     ? `Line ${it.endLine} is longer than ${maxBytes} bytes; its end is not shown.`
     : `Lines ${it.startLine} to ${it.endLine}${it.total === undefined ? "" : ` of ${it.total}`} are shown.`
-  return it.more ? `${shown} Read on with startLine ${it.endLine + 1}.` : shown
+  return it.more ? `${shown} Continue with startLine ${it.endLine + 1}.` : shown
 }

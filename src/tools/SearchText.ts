@@ -13,6 +13,7 @@ import type * as Scope from "effect/Scope"
 import * as ToolContext from "../core/contract/ToolContext.ts"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import * as Descriptor from "./Descriptor.ts"
+import * as FileTool from "./FileTool.ts"
 import * as FileTree from "./FileTree.ts"
 import * as PathTarget from "./PathTarget.ts"
 import { isBinary } from "./ReadFile.ts"
@@ -38,66 +39,50 @@ export const limits = {
   pattern: 1_000
 } as const
 
-const positive = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
-
 /** The tool `search_text`. */
-export const tool = Tool.make("search_text", {
-  description: "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
-    "files are searched; .git and node_modules are searched only when path or the start of glob names them; links are not followed; binary files " +
-    "and files over 5,000,000 bytes are skipped and counted, and so are files that the policy does not allow, whatever the glob. Long lines are cut around the match.",
-  parameters: Schema.Struct({
-    pattern: Schema.String.annotate({ description: "JavaScript regular expression without slashes and flags" }),
-    path: Schema.optionalKey(
-      Schema.String.annotate({
-        description: "File or folder to search, relative to the workspace root; default the root"
-      })
-    ),
-    glob: Schema.optionalKey(
-      Schema.String.annotate({
-        description: "Only files whose path from the workspace root matches, such as src/**/*.{ts,tsx}; " +
-          "without a slash it matches names in any folder, such as *.md"
-      })
-    ),
-    ignoreCase: Schema.optionalKey(
-      Schema.Boolean.annotate({ description: "Whether to ignore case; default false" })
-    ),
-    contextLines: Schema.optionalKey(
-      Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)).annotate({
-        description: "Lines to show before and after each match; default 0, at most 10"
-      })
-    ),
-    maxMatches: Schema.optionalKey(
-      positive.annotate({ description: "How many matching lines to return; default 200, at most 1,000" })
-    )
+export const tool = FileTool.reads(
+  Tool.make("search_text", {
+    description:
+      "Searches the text files of the workspace, line by line, with a JavaScript regular expression. Hidden " +
+      "files are searched. .git and node_modules are searched only if path or the start of the glob names them. Links " +
+      "are not followed. Binary files and files over 5,000,000 bytes are skipped and counted. Files that the policy " +
+      "does not permit are omitted and counted, even if they do not match the glob. Long lines are cut around the match.",
+    parameters: Schema.Struct({
+      pattern: Schema.String.annotate({ description: "JavaScript regular expression without slashes and flags" }),
+      path: FileTool.text("File or folder to search, relative to the workspace root; default the root"),
+      glob: FileTool.text(
+        "Only files whose path from the workspace root matches, such as src/**/*.{ts,tsx}; without a slash it matches " +
+          "names in any folder, such as *.md"
+      ),
+      ignoreCase: FileTool.flag("Whether to ignore case; default false"),
+      contextLines: Schema.optionalKey(
+        Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)).annotate({
+          description: "Lines to show before and after each match; default 0, at most 10"
+        })
+      ),
+      maxMatches: FileTool.count("Number of matching lines to return; default 200, at most 1,000")
+    }),
+    success: Schema.Struct({
+      /** In the order of paths and lines. */
+      matches: Schema.Array(Schema.Struct({
+        path: Schema.String,
+        /** From 1. */
+        line: Schema.Int,
+        text: Schema.String,
+        before: Schema.optionalKey(Schema.Array(Schema.String)),
+        after: Schema.optionalKey(Schema.Array(Schema.String))
+      })),
+      filesSearched: Schema.Int,
+      /** Files and folders left out: binary, too large, not readable, or gone. */
+      filesSkipped: Schema.Int,
+      /** Whether there may be more matches. */
+      truncated: Schema.Boolean,
+      ...FileTool.omissions
+    }),
+    failure: WorkspaceFailure.WorkspaceFailure
   }),
-  success: Schema.Struct({
-    /** In the order of paths and lines. */
-    matches: Schema.Array(Schema.Struct({
-      path: Schema.String,
-      /** From 1. */
-      line: Schema.Int,
-      text: Schema.String,
-      before: Schema.optionalKey(Schema.Array(Schema.String)),
-      after: Schema.optionalKey(Schema.Array(Schema.String))
-    })),
-    filesSearched: Schema.Int,
-    /** Files and folders left out: binary, too large, not readable, or gone. */
-    filesSkipped: Schema.Int,
-    /** Files left out because the policy does not allow them, whatever the glob; absent if there are none. */
-    notPermitted: Schema.optionalKey(Schema.Int),
-    /** Whether there may be more matches. */
-    truncated: Schema.Boolean,
-    /** Why there may be more, and how to see it. */
-    note: Schema.optionalKey(Schema.String)
-  }),
-  failure: WorkspaceFailure.WorkspaceFailure
-})
-  .annotate(Tool.Title, "Search text")
-  .annotate(Tool.Readonly, true)
-  .annotate(Tool.Destructive, false)
-  .annotate(Tool.Idempotent, true)
-  .annotate(Tool.OpenWorld, false)
-  .annotate(ToolAnnotations.Closed, true)
+  "Search text"
+)
   .annotate(ToolAnnotations.ActsAs, ["read_file"])
   .annotate(ToolAnnotations.Timeout, "30 seconds")
 
@@ -109,12 +94,7 @@ export const tool = Tool.make("search_text", {
  * Fails with `InvalidPattern` for a pattern or glob that cannot be used, and as
  * `Workspace.realPath` for the path.
  */
-export const make = (
-  workspace: Workspace.Workspace
-): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
-  Tool.Success<typeof tool>,
-  WorkspaceFailure.WorkspaceFailure
-> =>
+export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {
     const context = yield* ToolContext.ToolContext
     const flags = yield* flagsOf(params.pattern, params.ignoreCase === true)
@@ -168,17 +148,16 @@ export const make = (
       : stopped || tree.isCut()
       ? "Not every file was searched. Narrow the path."
       : undefined
-    const note = [
+    const notes = [
       ...more === undefined ? [] : [more],
       ...notPermitted === 0 ? [] : [PathTarget.leftOut(notPermitted, "file")]
-    ].join(" ")
+    ]
     return {
       matches: found,
       filesSearched: searched,
       filesSkipped: skipped,
-      ...(notPermitted === 0 ? {} : { notPermitted }),
       truncated: more !== undefined,
-      ...(note === "" ? {} : { note })
+      ...FileTool.omissionsOf(notPermitted, notes)
     }
   }, Effect.scoped)
 

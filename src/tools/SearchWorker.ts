@@ -5,8 +5,6 @@
  * It gets the bytes of the files and knows no path: what may be read is decided
  * by the one who reads. Its program is a string, so that it runs the same from
  * `src`, from `dist` and out of a bundle.
- *
- * @internal
  */
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
@@ -14,11 +12,7 @@ import type * as Scope from "effect/Scope"
 import { Worker } from "node:worker_threads"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * What to look for.
- *
- * @internal
- */
+/** What to look for. */
 export interface Pattern {
   readonly source: string
   readonly flags: string
@@ -27,21 +21,13 @@ export interface Pattern {
   readonly lineLength: number
 }
 
-/**
- * A file to search.
- *
- * @internal
- */
+/** A file to search. */
 export interface SearchFile {
   readonly path: string
   readonly bytes: Uint8Array<ArrayBuffer>
 }
 
-/**
- * A matching line.
- *
- * @internal
- */
+/** A matching line. */
 export interface Match {
   readonly path: string
   readonly line: number
@@ -50,11 +36,7 @@ export interface Match {
   readonly after?: ReadonlyArray<string>
 }
 
-/**
- * What was found in some files; `full` if there was no room for more.
- *
- * @internal
- */
+/** What was found in some files; `full` if there was no room for more. */
 export interface Found {
   readonly matches: ReadonlyArray<Match>
   /** Characters of all texts. */
@@ -64,11 +46,7 @@ export interface Found {
   readonly full: boolean
 }
 
-/**
- * Searches files, one call at a time; the bytes are handed over and gone.
- *
- * @internal
- */
+/** Searches files, one call at a time; the bytes are handed over and gone. */
 export interface SearchWorker {
   readonly search: (
     files: ReadonlyArray<SearchFile>,
@@ -76,11 +54,7 @@ export interface SearchWorker {
   ) => Effect.Effect<Found, WorkspaceFailure.WorkspaceFailure>
 }
 
-/**
- * Starts the thread; it is terminated with the scope, also in the middle of a match.
- *
- * @internal
- */
+/** Starts the thread; it is terminated with the scope, also in the middle of a match. */
 export const make = Effect.fnUntraced(function*(
   pattern: Pattern
 ): Effect.fn.Return<SearchWorker, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {

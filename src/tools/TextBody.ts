@@ -1,17 +1,8 @@
-/**
- * Bytes of a response as text, by what the response says of them.
- *
- * @internal
- */
+/** Bytes of a response as text, by what the response says of them. */
 import * as Result from "effect/Result"
 import { isBinary } from "./ReadFile.ts"
 
-/**
- * What a `Content-Type` says: `unknown` where nothing, or nothing that means
- * anything (`application/octet-stream`).
- *
- * @internal
- */
+/** What a `Content-Type` says: `unknown` where nothing, or nothing that means anything (`application/octet-stream`). */
 export const kindOf = (contentType: string | undefined): "text" | "binary" | "unknown" => {
   const type = (contentType ?? "").split(";")[0]!.trim().toLowerCase()
   if (type === "" || type === "application/octet-stream") return "unknown"
@@ -27,8 +18,6 @@ export const kindOf = (contentType: string | undefined): "text" | "binary" | "un
  * A byte order mark goes before the charset of the response, and UTF-8 is what
  * holds without both. Bytes of unknown kind have to be valid in it. Of a truncated
  * text the piece of a character at its end is left out.
- *
- * @internal
  */
 export const decode = (
   bytes: Uint8Array,

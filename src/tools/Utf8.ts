@@ -1,14 +1,6 @@
-/**
- * Cuts of UTF-8 bytes that do not go through a character.
- *
- * @internal
- */
+/** Cuts of UTF-8 bytes that do not go through a character. */
 
-/**
- * Gives how many leading bytes hold only whole characters.
- *
- * @internal
- */
+/** Gives how many leading bytes hold only whole characters. */
 export const wholeLength = (bytes: Uint8Array): number => {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back]!
@@ -19,22 +11,14 @@ export const wholeLength = (bytes: Uint8Array): number => {
   return bytes.length
 }
 
-/**
- * Gives the offset of the first byte that begins a character.
- *
- * @internal
- */
+/** Gives the offset of the first byte that begins a character. */
 export const firstWhole = (bytes: Uint8Array): number => {
   let offset = 0
   while (offset < 3 && offset < bytes.length && (bytes[offset]! & 0b1100_0000) === 0b1000_0000) offset++
   return offset
 }
 
-/**
- * Decodes bytes; what is not UTF-8 becomes U+FFFD, and a byte order mark is kept.
- *
- * @internal
- */
+/** Decodes bytes; what is not UTF-8 becomes U+FFFD, and a byte order mark is kept. */
 export const decode = (bytes: Uint8Array): string => decoder.decode(bytes)
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true })

@@ -129,7 +129,7 @@ describe("find_files", () => {
       assert.deepStrictEqual(result, {
         files: [],
         truncated: true,
-        note: "Not every folder was searched completely. Narrow path or the start of the glob."
+        note: "Some folders were not searched completely. Narrow path or the start of the glob."
       })
     }))
 

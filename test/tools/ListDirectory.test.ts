@@ -71,7 +71,7 @@ describe("list_directory", () => {
       assert.lengthOf(result.entries, 1_000)
       assert.strictEqual(result.entries.at(-1)?.path, "z.txt")
       assert.strictEqual(result.omitted, 202)
-      assert.strictEqual(result.note, "202 more entries are not shown; list a folder further down, or fewer levels.")
+      assert.strictEqual(result.note, "202 more entries are not shown. List a deeper folder, or fewer levels.")
     }))
 
   it.live("stops counting in a very large folder and says so", () =>
@@ -82,7 +82,7 @@ describe("list_directory", () => {
       assert.lengthOf(result.entries, 1_000)
       assert.strictEqual(
         result.note,
-        "At least 19000 more entries are not shown; list a folder further down, or fewer levels."
+        "At least 19000 more entries are not shown. List a deeper folder, or fewer levels."
       )
     }))
 

@@ -42,7 +42,7 @@ describe("read_file", () => {
         endLine: 5,
         totalLines: 10,
         truncated: true,
-        note: "Lines 4 to 5 of 10 are shown. Read on with startLine 6."
+        note: "Lines 4 to 5 of 10 are shown. Continue with startLine 6."
       })
       assert.include(yield* call({ root }, "read_file", { path: "a.txt", startLine: 10 }), {
         content: "line 10\n",
@@ -91,7 +91,7 @@ describe("read_file", () => {
       assert.strictEqual(result.content, `x${"é".repeat(499_999)}`)
       assert.strictEqual(
         result.note,
-        "Line 1 is longer than 1000000 bytes; its end is not shown. Read on with startLine 2."
+        "Line 1 is longer than 1000000 bytes; its end is not shown. Continue with startLine 2."
       )
       assert.strictEqual((yield* call({ root }, "read_file", { path: "a.txt", startLine: 2 })).content, "next\n")
     }))
