@@ -1,27 +1,31 @@
 /** The table of defaults in the documents, row by row beside the code that has them. */
 import { assert, describe, it } from "@effect/vitest"
-import { Authorizing, Checking, Draining, Limits, LiveLog, Questions, Waves } from "effect-tool-executor/server"
-import { SqlJournal } from "effect-tool-executor/sql"
-import { JournalFile } from "effect-tool-executor/tools"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
 import * as AiSdkModel from "../src/adapters/AiSdkModel.ts"
+import * as ExecutorSettings from "../src/core/engine/ExecutorSettings.ts"
+import * as ToolExecutor from "../src/core/engine/ToolExecutor.ts"
+import * as CircuitBreakers from "../src/core/gates/CircuitBreakers.ts"
+import * as Dedupe from "../src/core/gates/Dedupe.ts"
 import * as HostGates from "../src/core/gates/HostGates.ts"
-import {
-  ArtifactStore,
-  Checkpoints,
-  CircuitBreakers,
-  Dedupe,
-  ExecutorSettings,
-  RateLimits,
-  StateStore,
-  ToolExecutor,
-  ToolLimits,
-  TurnBudget
-} from "../src/index.ts"
+import * as RateLimits from "../src/core/gates/RateLimits.ts"
+import * as TurnBudget from "../src/core/gates/TurnBudget.ts"
+import * as ArtifactStore from "../src/core/output/ArtifactStore.ts"
+import * as Checkpoints from "../src/core/output/Checkpoints.ts"
+import * as StateStore from "../src/core/store/StateStore.ts"
+import * as ToolLimits from "../src/core/vocabulary/ToolLimits.ts"
+import * as Authorizing from "../src/server/Authorizing.ts"
+import * as Checking from "../src/server/Checking.ts"
+import * as Draining from "../src/server/Draining.ts"
+import * as Limits from "../src/server/Limits.ts"
+import * as LiveLog from "../src/server/LiveLog.ts"
+import * as Questions from "../src/server/Questions.ts"
+import * as Waves from "../src/server/Waves.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
+import * as SqlJournal from "../src/sql/SqlJournal.ts"
 import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
+import * as JournalFile from "../src/tools/JournalFile.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 

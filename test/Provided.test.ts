@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as StateStore from "../src/core/store/StateStore.ts"
 import {
   Approvals,
   ArtifactStore,
@@ -21,7 +22,6 @@ import {
   type Policy,
   Pools,
   Rules,
-  StateStore,
   ToolAnnotations,
   ToolCall,
   ToolExecutor,

@@ -25,9 +25,12 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     { name: "contract", core: true, files: ["core/contract/"] },
     { name: "engine", core: true, files: ["core/engine/"] },
     { name: "assembly", core: true, files: ["core/assembly/"] },
+    // Lists what a module shows, where it has more than that. Each room has such a folder.
+    { name: "face", core: true, files: ["core/public/"] },
     { name: "agent", core: true, files: ["agent/"] },
     { name: "tools, mcp, sql and adapters", files: ["tools/", "mcp/", "sql/", "adapters/"] },
     { name: "server", files: ["server/"] },
+    { name: "ports", files: ["ports/"] },
     // All but the command line: what `simulate` needs is here too.
     { name: "testing", files: ["testing/"] },
     { name: "cli", files: ["cli/"] },
@@ -88,7 +91,7 @@ const problemsOf = (file: string, text: string): ReadonlyArray<string> => {
   if (file === barrel) {
     return text.split("\n").flatMap((line) => {
       const isComment = /^\s*(?:$|\/\*|\*|\/\/)/.test(line)
-      const match = /^export \* as (\w+) from "\.\/(?:[\w-]+\/)*(\w+)\.ts"$/.exec(line)
+      const match = /^export (?:type )?\* as (\w+) from "\.\/(?:[\w-]+\/)*(\w+)\.ts"$/.exec(line)
       return isComment || (match !== null && match[1] === match[2])
         ? []
         : [`${file}: only \`export * as X from "./X.ts"\`, got: ${line}`]

@@ -16,7 +16,7 @@ export default defineConfig({
       { find: /^effect-tool-executor\/mcp$/, replacement: `${source}/mcp/index.ts` },
       { find: /^effect-tool-executor\/functions$/, replacement: `${source}/adapters/Functions.ts` },
       { find: /^effect-tool-executor\/sqlite$/, replacement: `${source}/sql/Sqlite.ts` },
-      { find: /^effect-tool-executor\/(agent|server|sql|testing|tools)$/, replacement: `${source}/$1/index.ts` }
+      { find: /^effect-tool-executor\/(agent|ports|server|sql|testing|tools)$/, replacement: `${source}/$1/index.ts` }
     ]
   },
   test: {

@@ -5,13 +5,14 @@
 //     npm run crash -- --kills 5 --store sqlite      fewer of them, one store
 //     npm run crash -- --seed 7                      other points
 import { Effect, Layer, Stream } from "effect"
-import { Journal, type ToolOutcome, type ToolProcess } from "effect-tool-executor"
+import { type ToolOutcome, type ToolProcess } from "effect-tool-executor"
 import { spawn } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
 import { parseArgs } from "node:util"
+import * as Journal from "../../src/core/store/Journal.ts"
 import * as Postgres from "../../test/support/Postgres.ts"
 import * as Service from "./service.ts"
 import * as Subject from "./subject.ts"

@@ -1,21 +1,14 @@
 // Where executors live: what they share, and how one of them is opened.
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { Context, Effect, Layer, Redacted, type Scope } from "effect"
-import {
-  Approvals,
-  ArtifactStore,
-  Journal,
-  LocalExecutor,
-  Pools,
-  StateStore,
-  ToolExecutor,
-  ToolExecutors,
-  ToolHandlers
-} from "effect-tool-executor"
+import { ArtifactStore, Journal, LocalExecutor, ToolExecutor, ToolExecutors, ToolHandlers } from "effect-tool-executor"
 import { SqlCircuitBreakerStore, SqlJournal, SqlRateLimiterStore, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import { Faults as Parts } from "effect-tool-executor/testing"
 import type * as SqlClient from "effect/sql/SqlClient"
+import * as Approvals from "../../src/core/gates/Approvals.ts"
+import * as Pools from "../../src/core/gates/Pools.ts"
+import * as StateStore from "../../src/core/store/StateStore.ts"
 import type { Dice } from "../../test/support/randomCase.ts"
 import * as Faults from "./faults.ts"
 import * as Tools from "./tools.ts"

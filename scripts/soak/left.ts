@@ -1,8 +1,8 @@
 // What is left when everything is over: nothing.
 import { Effect, Fiber, type Scope, Stream } from "effect"
 import { ToolCall } from "effect-tool-executor"
-import { SqlJournal } from "effect-tool-executor/sql"
 import * as SqlClient from "effect/sql/SqlClient"
+import * as SqlJournal from "../../src/sql/SqlJournal.ts"
 import { dice } from "../../test/support/randomCase.ts"
 import type { Host } from "./hosts.ts"
 import * as Tools from "./tools.ts"

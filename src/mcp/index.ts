@@ -17,18 +17,18 @@ export * as McpDoor from "./McpDoor.ts"
  *
  * @since 0.1.0
  */
-export * as McpGateway from "./McpGateway.ts"
+export * as McpGateway from "./public/McpGateway.ts"
 
 /**
  * MCP servers as data.
  *
  * @since 0.1.0
  */
-export * as McpServers from "./McpServers.ts"
+export * as McpServers from "./public/McpServers.ts"
 
 /**
  * Tools of MCP servers in the registry of an executor.
  *
  * @since 0.1.0
  */
-export * as McpTools from "./McpTools.ts"
+export * as McpTools from "./public/McpTools.ts"

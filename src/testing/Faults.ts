@@ -90,7 +90,7 @@ export interface Options {
  *
  * ```ts
  * import { Effect, Layer } from "effect"
- * import { StateStore } from "effect-tool-executor"
+ * import { StateStore } from "effect-tool-executor/ports"
  * import { Faults } from "effect-tool-executor/testing"
  *
  * const faults = Faults.make({ seed: 7, rate: 0.1, kinds: ["loses", "late"] })

@@ -5,16 +5,6 @@
  * link-local, shared (CGNAT), multicast, reserved and documentation ranges, and
  * IPv6 addresses that stand for IPv4 ones (mapped, translated, 6to4, Teredo).
  *
- * **Example** (Looking at addresses)
- *
- * ```ts
- * import { PublicAddress } from "effect-tool-executor/tools"
- *
- * PublicAddress.isPublic("1.1.1.1") // => true
- * PublicAddress.isPublic("169.254.169.254") // => false
- * PublicAddress.isPublic("::ffff:1.1.1.1") // => false
- * ```
- *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"

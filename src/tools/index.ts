@@ -9,56 +9,42 @@
  *
  * @since 0.1.0
  */
-export * as ArtifactFolder from "./ArtifactFolder.ts"
+export * as ArtifactFolder from "./public/ArtifactFolder.ts"
 
 /**
  * Tools that read on in large outputs: `read_artifact` and `search_artifact`.
  *
  * @since 0.1.0
  */
-export * as ArtifactTools from "./ArtifactTools.ts"
+export * as ArtifactTools from "./public/ArtifactTools.ts"
 
 /**
  * Checkpoints in a folder, so that another process can undo what this one did.
  *
  * @since 0.1.0
  */
-export * as CheckpointFolder from "./CheckpointFolder.ts"
+export * as CheckpointFolder from "./public/CheckpointFolder.ts"
 
 /**
  * Names of files and folders whose content other programs execute.
  *
  * @since 0.1.0
  */
-export * as ExecutedFiles from "./ExecutedFiles.ts"
+export * as ExecutedFiles from "./public/ExecutedFiles.ts"
 
 /**
  * A tool that reaches the web: `fetch_url`.
  *
  * @since 0.1.0
  */
-export * as FetchTools from "./FetchTools.ts"
+export * as FetchTools from "./public/FetchTools.ts"
 
 /**
  * The journal in a file, for one process that writes and any number that read.
  *
  * @since 0.1.0
  */
-export * as JournalFile from "./JournalFile.ts"
-
-/**
- * Which addresses are public, and which others a host allows.
- *
- * @since 0.1.0
- */
-export * as PublicAddress from "./PublicAddress.ts"
-
-/**
- * The tool `run_command`: a command line or a program with arguments.
- *
- * @since 0.1.0
- */
-export * as RunCommand from "./RunCommand.ts"
+export * as JournalFile from "./public/JournalFile.ts"
 
 /**
  * Sessions in a folder, for processes one after the other: one that is killed leaves a
@@ -66,25 +52,25 @@ export * as RunCommand from "./RunCommand.ts"
  *
  * @since 0.1.0
  */
-export * as TranscriptFolder from "./TranscriptFolder.ts"
+export * as TranscriptFolder from "./public/TranscriptFolder.ts"
 
 /**
  * Brings files of a workspace back to what they were at a checkpoint.
  *
  * @since 0.1.0
  */
-export * as Undo from "./Undo.ts"
+export * as Undo from "./public/Undo.ts"
 
 /**
  * A root folder that paths cannot leave.
  *
  * @since 0.1.0
  */
-export * as Workspace from "./Workspace.ts"
+export * as Workspace from "./public/Workspace.ts"
 
 /**
  * Tools over a root folder, as a toolkit and a layer.
  *
  * @since 0.1.0
  */
-export * as WorkspaceTools from "./WorkspaceTools.ts"
+export * as WorkspaceTools from "./public/WorkspaceTools.ts"

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
-import { Conversation } from "../../src/agent/index.ts"
+import * as Conversation from "../../src/agent/Conversation.ts"
 import { type Dice, dice } from "../support/randomCase.ts"
 
 const origins = ["one", "other"].map((model) => ({ provider: "anthropic", model, run: { batch: "b", process: "p" } }))

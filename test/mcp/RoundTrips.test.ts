@@ -4,7 +4,8 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import { Approvals, ToolContext } from "../../src/index.ts"
+import * as Approvals from "../../src/core/gates/Approvals.ts"
+import { ToolContext } from "../../src/index.ts"
 import { events, json, serving, session } from "../support/gatewayHttp.ts"
 
 const live = (name: string, program: Effect.Effect<void, unknown, Scope.Scope>) =>

@@ -2,8 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Ref, Stream } from "effect"
 import { Journal, StateStore } from "effect-tool-executor"
-import { Draining, Health, WaveStore } from "effect-tool-executor/server"
+import { WaveStore } from "effect-tool-executor/server"
 import { TestClock } from "effect/testing"
+import * as Draining from "../../src/server/Draining.ts"
+import * as Health from "../../src/server/Health.ts"
 
 /** A server whose journal does what it is told to when it is read. */
 const health = (reads: Effect.Effect<void, Journal.JournalError>) =>

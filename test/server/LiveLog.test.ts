@@ -1,12 +1,14 @@
 /** The live log: places in it, readers who are slow or may not see, heartbeats, its end. */
 import { assert, describe, it } from "@effect/vitest"
-import { ApiModels, ApiQuestions, LiveLog } from "effect-tool-executor/server"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
+import * as ApiModels from "../../src/server/ApiModels.ts"
+import * as ApiQuestions from "../../src/server/ApiQuestions.ts"
+import * as LiveLog from "../../src/server/LiveLog.ts"
 import { start } from "../support/Server.ts"
 
 const wave = (name: string): ApiQuestions.LiveItem => ({

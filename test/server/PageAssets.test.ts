@@ -1,10 +1,10 @@
 /** The page's files, over real HTTP. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { Door } from "effect-tool-executor/server"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as Door from "../../src/server/Door.ts"
 import { start } from "../support/Server.ts"
 
 const built = Effect.acquireRelease(

@@ -1,7 +1,6 @@
 /** Whatever people do in whatever order, questions end as a plain model of them says. */
 import { assert, describe, it } from "@effect/vitest"
 import { Approvals } from "effect-tool-executor"
-import { Questions } from "effect-tool-executor/server"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -9,6 +8,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
+import * as Questions from "../../src/server/Questions.ts"
 import { layer, question, user } from "../support/Asking.ts"
 import { approvers, type Asked, type Given, QuestionOracle, Step, type Told } from "../support/questionOracle.ts"
 

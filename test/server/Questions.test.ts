@@ -1,7 +1,6 @@
 /** Questions of all sessions: who sees and answers them, and how they end. */
 import { assert, describe, it } from "@effect/vitest"
 import type { Approvals } from "effect-tool-executor"
-import { ApiQuestions, LiveLog, Questions } from "effect-tool-executor/server"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -11,6 +10,9 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
+import * as ApiQuestions from "../../src/server/ApiQuestions.ts"
+import * as LiveLog from "../../src/server/LiveLog.ts"
+import * as Questions from "../../src/server/Questions.ts"
 import { ask, layer, user } from "../support/Asking.ts"
 
 const ada = user("ada", ["bob"])

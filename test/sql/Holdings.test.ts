@@ -1,7 +1,6 @@
 /** What artifacts and checkpoints keep in a database beyond the contract of their ports. */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { SqlArtifacts, SqlCheckpoints } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -19,6 +18,8 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { ArtifactStore, Checkpoints } from "../../src/index.ts"
+import * as SqlArtifacts from "../../src/sql/SqlArtifacts.ts"
+import * as SqlCheckpoints from "../../src/sql/SqlCheckpoints.ts"
 import { write } from "../support/checkpoints.ts"
 import * as Postgres from "../support/Postgres.ts"
 

@@ -1,6 +1,5 @@
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Migrations, OwnConnection } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,6 +7,8 @@ import * as Redacted from "effect/Redacted"
 import * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Database from "../../src/cli/Database.ts"
+import * as Migrations from "../../src/sql/Migrations.ts"
+import * as OwnConnection from "../../src/sql/OwnConnection.ts"
 import * as Postgres from "../support/Postgres.ts"
 
 const count = (sql: SqlClient.SqlClient) =>

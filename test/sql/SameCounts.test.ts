@@ -1,10 +1,10 @@
 /** Random lives of sessions, told to the store in memory and to the one in SQL: both count the same. */
 import { assert, describe, it } from "@effect/vitest"
-import { StateStore } from "effect-tool-executor"
 import { SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as StateStore from "../../src/core/store/StateStore.ts"
 import { type Dice, make as diceOf } from "../../src/testing/Dice.ts"
 
 type Store = StateStore.StateStore["Service"]

@@ -11,7 +11,8 @@ import * as Stream from "effect/Stream"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { ConfigurationError, Journal } from "../../src/index.ts"
+import * as Journal from "../../src/core/store/Journal.ts"
+import { ConfigurationError } from "../../src/index.ts"
 import * as Postgres from "../support/Postgres.ts"
 
 const { entry } = JournalContract

@@ -12,6 +12,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Artifacts, Kept } from "../../src/core/engine/Ports.ts"
+import * as StateStore from "../../src/core/store/StateStore.ts"
 import {
   Approvals,
   ArtifactStore,
@@ -20,7 +21,6 @@ import {
   LocalExecutor,
   type Permissions,
   type Pools,
-  StateStore,
   ToolAnnotations,
   ToolCall,
   ToolExecutor,

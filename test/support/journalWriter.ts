@@ -1,7 +1,7 @@
 /** Writes to the journal in a file, its path an argument, until it is killed. */
 import { JournalContract } from "effect-tool-executor/testing"
-import { JournalFile } from "effect-tool-executor/tools"
 import * as Effect from "effect/Effect"
+import * as JournalFile from "../../src/tools/JournalFile.ts"
 
 const program = Effect.gen(function*() {
   const journal = yield* JournalFile.make({ path: process.argv[2]! })

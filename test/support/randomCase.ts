@@ -8,7 +8,6 @@ import {
   Permissions,
   Pools,
   Rules,
-  StateStore,
   ToolCall,
   ToolExecutor,
   ToolHandlers,
@@ -16,6 +15,7 @@ import {
   TurnBudget
 } from "effect-tool-executor"
 import { Dice as Dices, type Scenario, ScriptedTools } from "effect-tool-executor/testing"
+import * as StateStore from "../../src/core/store/StateStore.ts"
 
 export const dice = Dices.make
 

@@ -2,7 +2,6 @@
  * A server of the API's shapes whose every word is the test's: for what a real one does
  * not do at will, such as to go away in the middle, or to ask 200 questions at once.
  */
-import { Door } from "effect-tool-executor/server"
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
@@ -11,6 +10,7 @@ import { join } from "node:path"
 import type { Me, Waves } from "../../src/server/ApiModels.ts"
 import type { EndedQuestion, GivenAnswers, LiveItem, Question, QuestionSummary } from "../../src/server/ApiQuestions.ts"
 import type { Entry, Grant, Rules, Status } from "../../src/server/ApiRecords.ts"
+import * as Door from "../../src/server/Door.ts"
 
 /** What the server is told to say. */
 export interface Script {

@@ -7,7 +7,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as SqlClient from "effect/sql/SqlClient"
 import { connect, createServer, type Socket } from "node:net"
-import { StateStore } from "../../src/index.ts"
+import * as StateStore from "../../src/core/store/StateStore.ts"
 import type { Found } from "./stateWorkers.ts"
 
 /** Forwards to a server for the rest of the scope; cuts once, when so many bytes have passed in either direction. */

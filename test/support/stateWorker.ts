@@ -10,7 +10,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { once } from "node:events"
-import { StateStore, ToolCall, type ToolOutcome, type ToolRule } from "../../src/index.ts"
+import * as StateStore from "../../src/core/store/StateStore.ts"
+import { ToolCall, type ToolOutcome, type ToolRule } from "../../src/index.ts"
 import { open, type ToolSpec } from "./Harness.ts"
 
 /** What a worker does. */

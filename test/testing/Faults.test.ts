@@ -1,19 +1,13 @@
 /** Parts of an executor that are in trouble now and then. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema, Stream } from "effect"
-import {
-  Approvals,
-  ArtifactStore,
-  Checkpoints,
-  Journal,
-  LocalExecutor,
-  StateStore,
-  ToolCall,
-  ToolExecutor,
-  ToolHandlers
-} from "effect-tool-executor"
+import { Checkpoints, LocalExecutor, ToolCall, ToolExecutor, ToolHandlers } from "effect-tool-executor"
 import { Faults, Laws, ScriptedModel, VirtualTime } from "effect-tool-executor/testing"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
+import * as Approvals from "../../src/core/gates/Approvals.ts"
+import * as ArtifactStore from "../../src/core/output/ArtifactStore.ts"
+import * as Journal from "../../src/core/store/Journal.ts"
+import * as StateStore from "../../src/core/store/StateStore.ts"
 
 const always = (kind: Faults.Kind) => Faults.make({ seed: 1, rate: 1, kinds: [kind] })
 

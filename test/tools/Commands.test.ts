@@ -1,10 +1,12 @@
 /** Commands are denied in every spelling, and what commands and editors run is not rewritten without asking. */
 import { assert, describe, it } from "@effect/vitest"
 import { ToolAnnotations } from "effect-tool-executor"
-import { ExecutedFiles, RunCommand, WorkspaceTools } from "effect-tool-executor/tools"
+import { WorkspaceTools } from "effect-tool-executor/tools"
 import type * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as ExecutedFiles from "../../src/tools/ExecutedFiles.ts"
+import * as RunCommand from "../../src/tools/RunCommand.ts"
 import { makeFolders, pathsIn, put } from "./fixture.ts"
 import { throughPolicy } from "./policy.ts"
 

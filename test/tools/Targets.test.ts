@@ -2,12 +2,13 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { ToolAnnotations } from "effect-tool-executor"
-import { RunCommand, WorkspaceTools } from "effect-tool-executor/tools"
+import { WorkspaceTools } from "effect-tool-executor/tools"
 import type * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
+import * as RunCommand from "../../src/tools/RunCommand.ts"
 import { folder, run } from "../cli/harness.ts"
 
 const targetsOf = (tool: Tool.Any, params: unknown): Effect.Effect<ToolAnnotations.TargetsOf> => {

@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { TranscriptFolder } from "effect-tool-executor/tools"
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
@@ -8,6 +7,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import * as TranscriptFolder from "../../src/tools/TranscriptFolder.ts"
 
 const user = (text: string) => Prompt.userMessage({ content: [Prompt.textPart({ text })] })
 

@@ -4,16 +4,8 @@
  * In both parts `*` is any run of characters and `?` is one. A pattern without
  * a target is about every call of the tool. Pure.
  *
- * **Example** (Matching a call)
- *
- * ```ts
- * import { PermissionPattern } from "effect-tool-executor"
- *
- * const pattern = PermissionPattern.parseUnsafe("write_file(src/*)")
- *
- * PermissionPattern.covers([pattern], "write_file", [{ text: "src/deep/a.ts" }]) // => true
- * PermissionPattern.covers([pattern], "write_file", [{ text: "src/a.ts" }, { text: "package.json" }]) // => false
- * ```
+ * `write_file(src/*)` covers a call of `write_file` about `src/deep/a.ts`, and none about
+ * `src/a.ts` and `package.json` together.
  *
  * @since 0.1.0
  */

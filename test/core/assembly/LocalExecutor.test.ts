@@ -7,9 +7,11 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as ToolExecutor from "../../../src/core/engine/ToolExecutor.ts"
+import * as ArtifactStore from "../../../src/core/output/ArtifactStore.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import {
   Approvals,
-  ArtifactStore,
   Checkpoints,
   ConfigurationError,
   Dedupe,
@@ -19,11 +21,9 @@ import {
   LocalExecutor,
   Permissions,
   Pools,
-  StateStore,
   ToolAnnotations,
   ToolCall,
   ToolContext,
-  ToolExecutor,
   ToolHandlers,
   TurnBudget
 } from "../../../src/index.ts"

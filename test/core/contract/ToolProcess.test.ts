@@ -7,16 +7,16 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as TurnBudget from "../../../src/core/gates/TurnBudget.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import {
   ConfigurationError,
   Dedupe,
   Permissions,
-  StateStore,
   ToolCall,
   ToolContext,
   type ToolEvent,
-  ToolOutcome,
-  TurnBudget
+  ToolOutcome
 } from "../../../src/index.ts"
 import { call, calls, type Options, run, tag, tags, value } from "../../support/Harness.ts"
 

@@ -4,12 +4,12 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import {
   Dedupe,
   Permissions,
   Pools,
   Rules,
-  StateStore,
   ToolContext,
   ToolExecutor,
   ToolHandlers,

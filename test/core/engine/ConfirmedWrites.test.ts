@@ -9,14 +9,8 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
-import {
-  Approvals,
-  Checkpoints,
-  type FileChange,
-  ToolAnnotations,
-  ToolContext,
-  type ToolOutcome
-} from "../../../src/index.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import { Checkpoints, type FileChange, ToolAnnotations, ToolContext, type ToolOutcome } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import * as Harness from "../../support/Harness.ts"
 

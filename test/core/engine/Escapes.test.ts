@@ -12,15 +12,9 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import {
-  Approvals,
-  Checkpoints,
-  StateStore,
-  ToolAnnotations,
-  ToolContext,
-  type ToolExecutor,
-  type ToolOutcome
-} from "../../../src/index.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
+import { Checkpoints, ToolAnnotations, ToolContext, type ToolExecutor, type ToolOutcome } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import * as Harness from "../../support/Harness.ts"
 

@@ -6,7 +6,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { checked } from "../../../src/core/engine/CheckedSettings.ts"
-import { ExecutorSettings, ToolExecutor } from "../../../src/index.ts"
+import * as ToolExecutor from "../../../src/core/engine/ToolExecutor.ts"
+import { ExecutorSettings } from "../../../src/index.ts"
 
 const read = <E>(layer: Layer.Layer<never, E>) => Effect.provide(checked, layer)
 

@@ -13,8 +13,8 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import {
-  Approvals,
   LocalExecutor,
   ToolAnnotations,
   ToolContext,

@@ -2,7 +2,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
-import { JournalFile } from "effect-tool-executor/tools"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -11,6 +10,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Journal, ToolAnnotations, ToolCall } from "../../../src/index.ts"
+import * as JournalFile from "../../../src/tools/JournalFile.ts"
 import { open, type ToolSpec } from "../../support/Harness.ts"
 
 const secrets = Array.from(

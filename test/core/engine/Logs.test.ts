@@ -10,18 +10,11 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as References from "effect/References"
 import type * as Scope from "effect/Scope"
-import {
-  Approvals,
-  Dedupe,
-  Gate,
-  Journal,
-  Permissions,
-  Rules,
-  StateStore,
-  ToolAnnotations,
-  ToolContext,
-  ToolExecutor
-} from "../../../src/index.ts"
+import * as ToolExecutor from "../../../src/core/engine/ToolExecutor.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as Journal from "../../../src/core/store/Journal.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
+import { Dedupe, Gate, Permissions, Rules, ToolAnnotations, ToolContext } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import * as Harness from "../../support/Harness.ts"
 

@@ -12,14 +12,14 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as Pools from "../../../src/core/gates/Pools.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import {
-  Approvals,
   type FileChange,
   Gate,
   LocalExecutor,
-  Pools,
   Rules,
-  StateStore,
   ToolAnnotations,
   ToolCall,
   ToolContext,

@@ -11,7 +11,8 @@ import * as OtlpExporter from "effect/observability/OtlpExporter"
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import { Approvals, ToolExecutor } from "../../../src/index.ts"
+import * as ToolExecutor from "../../../src/core/engine/ToolExecutor.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import * as Harness from "../../support/Harness.ts"
 
 interface Attribute {

@@ -1,7 +1,9 @@
 /** What one process may be given that others of its executor do not have: tools, people, calls counted with others. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { Approvals, ToolContext, type ToolOutcome, TurnBudget } from "../../../src/index.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as TurnBudget from "../../../src/core/gates/TurnBudget.ts"
+import { ToolContext, type ToolOutcome } from "../../../src/index.ts"
 import { calls, type Options, run, tags } from "../../support/Harness.ts"
 
 const tools = { a: () => Effect.succeed("A"), b: () => Effect.succeed("B") }

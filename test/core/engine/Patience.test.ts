@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { ArtifactStore, StateStore, ToolAnnotations, ToolContext } from "../../../src/index.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
+import { ArtifactStore, ToolAnnotations, ToolContext } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import {
   call,

@@ -3,15 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import {
-  Approvals,
-  type Policy,
-  StateStore,
-  ToolAnnotations,
-  ToolContext,
-  type ToolOutcome,
-  type ToolRule
-} from "../../../src/index.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
+import { type Policy, ToolAnnotations, ToolContext, type ToolOutcome, type ToolRule } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import * as Harness from "../../support/Harness.ts"
 

@@ -12,10 +12,10 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as JournalText from "../../../src/core/store/JournalText.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import {
   Approvals,
   Journal,
-  StateStore,
   ToolAnnotations,
   type ToolCall,
   ToolContext,

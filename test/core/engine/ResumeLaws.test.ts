@@ -9,8 +9,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import {
-  Approvals,
   Journal,
   RuleSet,
   ToolAnnotations,

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
-import { ArtifactStore } from "../../../src/index.ts"
+import * as ArtifactStore from "../../../src/core/output/ArtifactStore.ts"
 import { call, calls, run, tags, value } from "../../support/Harness.ts"
 
 const sleeper = ({ sleep }: { readonly [key: string]: unknown }) => Effect.sleep(Number(sleep ?? 1_000))

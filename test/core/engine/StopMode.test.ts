@@ -4,12 +4,12 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import {
-  Approvals,
   Dedupe,
   type Gate,
   type Guards,
-  StateStore,
   ToolAnnotations,
   type ToolCall,
   type ToolOutcome,

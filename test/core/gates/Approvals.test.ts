@@ -5,15 +5,10 @@ import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as Permissions from "../../../src/core/gates/Permissions.ts"
 import type { WaveResult } from "../../../src/core/vocabulary/ToolOutcome.ts"
-import {
-  Approvals,
-  Permissions,
-  type StateStore,
-  ToolAnnotations,
-  ToolOutcome,
-  type ToolRule
-} from "../../../src/index.ts"
+import { type StateStore, ToolAnnotations, ToolOutcome, type ToolRule } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, calls, type Env, open, type Options, run, tags, type ToolSpec, value } from "../../support/Harness.ts"
 

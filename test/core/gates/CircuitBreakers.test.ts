@@ -9,8 +9,8 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Schedule from "effect/Schedule"
+import * as CircuitBreakers from "../../../src/core/gates/CircuitBreakers.ts"
 import {
-  CircuitBreakers,
   Gate,
   LocalExecutor,
   ToolAnnotations,

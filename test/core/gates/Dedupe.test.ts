@@ -3,14 +3,8 @@ import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
-import {
-  Approvals,
-  type Dedupe,
-  ToolAnnotations,
-  ToolCall,
-  type ToolProcess,
-  type ToolRule
-} from "../../../src/index.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import { type Dedupe, ToolAnnotations, ToolCall, type ToolProcess, type ToolRule } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, calls, type Options, run, tags, value } from "../../support/Harness.ts"
 

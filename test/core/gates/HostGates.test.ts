@@ -12,8 +12,8 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import {
-  Approvals,
   ConfigurationError,
   Gate,
   Guards,

@@ -4,15 +4,18 @@
  * shown as something that it is not.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Grant, type PermissionPattern, Policy, ToolAnnotations, type ToolHandlers } from "effect-tool-executor"
-import { RunCommand, WorkspaceTools } from "effect-tool-executor/tools"
+import { type PermissionPattern, ToolAnnotations, type ToolHandlers } from "effect-tool-executor"
+import { WorkspaceTools } from "effect-tool-executor/tools"
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as NodeFs from "node:fs"
+import * as Policy from "../../../src/core/gates/Policy.ts"
+import * as Grant from "../../../src/core/vocabulary/Grant.ts"
 import { escape } from "../../../src/internal/escape.ts"
+import * as RunCommand from "../../../src/tools/RunCommand.ts"
 import { makeFolders, put } from "../../tools/fixture.ts"
 
 // -----------------------------------------------------------------------------

@@ -11,11 +11,11 @@ import * as Layer from "effect/Layer"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as Gate from "../../../src/core/gates/Gate.ts"
+import * as RateLimits from "../../../src/core/gates/RateLimits.ts"
 import {
-  Approvals,
-  Gate,
   LocalExecutor,
-  RateLimits,
   ToolAnnotations,
   ToolContext,
   ToolExecutors,

@@ -10,7 +10,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { Approvals } from "../../../src/index.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 
 type Service = Approvals.Approvals["Service"]

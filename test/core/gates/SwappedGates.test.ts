@@ -6,7 +6,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { Approvals, Dedupe, Permissions, Pools, Rules, type ToolRefusal, type ToolRule } from "../../../src/index.ts"
+import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import { Dedupe, Permissions, Pools, Rules, type ToolRefusal, type ToolRule } from "../../../src/index.ts"
 import { call, calls, type Options, run, tags, value } from "../../support/Harness.ts"
 
 const at = (value: number) => () => Effect.succeed(value)

@@ -5,7 +5,7 @@ import * as ConfigProvider from "effect/ConfigProvider"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { TurnBudget } from "../../../src/index.ts"
+import * as TurnBudget from "../../../src/core/gates/TurnBudget.ts"
 import { calls, run } from "../../support/Harness.ts"
 
 const tools = { t: () => Effect.succeed(1) }

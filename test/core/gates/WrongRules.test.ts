@@ -1,7 +1,7 @@
 /** What a rule set can have wrong with it, and what it may well have. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
-import { RuleSet } from "../../../src/index.ts"
+import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
 
 const schema = {
   type: "object",

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ArtifactStoreContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
-import { ArtifactStore } from "../../../src/index.ts"
+import * as ArtifactStore from "../../../src/core/output/ArtifactStore.ts"
 import * as Contract from "../../support/contract.ts"
 
 Contract.run("ArtifactStore in memory", ArtifactStoreContract.make({ layer: ArtifactStore.layerMemory }))

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { CheckpointsContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
-import { Checkpoints } from "../../../src/index.ts"
+import * as Checkpoints from "../../../src/core/output/Checkpoints.ts"
 import { idsOf, write } from "../../support/checkpoints.ts"
 import * as Contract from "../../support/contract.ts"
 

@@ -6,15 +6,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import {
-  ArtifactStore,
-  LocalExecutor,
-  OutputPolicy,
-  ToolCall,
-  ToolExecutor,
-  type ToolOutcome,
-  type ToolProcess
-} from "../../../src/index.ts"
+import * as ArtifactStore from "../../../src/core/output/ArtifactStore.ts"
+import * as OutputPolicy from "../../../src/core/output/OutputPolicy.ts"
+import { LocalExecutor, ToolCall, ToolExecutor, type ToolOutcome, type ToolProcess } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { calls, type Options, run, tags } from "../../support/Harness.ts"
 

@@ -1,7 +1,8 @@
 /** What a rule set says of a moment, asked without an executor. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
-import { RuleSet, type ToolRule } from "../../../src/index.ts"
+import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
+import { type ToolRule } from "../../../src/index.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
 
 type Rule<T extends ToolRule.Tag = ToolRule.Tag> = ToolRule.Of<T>

@@ -4,7 +4,8 @@
  * refused without a reason that the oracle sees, too.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { RuleSet, type ToolRule } from "../../../src/index.ts"
+import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
+import { type ToolRule } from "../../../src/index.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
 
 const names = ["a", "b", "c", "d"]

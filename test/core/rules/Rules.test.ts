@@ -6,11 +6,11 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import {
   LocalExecutor,
   Rules,
   RuleSet,
-  StateStore,
   ToolAnnotations,
   ToolExecutor,
   ToolHandlers,

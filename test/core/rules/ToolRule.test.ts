@@ -2,7 +2,8 @@ import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import { Tool, Toolkit } from "effect/ai"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { RuleSet, ToolAnnotations, ToolRule } from "../../../src/index.ts"
+import * as ToolRule from "../../../src/core/rules/ToolRule.ts"
+import { RuleSet, ToolAnnotations } from "../../../src/index.ts"
 
 const Search = Tool.make("search", {
   parameters: Schema.Struct({ query: Schema.String, mode: Schema.Literals(["fast", "deep"]) })

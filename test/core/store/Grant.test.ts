@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Grant } from "../../../src/index.ts"
+import * as Grant from "../../../src/core/vocabulary/Grant.ts"
 
 const grant = (more: Partial<Grant.Grant> = {}): Grant.Grant => ({
   id: "g",

@@ -3,7 +3,7 @@ import { StateStoreContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
-import { StateStore } from "../../../src/index.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import * as Contract from "../../support/contract.ts"
 
 Contract.run(

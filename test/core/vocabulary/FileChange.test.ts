@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import * as NodeCrypto from "node:crypto"
-import { FileChange } from "../../../src/index.ts"
+import * as FileChange from "../../../src/core/vocabulary/FileChange.ts"
 
 type Change = FileChange.FileChange
 

@@ -5,7 +5,7 @@
 import { wrapLanguageModel } from "ai"
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
-import { Conversation } from "../../../src/agent/index.ts"
+import * as Conversation from "../../../src/agent/Conversation.ts"
 import type { Name } from "../providers/providers.ts"
 import type { Turn } from "../providers/script.ts"
 import { agentsOf, checking, kept, modelOf, quiet, type Speaker, speaker } from "./talk.ts"

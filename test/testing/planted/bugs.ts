@@ -7,12 +7,12 @@ import {
   Permissions,
   Pools,
   Rules,
-  StateStore,
   ToolContext,
   type ToolEvent,
   ToolExecutor,
   type ToolOutcome
 } from "effect-tool-executor"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import { executor, handlers, like, part, type Planted, processes, tools } from "./plant.ts"
 
 export interface Bug {

@@ -1,0 +1,2 @@
+export type * from "../AgentEvent.ts"
+export { describe, hasContent, toWire } from "../AgentEvent.ts"

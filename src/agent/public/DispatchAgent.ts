@@ -1,0 +1,2 @@
+export type * from "../DispatchAgent.ts"
+export { make } from "../DispatchAgent.ts"

@@ -1,0 +1,2 @@
+export type * from "../SubAgent.ts"
+export { make } from "../SubAgent.ts"

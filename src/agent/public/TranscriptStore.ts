@@ -1,0 +1,2 @@
+export type * from "../TranscriptStore.ts"
+export { layer, layerMemory } from "../TranscriptStore.ts"

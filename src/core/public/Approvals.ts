@@ -1,0 +1,12 @@
+export type * from "../gates/Approvals.ts"
+export {
+  Answer,
+  ApprovalError,
+  Approvals,
+  hash,
+  layer,
+  layerAsk,
+  layerConfig,
+  Resolution,
+  resolve
+} from "../gates/Approvals.ts"

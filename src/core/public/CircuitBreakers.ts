@@ -1,0 +1,2 @@
+export type * from "../gates/CircuitBreakers.ts"
+export { layer, layerConfig, layerNoop } from "../gates/CircuitBreakers.ts"

@@ -1,0 +1,2 @@
+export type * from "../vocabulary/ConfigurationError.ts"
+export { ConfigurationError } from "../vocabulary/ConfigurationError.ts"

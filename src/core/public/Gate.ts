@@ -1,0 +1,2 @@
+export type * from "../gates/Gate.ts"
+export { layer } from "../gates/Gate.ts"

@@ -1,0 +1,2 @@
+export type * from "../vocabulary/Grant.ts"
+export { Grant } from "../vocabulary/Grant.ts"

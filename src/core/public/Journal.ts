@@ -1,0 +1,2 @@
+export type * from "../store/Journal.ts"
+export { Journal, JournalError, layerMemory, layerMemoryConfig, layerNoop } from "../store/Journal.ts"

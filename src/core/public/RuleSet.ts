@@ -1,0 +1,14 @@
+export type * from "../rules/RuleSet.ts"
+export {
+  allowedNext,
+  describe,
+  exitPending,
+  explain,
+  forcedNext,
+  graph,
+  history,
+  make,
+  problems,
+  startPending,
+  warnings
+} from "../rules/RuleSet.ts"

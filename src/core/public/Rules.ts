@@ -1,0 +1,2 @@
+export type * from "../rules/Rules.ts"
+export { fromSet, layer, layerConfig, layerNoop, layerRef, Rules, RulesRef } from "../rules/Rules.ts"

@@ -1,0 +1,2 @@
+export type * from "../vocabulary/ToolContent.ts"
+export { isFile, isImage, note, textOf } from "../vocabulary/ToolContent.ts"

@@ -1,0 +1,2 @@
+export type * from "../vocabulary/ToolHandlers.ts"
+export { fromRegistry, jsonSchemaOf, layer, makeRegistry, ToolHandlers } from "../vocabulary/ToolHandlers.ts"

@@ -1,0 +1,2 @@
+export type * from "../vocabulary/ToolRefusal.ts"
+export { describe, ToolRefusal } from "../vocabulary/ToolRefusal.ts"

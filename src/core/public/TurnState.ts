@@ -1,0 +1,2 @@
+export type * from "../gates/TurnState.ts"
+export { TurnState } from "../gates/TurnState.ts"

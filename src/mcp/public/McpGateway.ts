@@ -1,0 +1,2 @@
+export type * from "../McpGateway.ts"
+export { layer, layerSessions, layerToolkit } from "../McpGateway.ts"

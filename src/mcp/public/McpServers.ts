@@ -1,0 +1,2 @@
+export type * from "../McpServers.ts"
+export { McpServerError, McpServers } from "../McpServers.ts"

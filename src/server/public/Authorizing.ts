@@ -1,0 +1,2 @@
+export type * from "../Authorizing.ts"
+export { layer } from "../Authorizing.ts"

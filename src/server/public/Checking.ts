@@ -1,0 +1,2 @@
+export type * from "../Checking.ts"
+export { layer } from "../Checking.ts"

@@ -1,0 +1,2 @@
+export type * from "../Draining.ts"
+export { layer } from "../Draining.ts"

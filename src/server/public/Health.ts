@@ -1,0 +1,2 @@
+export type * from "../Health.ts"
+export { layer } from "../Health.ts"

@@ -1,0 +1,2 @@
+export type * from "../Limits.ts"
+export { layer } from "../Limits.ts"

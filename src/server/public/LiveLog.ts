@@ -1,0 +1,2 @@
+export type * from "../LiveLog.ts"
+export { layer } from "../LiveLog.ts"

@@ -1,0 +1,2 @@
+export type * from "../Questions.ts"
+export { layer } from "../Questions.ts"

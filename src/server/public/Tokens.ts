@@ -1,0 +1,2 @@
+export type * from "../Tokens.ts"
+export { hash, make } from "../Tokens.ts"

@@ -1,0 +1,2 @@
+export type * from "../Undoing.ts"
+export { layer } from "../Undoing.ts"

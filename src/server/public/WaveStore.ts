@@ -1,0 +1,2 @@
+export type * from "../WaveStore.ts"
+export { layer, layerMemory } from "../WaveStore.ts"

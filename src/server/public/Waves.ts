@@ -1,0 +1,2 @@
+export type * from "../Waves.ts"
+export { layer } from "../Waves.ts"

@@ -1,0 +1,2 @@
+export type * from "../Webhook.ts"
+export { layer } from "../Webhook.ts"

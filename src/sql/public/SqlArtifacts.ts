@@ -1,0 +1,2 @@
+export type * from "../SqlArtifacts.ts"
+export { layer, layerConfig } from "../SqlArtifacts.ts"

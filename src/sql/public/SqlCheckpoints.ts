@@ -1,0 +1,2 @@
+export type * from "../SqlCheckpoints.ts"
+export { layer, layerConfig } from "../SqlCheckpoints.ts"

@@ -1,0 +1,2 @@
+export type * from "../SqlCircuitBreakerStore.ts"
+export { layer, layerConfig, prune } from "../SqlCircuitBreakerStore.ts"

@@ -1,0 +1,2 @@
+export type * from "../SqlRateLimiterStore.ts"
+export { layer, prune } from "../SqlRateLimiterStore.ts"

@@ -1,0 +1,2 @@
+export type * from "../SqlStateStore.ts"
+export { layer, layerConfig } from "../SqlStateStore.ts"

@@ -1,0 +1,2 @@
+export type * from "../ArtifactFolder.ts"
+export { layer, layerConfig } from "../ArtifactFolder.ts"

@@ -1,0 +1,2 @@
+export type * from "../ArtifactTools.ts"
+export { layer, toolkit } from "../ArtifactTools.ts"

@@ -1,0 +1,2 @@
+export type * from "../ExecutedFiles.ts"
+export { byCommands, byThemselves } from "../ExecutedFiles.ts"

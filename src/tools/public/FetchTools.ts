@@ -1,0 +1,2 @@
+export type * from "../FetchTools.ts"
+export { layer, make, toolkit } from "../FetchTools.ts"

@@ -1,0 +1,2 @@
+export type * from "../Undo.ts"
+export { plan, restore, UndoRefused } from "../Undo.ts"

@@ -1,0 +1,2 @@
+export type * from "../Workspace.ts"
+export { make } from "../Workspace.ts"

@@ -1,0 +1,2 @@
+export type * from "../WorkspaceTools.ts"
+export { layer, make, toolkit } from "../WorkspaceTools.ts"
