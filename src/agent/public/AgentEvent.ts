@@ -1,2 +1,2 @@
 export type * from "../AgentEvent.ts"
-export { describe, hasContent, toWire } from "../AgentEvent.ts"
+export { describe, sseName, toWire, Wire } from "../AgentEvent.ts"
