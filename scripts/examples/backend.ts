@@ -22,7 +22,7 @@ import { Sse } from "effect/encoding"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createServer } from "node:http"
 
-// Tools. Their handlers are shared by all users: whose call it is they are told
+// Tools. All users share the handlers; the context says whose call it is
 
 const ListNotes = Tool.make("list_notes", { success: Schema.Array(Schema.String) }).annotate(Tool.Readonly, true)
 const SaveNote = Tool.make("save_note", { parameters: Schema.Struct({ text: Schema.String }), success: Schema.String })
@@ -64,7 +64,7 @@ export const Records = Layer.mergeAll(SqlStateStore.layer(), SqlJournal.layer())
   Layer.provide(Sqlite.layerConfig({ filename: Config.withDefault(Config.String("RECORDS"), "records.db") }))
 )
 
-// Who calls. Put your own authentication here: everything below believes it
+// Authentication. Replace it with yours: everything below trusts it
 
 export class Users extends Context.Service<Users, {
   readonly byToken: (token: string) => Option.Option<string>
@@ -83,9 +83,9 @@ const Authenticated = HttpRouter.middleware<{ provides: User }>()(Effect.gen(fun
     })
 })).layer
 
-// POST /messages: an assistant message in, what happens to its calls out
+// POST /messages: takes an assistant message, streams the events of its calls
 
-/** The process of a request. The client names the turn: by that its calls are found again. */
+/** The process of a request. The client names the turn, so that its calls can be found again. */
 const processOfTurn = Effect.gen(function*() {
   const { headers } = yield* HttpServerRequest.HttpServerRequest
   const { get } = yield* ToolExecutors.ToolExecutors
@@ -102,7 +102,7 @@ const toSse = (event: ToolEvent.ToolEvent) =>
     data: JSON.stringify(ToolEvent.toWire(event))
   })
 
-/** A line that says nothing, for proxies that cut what is quiet while a person thinks. */
+/** A comment that keeps quiet connections open while a person decides. */
 const stillHere = Stream.fromSchedule(Schedule.spaced("15 seconds")).pipe(Stream.map(() => ":\n\n"))
 
 const Messages = HttpRouter.add(
@@ -111,7 +111,7 @@ const Messages = HttpRouter.add(
   Effect.gen(function*() {
     const message = yield* HttpServerRequest.schemaBodyJson(Schema.Unknown)
     const { calls } = yield* Effect.fromResult(WireFormat.read(message))
-    // the scope is the request's: it ends when the response has been sent, or nobody is there to read it
+    // the scope of the request ends when the response is sent or the client disconnects
     const process = yield* processOfTurn
     const events = process.stream(calls).pipe(
       Stream.map(toSse),
@@ -131,7 +131,7 @@ const Messages = HttpRouter.add(
   )
 )
 
-// POST /resume: the same message again, after a crash in the middle of its turn; the answers to its calls out
+// POST /resume: takes the same message again after a crash, returns the results of its calls
 
 const Resume = HttpRouter.add(
   "POST",
@@ -151,7 +151,7 @@ const Resume = HttpRouter.add(
   )
 )
 
-// GET /approvals, POST /approvals/:id: what the user is asked, and the answer
+// GET /approvals, POST /approvals/:id: the user's pending requests, and their answers
 
 const pendingOf = (user: string) =>
   Effect.gen(function*() {
@@ -177,7 +177,7 @@ const PendingApprovals = HttpRouter.add(
   })
 )
 
-/** The hash comes back with the answer: it is one to what was shown, and to nothing else. */
+/** The client returns the hash of the request it showed. */
 const Answered = Schema.Struct({ answer: Approvals.Answer, hash: Schema.String })
 
 const AnswerApproval = HttpRouter.add(
@@ -186,7 +186,7 @@ const AnswerApproval = HttpRouter.add(
   Effect.gen(function*() {
     const { id = "" } = yield* HttpRouter.params
     const { answer, hash } = yield* HttpServerRequest.schemaBodyJson(Answered)
-    // an id of another user is as unknown as one of nobody
+    // another user's id looks like an unknown id
     const isOwn = (yield* pendingOf(yield* User)).some((request) => request.id === id)
     if (!isOwn) return refusal(404, "There is no such request.")
     yield* Effect.flatMap(Approvals.Approvals, (approvals) => approvals.answer(id, answer, { hash }))
@@ -200,7 +200,7 @@ const AnswerApproval = HttpRouter.add(
   )
 )
 
-// GET /grants, DELETE /grants/:id: what the user has allowed for longer than one call
+// GET /grants, DELETE /grants/:id: the user's lasting approvals
 
 const Grants = HttpRouter.add(
   "GET",
@@ -224,13 +224,13 @@ const RevokeGrant = HttpRouter.add(
 
 const refusal = (status: number, message: string) => HttpServerResponse.jsonUnsafe({ message }, { status })
 
-// The whole
+// All routes
 
 export const Routes = Layer.mergeAll(Messages, Resume, PendingApprovals, AnswerApproval, Grants, RevokeGrant).pipe(
   Layer.provide(Authenticated)
 )
 
-/** Told to stop, before the server goes: no call starts any more, and every stream comes to its `tools_end`. */
+/** Runs before the server closes: no new call starts, and every stream reaches its `tools_end`. */
 export const Draining = Layer.effectDiscard(Effect.gen(function*() {
   const { close } = yield* ToolExecutors.ToolExecutors
   yield* Effect.addFinalizer(() => close("the server stops"))
@@ -246,7 +246,7 @@ if (import.meta.main) {
       return Users.of({ byToken: (token) => Option.fromUndefinedOr(byToken.get(token)) })
     })
   )
-  // what is built last ends first
+  // the layer built last closes first
   Draining.pipe(
     Layer.provide(HttpRouter.serve(Routes)),
     Layer.provide(
