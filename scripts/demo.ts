@@ -16,6 +16,7 @@ import * as Stream from "effect/Stream"
 import { clip } from "../src/cli/clip.ts"
 import * as EventLines from "../src/cli/EventLines.ts"
 import * as Files from "../src/cli/Files.ts"
+import * as Lanes from "../src/core/facts/Lanes.ts"
 import { LocalExecutor, type ToolEvent, ToolExecutor } from "../src/index.ts"
 import * as Timeline from "../src/testing/Timeline.ts"
 import { WorkspaceTools } from "../src/tools/index.ts"
@@ -67,7 +68,7 @@ const rowsOf = (events: ReadonlyArray<ToolEvent.ToolEvent>): ReadonlyArray<Timel
     queuedAt: outcome.queuedAt,
     ...(outcome.startedAt === undefined ? {} : { startedAt: outcome.startedAt }),
     end: ends.get(outcome.index) ?? outcome.queuedAt,
-    result: Timeline.summary(outcome)
+    result: Lanes.summary(outcome)
   }))
 }
 

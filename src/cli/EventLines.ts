@@ -4,10 +4,10 @@ import * as Effect from "effect/Effect"
 import * as Sse from "effect/encoding/Sse"
 import * as Option from "effect/Option"
 import * as Stdio from "effect/Stdio"
+import * as Lanes from "../core/facts/Lanes.ts"
 import * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import { escapeJson } from "../internal/escape.ts"
-import * as Timeline from "../testing/Timeline.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import { clip } from "./clip.ts"
 
@@ -58,7 +58,7 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
       : outcome._tag === "Failed"
       ? ["red", "✗"] as const
       : ["yellow", "✗"] as const
-    const result = Timeline.summary(outcome) + (outcome._tag === "Failed" ? `, ${ToolOutcome.text(outcome)}` : "")
+    const result = Lanes.summary(outcome) + (outcome._tag === "Failed" ? `, ${ToolOutcome.text(outcome)}` : "")
     const args = clip(jsonOf(params.get(key)), argumentColumns)
     const time = timeOf(outcome.duration ?? at - outcome.queuedAt)
     const lost = dropped > 0 ? `  (${dropped} reports not shown)` : ""

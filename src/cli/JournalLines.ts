@@ -1,6 +1,7 @@
 /** A journal as text for people: entries and calls in a line each, a call whole, and the picture of waves. Pure. */
 import * as Arr from "effect/Array"
 import * as DateTime from "effect/DateTime"
+import * as Lanes from "../core/facts/Lanes.ts"
 import type { Finding, RecordedCall } from "../core/store/JournalCalls.ts"
 import { type CallEntry, isOfCall, type JournalEntry, type Of } from "../core/store/JournalEntry.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
@@ -102,7 +103,7 @@ const nameOf = (entry: JournalEntry): ReadonlyArray<string> =>
   isOfCall(entry) ? [`${clip(entry.callId, nameColumns)} ${clip(entry.tool, nameColumns)}`] : []
 
 const stateOf = (call: RecordedCall): string => {
-  if (call.outcome !== undefined) return Timeline.summary(call.outcome)
+  if (call.outcome !== undefined) return Lanes.summary(call.outcome)
   const state = outcomeOf(call)
   return state === "Running" ? "started, no end on record" : state === "Waiting" ? "not started" : "suspended"
 }
@@ -141,7 +142,7 @@ const ofCall = (entry: CallEntry): string => {
     case "Committed":
       return `a write has landed (${entry.commits})`
     case "Settled":
-      return Timeline.summary(entry.outcome)
+      return Lanes.summary(entry.outcome)
     case "Suspended":
       return `suspended: ${entry.reason}`
     case "LateWriteBlocked":

@@ -5,9 +5,8 @@
  * @since 0.1.0
  */
 import * as Equal from "effect/Equal"
-import { isEnd } from "../core/facts/ToolEvent.ts"
-import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
-import { describe, type ToolRefusal } from "../core/vocabulary/ToolRefusal.ts"
+import * as Lanes from "../core/facts/Lanes.ts"
+import { describe } from "../core/vocabulary/ToolRefusal.ts"
 import type { Difference, Report, WaveReport } from "./Report.ts"
 
 /**
@@ -117,41 +116,24 @@ export const refusals = (
  * @category drawing
  * @since 0.1.0
  */
-export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> =>
-  wave.outcomes.map(({ end, outcome, start }) => ({
+export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> => {
+  const asking = new Map(
+    Lanes.lanesOf(wave.events).map(({ callId, index, spans }) => [
+      `${index} ${callId}`,
+      spans.flatMap((it) =>
+        it.kind === "asking" && it.to !== undefined ? [[it.from - wave.began, it.to - wave.began] as const] : []
+      )
+    ])
+  )
+  return wave.outcomes.map(({ end, outcome, start }) => ({
     label: `${outcome.callId} ${outcome.tool}`,
     queuedAt: outcome.queuedAt - wave.began,
-    asking: askingOf(wave, outcome),
-    // what is on record has run in an earlier life
+    asking: asking.get(`${outcome.index} ${outcome.callId}`) ?? [],
+    // a recorded outcome ran before the restart
     ...(start === undefined || start < 0 ? {} : { startedAt: start }),
     end,
-    result: summary(outcome)
+    result: Lanes.summary(outcome)
   }))
-
-/**
- * Says in a few words what became of a call; may hold text of the model.
- *
- * @category formatting
- * @since 0.1.0
- */
-export const summary = (outcome: ToolOutcome): string => {
-  const replay = "replayOf" in outcome && outcome.replayOf !== undefined ? ` (as ${outcome.replayOf})` : ""
-  switch (outcome._tag) {
-    case "Succeeded":
-      return `Succeeded${outcome.output._tag === "Inline" ? "" : `, ${outcome.output._tag}`}${replay}`
-    case "Failed":
-      return `Failed: ${outcome.origin}${replay}`
-    case "TimedOut":
-      return `TimedOut: ${outcome.which} limit of ${millis(outcome.limitMillis)}${replay}`
-    case "Denied":
-      return `Denied: ${because(outcome.reason)}`
-    case "Cancelled":
-      return `Cancelled: ${outcome.reason}${replay}`
-    case "Skipped":
-      return `Skipped: ${outcome.because}`
-    case "Unknown":
-      return `Unknown: no end on record${replay}`
-  }
 }
 
 // Utilities
@@ -212,44 +194,3 @@ const timesOf = (row: Row, began: number): string =>
     : `${row.startedAt - began}–${row.end - began} ms`
 
 const millis = (value: number): string => `${value} ms`
-
-const askingOf = (wave: WaveReport, outcome: ToolOutcome): ReadonlyArray<readonly [from: number, to: number]> => {
-  const open = new Map<string, number>()
-  const spans: Array<readonly [from: number, to: number]> = []
-  for (const event of wave.events) {
-    if (isEnd(event) || event.index !== outcome.index) continue
-    const at = event.at - wave.began
-    if (event._tag === "ToolApprovalRequested") open.set(event.requestId, at)
-    if (event._tag === "ToolApprovalResolved") {
-      spans.push([open.get(event.requestId) ?? at, at])
-      open.delete(event.requestId)
-    }
-  }
-  return spans
-}
-
-const because = (reason: ToolRefusal): string => {
-  switch (reason._tag) {
-    case "PolicyDenied":
-      return `PolicyDenied, ${reason.rule}`
-    case "DuplicateCall":
-      return `DuplicateCall of ${reason.of}${reason.running ? ", which is still running" : ""}`
-    case "RuleViolation":
-      return `RuleViolation, ${reason.rule._tag}`
-    case "PermissionDenied":
-      return `PermissionDenied by ${reason.by}`
-    case "InvalidParameters":
-      return ["InvalidParameters,", ...reason.issues.slice(0, 1).flatMap((it) => [it.path, it.message])]
-        .filter((part) => part !== "").join(" ")
-    case "GuardRejected":
-      return `GuardRejected by ${reason.guard}`
-    case "SandboxUnavailable":
-      return `SandboxUnavailable, ${reason.reason}`
-    case "StoreUnavailable":
-      return `StoreUnavailable at ${reason.operation}`
-    case "ToolBlocked":
-      return `ToolBlocked, ${reason.because}`
-    default:
-      return reason._tag
-  }
-}

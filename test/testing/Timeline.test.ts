@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Lanes from "../../src/core/facts/Lanes.ts"
 import * as Scenario from "../../src/testing/Scenario.ts"
 import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
 import * as Timeline from "../../src/testing/Timeline.ts"
@@ -121,11 +122,11 @@ describe("Timeline", () => {
           }
         ]
       })
-      assert.deepStrictEqual(report.waves[0]?.outcomes.map(({ outcome }) => Timeline.summary(outcome)), [
+      assert.deepStrictEqual(report.waves[0]?.outcomes.map(({ outcome }) => Lanes.summary(outcome)), [
         "Succeeded",
         "Denied: DuplicateCall of 1, which is still running",
         "Failed: handler",
-        "TimedOut: tool limit of 1000 ms",
+        "TimedOut: tool limit of 1 s",
         "Succeeded, Artifact",
         "Denied: RuleViolation, MaxCalls",
         "Denied: PolicyDenied, deny closed",

@@ -5,10 +5,11 @@
  */
 import type { ComponentChildren, VNode } from "preact"
 import { useMemo } from "preact/hooks"
+import { duration, lanesOf, stateOf, summary } from "../../core/facts/Lanes.ts"
+import type { Wire } from "../../core/facts/ToolEvent.ts"
 import { html } from "../html.ts"
 import { Arguments } from "./Arguments.ts"
 import { DiffText } from "./Diff.ts"
-import { type CallEvent, duration, lanesOf, type Outcome, outcomeWords, stateOf } from "./lanes.ts"
 import { SafeText } from "./SafeText.ts"
 import type { CallViewProps } from "./types.ts"
 
@@ -34,6 +35,9 @@ export const CallView = ({ events, questions }: CallViewProps): VNode => {
 }
 
 // Utilities
+
+type CallEvent = Extract<Wire, { readonly callId: string }>
+type Outcome = Extract<Wire, { readonly _tag: "ToolCallComplete" }>["outcome"]
 
 /** So many of its events are shown one by one. */
 const maxEvents = 200
@@ -145,7 +149,7 @@ const said = (event: CallEvent): ComponentChildren => {
 
 const OutcomeOf = ({ dropped, outcome }: { readonly outcome: Outcome; readonly dropped: number }): VNode =>
   html`<div class="call-outcome">
-    <p><strong><${SafeText} text=${outcomeWords(outcome)} /></strong></p>
+    <p><strong><${SafeText} text=${summary(outcome)} /></strong></p>
     ${outcome._tag === "Succeeded" && html`<${OutputOf} output=${outcome.output} />`}
     ${
     outcome._tag === "Failed" && (outcome.error === null

@@ -6,23 +6,12 @@
  */
 import type { VNode } from "preact"
 import { useMemo, useRef, useState } from "preact/hooks"
+import { duration, type Lane, lanesOf, type Span, stateOf, timeOf } from "../../core/facts/Lanes.ts"
 import { escape } from "../../internal/escape.ts"
 import { html } from "../html.ts"
-import {
-  duration,
-  fit,
-  type Lane,
-  lanesOf,
-  pan,
-  type Span,
-  stateOf,
-  ticksOf,
-  timeOf,
-  type View,
-  zoom
-} from "./lanes.ts"
 import { SafeText } from "./SafeText.ts"
 import type { TimelineProps } from "./types.ts"
+import { fit, pan, ticksOf, type View, zoom } from "./view.ts"
 
 /**
  * The calls of a wave, and of the sub-agents that work for them.

@@ -1,17 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
+import { duration, lanesOf, stateOf, summary, timeOf } from "../../../src/core/facts/Lanes.ts"
 import type { Wire } from "../../../src/core/facts/ToolEvent.ts"
-import {
-  duration,
-  fit,
-  lanesOf,
-  outcomeWords,
-  pan,
-  stateOf,
-  ticksOf,
-  timeOf,
-  zoom
-} from "../../../src/page/parts/lanes.ts"
 
 const wave = { agentPath: [] as ReadonlyArray<string>, batch: "t", process: "p", wave: 1 }
 
@@ -131,46 +121,10 @@ describe("lanesOf", () => {
   })
 })
 
-describe("the view", () => {
-  const lanes = lanesOf(story)
-
-  it("fits all, zooms around a point, and moves", () => {
-    const all = fit(lanes, 9000)
-    assert.deepStrictEqual(all, { from: 1000, to: 1800 })
-    assert.deepStrictEqual(zoom(all, 0.5), { from: 1200, to: 1600 })
-    assert.deepStrictEqual(zoom(all, 0.5, 1000), { from: 1000, to: 1400 })
-    assert.deepStrictEqual(pan(all, 0.25), { from: 1200, to: 2000 })
-    assert.strictEqual(fit(lanesOf(story.slice(0, 4)), 9000).to, 9000)
-  })
-
-  it("cannot be zoomed out of the world", () => {
-    let view = fit(lanes, 0)
-    for (let at = 0; at < 200; at++) view = zoom(view, 0.5)
-    assert.isAtLeast(view.to - view.from, 0.99)
-    for (let at = 0; at < 200; at++) view = zoom(view, 2)
-    assert.isAtMost(view.to - view.from, 604_800_000)
-  })
-
-  it("has round times on its axis, few of them", () => {
-    assert.deepStrictEqual(ticksOf({ from: 1000, to: 1800 }, 1000, 8), [
-      1000,
-      1100,
-      1200,
-      1300,
-      1400,
-      1500,
-      1600,
-      1700,
-      1800
-    ])
-    assert.isAtMost(ticksOf({ from: 0, to: 604_800_000 }, 0, 8).length, 10)
-  })
-})
-
 describe("words", () => {
   it("are those of terminals", () => {
     assert.strictEqual(
-      outcomeWords({ _tag: "Skipped", because: "x" } as Parameters<typeof outcomeWords>[0]),
+      summary({ _tag: "Skipped", because: "x" } as Parameters<typeof summary>[0]),
       "Skipped: x"
     )
     assert.deepStrictEqual([350, 4200, 185_000, 3_600_000, 59_990].map(duration), [

@@ -1,28 +1,33 @@
 /**
- * The events of waves as lanes, one for a call: when it waited, when people were asked about it,
- * and when it ran. Events may come in any order and more than once. Pure.
+ * Folds the events of waves into lanes, one per call: when it waited for its turn, for approval and for permits, and when
+ * it ran. Events may come in any order and more than once. Used by the page and by timelines on a terminal. Pure.
+ *
+ * @since 0.1.0
  */
-import type { Wire } from "../../core/facts/ToolEvent.ts"
+import type { ToolEvent, Wire } from "./ToolEvent.ts"
 
-/** What a call does for a while. */
-export interface Span {
-  /**
-   * `waiting`: for its turn; `asking`: for a person; `permits`: it was allowed, and waits for what it needs to run;
-   * `running`: one attempt.
-   */
-  readonly kind: "waiting" | "asking" | "permits" | "running"
-  /** Which attempt, from 1, or 0. */
-  readonly attempt: number
-  readonly from: number
-  /** Absent: it goes on. */
-  readonly to: number | undefined
-}
+/** An event, as the host has it or as clients see it. */
+export type Event = ToolEvent | Wire
 
 /** An event of a call. */
-export type CallEvent = Extract<Wire, { readonly callId: string }>
+export type CallEvent = Extract<Event, { readonly callId: string }>
 
-/** What became of a call. */
-export type Outcome = Extract<Wire, { readonly _tag: "ToolCallComplete" }>["outcome"]
+/** The outcome of a call, as the host has it or as clients see it. */
+export type Outcome = Extract<Event, { readonly _tag: "ToolCallComplete" }>["outcome"]
+
+/** One state of a call over time. */
+export interface Span {
+  /**
+   * `waiting`: for its turn; `asking`: for an approval; `permits`: approved, waiting for permits; `running`: one
+   * attempt.
+   */
+  readonly kind: "waiting" | "asking" | "permits" | "running"
+  /** The attempt, from 1; 0 if not running. */
+  readonly attempt: number
+  readonly from: number
+  /** Absent while the state lasts. */
+  readonly to: number | undefined
+}
 
 /** A call over time. */
 export interface Lane {
@@ -39,17 +44,17 @@ export interface Lane {
   readonly outcome: Outcome | undefined
   /** The wave was suspended before the call had its outcome. */
   readonly isSuspended: boolean
-  /** What the tool said last of how far it is. */
+  /** The latest status or progress that the tool reported. */
   readonly status: string | undefined
 }
 
-/** Gives the lanes of all calls, those of sub-agents behind those of their agents. */
-export const lanesOf = (events: ReadonlyArray<Wire>): ReadonlyArray<Lane> => {
+/** Returns the lanes of all calls; lanes of a sub-agent follow those of its agent. */
+export const lanesOf = (events: ReadonlyArray<Event>): ReadonlyArray<Lane> => {
   const calls = new Map<string, Map<number, CallEvent>>()
   const suspended = new Map<string, number>()
   for (const event of events) {
     if (event._tag === "WaveSuspended") suspended.set(waveKey(event), event.at)
-    if (!("callId" in event) || told.has(event._tag)) continue
+    if (!("callId" in event) || ignored.has(event._tag)) continue
     const key = `${waveKey(event)} ${event.index}`
     const known = calls.get(key) ?? new Map<number, CallEvent>()
     calls.set(key, known.set(event.sequence, event))
@@ -62,9 +67,9 @@ export const lanesOf = (events: ReadonlyArray<Wire>): ReadonlyArray<Lane> => {
     .sort(byPlace)
 }
 
-/** Says in a few words where a call stands. */
+/** Describes the current state of a call in a few words. */
 export const stateOf = ({ isSuspended, outcome, spans }: Lane): string => {
-  if (outcome !== undefined) return outcomeWords(outcome)
+  if (outcome !== undefined) return summary(outcome)
   if (isSuspended) return "Suspended"
   const last = spans.findLast((it) => it.to === undefined)
   return last === undefined
@@ -78,8 +83,8 @@ export const stateOf = ({ isSuspended, outcome, spans }: Lane): string => {
     : "Waiting"
 }
 
-/** Says in a few words what became of a call; may hold text of the model. */
-export const outcomeWords = (outcome: Outcome): string => {
+/** Describes an outcome in a few words. The result may contain untrusted text. */
+export const summary = (outcome: Outcome): string => {
   const replay = "replayOf" in outcome && outcome.replayOf !== undefined ? ` (as ${outcome.replayOf})` : ""
   switch (outcome._tag) {
     case "Succeeded":
@@ -89,7 +94,7 @@ export const outcomeWords = (outcome: Outcome): string => {
     case "TimedOut":
       return `TimedOut: ${outcome.which} limit of ${duration(outcome.limitMillis)}${replay}`
     case "Denied":
-      return `Denied: ${outcome.reason._tag}`
+      return `Denied: ${because(outcome.reason)}`
     case "Cancelled":
       return `Cancelled: ${outcome.reason}${replay}`
     case "Skipped":
@@ -99,91 +104,27 @@ export const outcomeWords = (outcome: Outcome): string => {
   }
 }
 
-/** How long a call did one thing in all, in milliseconds. */
+/** Returns how long a call was in one state in total, in milliseconds. */
 export const timeOf = ({ spans }: Lane, kind: Span["kind"], now: number): number =>
   spans.reduce((sum, span) => span.kind === kind ? sum + Math.max(0, (span.to ?? now) - span.from) : sum, 0)
 
-/** A span of time, such as `350 ms`, `4.2 s` or `3 min 5 s`. */
+/** Formats a duration, such as `350 ms`, `4.2 s` or `3 min 5 s`. */
 export const duration = (millis: number): string => {
   if (millis < 1_000) return `${Math.round(millis)} ms`
-  if (millis < 59_950) return `${(millis / 1_000).toFixed(1)} s`
+  if (millis < 59_950) return `${Number((millis / 1_000).toFixed(1))} s`
   const seconds = Math.round(millis / 1_000)
   const minutes = Math.floor(seconds / 60)
   if (minutes < 60) return seconds % 60 === 0 ? `${minutes} min` : `${minutes} min ${seconds % 60} s`
   return minutes % 60 === 0 ? `${minutes / 60} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
-/** The part of time that a picture shows. */
-export interface View {
-  readonly from: number
-  readonly to: number
-}
-
-/** All of the time of the lanes. */
-export const fit = (lanes: ReadonlyArray<Lane>, now: number): View => {
-  let from = Infinity
-  let to = -Infinity
-  for (const lane of lanes) {
-    from = Math.min(from, lane.from)
-    to = Math.max(to, lane.to ?? now)
-  }
-  return from === Infinity ? { from: now, to: now + 1 } : { from, to: Math.max(to, from + 1) }
-}
-
-/** Shows less or, with a factor above 1, more time around a point, from a millisecond to a week. */
-export const zoom = ({ from, to }: View, factor: number, around: number = (from + to) / 2): View => {
-  const span = Math.min(604_800_000, Math.max(1, (to - from) * factor))
-  const share = to === from ? 0.5 : (around - from) / (to - from)
-  return { from: around - span * share, to: around + span * (1 - share) }
-}
-
-/** Shows time further on, or back, by a share of what is shown. */
-export const pan = ({ from, to }: View, share: number): View => ({
-  from: from + (to - from) * share,
-  to: to + (to - from) * share
-})
-
-/** Gives round times to mark on an axis, some `count` of them. */
-export const ticksOf = ({ from, to }: View, start: number, count: number): ReadonlyArray<number> => {
-  const rough = (to - from) / Math.max(1, count)
-  const step = steps.find((it) => it >= rough) ?? 86_400_000 * Math.ceil(rough / 86_400_000)
-  const first = start + Math.ceil((from - start) / step) * step
-  return Array.from({ length: Math.max(0, Math.floor((to - first) / step) + 1) }, (_, at) => first + at * step)
-}
-
 // Utilities
 
-const steps = [
-  1,
-  2,
-  5,
-  10,
-  20,
-  50,
-  100,
-  200,
-  500,
-  1e3,
-  2e3,
-  5e3,
-  1e4,
-  2e4,
-  3e4,
-  6e4,
-  12e4,
-  3e5,
-  6e5,
-  18e5,
-  36e5,
-  108e5,
-  216e5,
-  864e5
-]
+/** Events that tools emit and that do not affect time. */
+const ignored: ReadonlySet<string> = new Set(["ToolLog", "ToolOptions", "ToolPartialResult", "ToolCustom"])
 
-/** Events that tools emit in any number, and that say nothing of time. */
-const told: ReadonlySet<string> = new Set(["ToolLog", "ToolOptions", "ToolPartialResult", "ToolCustom"])
-
-const waveKey = ({ agentPath, batch, process, wave }: Wire): string => JSON.stringify([agentPath, batch, process, wave])
+const waveKey = ({ agentPath, batch, process, wave }: Event): string =>
+  JSON.stringify([agentPath, batch, process, wave])
 
 const laneOf = (key: string, events: ReadonlyArray<CallEvent>, suspendedAt: number | undefined): Lane => {
   const first = events[0]!
@@ -221,7 +162,7 @@ const spansOf = (events: ReadonlyArray<CallEvent>, from: number, to: number | un
   for (const at of asked.values()) asking.push({ kind: "asking", attempt: 0, from: at, to })
   const starts = events.filter((it) => it._tag === "ToolCallStart")
   const begun = starts[0]?.at ?? to
-  // a call that runs may ask, too: before its write
+  // a running call may ask, too, before a write
   const before = asking.filter((it) => begun === undefined || it.from < begun)
   const [firstAsked, lastHeard] = [before[0]?.from, before.at(-1)?.to]
   return [
@@ -249,7 +190,7 @@ const progressOf = (event: Extract<CallEvent, { readonly _tag: "ToolProgress" }>
   return [far, event.message ?? ""].filter((it) => it !== "").join(": ") || undefined
 }
 
-/** Agents before their sub-agents, waves in order, calls in their place. */
+/** Agents before their sub-agents, then by time, wave and index. */
 const byPlace = (a: Lane, b: Lane): number => {
   const depth = Math.min(a.agentPath.length, b.agentPath.length)
   for (let at = 0; at < depth; at++) {
@@ -261,3 +202,29 @@ const byPlace = (a: Lane, b: Lane): number => {
 }
 
 const compareText = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
+
+const because = (reason: Extract<Outcome, { readonly _tag: "Denied" }>["reason"]): string => {
+  switch (reason._tag) {
+    case "PolicyDenied":
+      return `PolicyDenied, ${reason.rule}`
+    case "DuplicateCall":
+      return `DuplicateCall of ${reason.of}${reason.running ? ", which is still running" : ""}`
+    case "RuleViolation":
+      return `RuleViolation, ${reason.rule._tag}`
+    case "PermissionDenied":
+      return `PermissionDenied by ${reason.by}`
+    case "InvalidParameters":
+      return ["InvalidParameters,", ...reason.issues.slice(0, 1).flatMap((it) => [it.path, it.message])]
+        .filter((part) => part !== "").join(" ")
+    case "GuardRejected":
+      return `GuardRejected by ${reason.guard}`
+    case "SandboxUnavailable":
+      return `SandboxUnavailable, ${reason.reason}`
+    case "StoreUnavailable":
+      return `StoreUnavailable at ${reason.operation}`
+    case "ToolBlocked":
+      return `ToolBlocked, ${reason.because}`
+    default:
+      return reason._tag
+  }
+}
