@@ -119,7 +119,8 @@ const peaksOf = (wave: WaveReport, classes: ReadonlyMap<string, string>): Readon
   }
   for (const event of wave.events) {
     if (event._tag !== "ToolCallStart" && event._tag !== "ToolCallComplete") continue
-    if (event._tag === "ToolCallComplete" && !started.has(event.index)) continue
+    // an automatic retry starts nothing new
+    if (started.has(event.index) !== (event._tag === "ToolCallComplete")) continue
     started.add(event.index)
     const change = event._tag === "ToolCallStart" ? 1 : -1
     add(event.tool, change)

@@ -144,7 +144,7 @@ const startsOf = (waves: ReadonlyArray<WaveSeen>): ReadonlyArray<Start> => {
   const events = waves.flatMap((it) => it.events)
   const moment = ({ at }: ToolEvent) => ({ at, order: undefined })
   return events.flatMap((event) => {
-    if (event._tag !== "ToolCallStart") return []
+    if (event._tag !== "ToolCallStart" || event.attempt > 1) return []
     const { agentPath, batch, callId, process, tool } = event
     const end = events.find((it) => it._tag === "ToolCallComplete" && it.callId === callId && it.process === process)
     return [{

@@ -7,6 +7,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
+import type { Of } from "../facts/Fact.ts"
 import type * as Approvals from "../gates/Approvals.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import type * as Permissions from "../gates/Permissions.ts"
@@ -78,12 +79,10 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
     // whatever it is asked later is another question
     if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
-    const at = () => ({ callId, tool, index, at: wave.now() })
-    const diff = question.preview?._tag === "Diff" ? { diff: question.preview.diff } : {}
+    const diff = question.preview?._tag === "Diff" ? question.preview.diff : undefined
     const put = (request: Approvals.ApprovalRequest) => {
       const { id: requestId } = request
-      wave.events.publish({ _tag: "ToolApprovalRequested", ...at(), requestId, why: question.why, ...diff })
-      call.trace?.ask(requestId)
+      wave.facts?.report({ _tag: "Presented", at: wave.now(), requestId, why: question.why, diff }, call)
       let said: Approvals.Resolution | undefined
       const told = (resolution: Approvals.Resolution) => {
         said = resolution
@@ -94,27 +93,24 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       return Effect.ensuring(
         people.ask(request, told),
         Effect.sync(() => {
-          const answer = said === undefined ? "withdrawn" : answerOf(said)
-          wave.events.publish({ _tag: "ToolApprovalResolved", ...at(), requestId, answer })
-          call.record?.answered(requestId, said)
-          const made = grantOf(said)
-          if (made !== undefined) call.record?.granted(made)
-          call.trace?.answer(requestId, answer)
+          wave.facts?.report({ _tag: "Answered", at: wave.now(), requestId, ...answerOf(said) }, call)
+          const grant = grantOf(said)
+          if (grant !== undefined) wave.facts?.report({ _tag: "Granted", at: grant.grantedAt, grant }, call)
         })
       )
     }
     const asked = Effect.flatMap(people.request(about), (request): Effect.Effect<Answer> => {
       if (request === undefined) return Effect.succeed(nobody(question))
-      const { record } = call
-      if (record === undefined) return put(request)
+      const { journal } = wave.engine
+      if (call.record === undefined || journal === undefined) return put(request)
+      const withdraw = Effect.sync(() =>
+        wave.facts?.report({ _tag: "Withdrawn", at: wave.now(), requestId: request.id }, call)
+      )
+      wave.facts?.report({ _tag: "Asked", at: wave.now(), request }, call)
       // a crash must not forget what somebody has seen
       return Effect.flatMap(
-        Effect.onInterrupt(record.asked(request), () => Effect.sync(() => record.answered(request.id, undefined))),
-        (isWritten) => {
-          if (isWritten || !record.mutates) return put(request)
-          record.answered(request.id, undefined)
-          return Effect.succeed(unrecorded)
-        }
+        Effect.onInterrupt(journal.flush, () => withdraw),
+        (isWritten) => isWritten || call.tool!.readOnly ? put(request) : Effect.as(withdraw, unrecorded)
       )
     })
     begin(wave)
@@ -180,12 +176,31 @@ const onRecord = ({ record, resumed }: Call, about: Approvals.Question): Approva
   return resumed!.answers!.find((it) => it.shown === shown && it.again === again)?.resolution
 }
 
-const answerOf = (resolution: Approvals.Resolution): string =>
-  resolution._tag === "Denied"
-    ? resolution.by
-    : resolution._tag === "Suspended"
-    ? "suspended"
-    : resolution.grant?.answer ?? "ApproveOnce"
+/** What ended a request, as it is reported. */
+const answerOf = (
+  resolution: Approvals.Resolution | undefined
+): Omit<Of<"Answered">, "_tag" | "at" | "requestId"> => {
+  switch (resolution?._tag) {
+    case undefined:
+      return { answer: "withdrawn", by: "withdrawn" }
+    case "Approved": {
+      const { edited, grant, isOwn, person } = resolution
+      return {
+        answer: grant?.answer ?? "ApproveOnce",
+        by: isOwn ? "user" : "grant",
+        person,
+        grant: grant && { id: grant.id, ...(grant.expiresAt === undefined ? {} : { expiresAt: grant.expiresAt }) },
+        isEdited: edited === undefined ? undefined : true
+      }
+    }
+    case "Suspended":
+      return { answer: "suspended", by: "suspended", reason: resolution.reason }
+    case "Denied": {
+      const { by, person, reason } = resolution
+      return { answer: by === "user" ? "Deny" : by, by, person, reason }
+    }
+  }
+}
 
 /** The standing permission that an answer has made, if it is not another question's. */
 const grantOf = (resolution: Approvals.Resolution | undefined): Grant | undefined =>

@@ -15,6 +15,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import * as Tracer from "effect/Tracer"
 import type { Deadline, Deadlines } from "../../internal/deadlines.ts"
 import * as Detached from "../../internal/detached.ts"
 import { exitOf } from "../../internal/exitOf.ts"
@@ -58,8 +59,10 @@ export interface Host {
  * @since 0.1.0
  */
 export interface Attempted extends Ending.Ended {
-  /** The handler is about to be started once more: an automatic retry. */
-  readonly attempted: (number: number, limitMillis: number) => void
+  /** An attempt begins: the first, or an automatic retry. */
+  readonly began: (number: number, limitMillis: number) => void
+  /** An attempt failed, and another may follow. */
+  readonly failed: (number: number) => void
   /** A write has landed; so many have by now. */
   readonly committed: (commits: number) => void
   readonly trace?: CallTrace
@@ -101,8 +104,6 @@ export class Attempt {
 
   /** How often the handler was started: more than one with automatic retries. */
   number = 0
-  /** The number of its first one here, where others were in an earlier life of the call. */
-  declare first?: number
   /** Commits that landed before the end. */
   commits = 0
   private phase: "running" | "ending" | "settled" = "running"
@@ -224,18 +225,24 @@ export class Attempt {
   }
 
   private handle(params: unknown): Effect.Effect<unknown, unknown> {
-    this.number++
-    if (this.number > (this.first ?? 1)) this.call.attempted(this.number, this.limit.millis)
-    const { trace } = this.call
-    trace?.begin(this.number, this.limit.millis, this.call)
+    const number = ++this.number
+    this.call.began(number, this.limit.millis)
     try {
       const handled = this.tool.handler(params, this.surroundings!)
       // a fiber has no exit at all where what it is given is none and cannot even be told
       if (!Effect.isEffect(handled)) return Effect.die(new TypeError("the handler gave no Effect"))
-      return trace === undefined || this.tool.retry === undefined ? handled : trace.retried(handled)
+      return this.tool.retry === undefined ? handled : this.watched(handled, number)
     } catch (defect) {
       return Effect.die(defect)
     }
+  }
+
+  /** An attempt that another may follow: it has a span of its own, and its failure is reported. */
+  private watched(handled: Effect.Effect<unknown, unknown>, number: number): Effect.Effect<unknown, unknown> {
+    const { trace } = this.call
+    if (trace === undefined) return handled
+    const failing = Effect.tapError(handled, () => Effect.sync(() => this.call.failed(number)))
+    return trace.span === undefined ? failing : Effect.provideService(failing, Tracer.ParentSpan, trace.span)
   }
 
   private retried(params: unknown): Effect.Effect<unknown, unknown> {

@@ -26,6 +26,7 @@ import type { NestedClock } from "./NestedClock.ts"
 import type { Received } from "./Received.ts"
 import type { CallRecord } from "./report/CallRecord.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
+import type { Reporter } from "./report/Reporter.ts"
 
 /**
  * Where a call is on its way.
@@ -173,6 +174,9 @@ export interface Driver {
   readonly told: boolean
   /** Epoch milliseconds at which the calls were handed over. */
   readonly begunAt: number
+  /** Where facts are reported; absent where nobody observes. */
+  readonly facts: Reporter | undefined
+  readonly now: () => number
   /** Ends a call, also one that runs. */
   readonly end: (call: Call, end: End.End) => void
   /** Gives a call its outcome; `fiber` is there if its handler still runs. */
@@ -329,14 +333,40 @@ export class Call implements Ticket {
     this.driver.settle(this, end, fiber)
   }
 
-  /** Its handler is started once more, after a failure. */
-  attempted(number: number, limitMillis: number): void {
-    this.record?.noteStart(this, number, limitMillis)
+  /** Its handler starts: an attempt begins, or what an earlier one gave is taken for its result. */
+  began(attempt: number, limitMillis: number): void {
+    const { driver, gateCall, resumed } = this
+    const { facts } = driver
+    if (facts === undefined) return
+    const at = driver.now()
+    if (resumed?.recalled === undefined) facts.report(this.start("Started", at, attempt, limitMillis), this)
+    else facts.report({ _tag: "Recalled", at, attempt, args: gateCall?.args }, this)
+  }
+
+  /** What is reported of its start. */
+  start<T extends "Starting" | "Started">(_tag: T, at: number, attempt: number, limitMillis: number) {
+    const { approved, gateCall, grant, reservation, resumed, tool } = this
+    return {
+      _tag,
+      at,
+      attempt,
+      limitMillis,
+      mutates: tool!.readOnly !== true,
+      allowedBy: grant?.id ?? (approved === true ? "answer" : "policy"),
+      input: gateCall!,
+      idempotencyKey: resumed?.idempotencyKey,
+      reservation: reservation?.leaseMillis === undefined ? undefined : reservation
+    }
+  }
+
+  /** An attempt failed, and another may follow. */
+  failed(attempt: number): void {
+    this.driver.facts?.report({ _tag: "AttemptFailed", at: this.driver.now(), attempt }, this)
   }
 
   /** A write of its handler has landed. */
   committed(commits: number): void {
-    this.record?.committed(commits)
+    this.driver.facts?.report({ _tag: "Committed", at: this.driver.now(), commits }, this)
   }
 
   onDeadlock(waitsFor: string): void {

@@ -24,6 +24,7 @@ import * as Ending from "./Ending.ts"
 import * as Hosts from "./Hosts.ts"
 import { permits } from "./Permits.ts"
 import type { Received } from "./Received.ts"
+import type { Reporter } from "./report/Reporter.ts"
 import { settle } from "./Settle.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import { recall, running, start } from "./Start.ts"
@@ -46,7 +47,7 @@ export class Driver implements Drives, Stoppable {
 
   constructor(wave: WaveState, received: ReadonlyArray<Received>) {
     this.wave = wave
-    const { caller, events } = wave
+    const { caller } = wave
     // what a handler does after its call has its outcome comes too late
     const late = caller?.isOver === true ? cancelled(tooLate) : undefined
     this.parent = late === undefined ? caller?.call : undefined
@@ -56,14 +57,17 @@ export class Driver implements Drives, Stoppable {
     this.begunAt = wave.begunAt
     wave.calls = received.map((call, index) => new Call(this, index, call))
     wave.unsettled = wave.calls.length
-    wave.trace?.arrived(wave.calls, wave.engine.handlers.current())
     if (wave.stop.isOn) wave.stop.waves.add(this)
     if (late !== undefined) { for (const call of wave.calls) call.decided = late }
-    if (!events.isObserved) return
-    for (const { call, index } of wave.calls) {
-      const params = call.malformed?.text ?? call.params
-      events.publish({ _tag: "ToolCallQueued", callId: call.id, tool: call.name, index, at: this.begunAt, params })
-    }
+    wave.facts?.begin(wave.calls, this.begunAt)
+  }
+
+  get facts(): Reporter | undefined {
+    return this.wave.facts
+  }
+
+  now(): number {
+    return this.wave.now()
   }
 
   /** Lets a call that was dispatched go on, unless it has its outcome meanwhile. */

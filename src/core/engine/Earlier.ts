@@ -28,7 +28,7 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const isOwn = (
-  { events: { origin: { agentPath } }, process }: WaveState,
+  { origin: { agentPath }, process }: WaveState,
   entry: Journal.JournalEntry
 ): entry is Journal.CallEntry =>
   isOfCall(entry) && entry.agentPath.length === agentPath.length &&
@@ -77,7 +77,7 @@ export const goOn = Effect.fnUntraced(function*(
 
 /** What is on record of a process, from its end backwards to its beginning. */
 const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journal["Service"]) {
-  const { engine: { principal }, events: { origin: { batch } }, process } = wave
+  const { engine: { principal }, origin: { batch }, process } = wave
   const entries = journal.read({ principal, batch, order: "newest" }).pipe(
     Stream.filterMap(({ entry }) => isOwn(wave, entry) ? Result.succeed(entry) : Result.failVoid),
     Stream.takeUntil((entry) => isFirst(entry) && entry.index === 0),

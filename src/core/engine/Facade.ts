@@ -25,6 +25,7 @@ import { Caller, type Engine } from "./Engine.ts"
 import { orFail } from "./PatientStore.ts"
 import * as Ports from "./Ports.ts"
 import * as Process from "./Process.ts"
+import * as Reporter from "./report/Reporter.ts"
 import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
 
@@ -119,7 +120,7 @@ export const fromEngine = (
         revoked.set(grant.id, grant.expiresAt)
         if (journal !== undefined) {
           const { id, tool } = grant
-          journal.note({ entry: { _tag: "Revoked", at: now, principal, session: journal.session, grant: id, tool } })
+          Reporter.revoked(journal, principal, { _tag: "Revoked", at: now, grant: id, tool })
         }
         all.revoke(grant.id)
         yield* orFail(engine.store.revoke(engine.principal, grant.id))

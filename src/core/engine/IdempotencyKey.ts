@@ -5,24 +5,13 @@
  */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"
+import type { Origin } from "../facts/Fact.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Received } from "./Received.ts"
-import type { Origin } from "./report/Reporter.ts"
 
 /**
- * Whose call it is, and where it was made.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Place {
-  readonly engine: { readonly principal: string }
-  readonly events: { readonly origin: Origin }
-}
-
-/**
- * What tells a call from others.
+ * What tells a call from others of its wave.
  *
  * @category models
  * @since 0.1.0
@@ -31,8 +20,7 @@ export interface Keyed {
   readonly index: number
   readonly call: Received
   readonly tool: RegisteredTool | undefined
-  readonly gateCall: GateCall | undefined
-  readonly resumed?: { readonly idempotencyKey?: string | undefined }
+  readonly gateCall: Pick<GateCall, "args" | "params"> | undefined
 }
 
 /**
@@ -42,9 +30,7 @@ export interface Keyed {
  * @category getters
  * @since 0.1.0
  */
-export const of = ({ engine: { principal }, events: { origin } }: Place, it: Keyed): string => {
-  if (it.resumed?.idempotencyKey !== undefined) return it.resumed.idempotencyKey
-  const { call: { id, name }, gateCall, index, tool } = it
+export const of = (principal: string, origin: Origin, { call: { id, name }, gateCall, index, tool }: Keyed): string => {
   const { agentPath, batch, process, wave } = origin
   const args = gateCall === undefined ? "" : tool!.canonical(gateCall.params, gateCall.args)
   const parts = [principal, agentPath, batch, process, wave, index, id, name, args]

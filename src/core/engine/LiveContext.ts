@@ -7,8 +7,10 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Tracer from "effect/Tracer"
 import type * as Executor from "../contract/Executor.ts"
 import * as ToolContext from "../contract/ToolContext.ts"
+import type { Report } from "../facts/Fact.ts"
 import { isCustomType, reservedTypes } from "../facts/ToolEvent.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
@@ -20,16 +22,11 @@ import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import { type Above, Caller, type Engine } from "./Engine.ts"
 import * as IdempotencyKey from "./IdempotencyKey.ts"
-import type * as WaveEvents from "./report/Reporter.ts"
 import type { ProcessState } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 import { Writes } from "./Writes.ts"
 
 type Service = ToolContext.Service
-
-type Body = WaveEvents.Body extends infer E
-  ? E extends WaveEvents.Body ? Omit<E, "callId" | "tool" | "index" | "at"> : never
-  : never
 
 /**
  * The `ToolContext` of a running call.
@@ -62,13 +59,14 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get above(): Above {
-    return { hub: this.wave.events.hub, meta: this.meta, people: this.wave.process.people }
+    return { hub: this.wave.reporter.hub, meta: this.meta, people: this.wave.process.people }
   }
 
   /** Everything that the handler finds. */
   get services(): Context.Context<never> {
     const services = Context.add(this.wave.servicesOf(this.call.tool!), ToolContext.ToolContext, this)
-    return this.call.trace?.under(services) ?? services
+    const span = this.call.trace?.span
+    return span === undefined ? services : Context.add(services, Tracer.ParentSpan, span)
   }
 
   get isOver(): boolean {
@@ -104,7 +102,8 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get idempotencyKey(): string {
-    return IdempotencyKey.of(this.wave, this.call)
+    const { call, wave } = this
+    return call.resumed?.idempotencyKey ?? IdempotencyKey.of(call.gateCall!.principal, wave.origin, call)
   }
 
   /** For the handler's own context, as `Toolkit.handle` gives it. */
@@ -250,19 +249,13 @@ export class LiveContext extends Caller implements Service, Surroundings {
   /** Something came after the outcome, and was kept out. */
   private lateWrite(): void {
     this.engine.orphans.lateWrite()
-    this.call.record?.lateWriteBlocked()
-    this.call.trace?.late()
+    this.wave.facts?.report({ _tag: "LateWriteBlocked", at: this.wave.now() }, this.call)
   }
 
-  private report(body: Body): Effect.Effect<void> {
+  private report(report: Report): Effect.Effect<void> {
     return Effect.sync(() => {
-      const { events } = this.wave
-      if (!this.isLive() || !this.engine.toolEvents || !events.takesReports) return
-      const { call, index } = this.call
-      const dropped = events.report(
-        { ...body, callId: call.id, tool: call.name, index, at: this.wave.now() } as WaveEvents.Body
-      )
-      if (dropped > 0) this.call.dropped = (this.call.dropped ?? 0) + dropped
+      if (!this.isLive() || !this.engine.toolEvents) return
+      this.wave.facts?.report({ _tag: "Reported", at: this.wave.now(), report }, this.call)
     })
   }
 }

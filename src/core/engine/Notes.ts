@@ -10,7 +10,6 @@ import * as Effect from "effect/Effect"
 import * as ToolAnnotations from "../vocabulary/ToolAnnotations.ts"
 import type { Call } from "./Call.ts"
 import { refused } from "./End.ts"
-import type { JournalWriter } from "./report/JournalWriter.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
@@ -21,9 +20,8 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
-  const { journal } = wave.engine
   const kept = keep(wave, call)
-  return journal === undefined ? kept : Effect.flatMapEager(kept, () => record(journal, wave, call))
+  return wave.engine.journal === undefined ? kept : Effect.flatMapEager(kept, () => record(wave, call))
 }
 
 /**
@@ -72,12 +70,13 @@ const mayChangeFiles = ({ engine: { handlers } }: WaveState, { tool }: Call): bo
 }
 
 /** Puts a call on record. It is never there at once, so that the call is looked at once more. */
-const record = (journal: JournalWriter, wave: WaveState, call: Call): Effect.Effect<void> =>
+const record = (wave: WaveState, call: Call): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { record, tool } = call
     if (record === undefined) return Effect.void
-    const { millis } = wave.process.budget.limit(wave.limitOf(tool!), wave.now())
-    return Effect.map(journal.write(record.started(call, 1, millis)), (isWritten) => {
+    const now = wave.now()
+    const { millis } = wave.process.budget.limit(wave.limitOf(tool!), now)
+    return Effect.map(wave.reporter.write(call.start("Starting", now, 1, millis), record), (isWritten) => {
       if (isWritten) wave.isWritten = true
       else call.decided ??= refused({ _tag: "StoreUnavailable", operation: "journal" })
     })

@@ -25,7 +25,7 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
   if (resume !== undefined) return Resume.resume(wave, journal, records, resume)
   for (const { call, record } of records) {
     call.record = record
-    record.arrived(false)
+    wave.facts?.report({ _tag: "Arrived", at: wave.begunAt, isResumed: false }, call)
   }
   return Effect.void
 }
@@ -45,7 +45,7 @@ export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<voi
 // Utilities
 
 const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resume.Record> => {
-  const { begunAt, clock, engine, events, process } = wave
+  const { begunAt, engine, origin, process } = wave
   // not the wave itself, which is over long before its records are
   let term: Term | undefined
   const shared: RecordedWave = {
@@ -54,12 +54,11 @@ const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resum
     get term() {
       return term ??= journal.driver.term?.()
     },
-    engine: { principal: engine.principal },
-    events: { origin: events.origin },
+    principal: engine.principal,
+    origin,
     named: process.isNamed ? process.id : undefined,
     begunAt,
-    near: journal.driver.digest(JSON.stringify([engine.principal, events.origin.batch])).slice(0, 8),
-    now: () => clock.currentTimeMillisUnsafe()
+    near: journal.driver.digest(JSON.stringify([engine.principal, origin.batch])).slice(0, 8)
   }
   const records: Array<Resume.Record> = wave.calls.filter((call) => !call.isSettled).map((call) => ({
     call,

@@ -57,7 +57,7 @@ export const resume = Effect.fnUntraced(function*(
     for (const { call } of records) call.decided = cancelled("it could not be resumed")
     return
   }
-  wave.events.release()
+  wave.reporter.release()
   // also of what is not run again the end is on record before anybody is told
   wave.isWritten = true
   const lives = Lives.of(entries.success)
@@ -72,13 +72,13 @@ export const resume = Effect.fnUntraced(function*(
     records,
     ({ call, record }) => {
       const life = lives.get(record.key)
-      call.trace?.resumes(life?.arrived?.span)
+      wave.facts?.report({ _tag: "Resumed", at: begunAt, span: life?.arrived?.span }, call)
       if (life?.settled !== undefined) {
         recall(wave, { call, record }, life, life.settled)
         return Effect.void
       }
       call.record = record
-      record.arrived(true)
+      wave.facts?.report({ _tag: "Arrived", at: begunAt, isResumed: true }, call)
       if (life === undefined) return Effect.void
       return Effect.map(goOn(wave, { call, record }, life, resumption.asks), () => {
         const answers = life.answered.flatMap((it) => answerOf(it, revoked, begunAt))
@@ -102,7 +102,7 @@ const takeOver = Effect.fnUntraced(function*(
   if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
   const claimed: Journal.Claimed = keys.length === 0
     ? { _tag: "Claimed", ended: [] }
-    : yield* claim(journal, keys, (ended) => giveBack(records, ended))
+    : yield* claim(journal, keys, (ended) => giveBack(wave, records, ended))
   if (claimed._tag === "Busy") {
     const busy = new Set(claimed.keys)
     const calls = records.filter(({ record }) => busy.has(record.key)).map(({ call }) => call.call.id)
@@ -110,15 +110,18 @@ const takeOver = Effect.fnUntraced(function*(
   }
   const entries = yield* Effect.tapError(
     keys.length === 0 ? Effect.succeed([]) : read(journal, { keys }),
-    () => Effect.sync(() => giveBack(records, claimed.ended))
+    () => Effect.sync(() => giveBack(wave, records, claimed.ended))
   )
   return entries
 })
 
 /** What was taken over is free again. */
-const giveBack = (records: ReadonlyArray<Record>, ended: ReadonlyArray<string>): void => {
+const giveBack = (wave: WaveState, records: ReadonlyArray<Record>, ended: ReadonlyArray<string>): void => {
   const over = new Set(ended)
-  for (const { record } of records) if (!over.has(record.key)) record.suspended("it could not be resumed")
+  for (const { call, record } of records) {
+    if (over.has(record.key)) continue
+    wave.reporter.report({ _tag: "GivenBack", at: wave.now(), reason: "it could not be resumed" }, call, record)
+  }
 }
 
 /** Takes over calls; what is taken over when nobody waits for it any more is given back. */
@@ -165,7 +168,7 @@ const classOf = ({ tool }: Call, { arrived, started }: Lives.Life): Recalled["cl
 
 /** Whether what a call has used up as it started has to be counted here once more; notes where its turn has counted it. */
 const startOf = (
-  { engine: { store }, events: { origin }, process }: WaveState,
+  { engine: { store }, origin, process }: WaveState,
   { call, record: { key } }: Record,
   { isSpent, started }: Lives.Life
 ): "spent" | "unknown" | undefined => {
@@ -295,7 +298,7 @@ const others = Effect.fnUntraced(function*(
   records: ReadonlyArray<Record>,
   keys: ReadonlySet<string>
 ): Effect.fn.Return<ReadonlyArray<string>, ResumeProblem> {
-  const { batch } = wave.events.origin
+  const { batch } = wave.origin
   const open = new Map<string, string>()
   for (const entry of yield* read(journal, { principal: wave.engine.principal, batch, isOpen: true })) {
     if (!Earlier.isOwn(wave, entry) || keys.has(entry.key)) continue

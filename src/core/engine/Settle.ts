@@ -61,10 +61,9 @@ const settled = (
   const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
   call.phase = { _tag: "Settled", outcome, attempt }
   const ran = attempt ?? joined?.attempt
-  if (attempt !== undefined || end._tag !== "Cancelled") {
-    call.record?.settled(outcome, now, routesOf(wave, call, outcome, ran))
-  } else noteCancelled(wave, call, outcome, end.reason, now)
-  call.trace?.settled(outcome, attempt?.value, joined?.trace)
+  if (attempt === undefined && end._tag === "Cancelled" && isSuspended(wave, call)) {
+    wave.facts?.report({ _tag: "Suspended", at: now, reason: end.reason, outcome }, call)
+  } else reportOutcome(wave, call, outcome, now, ran, joined)
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
@@ -148,20 +147,35 @@ const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: numb
   return { ...ran, ...end, ...granted } as ToolOutcome.ToolOutcome
 }
 
-/** What has not started is suspended where somebody may go on with it: it has no outcome on record. */
-const noteCancelled = (
+const reportOutcome = (
   wave: WaveState,
   call: Call,
   outcome: ToolOutcome.ToolOutcome,
-  reason: string,
-  now: number
+  at: number,
+  ran: Attempt | undefined,
+  joined: Call | undefined
 ): void => {
-  const { record } = call
-  if (record !== undefined && isHalted(wave)) call.isSuspended = true
-  if (call.isSuspended !== true) return record?.settled(outcome, now, undefined)
+  const { facts } = wave
+  if (facts === undefined) return
+  if (outcome._tag === "Denied") facts.report({ _tag: "Decided", at, reason: outcome.reason }, call)
+  const { attempt } = call
+  facts.report({
+    _tag: "Settled",
+    at,
+    outcome,
+    value: attempt?.value,
+    routes: routesOf(wave, call, outcome, ran),
+    sharedWith: joined?.trace?.current
+  }, call)
+}
+
+/** Whether a cancelled call that has not started may be resumed: then no outcome of it is on record. */
+const isSuspended = (wave: WaveState, call: Call): boolean => {
+  if (call.record !== undefined && isHalted(wave)) call.isSuspended = true
+  if (call.isSuspended !== true) return false
   wave.hasSuspended = true
-  record?.suspended(reason)
   State.suspend(wave.process.open)
+  return true
 }
 
 /** Whoever wanted the wave is gone: what has not started has no outcome on record, and may be resumed. */
@@ -217,11 +231,7 @@ const conclude = (
   // what was read while a mutating call ran is stale, too
   if (call.attempt !== undefined || call.resumed?.started === "unknown") written(wave, call)
   if (fiber !== undefined) linger(wave, call, fiber)
-  if (wave.events.isObserved) {
-    const { callId, index, tool } = outcome
-    const { dropped = 0 } = call
-    wave.events.publish({ _tag: "ToolCallComplete", callId, tool, index, at: wave.now(), outcome, dropped })
-  }
+  wave.facts?.report({ _tag: "Concluded", at: wave.now(), outcome, dropped: call.dropped ?? 0 }, call)
   for (const follower of call.followers ?? none) {
     if (!follower.isSettled) follow(wave, call, outcome, follower)
   }
@@ -270,7 +280,7 @@ const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown
   const { graceMillis, orphans, pools, store } = wave.engine
   const { call: { id: callId, name: tool }, reservation, resources } = call
   wave.lingering++
-  call.trace?.orphaned(fiber)
+  wave.facts?.report({ _tag: "Orphaned", at: wave.now() }, call)
   const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
   const blocking = resources.length === 0 ? undefined : wave.detach(Effect.andThen(
     Effect.sleep(graceMillis),
@@ -280,7 +290,7 @@ const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown
     blocking?.interruptUnsafe()
     wave.lingering--
     pools.leave(call)
-    call.record?.orphanEnded()
+    wave.facts?.report({ _tag: "OrphanEnded", at: wave.now() }, call)
     if (reservation !== undefined) wave.note(store.release(reservation, wave.now(), wave.patience, call))
     written(wave, call)
     wave.watcher.freed()

@@ -54,7 +54,6 @@ export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
   })
   const attempt = new Attempt(wave, call, known, endedAt, { millis: Infinity, which: "tool" })
   attempt.number = happened.attempt - 1
-  attempt.first = happened.attempt
   call.phase = attempt
   wave.process.budget.execute(1, wave.now())
   attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
@@ -145,7 +144,7 @@ const lose = ({ engine: { store } }: WaveState, call: Call, attempt: Attempt, re
 }
 
 const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefined> => {
-  const { events, process: { budget } } = wave
+  const { process: { budget } } = wave
   const tool = call.tool!
   const limit = budget.limit(wave.limitOf(tool), now)
   const attempt = new Attempt(wave, call, tool, now, limit)
@@ -153,18 +152,6 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
   call.waiting = undefined
   call.phase = attempt
   budget.execute(1, now)
-  if (events.isObserved) {
-    const { call: { id: callId }, index } = call
-    events.publish({
-      _tag: "ToolCallStart",
-      callId,
-      tool: tool.name,
-      index,
-      at: now,
-      attempt: 1,
-      limitMillis: limit.millis
-    })
-  }
   const { reservation } = call
   if (reservation?.leaseMillis !== undefined) {
     const { store } = wave.engine
@@ -177,7 +164,6 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
     }
   }
   if (!tool.readOnly) TakenOver.watch(call, attempt)
-  if (tool.readOnly) call.record?.noteStart(call, 1, limit.millis)
   const live = new LiveContext(wave, call, attempt)
   if (call.index === 0) wave.first.live = live
   attempt.start(call.gateCall!.params, live)

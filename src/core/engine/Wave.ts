@@ -265,10 +265,9 @@ export class Wave implements Watcher, UnderWay {
   }
 
   private end(): ToolOutcome.WaveResult {
-    const { calls, engine, events, history: ended, process, stop } = this.wave
+    const { calls, engine, history: ended, process, reporter, stop } = this.wave
     process.waves.delete(this)
     process.remembers = true
-    this.wave.trace?.end()
     last.set(engine.handlers, this)
     if (stop.isOn) stop.waves.delete(this.driver)
     this.deadlineFiber?.interruptUnsafe()
@@ -278,15 +277,14 @@ export class Wave implements Watcher, UnderWay {
       ? calls.filter((it) => it.isSuspended === true).map((it) => it.call.id)
       : undefined
     // a wave that could not be resumed has not happened: nobody is told of it
-    if (this.wave.options.resume?.problem === undefined) events.release()
-    if (events.isObserved) {
-      const [at, executionResults] = [this.wave.now(), outcomes]
-      events.publish(
-        suspended === undefined
-          ? { _tag: "ToolsEnd", at, toolMessages, executionResults }
-          : { _tag: "WaveSuspended", at, calls: suspended, executionResults }
-      )
-    }
+    if (this.wave.options.resume?.problem === undefined) reporter.release()
+    this.wave.facts?.reportWave({
+      _tag: "WaveEnded",
+      at: this.wave.now(),
+      toolMessages,
+      executionResults: outcomes,
+      suspended
+    })
     this.wave.calls = calls.slice(0, 1)
     if (batchOver(process.open) !== undefined && process.waves.size === 0) process.hub.end()
     if (process.waves.size === 0) keep(process)

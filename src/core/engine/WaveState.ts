@@ -12,6 +12,7 @@ import * as CallLog from "../../internal/callLog.ts"
 import { Deadlines } from "../../internal/deadlines.ts"
 import { isDone } from "../../internal/exitOf.ts"
 import type { Mode } from "../contract/ToolProcess.ts"
+import type { Origin } from "../facts/Fact.ts"
 import type { ClaimOptions } from "../gates/Dedupe.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as HostGates from "../gates/HostGates.ts"
@@ -27,9 +28,7 @@ import type { Agent, Call } from "./Call.ts"
 import type { Caller, Engine } from "./Engine.ts"
 import * as Ports from "./Ports.ts"
 import { Principal } from "./Principal.ts"
-import { EventSecrets } from "./report/EventSecrets.ts"
-import { WaveEvents } from "./report/Reporter.ts"
-import type { WaveTrace } from "./report/Telemetry.ts"
+import { Reporter } from "./report/Reporter.ts"
 import type { ProcessState } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
 import type { Restore } from "./Waits.ts"
@@ -80,9 +79,7 @@ export class WaveState implements Host, HostGates.Reporter {
   /** As the caller has it, with the principal of the executor. */
   readonly context: Context.Context<never>
   readonly clock: Clock.Clock
-  readonly events: WaveEvents
-  /** What an operator sees of it; absent: nobody asked. */
-  readonly trace: WaveTrace | undefined
+  readonly reporter: Reporter
   /** What rules remember of the wave. */
   readonly history: WaveHistory
   /** The handler that makes the calls. */
@@ -154,15 +151,21 @@ export class WaveState implements Host, HostGates.Reporter {
     this.restore = restore
     this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
     this.history = process.history.begin()
-    this.events = new WaveEvents(options.hub, {
-      agentPath: agent.agentPath,
-      batch: process.batch.id,
-      process: process.id,
-      wave: ++process.lastWave
-    }, new EventSecrets(this))
-    if (options.resume !== undefined) this.events.hold()
-    this.trace = engine.telemetry?.begin(own, principal, this.events.origin)
-    this.context = this.trace?.context ?? own
+    const { agentPath } = agent
+    const origin = { agentPath, batch: process.batch.id, process: process.id, wave: ++process.lastWave }
+    const trace = engine.telemetry?.begin(own, principal, origin)
+    this.reporter = new Reporter(options.hub, origin, engine.journal, trace, engine.handlers.current)
+    if (options.resume !== undefined) this.reporter.hold()
+    this.context = trace?.context ?? own
+  }
+
+  /** Where facts are reported; absent where nobody observes, so that they are not even made. */
+  get facts(): Reporter | undefined {
+    return this.reporter.isObserved ? this.reporter : undefined
+  }
+
+  get origin(): Origin {
+    return this.reporter.origin
   }
 
   /** What its calls wait for before they are dispatched. */

@@ -9,7 +9,7 @@
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { kinds } from "../rules/ToolRule.ts"
+import * as Fact from "../facts/Fact.ts"
 import { Grant } from "../vocabulary/Grant.ts"
 import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 
@@ -40,9 +40,6 @@ const call = {
    */
   key: Schema.String
 }
-
-/** What `Conditional` rules made of an output: only these tools may be next. */
-const Routes = Schema.Array(Schema.Struct({ rule: kinds.Conditional, tools: Schema.Array(Schema.String) }))
 
 /**
  * Schema of what is kept of arguments: themselves without secrets, a hash that knows
@@ -85,7 +82,7 @@ export const Arrived = Schema.TaggedStruct("Arrived", {
   /** It was handed over before, and goes on from the record. */
   isResumed: Schema.optionalKey(Schema.Boolean),
   /** Its span, where it has one: a later life of the call is linked to it. */
-  span: Schema.optionalKey(Schema.Struct({ traceId: Schema.String, spanId: Schema.String }))
+  span: Schema.optionalKey(Fact.SpanId)
 })
 
 /**
@@ -129,7 +126,7 @@ export const Answered = Schema.TaggedStruct("Answered", {
   ...call,
   requestId: Schema.String,
   answer: Schema.String,
-  by: Schema.Literals(["user", "grant", "timeout", "closed", "noApprover", "withdrawn", "suspended"]),
+  by: Fact.AnsweredBy,
   /** Who answered, where that is known. */
   person: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String),
@@ -189,7 +186,7 @@ export const Settled = Schema.TaggedStruct("Settled", {
   /** A hash of the output that was left out. */
   outputHash: Schema.optionalKey(Schema.String),
   /** Where its output led by the rules that held then: that does not depend on what was left out. */
-  routes: Schema.optionalKey(Routes)
+  routes: Schema.optionalKey(Fact.Routes)
 })
 
 /**

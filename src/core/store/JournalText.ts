@@ -1,19 +1,34 @@
 /**
- * Entries of a journal as texts, for drivers that write them: one line of JSON each.
+ * Entries of a journal as texts, for drivers that write them: one line of JSON each, with its version in front.
  *
  * @since 0.1.0
  */
-import * as Result from "effect/Result"
+import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Versioned from "../../internal/versioned.ts"
 import { JournalEntry } from "./JournalEntry.ts"
 
 /**
- * The text of an entry; what JSON has no word for is left out of it.
+ * The text of an entry. What JSON cannot hold is left out.
  *
  * @category encoding
  * @since 0.1.0
  */
-export const encode = (entry: JournalEntry): string => {
+export const encode = (entry: JournalEntry): string => Versioned.encode(1, jsonOf(entry))
+
+/**
+ * The entry of a text, or what is wrong with it.
+ *
+ * @category decoding
+ * @since 0.1.0
+ */
+export const decode = (text: string): Result.Result<JournalEntry, Error> => Versioned.decode(readers, text)
+
+// Utilities
+
+const readers = { 1: Schema.decodeUnknownResult(JournalEntry) }
+
+const jsonOf = (entry: JournalEntry): string => {
   try {
     return JSON.stringify(entry)
   } catch {
@@ -29,21 +44,3 @@ export const encode = (entry: JournalEntry): string => {
     })
   }
 }
-
-/**
- * The entry of a text, or what is wrong with it.
- *
- * @category decoding
- * @since 0.1.0
- */
-export const decode = (text: string): Result.Result<JournalEntry, Error> => {
-  try {
-    return Result.mapError(decodeEntry(JSON.parse(text)), (it) => new Error(it.message))
-  } catch (cause) {
-    return Result.fail(new Error("it is not JSON", { cause }))
-  }
-}
-
-// Utilities
-
-const decodeEntry = Schema.decodeUnknownResult(JournalEntry)

@@ -1,19 +1,28 @@
 /**
- * Keeps what tools declare to be secret out of the events of a wave. Other tools cost
- * nothing here: what merely has the name of a secret is for whoever shows events.
+ * Keeps what tools declare to be secret out of the events of a wave. Tools without such declarations cost nothing here:
+ * what merely has the name of a secret is redacted where events are shown.
  *
  * @since 0.1.0
  */
-import { type End, isEnd } from "../../facts/ToolEvent.ts"
-import type { ToolHandlers } from "../../vocabulary/ToolHandlers.ts"
-import type { Call } from "../Call.ts"
-import type { Body } from "./Reporter.ts"
+import type { End } from "../../facts/ToolEvent.ts"
+import type { GateCall } from "../../gates/Gate.ts"
+import type { RegisteredTool, Registry } from "../../vocabulary/ToolHandlers.ts"
+import type { Received } from "../Received.ts"
+import type { Body } from "./EventFold.ts"
 import { Secrets } from "./Secrets.ts"
 
-/** The wave whose events they are. */
-interface Wave {
-  readonly calls: ReadonlyArray<Call>
-  readonly engine: { readonly handlers: ToolHandlers["Service"] }
+/**
+ * A call that may have secrets.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Secretive {
+  readonly call: Received
+  readonly tool: RegisteredTool | undefined
+  readonly gateCall: GateCall | undefined
+  /** Its execution, with the whole output. */
+  readonly attempt: { readonly value: unknown } | undefined
 }
 
 /**
@@ -23,17 +32,16 @@ interface Wave {
  * @since 0.1.0
  */
 export class EventSecrets {
-  private readonly wave: Wave
-  private readonly known = new Map<Call, Secrets>()
+  private readonly registry: () => Registry
+  private readonly known = new Map<Secretive, Secrets>()
 
-  constructor(wave: Wave) {
-    this.wave = wave
+  constructor(registry: () => Registry) {
+    this.registry = registry
   }
 
-  /** An event without them; itself where there are none. */
-  without(body: Body): Body {
-    if (isEnd(body)) return this.end(body)
-    const secrets = this.of(this.wave.calls[body.index])
+  /** An event of a call, redacted; itself if its tool declares no secrets. */
+  ofCall(body: Body, call: Secretive): Body {
+    const secrets = this.of(call)
     if (secrets === undefined) return body
     switch (body._tag) {
       case "ToolCallQueued": {
@@ -47,28 +55,26 @@ export class EventSecrets {
         return { ...secrets.all(rest), value: left }
       }
       case "ToolCallComplete":
-        return { ...body, outcome: secrets.outcome(body.outcome, this.wave.calls[body.index]!.attempt?.value) }
+        return { ...body, outcome: secrets.outcome(body.outcome, call.attempt?.value) }
       default:
         return secrets.all(body)
     }
   }
 
-  private end(body: Extract<Body, { readonly _tag: End["_tag"] }>): Body {
-    const { calls } = this.wave
-    if (calls.every((it) => this.of(it) === undefined)) return body
-    const executionResults = body.executionResults.map((it, index) => this.of(calls[index])?.outcome(it) ?? it)
-    const told: Body = body._tag === "WaveSuspended" ? { ...body, executionResults } : {
+  /** The last event of the wave, redacted. */
+  ofEnd(body: Extract<Body, { readonly _tag: End["_tag"] }>, calls: ReadonlyArray<Secretive>): Body {
+    const all = calls.map((call) => this.of(call))
+    if (all.every((it) => it === undefined)) return body
+    const executionResults = body.executionResults.map((it, index) => all[index]?.outcome(it) ?? it)
+    return body._tag === "WaveSuspended" ? { ...body, executionResults } : {
       ...body,
       executionResults,
-      toolMessages: body.toolMessages.map((it, index) => this.of(calls[index])?.all(it) ?? it)
+      toolMessages: body.toolMessages.map((it, index) => all[index]?.all(it) ?? it)
     }
-    this.known.clear()
-    return told
   }
 
-  private of(call: Call | undefined): Secrets | undefined {
-    if (call === undefined) return undefined
-    const tool = call.tool ?? this.wave.engine.handlers.current().get(call.call.name)
+  private of(call: Secretive): Secrets | undefined {
+    const tool = call.tool ?? this.registry().get(call.call.name)
     const declared = tool?.redactor.declared
     if (declared === undefined) return undefined
     let secrets = this.known.get(call)
@@ -76,7 +82,7 @@ export class EventSecrets {
       this.known.set(call, secrets = new Secrets(declared))
       secrets.arguments(call.call.malformed?.text ?? call.call.params)
     }
-    // the host may have added to the arguments, and a person may have edited them
+    // the host may have added to the arguments, and an approver may have edited them
     if (call.gateCall !== undefined) secrets.arguments(call.gateCall.args)
     return secrets
   }

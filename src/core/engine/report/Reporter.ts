@@ -1,90 +1,151 @@
 /**
- * The events of one wave, for whoever reads: each says whose it is and which number it
- * has in its wave.
+ * Where the engine reports what happens: the one place from which facts reach the journal, spans, metrics and events.
+ *
+ * A wave that nobody observes has no reporter to report to (`WaveState.facts`), so that its facts are not even made.
  *
  * @since 0.1.0
  */
-import type { ToolEvent } from "../../facts/ToolEvent.ts"
+import type * as Effect from "effect/Effect"
+import type { CallFact, Of, Origin, WaveFact } from "../../facts/Fact.ts"
+import { isEnd, type ToolEvent } from "../../facts/ToolEvent.ts"
+import type { RegisteredTool, Registry } from "../../vocabulary/ToolHandlers.ts"
+import type { Received } from "../Received.ts"
+import type { CallRecord } from "./CallRecord.ts"
+import type { CallTrace } from "./CallTrace.ts"
+import * as EventFold from "./EventFold.ts"
 import type { EventHub } from "./EventHub.ts"
+import * as EventSecrets from "./EventSecrets.ts"
+import type { JournalWriter } from "./JournalWriter.ts"
+import type { WaveTrace } from "./Telemetry.ts"
 
 /**
- * Where the events of a wave come from.
+ * A call that facts are about.
  *
  * @category models
  * @since 0.1.0
  */
-export interface Origin {
-  readonly agentPath: ReadonlyArray<string>
-  readonly batch: string
-  readonly process: string
-  readonly wave: number
+export interface Subject extends EventSecrets.Secretive {
+  readonly index: number
+  readonly call: Received
+  readonly tool: RegisteredTool | undefined
+  readonly record?: CallRecord
+  trace?: CallTrace
+  /** Reports of its tool that no reader had room for. */
+  dropped?: number
 }
 
 /**
- * An event without what it takes from its wave.
+ * Reports what happens to one wave and its calls.
  *
  * @category models
  * @since 0.1.0
  */
-export type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, keyof Origin | "sequence"> : never : never
-
-/**
- * The events of one wave.
- *
- * @category models
- * @since 0.1.0
- */
-export class WaveEvents {
-  /** Who is told. */
+export class Reporter {
   readonly hub: EventHub
   readonly origin: Origin
-  private readonly secrets: { readonly without: (body: Body) => Body }
-  private last = 0
-  /** What is told once the wave goes on; `undefined`: everything is told at once. */
+  private readonly trace: WaveTrace | undefined
+  private readonly journal: JournalWriter | undefined
+  private readonly registry: () => Registry
+  private calls: ReadonlyArray<Subject> = []
+  private sequence = 0
+  /** What is published once the wave continues; `undefined` if nothing is held back. */
   private held: Array<ToolEvent> | undefined
+  declare private made?: EventSecrets.EventSecrets
 
-  constructor(hub: EventHub, origin: Origin, secrets: { readonly without: (body: Body) => Body }) {
+  constructor(
+    hub: EventHub,
+    origin: Origin,
+    journal: JournalWriter | undefined,
+    trace: WaveTrace | undefined,
+    registry: () => Registry
+  ) {
     this.hub = hub
     this.origin = origin
-    this.secrets = secrets
+    this.journal = journal
+    this.trace = trace
+    this.registry = registry
   }
 
-  /** Whether anybody reads: only then events need to be made. */
+  /** Whether anybody observes the wave now. */
   get isObserved(): boolean {
-    return this.hub.isObserved
+    return this.journal !== undefined || this.trace !== undefined || this.hub.takesReports
   }
 
-  /** Whether anybody wants what tools report. */
-  get takesReports(): boolean {
-    return this.hub.takesReports
+  /** The calls of the wave were submitted. */
+  begin(calls: ReadonlyArray<Subject>, at: number): void {
+    this.calls = calls
+    this.trace?.begin(calls, this.registry())
+    this.reportWave({ _tag: "WaveStarted", at, calls: calls.length })
+    if (!this.hub.isObserved) return
+    for (const subject of calls) {
+      const { malformed, params } = subject.call
+      this.report({ _tag: "Queued", at, params: malformed?.text ?? params }, subject)
+    }
   }
 
-  /** Tells what happened to a call or the wave. */
-  publish(body: Body): void {
-    if (!this.isObserved) return
-    const event = this.stamped(body)
-    if (this.held === undefined) this.hub.publish(event)
-    else this.held.push(event)
+  /** Reports a fact about a call. */
+  report(fact: CallFact, call: Subject, record = call.record): void {
+    if (record !== undefined) {
+      const line = record.line(fact)
+      if (line !== undefined) this.journal!.note(line)
+    }
+    call.trace?.report(fact, call.tool)
+    const isReport = fact._tag === "Reported"
+    if (isReport ? !this.hub.takesReports : !this.hub.isObserved) return
+    const { call: { id: callId, name: tool }, index } = call
+    const body = EventFold.ofCall(fact, { callId, tool, index })
+    if (body === undefined) return
+    const event = this.stamped(this.secrets.ofCall(body, call))
+    if (!isReport) return this.publish(event)
+    const dropped = this.hub.report(event)
+    if (dropped > 0) call.dropped = (call.dropped ?? 0) + dropped
   }
 
-  /** Tells nothing until it is known whether the wave goes on. */
+  /** Reports that a call is about to start, before it does; tells whether that is on record. If not, it never will be. */
+  write(fact: Of<"Starting">, record: CallRecord): Effect.Effect<boolean> {
+    return this.journal!.write(record.line(fact)!)
+  }
+
+  /** Reports a fact about the wave. */
+  reportWave(fact: WaveFact): void {
+    this.trace?.report(fact)
+    const body = this.hub.isObserved ? EventFold.ofWave(fact) : undefined
+    if (body !== undefined) this.publish(this.stamped(isEnd(body) ? this.secrets.ofEnd(body, this.calls) : body))
+    // a wave may be long, and its reporter lives as long as what its handlers keep
+    if (fact._tag === "WaveEnded") this.calls = []
+  }
+
+  /** Publishes no events until it is known whether the wave continues. */
   hold(): void {
     this.held ??= []
   }
 
-  /** The wave goes on: what was held back is told. */
+  /** The wave continues: events that were held back are published. */
   release(): void {
     const { held = [] } = this
     this.held = undefined
     for (const event of held) this.hub.publish(event)
   }
 
-  /** Tells what a tool reported; gives how many readers had no room for it. */
-  report(body: Body): number {
-    return this.takesReports ? this.hub.report(this.stamped(body)) : 0
+  private publish(event: ToolEvent): void {
+    if (this.held === undefined) this.hub.publish(event)
+    else this.held.push(event)
   }
 
-  private stamped(body: Body): ToolEvent {
-    return { ...this.secrets.without(body), ...this.origin, sequence: ++this.last } as ToolEvent
+  private stamped(body: EventFold.Body): ToolEvent {
+    return { ...body, ...this.origin, sequence: ++this.sequence } as ToolEvent
+  }
+
+  private get secrets(): EventSecrets.EventSecrets {
+    return this.made ??= new EventSecrets.EventSecrets(this.registry)
   }
 }
+
+/**
+ * Reports that a standing permission was revoked, which happens in no wave.
+ *
+ * @category reporting
+ * @since 0.1.0
+ */
+export const revoked = (journal: JournalWriter, principal: string, fact: Of<"Revoked">): void =>
+  journal.note({ entry: { ...fact, principal, session: journal.session } })

@@ -12,23 +12,21 @@ import * as Context from "effect/Context"
 import * as Exit from "effect/Exit"
 import * as Metric from "effect/Metric"
 import * as Tracer from "effect/Tracer"
-import { CallTrace, type Traced, type Wave } from "./CallTrace.ts"
+import type { Of, Origin, WaveFact } from "../../facts/Fact.ts"
+import { CallTrace } from "./CallTrace.ts"
 import { Meters } from "./Meters.ts"
+import * as SpanFold from "./SpanFold.ts"
 import { Spans } from "./Spans.ts"
 
 /**
- * What the calls of a wave have in common for those who look at them.
+ * A call that telemetry is of.
  *
  * @category models
  * @since 0.1.0
  */
-export interface About {
-  /** Names of the sub-agents from the root down to the one that calls. */
-  readonly agentPath: ReadonlyArray<string>
-  readonly batch: string
-  readonly process: string
-  /** Its number in its process, from 1. */
-  readonly wave: number
+export interface Traced {
+  readonly call: { readonly id: string; readonly name: string }
+  trace?: CallTrace
 }
 
 /**
@@ -54,12 +52,14 @@ export class Telemetry {
   }
 
   /** Begins the telemetry of a wave; `undefined` where nobody asked for any. */
-  begin(context: Context.Context<never>, principal: string, about: About): WaveTrace | undefined {
+  begin(context: Context.Context<never>, principal: string, origin: Origin): WaveTrace | undefined {
     const isTraced = (this.isForced || Spans.isWanted(context)) && !Spans.isRefused(context)
     if (!this.isForced && !Spans.isMeasured(context)) return undefined
-    const clock = Context.get(context, Clock.Clock)
-    const spans = isTraced ? new Spans(context) : undefined
-    return new WaveTrace(context, clock, principal, about, this.metersOf(context), spans, this.hasContent)
+    return new WaveTrace(context, principal, origin, {
+      meters: this.metersOf(context),
+      spans: isTraced ? new Spans(context) : undefined,
+      hasContent: this.hasContent
+    })
   }
 
   private metersOf(context: Context.Context<never>): Meters {
@@ -78,60 +78,75 @@ export class Telemetry {
  * @category models
  * @since 0.1.0
  */
-export class WaveTrace implements Wave {
-  readonly meters: Meters
-  readonly spans: Spans | undefined
-  readonly principal: string
-  readonly agentName: string | undefined
-  readonly span: Tracer.Span | undefined
-  /** Spans have arguments and results. */
-  readonly hasContent: boolean
-  /** As the caller has it, with the span of the wave. */
-  readonly context: Context.Context<never>
+export class WaveTrace {
+  private readonly meters: Meters
+  private readonly spans: SpanFold.Wave | undefined
   private readonly clock: Clock.Clock
+  /** The caller's context, with the span of the wave. */
+  readonly context: Context.Context<never>
 
   constructor(
     context: Context.Context<never>,
-    clock: Clock.Clock,
     principal: string,
-    about: About,
-    meters: Meters,
-    spans: Spans | undefined,
-    hasContent: boolean
+    origin: Origin,
+    observers: { readonly meters: Meters; readonly spans: Spans | undefined; readonly hasContent: boolean }
   ) {
-    this.hasContent = hasContent
-    this.clock = clock
-    this.principal = principal
-    this.agentName = about.agentPath.at(-1)
+    const { hasContent, meters, spans } = observers
+    this.clock = Context.get(context, Clock.Clock)
     this.meters = meters
-    this.spans = spans
-    const span = this.span = spans?.begin("tool_executor.wave", spans.outer, this.now())
-    this.context = span === undefined ? context : Context.add(context, Tracer.ParentSpan, span)
-    if (span === undefined) return
+    this.context = context
+    this.spans = undefined
+    if (spans === undefined) return
+    const span = spans.begin("tool_executor.wave", spans.outer, this.now())
+    this.context = Context.add(context, Tracer.ParentSpan, span)
+    const agentName = origin.agentPath.at(-1)
+    this.spans = { spans, span, context: this.context, principal, agentName, hasContent }
     span.attribute("tool_executor.principal", principal)
-    span.attribute("tool_executor.batch", about.batch)
-    span.attribute("tool_executor.process", about.process)
-    span.attribute("tool_executor.wave", about.wave)
-    if (this.agentName !== undefined) span.attribute("gen_ai.agent.name", this.agentName)
+    span.attribute("tool_executor.batch", origin.batch)
+    span.attribute("tool_executor.process", origin.process)
+    span.attribute("tool_executor.wave", origin.wave)
+    if (agentName !== undefined) span.attribute("gen_ai.agent.name", agentName)
   }
 
-  /** Begins the telemetry of its calls; of tools that there are, the name is in metrics, too. */
-  arrived(calls: ReadonlyArray<Traced>, tools: ReadonlyMap<string, unknown>): void {
+  /** Begins the telemetry of its calls. Metrics have the names of known tools alone. */
+  begin(calls: ReadonlyArray<Traced>, tools: ReadonlyMap<string, unknown>): void {
+    const { meters, spans } = this
     const now = this.now()
     for (const traced of calls) {
       const { call: { id, name } } = traced
-      traced.trace = new CallTrace(this, id, name, tools.has(name), now)
+      const isKnown = tools.has(name)
+      traced.trace = new CallTrace(
+        this,
+        { all: meters, tool: meters.tool(isKnown ? name : "_OTHER") },
+        spans === undefined ? undefined : new SpanFold.CallSpans(spans, id, name, isKnown, now),
+        now
+      )
     }
-    this.meters.waiting(calls.length)
-    this.span?.attribute("tool_executor.calls", calls.length)
   }
 
-  end(): void {
-    if (this.span !== undefined) this.spans!.end(this.span, Exit.void, this.now())
+  report(fact: WaveFact): void {
+    folds[fact._tag](this.meters, this.spans, () => this.now(), fact as never)
   }
 
   /** Nanoseconds. */
-  now(): bigint {
-    return this.clock.currentTimeNanosUnsafe()
+  readonly now = (): bigint => this.clock.currentTimeNanosUnsafe()
+}
+
+// Utilities
+
+type Fold<T extends WaveFact["_tag"]> = (
+  meters: Meters,
+  spans: SpanFold.Wave | undefined,
+  now: () => bigint,
+  fact: Of<T>
+) => void
+
+const folds: { readonly [T in WaveFact["_tag"]]: Fold<T> } = {
+  WaveStarted: (meters, spans, _, { calls }) => {
+    meters.waiting(calls)
+    spans?.span.attribute("tool_executor.calls", calls)
+  },
+  WaveEnded: (_, spans, now) => {
+    if (spans !== undefined) spans.spans.end(spans.span, Exit.void, now())
   }
 }

@@ -1,0 +1,72 @@
+/**
+ * How long a call waited, was asked about and ran, by the facts about it. Nanoseconds.
+ *
+ * @since 0.1.0
+ */
+import type { CallFact } from "../../facts/Fact.ts"
+import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
+
+/**
+ * The times of one call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export class CallTimes {
+  private readonly arrivedAt: bigint
+  private askedAt = 0n
+  private attemptedAt: bigint | undefined
+  /** How long approvers took. */
+  asked = 0n
+  /** From its arrival to its start, without the time that approvers took. */
+  queued = 0n
+  hasStarted = false
+  /** The present attempt is the first one here. */
+  isFirst = false
+  /** How long the attempt ran that the last fact ended; `undefined` if it ended none. */
+  ran: bigint | undefined
+
+  constructor(arrivedAt: bigint) {
+    this.arrivedAt = arrivedAt
+  }
+
+  add({ _tag }: CallFact, now: bigint): void {
+    switch (_tag) {
+      case "Presented":
+        this.askedAt = now
+        return
+      case "Answered":
+        this.asked += now - this.askedAt
+        return
+      case "Started":
+      case "Recalled":
+        this.attemptedAt = now
+        this.isFirst = !this.hasStarted
+        this.hasStarted = true
+        if (this.isFirst) this.queued = now - this.arrivedAt - this.asked
+        return
+      case "AttemptFailed":
+      case "Settled":
+      case "Suspended":
+        this.ran = this.attemptedAt === undefined ? undefined : now - this.attemptedAt
+        this.attemptedAt = undefined
+    }
+  }
+}
+
+/**
+ * Seconds of nanoseconds.
+ *
+ * @category conversions
+ * @since 0.1.0
+ */
+export const seconds = (nanos: bigint): number => Number(nanos) / 1e9
+
+/**
+ * Why a call did not succeed: the name of its refusal, or its outcome's.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const errorOf = (outcome: ToolOutcome): string | undefined =>
+  outcome._tag === "Succeeded" ? undefined : outcome._tag === "Denied" ? outcome.reason._tag : outcome._tag

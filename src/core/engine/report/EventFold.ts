@@ -1,0 +1,96 @@
+/**
+ * The events that facts make. Pure; a kind of fact without an event says so.
+ *
+ * @since 0.1.0
+ */
+import type { CallFact, Of, Origin, WaveFact } from "../../facts/Fact.ts"
+import type { ToolEvent } from "../../facts/ToolEvent.ts"
+
+/**
+ * An event without what it takes from its wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, keyof Origin | "sequence"> : never : never
+
+/**
+ * The call that a fact is about.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface About {
+  readonly callId: string
+  readonly tool: string
+  /** Place of the call in its wave, from 0. */
+  readonly index: number
+}
+
+/**
+ * Gives the event of a fact about a call; `undefined` if it has none.
+ *
+ * @category folds
+ * @since 0.1.0
+ */
+export const ofCall = (fact: CallFact, about: About): Body | undefined =>
+  (calls[fact._tag] as (fact: CallFact, about: About) => Body | undefined)(fact, about)
+
+/**
+ * Gives the event of a fact about a wave; `undefined` if it has none.
+ *
+ * @category folds
+ * @since 0.1.0
+ */
+export const ofWave = (fact: WaveFact): Body | undefined =>
+  (waves[fact._tag] as (fact: WaveFact) => Body | undefined)(fact)
+
+// Utilities
+
+const none = (): undefined => undefined
+
+const calls: { readonly [T in CallFact["_tag"]]: (fact: Of<T>, about: About) => Body | undefined } = {
+  Queued: ({ at, params }, about) => ({ _tag: "ToolCallQueued", ...about, at, params }),
+  Resumed: none,
+  Arrived: none,
+  Decided: none,
+  Asked: none,
+  Withdrawn: none,
+  Presented: ({ at, diff, requestId, why }, about) => ({
+    _tag: "ToolApprovalRequested",
+    ...about,
+    at,
+    requestId,
+    why,
+    ...(diff === undefined ? {} : { diff })
+  }),
+  Answered: ({ answer, at, by, requestId }, about) => ({
+    _tag: "ToolApprovalResolved",
+    ...about,
+    at,
+    requestId,
+    answer: answer === "Deny" ? by : answer
+  }),
+  Granted: none,
+  Starting: none,
+  Started: ({ at, attempt, limitMillis }, about) => ({ _tag: "ToolCallStart", ...about, at, attempt, limitMillis }),
+  AttemptFailed: none,
+  Recalled: none,
+  Reported: ({ at, report }, about) => ({ ...report, ...about, at }),
+  Committed: none,
+  LateWriteBlocked: none,
+  Settled: none,
+  Suspended: none,
+  GivenBack: none,
+  Concluded: ({ at, dropped, outcome }, about) => ({ _tag: "ToolCallComplete", ...about, at, outcome, dropped }),
+  Orphaned: none,
+  OrphanEnded: none
+}
+
+const waves: { readonly [T in WaveFact["_tag"]]: (fact: Of<T>) => Body | undefined } = {
+  WaveStarted: none,
+  WaveEnded: ({ at, executionResults, suspended, toolMessages }) =>
+    suspended === undefined
+      ? { _tag: "ToolsEnd", at, toolMessages, executionResults }
+      : { _tag: "WaveSuspended", at, calls: suspended, executionResults }
+}

@@ -1,0 +1,160 @@
+/**
+ * The journal entries that facts make.
+ *
+ * Which entry a fact makes is known at once; the entry itself is made when a driver writes it or somebody reads it.
+ * That is when it is redacted, too.
+ *
+ * @since 0.1.0
+ */
+import type { CallFact, Of, SpanId } from "../../facts/Fact.ts"
+import type * as Journal from "../../store/Journal.ts"
+import type { Grant } from "../../vocabulary/Grant.ts"
+import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
+import * as ToolRefusal from "../../vocabulary/ToolRefusal.ts"
+
+/**
+ * The entry of a kind without what all entries of one call have in common.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Body = Journal.CallEntry extends infer E
+  ? E extends Journal.CallEntry ? Omit<E, Exclude<keyof Journal.Of<"OrphanEnded">, "_tag">> : never
+  : never
+
+/**
+ * The call that entries are about: who it is, and what of it is secret.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Subject {
+  readonly name: string
+  /** It was refused before anything ran. */
+  readonly isRefused: boolean
+  readonly span: SpanId | undefined
+  readonly keeps: Journal.Keeps
+  readonly arrival: Omit<Journal.Of<"Arrived">, keyof Journal.Of<"OrphanEnded">>
+  readonly common: (at: number) => Pick<Journal.Of<"Granted">, "at" | "principal" | "session">
+  readonly entry: (at: number, body: Body) => Journal.JournalEntry
+  readonly grant: (grant: Grant) => Grant
+  readonly idempotencyKey: (input: Of<"Started">["input"], known: string | undefined) => string
+  readonly isEdited: (args: unknown) => boolean
+  readonly outcome: (outcome: ToolOutcome) => Omit<Journal.Of<"Settled">, keyof Journal.Of<"OrphanEnded">>
+  readonly scrub: (text: string) => string
+  readonly shown: (request: Of<"Asked">["request"]) => string
+}
+
+/**
+ * Makes the entry of a fact.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Make<F extends CallFact> = (record: Subject, fact: F) => Journal.JournalEntry
+
+/**
+ * Gives what makes the entry of a fact; `undefined` if it has none.
+ *
+ * @category folds
+ * @since 0.1.0
+ */
+export const of = (fact: CallFact): Make<never> | undefined =>
+  (folds[fact._tag] as (fact: CallFact) => Make<never> | undefined)(fact)
+
+// Utilities
+
+const none = (): undefined => undefined
+
+/** The entry of a fact about a call: with the time of the fact, and whose it is. */
+const entry = <F extends CallFact>(body: (fact: F, record: Subject) => Body) => {
+  const make: Make<F> = (record, fact) => record.entry(fact.at, body(fact, record))
+  return (): Make<F> => make
+}
+
+const started = entry<Of<"Starting" | "Started">>((fact, record) => {
+  const { allowedBy, attempt, input, limitMillis, mutates, reservation } = fact
+  return {
+    _tag: "Started",
+    attempt,
+    // JSON has no infinity
+    limitMillis: limitMillis === Infinity ? "unlimited" : limitMillis,
+    idempotencyKey: record.idempotencyKey(input, fact.idempotencyKey),
+    mutates,
+    allowedBy,
+    ...(record.isEdited(input.args) ? { isEdited: true } : {}),
+    ...(reservation === undefined ? {} : { reservation: { id: reservation.id, epoch: reservation.epoch } })
+  }
+})
+
+const suspended = entry<Of<"Suspended" | "GivenBack">>(({ reason }, record) => ({
+  _tag: "Suspended",
+  reason: record.scrub(reason)
+}))
+
+const granted: Make<Of<"Granted">> = (record, { at, grant }) => ({
+  _tag: "Granted",
+  ...record.common(at),
+  grant: record.grant(grant)
+})
+
+const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | undefined } = {
+  Queued: none,
+  Resumed: none,
+  Arrived: entry(({ isResumed }, record) => ({
+    _tag: "Arrived",
+    ...record.arrival,
+    ...(record.isRefused ? { isRefused: true } : {}),
+    ...(isResumed ? { isResumed } : {}),
+    ...(record.span === undefined ? {} : { span: record.span })
+  })),
+  Decided: entry(({ reason }, record) => ({
+    _tag: "Decided",
+    verdict: "refused",
+    gate: ToolRefusal.gateOf(reason),
+    sentence: record.scrub(ToolRefusal.describe(reason, record.name))
+  })),
+  Asked: entry(({ request }, record) => {
+    const { expiresAt, id, preview, why } = request
+    const diff = preview?._tag === "Diff" && record.keeps.arguments === "full"
+      ? { preview: record.scrub(preview.diff) }
+      : {}
+    return { _tag: "Asked", requestId: id, why: record.scrub(why), expiresAt, shown: record.shown(request), ...diff }
+  }),
+  Withdrawn: entry(({ requestId }) => ({
+    _tag: "Answered",
+    requestId,
+    answer: "withdrawn",
+    by: "withdrawn"
+  })),
+  Presented: none,
+  Answered: entry(({ answer, by, grant, isEdited, person, reason, requestId }, record) => ({
+    _tag: "Answered",
+    requestId,
+    answer,
+    by,
+    ...(person === undefined ? {} : { person }),
+    ...(reason === undefined ? {} : { reason: record.scrub(reason) }),
+    ...(grant === undefined ? {} : { grant }),
+    ...(isEdited === undefined ? {} : { isEdited })
+  })),
+  Granted: () => granted,
+  Starting: started,
+  // what may change things is on record before it starts
+  Started: ({ attempt, mutates }) => mutates && attempt === 1 ? undefined : started(),
+  AttemptFailed: none,
+  Recalled: none,
+  Reported: none,
+  Committed: entry(({ commits }) => ({ _tag: "Committed", commits })),
+  LateWriteBlocked: entry(() => ({ _tag: "LateWriteBlocked" })),
+  Settled: entry(({ outcome, routes }, record) => ({
+    _tag: "Settled",
+    ...record.outcome(outcome),
+    ...(routes === undefined ? {} : { routes })
+  })),
+  Suspended: suspended,
+  GivenBack: suspended,
+  Concluded: none,
+  Orphaned: none,
+  OrphanEnded: entry(() => ({ _tag: "OrphanEnded" }))
+}

@@ -1,0 +1,465 @@
+/**
+ * What happens to the calls of an executor, as one closed union: the only thing that the engine reports.
+ *
+ * A fact says what happened and when. Whose it is stands beside it: the origin of its wave, and the id, tool and
+ * index of its call. Events, journal entries, spans and metrics are folds over facts. A fact holds values as they
+ * are: each fold redacts what it passes on.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import { kinds } from "../rules/ToolRule.ts"
+import { Grant } from "../vocabulary/Grant.ts"
+import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+
+/**
+ * Where the facts of a wave come from.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Origin {
+  /** Names of the sub-agents from the root down to the one that calls; empty for the root. */
+  readonly agentPath: ReadonlyArray<string>
+  readonly batch: string
+  readonly process: string
+  /** Number of the wave in its process, from 1. */
+  readonly wave: number
+}
+
+/** Epoch milliseconds. */
+const at = Schema.Finite
+
+/**
+ * Identifies a span.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const SpanId = Schema.Struct({ traceId: Schema.String, spanId: Schema.String })
+
+/**
+ * Identifies a span.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type SpanId = typeof SpanId.Type
+
+/**
+ * Where an output leads by `Conditional` rules: only these tools may be next.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Routes = Schema.Array(Schema.Struct({ rule: kinds.Conditional, tools: Schema.Array(Schema.String) }))
+
+/**
+ * The calls of a wave were submitted.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const WaveStarted = Schema.TaggedStruct("WaveStarted", { at, calls: Schema.Finite })
+
+/**
+ * Every call of the wave has its outcome, or is `suspended`: those ids may be resumed.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const WaveEnded = Schema.TaggedStruct("WaveEnded", {
+  at,
+  toolMessages: Schema.Array(ToolMessage),
+  executionResults: Schema.Array(ToolOutcome),
+  suspended: Schema.optional(Schema.Array(Schema.String))
+})
+
+/**
+ * A call was submitted, with its arguments as the model wrote them.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Queued = Schema.TaggedStruct("Queued", { at, params: Schema.Unknown })
+
+/**
+ * A call that was submitted before continues from its record. `span` is the one it had then.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Resumed = Schema.TaggedStruct("Resumed", { at, span: Schema.optional(SpanId) })
+
+/**
+ * All calls of the wave were looked at, and the record of this one begins.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Arrived = Schema.TaggedStruct("Arrived", { at, isResumed: Schema.Boolean })
+
+/**
+ * A gate refused the call.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Decided = Schema.TaggedStruct("Decided", { at, reason: ToolRefusal })
+
+/**
+ * What approvers are shown of a call.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Request = Schema.Struct({
+  id: Schema.String,
+  why: Schema.String,
+  expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
+  tool: Schema.String,
+  revision: Schema.optional(Schema.String),
+  args: Schema.Unknown,
+  targets: Schema.Array(Schema.Struct({ text: Schema.String })),
+  preview: Schema.UndefinedOr(Schema.Union([
+    Schema.TaggedStruct("Diff", { diff: Schema.String }),
+    Schema.TaggedStruct("None", { because: Schema.String })
+  ]))
+})
+
+/**
+ * An approval request is about to be made. It is on record before anybody sees it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Asked = Schema.TaggedStruct("Asked", { at, request: Request })
+
+/**
+ * An approval request was withdrawn before anybody saw it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Withdrawn = Schema.TaggedStruct("Withdrawn", { at, requestId: Schema.String })
+
+/**
+ * Approvers see the request now.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Presented = Schema.TaggedStruct("Presented", {
+  at,
+  requestId: Schema.String,
+  why: Schema.String,
+  /** What the call would write, as a unified diff. */
+  diff: Schema.optional(Schema.String)
+})
+
+/**
+ * What ended an approval request.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const AnsweredBy = Schema.Literals([
+  "user",
+  "grant",
+  "timeout",
+  "closed",
+  "noApprover",
+  "withdrawn",
+  "suspended"
+])
+
+/**
+ * An approval request that approvers saw is over.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Answered = Schema.TaggedStruct("Answered", {
+  at,
+  requestId: Schema.String,
+  /** The tag of the answer, or what ended the request instead. */
+  answer: Schema.String,
+  by: AnsweredBy,
+  /** Who answered, if known. */
+  person: Schema.optional(Schema.String),
+  reason: Schema.optional(Schema.String),
+  /** The standing permission that the answer made, or that stood in for an answer. */
+  grant: Schema.optional(Schema.Struct({ id: Schema.String, expiresAt: Schema.optionalKey(Schema.Finite) })),
+  /** The answer came with other arguments. */
+  isEdited: Schema.optional(Schema.Boolean)
+})
+
+/**
+ * An answer made a standing permission.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Granted = Schema.TaggedStruct("Granted", { at, grant: Grant })
+
+/**
+ * A standing permission was revoked.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Revoked = Schema.TaggedStruct("Revoked", { at, grant: Schema.String, tool: Schema.String })
+
+const start = {
+  at,
+  /** 1, or more after automatic retries. */
+  attempt: Schema.Finite,
+  /** Infinity for no limit. */
+  limitMillis: Schema.Number,
+  /** The call may change things. */
+  mutates: Schema.Boolean,
+  /** What let it through: `policy`, `answer`, or the id of a standing permission. */
+  allowedBy: Schema.String,
+  /** The arguments that the handler gets, decoded and encoded. */
+  input: Schema.Struct({ params: Schema.Unknown, args: Schema.Unknown }),
+  /** Services know its earlier attempts under this key; absent if there were none. */
+  idempotencyKey: Schema.UndefinedOr(Schema.String),
+  /** What it reserved in a store that outlives the executor. */
+  reservation: Schema.UndefinedOr(Schema.Struct({ id: Schema.String, epoch: Schema.Finite }))
+} as const
+
+/**
+ * A call that may change things is about to start. It is on record before it does.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Starting = Schema.TaggedStruct("Starting", start)
+
+/**
+ * The handler starts: once for each attempt.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Started = Schema.TaggedStruct("Started", start)
+
+/**
+ * An attempt failed; the tool's schedule decides whether another follows.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const AttemptFailed = Schema.TaggedStruct("AttemptFailed", { at, attempt: Schema.Finite })
+
+/**
+ * The tool says what an attempt in an earlier life of the call gave: the handler does not run again.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Recalled = Schema.TaggedStruct("Recalled", { at, attempt: Schema.Finite, args: Schema.Unknown })
+
+/**
+ * What a running tool reports.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Report = Schema.Union([
+  Schema.TaggedStruct("ToolProgress", {
+    progress: Schema.optionalKey(Schema.Finite),
+    total: Schema.optionalKey(Schema.Finite),
+    message: Schema.optionalKey(Schema.String)
+  }),
+  Schema.TaggedStruct("ToolStatus", { status: Schema.String, message: Schema.optionalKey(Schema.String) }),
+  Schema.TaggedStruct("ToolLog", {
+    level: Schema.Literals(["debug", "info", "warn", "error"]),
+    message: Schema.String,
+    data: Schema.optionalKey(Schema.Unknown)
+  }),
+  Schema.TaggedStruct("ToolOptions", { options: Schema.Unknown }),
+  Schema.TaggedStruct("ToolPartialResult", { value: Schema.Unknown }),
+  Schema.TaggedStruct("ToolCustom", { type: Schema.String, data: Schema.Unknown })
+])
+
+/**
+ * What a running tool reports.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Report = typeof Report.Type
+
+/**
+ * The running tool reported something.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Reported = Schema.TaggedStruct("Reported", { at, report: Report })
+
+/**
+ * A write of the call landed.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Committed = Schema.TaggedStruct("Committed", {
+  at,
+  /** How many have landed, this one included. */
+  commits: Schema.Finite
+})
+
+/**
+ * The fence kept out what a handler did after its call had its outcome.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const LateWriteBlocked = Schema.TaggedStruct("LateWriteBlocked", { at })
+
+/**
+ * The call has its outcome.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Settled = Schema.TaggedStruct("Settled", {
+  at,
+  outcome: ToolOutcome,
+  /** The whole output, also where the outcome has only a part. */
+  value: Schema.optional(Schema.Unknown),
+  routes: Schema.optional(Routes),
+  /** The span of the call whose outcome it shares. */
+  sharedWith: Schema.optional(SpanId)
+})
+
+/**
+ * The call has not started and may be resumed. `outcome` is what this executor gives its caller.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Suspended = Schema.TaggedStruct("Suspended", { at, reason: Schema.String, outcome: ToolOutcome })
+
+/**
+ * A call that was taken over could not be resumed, and others may resume it.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const GivenBack = Schema.TaggedStruct("GivenBack", { at, reason: Schema.String })
+
+/**
+ * Everything that follows from the outcome is done. `dropped` counts the reports of the tool that no reader had room
+ * for.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Concluded = Schema.TaggedStruct("Concluded", { at, outcome: ToolOutcome, dropped: Schema.Finite })
+
+/**
+ * The handler still runs although its call has its outcome.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Orphaned = Schema.TaggedStruct("Orphaned", { at })
+
+/**
+ * A handler that outlived its outcome has ended.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const OrphanEnded = Schema.TaggedStruct("OrphanEnded", { at })
+
+/**
+ * Schema of a fact about a whole wave.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const WaveFact = Schema.Union([WaveStarted, WaveEnded])
+
+/**
+ * A fact about a whole wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type WaveFact = typeof WaveFact.Type
+
+/**
+ * Schema of a fact about one call.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const CallFact = Schema.Union([
+  Queued,
+  Resumed,
+  Arrived,
+  Decided,
+  Asked,
+  Withdrawn,
+  Presented,
+  Answered,
+  Granted,
+  Starting,
+  Started,
+  AttemptFailed,
+  Recalled,
+  Reported,
+  Committed,
+  LateWriteBlocked,
+  Settled,
+  Suspended,
+  GivenBack,
+  Concluded,
+  Orphaned,
+  OrphanEnded
+])
+
+/**
+ * A fact about one call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type CallFact = typeof CallFact.Type
+
+/**
+ * Schema of a fact.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Fact = Schema.Union([...WaveFact.members, ...CallFact.members, Revoked])
+
+/**
+ * Something that happened to a wave, to a call, or to a standing permission.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Fact = typeof Fact.Type
+
+/**
+ * The name of a kind of fact.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Tag = Fact["_tag"]
+
+/**
+ * The facts of one kind.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Of<T extends Tag> = Extract<Fact, { readonly _tag: T }>
