@@ -9,14 +9,13 @@ import { Scenario, ScenarioRunner } from "effect-tool-executor/testing"
 import { foretell } from "./support/oracle.ts"
 import { make } from "./support/oracleCase.ts"
 import { said, toScenario } from "./support/oracleWorld.ts"
+import { seeds, timeout } from "./support/seeds.ts"
 
 describe("the executor and a model of its contract", () => {
-  for (let from = 0; from < 200; from += 50) {
-    it.effect(`agree on what becomes of every call, and when (worlds from ${from})`, () =>
-      Effect.gen(function*() {
-        for (let seed = from; seed < from + 50; seed++) yield* compare(seed)
-      }))
-  }
+  it.effect("agree on what becomes of every call, and when", () =>
+    Effect.gen(function*() {
+      for (const seed of seeds(200)) yield* compare(seed)
+    }), timeout)
 })
 
 const compare = Effect.fnUntraced(function*(seed: number) {

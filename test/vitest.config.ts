@@ -1,4 +1,5 @@
-import { tmpdir } from "node:os"
+import { globSync, readFileSync } from "node:fs"
+import { availableParallelism, tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
@@ -6,26 +7,64 @@ import { defineConfig } from "vitest/config"
 const root = fileURLToPath(new URL("..", import.meta.url))
 const source = `${root}src`
 
-export default defineConfig({
-  root,
-  resolve: {
-    // The same map as `paths` in tsconfig.json: tests read the sources under the published names.
-    alias: [
-      { find: /^effect-tool-executor$/, replacement: `${source}/index.ts` },
-      { find: /^effect-tool-executor\/ai-sdk$/, replacement: `${source}/adapters/AiSdk.ts` },
-      { find: /^effect-tool-executor\/mcp$/, replacement: `${source}/mcp/index.ts` },
-      { find: /^effect-tool-executor\/functions$/, replacement: `${source}/adapters/Functions.ts` },
-      { find: /^effect-tool-executor\/sqlite$/, replacement: `${source}/sql/Sqlite.ts` },
-      { find: /^effect-tool-executor\/(agent|ports|server|sql|testing|tools)$/, replacement: `${source}/$1/index.ts` }
-    ]
-  },
-  test: {
-    include: ["test/**/*.test.ts"],
-    // what the command keeps for `undo` does not belong into the home of whoever runs the tests
-    env: { XDG_STATE_HOME: join(tmpdir(), "effect-tool-executor-tests") },
-    globals: false,
-    passWithNoTests: false,
-    testTimeout: 20_000,
-    hookTimeout: 20_000
+/** What a test file needs beside this process. The first match is its project; all others are unit tests. */
+const needs = {
+  browser: /support\/Browser\.ts"/,
+  postgres: /support\/Postgres\.ts"/,
+  process: /"node:child_process"|node-pty|\/(?:serveProcess|process)\.ts"|process\.env/
+}
+
+/** Takes minutes or makes sure that other tests find bugs: `npm run test:all` has these, too. */
+const slow: ReadonlyArray<string> = []
+
+const files = globSync("test/**/*.test.ts", { cwd: root }).map((file) => {
+  const text = readFileSync(join(root, file), "utf8")
+  const project = Object.entries(needs).find(([, need]) => need.test(text))?.[0] ?? "unit"
+  return { file, project, isRandom: /support\/seeds\.ts"/.test(text), isSlow: slow.includes(file) }
+})
+
+export default defineConfig(({ mode }) => {
+  const share = mode === "all" || mode === "rest" ? mode : "tenth"
+  const chosen = files.filter((it) => share === "all" || (share === "rest" ? it.isSlow || it.isRandom : !it.isSlow))
+  const project = (name: string, options: object = {}) => ({
+    extends: true as const,
+    test: { name, include: chosen.filter((it) => it.project === name).map((it) => it.file), ...options }
+  })
+  const seed = process.env["SEED"] ?? String(Math.floor(Math.random() * 2 ** 31))
+  if (share !== "rest") console.log(`Random tests use the fresh seed ${seed}; SEED=${seed} replays it.`)
+  return {
+    root,
+    resolve: {
+      // The same map as `paths` in tsconfig.json: tests read the sources under the published names.
+      alias: [
+        { find: /^effect-tool-executor$/, replacement: `${source}/index.ts` },
+        { find: /^effect-tool-executor\/ai-sdk$/, replacement: `${source}/adapters/AiSdk.ts` },
+        { find: /^effect-tool-executor\/mcp$/, replacement: `${source}/mcp/index.ts` },
+        { find: /^effect-tool-executor\/functions$/, replacement: `${source}/adapters/Functions.ts` },
+        { find: /^effect-tool-executor\/sqlite$/, replacement: `${source}/sql/Sqlite.ts` },
+        { find: /^effect-tool-executor\/(agent|ports|server|sql|testing|tools)$/, replacement: `${source}/$1/index.ts` }
+      ]
+    },
+    test: {
+      env: {
+        // what the command keeps for `undo` does not belong into the home of whoever runs the tests
+        XDG_STATE_HOME: join(tmpdir(), "effect-tool-executor-tests"),
+        SEED: seed,
+        SEEDS: share
+      },
+      globals: false,
+      passWithNoTests: false,
+      // one per core, also where there are two: much of the time a worker waits
+      maxWorkers: Math.max(2, availableParallelism() - 1),
+      testTimeout: 20_000,
+      hookTimeout: 20_000,
+      setupFiles: ["test/support/setup.ts"],
+      projects: [
+        project("unit", { isolate: false }),
+        project("process"),
+        project("postgres", { globalSetup: ["test/support/globalPostgres.ts"] }),
+        project("browser", { globalSetup: ["test/support/globalBrowser.ts"] })
+      ]
+    }
   }
 })

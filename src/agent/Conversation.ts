@@ -213,7 +213,7 @@ export const answerAll = (
 export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): Prompt.Prompt => {
   const sent: Array<Prompt.Message> = []
   const taken = new Set<string>()
-  const executed = executedIn(messages)
+  const executed = executedIn(messages, model)
   const asked = messages.findLastIndex((it) => it.role === "user")
   for (const [index, message] of messages.entries()) {
     if (message.role === "tool") continue
@@ -349,13 +349,20 @@ const plainNameOf = (name: string, fits: RegExp): string =>
 const ownName = /^[\w-]{1,128}$/
 const plainName = /^[a-zA-Z_][\w-]{0,63}$/
 
-/** The calls that a provider has executed, and given a result of. */
-const executedIn = (messages: ReadonlyArray<Prompt.Message>): ReadonlySet<string> =>
+/** The calls that a model's own provider executed and gave a result of. */
+const executedIn = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): ReadonlySet<string> =>
   new Set(messages.flatMap((message) =>
     message.role === "assistant"
-      ? message.content.flatMap((it) => it.type === "tool-result" && it.providerExecuted ? [it.id] : [])
+      ? message.content.flatMap((it) =>
+        it.type === "tool-result" && it.providerExecuted && isOf(it, model) ? [it.id] : []
+      )
       : []
   ))
+
+const isOf = (part: Part, model: ModelId): boolean => {
+  const origin = partOrigin(part)
+  return origin === undefined || isSame(origin, model)
+}
 
 /**
  * A message of a model as this model takes it. Of the calls that a provider was to execute, only
@@ -369,8 +376,7 @@ const assistant = (
 ): Prompt.AssistantMessage => {
   const content = message.content.flatMap((part): ReadonlyArray<Part> => {
     if (part.type === "tool-approval-request") return []
-    const origin = partOrigin(part)
-    const isOwn = origin === undefined || isSame(origin, model)
+    const isOwn = isOf(part, model)
     const options = Object.fromEntries(Object.entries(part.options).filter(([name]) => isOwn && name !== key))
     switch (part.type) {
       case "reasoning":

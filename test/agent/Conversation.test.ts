@@ -180,6 +180,23 @@ describe("what a model is sent of any history", () => {
     assert.deepStrictEqual(parts(sent), parts(bare.map(sound)))
   })
 
+  it("has no call that a provider executed, if its only result is another model's", () => {
+    const call = Prompt.toolCallPart({ id: "a", name: "search", params: {}, providerExecuted: true })
+    const result = Prompt.toolResultPart({
+      id: "a",
+      name: "search",
+      isFailure: false,
+      result: "in place",
+      providerExecuted: true
+    })
+    const messages = [
+      Conversation.mark(Prompt.assistantMessage({ content: [call] }), one),
+      Conversation.mark(Prompt.assistantMessage({ content: [result] }), other),
+      Prompt.userMessage({ content: [Prompt.textPart({ text: "go" })] })
+    ]
+    assert.deepStrictEqual(Conversation.forModel(messages, one).content.map((it) => it.role), ["user"])
+  })
+
   law("is the same when it is sent again", (messages) => {
     const sent = Conversation.forModel(messages, one)
     const own = sent.content.map((it) => it.role === "assistant" ? Conversation.mark(it, one) : it)
@@ -319,7 +336,9 @@ const executed = (
   message: Prompt.AssistantMessage,
   messages: ReadonlyArray<Prompt.Message>
 ): Prompt.AssistantMessage => {
-  const all = messages.flatMap((it) => it.role === "assistant" ? it.content : [])
+  const all = messages.flatMap((it) =>
+    it.role === "assistant" && (Conversation.originOf(it)?.model ?? "one") === "one" ? it.content : []
+  )
   return {
     ...message,
     content: message.content.filter((part) =>

@@ -10,6 +10,7 @@ import { fileURLToPath } from "node:url"
 import * as SimulateStores from "../../src/cli/SimulateStores.ts"
 import * as Scenario from "../../src/testing/Scenario.ts"
 import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
+import * as Postgres from "../support/Postgres.ts"
 
 const filesIn = (folder: string): ReadonlyArray<readonly [name: string, input: unknown]> => {
   const path = fileURLToPath(new URL(folder, import.meta.url))
@@ -32,7 +33,7 @@ const differences = Effect.fnUntraced(
     return found
     // what is refused and broken on purpose is not told of
   },
-  Effect.provide(Logger.layer([])),
+  Effect.provide([Logger.layer([]), Postgres.forSimulate]),
   Effect.scoped
 )
 

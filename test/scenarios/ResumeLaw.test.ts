@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as SimulateStores from "../../src/cli/SimulateStores.ts"
+import * as Postgres from "../support/Postgres.ts"
 import { tried } from "../support/resumeLaw.ts"
+import { seeds, timeout } from "../support/seeds.ts"
 
 const worlds = { memory: 40, file: 4, sqlite: 8, postgres: 3 } as const
 
@@ -12,9 +14,9 @@ describe("a random wave or agent that dies at any entry of its record and is res
     it.live(`has the outcomes of one that does not, in ${store}`, () =>
       Effect.gen(function*() {
         const stores = yield* SimulateStores.make
-        for (let seed = 1; seed <= count; seed++) {
+        for (const seed of seeds(count)) {
           assert.deepStrictEqual(yield* tried(seed, 3, { store, stores }) ?? [], [])
         }
-      }).pipe(Effect.provide(Logger.layer([])), Effect.scoped), 120_000)
+      }).pipe(Effect.provide([Logger.layer([]), Postgres.forSimulate]), Effect.scoped), timeout)
   }
 })

@@ -1,6 +1,7 @@
 /** What a monitoring system reads of a whole server. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
 import { start } from "../support/Server.ts"
 
 describe("the metrics", () => {
@@ -21,5 +22,5 @@ describe("the metrics", () => {
       assert.notMatch(text, /ada|bob|one|whatever/)
       const status = yield* server.request("ops", "GET", "/api/status")
       assert.strictEqual(status.json.counts.streams, 1)
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped, Effect.provideService(Metric.MetricRegistry, new Map())))
 })

@@ -9,6 +9,7 @@ import { ToolEvent } from "../../src/index.ts"
 import type { WaveSse } from "../../src/server/ApiModels.ts"
 import { WaveLog } from "../../src/server/WaveLog.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { seeds } from "../support/seeds.ts"
 
 const origin = { agentPath: [], batch: "turn", process: "wave", wave: 1, at: 0 }
 
@@ -72,7 +73,7 @@ describe("a client of a wave that is cut anywhere and comes again", () => {
     }).pipe(Random.withSeed(seed), (program) => VirtualTime.run(program, { limit: "1 day" }))
 
   it.effect("has every life-cycle event exactly once and in order, and of the others each, or a gap that counts it", () =>
-    Effect.forEach(Array.from({ length: 300 }, (_, seed) => seed), play, { discard: true }))
+    Effect.forEach(seeds(300), play, { discard: true }))
 })
 
 describe("the log of a wave", () => {

@@ -15,6 +15,7 @@ import * as StateStore from "../../src/core/store/StateStore.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import { call, open, tags, type ToolSpec } from "../support/Harness.ts"
 import * as Postgres from "../support/Postgres.ts"
+import { seeds } from "../support/seeds.ts"
 import { until } from "../support/silentProxy.ts"
 
 type Store = StateStore.StateStore["Service"]
@@ -241,7 +242,7 @@ const storesOver = (client: Layer.Layer<SqlClient.SqlClient, unknown>): Effect.E
 describe("stores that remember what they have changed, in SQLite", () => {
   it.effect("answer as one in memory does, whoever is asked", () =>
     Effect.gen(function*() {
-      for (let seed = 1; seed <= 20; seed++) {
+      for (const seed of seeds(20)) {
         const filename = join(yield* folder, "state.db")
         yield* alike(yield* storesOver(Sqlite.layer({ filename })), seed, 150)
       }

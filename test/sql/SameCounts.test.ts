@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as StateStore from "../../src/core/store/StateStore.ts"
 import { type Dice, make as diceOf } from "../../src/testing/Dice.ts"
+import { seeds } from "../support/seeds.ts"
 
 type Store = StateStore.StateStore["Service"]
 
@@ -48,7 +49,7 @@ const plain = (refused: StateStore.Refused | undefined) =>
 describe("the stores of states", () => {
   it.effect("count alike in memory and in SQL, however sessions end", () =>
     Effect.gen(function*() {
-      for (let seed = 1; seed <= 100; seed++) {
+      for (const seed of seeds(100)) {
         const layer = SqlStateStore.layer({ batchTimeToLive: 50 }).pipe(
           Layer.provide(Sqlite.layer({ filename: ":memory:" }))
         )

@@ -242,8 +242,8 @@ layer(Postgres.layer, { timeout: 60_000 })("the journal in PostgreSQL", (it) => 
       const [row] = yield* sql<{ readonly name: string }>`SELECT current_database() AS name`
       yield* sql`ALTER DATABASE ${sql(row!.name)} SET synchronous_commit = off`
       const again = Effect.gen(function*() {
-        const { port } = yield* Postgres.Postgres
-        return Postgres.clientOf(`postgres://postgres:password@127.0.0.1:${port}/${row!.name}`)
+        const { urlFor } = yield* Postgres.Postgres
+        return Postgres.clientOf(urlFor(row!.name))
       })
       const error = yield* Effect.flip(Effect.scoped(Layer.build(
         SqlJournal.layer().pipe(Layer.provide(Layer.unwrap(again)))

@@ -1,6 +1,6 @@
 /**
- * A real browser for tests of the page: one for a test file, from npm, closed when the file is
- * through. What a page does that it must not do is collected as it happens.
+ * A real browser for tests of the page: one for a run, from npm (`support/globalBrowser.ts`
+ * starts it). What a page does that it must not do is collected as it happens.
  */
 import { source as axe } from "axe-core"
 import { spawnSync } from "node:child_process"
@@ -31,15 +31,23 @@ export interface Visitor {
   readonly alone?: boolean | undefined
 }
 
-/**
- * Gives the tests of a file their browser.
- */
+/** Connects the tests of a file to the browser of this run. */
 export const browserForFile = (): { readonly visit: (url: string, visitor?: Visitor) => Promise<Visit> } => {
-  const started: Array<Puppeteer.Browser> = []
-  // unpacking it takes seconds, once for a machine
-  beforeAll(async () => void started.push(await launch()), 60_000)
-  afterAll(async () => void await Promise.all(started.map((it) => it.close())))
-  return { visit: (url, visitor = {}) => visit(started[0]!, url, visitor) }
+  const connected: Array<Puppeteer.Browser> = []
+  const browserWSEndpoint = process.env["TEST_BROWSER"]!
+  beforeAll(async () => void connected.push(await Puppeteer.connect({ browserWSEndpoint, defaultViewport: null })))
+  afterAll(() => Promise.all(connected.map((it) => it.disconnect())))
+  return { visit: (url, visitor = {}) => visit(connected[0]!, url, visitor) }
+}
+
+/** Starts a browser. The first start on a machine unpacks it, which takes seconds. */
+export const launch = async (): Promise<Puppeteer.Browser> => {
+  const folder = await chromium()
+  return await Puppeteer.launch({
+    executablePath: join(folder, "chromium"),
+    headless: "shell",
+    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--font-render-hinting=none"]
+  })
 }
 
 /** Gives the folder of the page as it is now, built once for what it is built from. */
@@ -107,15 +115,6 @@ export const logIn = async (page: Puppeteer.Page, token: string): Promise<void> 
 }
 
 // Utilities
-
-const launch = async (): Promise<Puppeteer.Browser> => {
-  const folder = await chromium()
-  return await Puppeteer.launch({
-    executablePath: join(folder, "chromium"),
-    headless: "shell",
-    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--font-render-hinting=none"]
-  })
-}
 
 /** Unpacks the browser; its package unpacks into the temporary folder it is told. */
 const chromium = (): Promise<string> => {

@@ -1,20 +1,24 @@
 /**
- * A real PostgreSQL for tests: one server per test file, a database of its own for
- * each test. The server has a folder and a port of its own, and is gone when the
- * file's layer is, whatever the tests did.
+ * A real PostgreSQL for tests: one server per run, a database of its own for each test.
+ *
+ * `TEST_POSTGRES` names the server (`support/globalPostgres.ts` starts it and sets the
+ * variable). Without it, each layer starts a server of its own and stops it at the end.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Clock from "effect/Clock"
+import * as ConfigProvider from "effect/ConfigProvider"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import { randomUUID } from "node:crypto"
 import * as EmbeddedPostgres from "../../src/cli/EmbeddedPostgres.ts"
-/** Where a server listens. */
+
+/** A server, and how to get at its databases. */
 export class Postgres extends Context.Service<Postgres, {
-  readonly port: number
+  readonly urlFor: (database: string) => string
   /** Makes an empty database; gives its URL. */
   readonly database: Effect.Effect<string>
 }>()("test/support/Postgres") {}
@@ -24,28 +28,39 @@ export { binariesOf, copyInto } from "../../src/cli/EmbeddedPostgres.ts"
 /** The library, as it is installed. */
 export const installed = EmbeddedPostgres.installed()!
 
-/** Layer with a server that starts from where the library is, for `layer` and the test of it. */
+/** Layer with a server that starts from where the library is. */
 export const layerFrom = (library: string): Layer.Layer<Postgres> =>
-  Layer.effect(
-    Postgres,
-    Effect.gen(function*() {
-      const port = yield* EmbeddedPostgres.start(library)
-      let last = 0
-      const admin = PgClient.layer({ url: Redacted.make(EmbeddedPostgres.urlOf(port, "postgres")), maxConnections: 1 })
-      return {
-        port,
-        database: Effect.gen(function*() {
-          const name = `test_${++last}`
-          const sql = yield* PgClient.PgClient
-          yield* sql`CREATE DATABASE ${sql(name)}`
-          return EmbeddedPostgres.urlOf(port, name)
-        }).pipe(Effect.provide(admin, { local: true }), Effect.orDie)
-      }
-    })
-  )
+  Layer.effect(Postgres, Effect.map(EmbeddedPostgres.start(library), (port) => serverAt(urlOf(port))))
 
-/** Layer with a server, for a test file: `it.layer(Postgres.layer, { timeout: 60_000 })`. */
-export const layer: Layer.Layer<Postgres> = layerFrom(installed)
+/** Layer with the server of this run: `it.layer(Postgres.layer, { timeout: 60_000 })`. */
+export const layer: Layer.Layer<Postgres> = Layer.unwrap(Effect.sync(() => {
+  const url = process.env["TEST_POSTGRES"]
+  return url === undefined ? layerFrom(installed) : Layer.succeed(Postgres, serverAt(url))
+}))
+
+/** Has `simulate` use the server of this run. */
+export const forSimulate: Layer.Layer<never> = Layer.unwrap(Effect.sync(() => {
+  const url = process.env["TEST_POSTGRES"]
+  return url === undefined
+    ? Layer.empty
+    : ConfigProvider.layer(ConfigProvider.fromUnknown({ TOOL_EXECUTOR_POSTGRES: url }))
+}))
+
+const urlOf = (port: number): string => EmbeddedPostgres.urlOf(port, "postgres")
+
+const serverAt = (url: string): Postgres["Service"] => {
+  const admin = PgClient.layer({ url: Redacted.make(url), maxConnections: 1 })
+  const urlFor = (database: string): string => Object.assign(new URL(url), { pathname: `/${database}` }).href
+  return {
+    urlFor,
+    database: Effect.gen(function*() {
+      const name = `test_${randomUUID().replaceAll("-", "")}`
+      const sql = yield* PgClient.PgClient
+      yield* sql`CREATE DATABASE ${sql(name)}`
+      return urlFor(name)
+    }).pipe(Effect.provide(admin, { local: true }), Effect.orDie)
+  }
+}
 
 /** Has what is built in it go by real time, such as the pool of a client, whatever the clock of a test says. */
 export const realTime: Layer.Layer<never> = Layer.succeed(Clock.Clock, Context.get(Context.empty(), Clock.Clock))

@@ -13,9 +13,7 @@ import { ToolAnnotations, ToolCall, ToolContext, type ToolOutcome } from "../../
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { type Options, run, tag, tags, type ToolSpec } from "../../support/Harness.ts"
 import { dice } from "../../support/randomCase.ts"
-
-const seeds = 320
-const parts = 4
+import { seeds, timeout } from "../../support/seeds.ts"
 
 const classes = ["ReadOnly", "ConcurrentMut", "SerialMut"] as const
 const permits = { ReadOnly: 2, ConcurrentMut: 2, SerialMut: 1 }
@@ -195,16 +193,14 @@ const play = (seed: number) => {
 }
 
 describe("random waves side by side", () => {
-  for (let part = 0; part < parts; part++) {
-    it.effect(`end within bounds and leave nothing behind (${part + 1} of ${parts})`, () =>
-      Effect.gen(function*() {
-        const failed: Array<unknown> = []
-        for (let seed = part; seed < seeds; seed += parts) {
-          const exit = yield* Effect.exit(play(seed))
-          if (Exit.isFailure(exit)) failed.push({ seed, cause: String(exit.cause) })
-          else if (exit.value.length > 0) failed.push({ seed, problems: exit.value })
-        }
-        assert.deepStrictEqual(failed, [])
-      }))
-  }
+  it.effect("end within bounds and leave nothing behind", () =>
+    Effect.gen(function*() {
+      const failed: Array<unknown> = []
+      for (const seed of seeds(320)) {
+        const exit = yield* Effect.exit(play(seed))
+        if (Exit.isFailure(exit)) failed.push({ seed, cause: String(exit.cause) })
+        else if (exit.value.length > 0) failed.push({ seed, problems: exit.value })
+      }
+      assert.deepStrictEqual(failed, [])
+    }), timeout)
 })

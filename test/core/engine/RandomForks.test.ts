@@ -11,8 +11,7 @@ import { ToolAnnotations, ToolContext, type ToolExecutor, type ToolProcess } fro
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, tag, type ToolSpec } from "../../support/Harness.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
-
-const cases = 400
+import { seeds, timeout } from "../../support/seeds.ts"
 
 interface Node {
   readonly tool: "read" | "write" | "promoted" | "confirmed" | "agent" | "serialAgent"
@@ -173,13 +172,14 @@ describe("trees of sub-agents", () => {
     () =>
       Effect.gen(function*() {
         let waves = 0
-        for (let seed = 1; seed <= cases; seed++) {
+        const tried = seeds(400)
+        for (const seed of tried) {
           const played = yield* play(seed)
           waves += played.waves
           assert.deepStrictEqual(played.problems, [], `seed ${seed}`)
         }
-        assert.isAbove(waves, cases * 5)
+        assert.isAbove(waves, tried.length * 4)
       }),
-    120_000
+    timeout
   )
 })

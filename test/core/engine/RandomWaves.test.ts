@@ -10,8 +10,7 @@ import { ToolAnnotations, ToolCall, ToolContext, type ToolOutcome } from "../../
 import * as Dice from "../../../src/testing/Dice.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { type Options, run, tag, type ToolSpec } from "../../support/Harness.ts"
-
-const cases = 400
+import { seeds, timeout } from "../../support/seeds.ts"
 
 const classes = ["ReadOnly", "ConcurrentMut", "SerialMut"] as const
 const caps = { ReadOnly: 3, ConcurrentMut: 2, SerialMut: 1 }
@@ -154,13 +153,11 @@ const play = (seed: number) => {
 }
 
 describe("random waves", () => {
-  for (let part = 0; part < 4; part++) {
-    it.effect(`hold every law (${part + 1} of 4)`, () =>
-      Effect.gen(function*() {
-        for (let seed = part * cases / 4; seed < (part + 1) * cases / 4; seed++) {
-          const problems = yield* Effect.orDie(play(seed))
-          assert.deepStrictEqual(problems, [], `seed ${seed}`)
-        }
-      }))
-  }
+  it.effect("hold every law", () =>
+    Effect.gen(function*() {
+      for (const seed of seeds(400)) {
+        const problems = yield* Effect.orDie(play(seed))
+        assert.deepStrictEqual(problems, [], `seed ${seed}`)
+      }
+    }), timeout)
 })

@@ -12,6 +12,7 @@ import { type ToolCall, type ToolOutcome } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, type Options, run, tag, type ToolSpec, value } from "../../support/Harness.ts"
 import { dice } from "../../support/randomCase.ts"
+import { seeds } from "../../support/seeds.ts"
 
 const boom = (): never => {
   throw new Error("boom")
@@ -168,7 +169,7 @@ describe("what is no call is one refused call", () => {
     run({ t: echo }, { dedupe: false }, ({ process }) =>
       Effect.gen(function*() {
         const hostile = Object.values(noCalls).slice(0, -1)
-        for (let seed = 0; seed < 300; seed++) {
+        for (const seed of seeds(300)) {
           const { chance, int, pick } = dice(seed)
           const items = Array.from(
             { length: int(12) },

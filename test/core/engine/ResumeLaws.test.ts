@@ -22,6 +22,7 @@ import {
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, type Options, type ToolSpec } from "../../support/Harness.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
+import { seeds, timeout } from "../../support/seeds.ts"
 
 const names = ["read", "look", "write", "send", "serial", "pay"]
 const known = new Map(names.map((name) => [name, {}]))
@@ -268,18 +269,17 @@ const dies = Effect.fnUntraced(function*(seed: number, count: number) {
 })
 
 const holds = Effect.fnUntraced(function*(waves: number, cases: number) {
-  const from = Number(process.env.SEED ?? 0)
   const problems: Array<string> = []
-  for (let seed = from; seed < from + Number(process.env.COUNT ?? cases); seed++) {
+  for (const seed of seeds(cases)) {
     problems.push(...yield* VirtualTime.run(dies(seed, waves), { limit: "1 day" }))
   }
   assert.strictEqual(problems.slice(0, 30).join("\n"), "")
 })
 
 describe("a random wave that dies", () => {
-  it.effect("has the outcomes of one that does not", () => holds(1, 100), { timeout: 60_000 })
+  it.effect("has the outcomes of one that does not", () => holds(1, 100), { timeout })
 
   it.effect("has them behind other waves of its process, and so have those behind it", () => holds(3, 60), {
-    timeout: 60_000
+    timeout
   })
 })

@@ -12,6 +12,7 @@ import { type ToolHandlers } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, calls, open, run, tags } from "../../support/Harness.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
+import { seeds } from "../../support/seeds.ts"
 
 /** A call that does nothing but hold its permits. */
 class Caller implements Ticket {
@@ -418,11 +419,9 @@ const randomCaller = (name: string, { chance, int, pick }: Dice): Caller =>
   )
 
 describe("any order of takes, releases and interruptions", () => {
-  const cases = 300
-
   it.effect("gives each permit to the first in its line, to no more than there are, and leaves none unused", () =>
     Effect.gen(function*() {
-      for (let seed = 0; seed < cases; seed++) {
+      for (const seed of seeds(300)) {
         const random = dice(seed)
         const sizes = { "the read pool": 1 + random.int(3), "the concurrent pool": 1 + random.int(2) }
         const pools = yield* Pools.make({ read: sizes["the read pool"], concurrent: sizes["the concurrent pool"] })
@@ -486,7 +485,7 @@ describe("any order of takes, releases and interruptions", () => {
 
   it.effect("shares a host's semaphore: never more at once than it has, calls in their order, and none waits for what is free", () =>
     Effect.gen(function*() {
-      for (let seed = 0; seed < cases / 3; seed++) {
+      for (const seed of seeds(100)) {
         const random = dice(seed)
         const size = 1 + random.int(3)
         const semaphore = Semaphore.makeUnsafe(size)

@@ -10,6 +10,7 @@ import { RuleSet, ToolCall, type ToolOutcome, type ToolProcess, type ToolRule } 
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { type Options, run, type ToolSpec } from "../../support/Harness.ts"
 import { type Dice, dice, recordingStore } from "../../support/randomCase.ts"
+import { seeds, timeout } from "../../support/seeds.ts"
 
 const names = ["a", "b", "c", "d", "e"]
 const known = new Map(names.map((name) => [name, {}]))
@@ -205,12 +206,10 @@ describe("random rule sets", () => {
       }))
   }
 
-  for (let part = 0; part < 4; part++) {
-    it.effect(`are enforced as a model in plain code has them, call by call (${part + 1} of 4)`, () =>
-      Effect.gen(function*() {
-        for (let seed = part * 100; seed < (part + 1) * 100; seed++) yield* Effect.orDie(agrees(seed))
-      }))
-  }
+  it.effect("are enforced as a model in plain code has them, call by call", () =>
+    Effect.gen(function*() {
+      for (const seed of seeds(400)) yield* Effect.orDie(agrees(seed))
+    }), timeout)
 
   interface Run {
     readonly process: string
@@ -343,10 +342,8 @@ describe("random rule sets", () => {
       }))
   }
 
-  for (let part = 0; part < 4; part++) {
-    it.effect(`hold whatever overlaps, fails or is stopped (${part + 1} of 4)`, () =>
-      Effect.gen(function*() {
-        for (let seed = part * 100; seed < (part + 1) * 100; seed++) yield* Effect.orDie(holds(seed))
-      }))
-  }
+  it.effect("hold whatever overlaps, fails or is stopped", () =>
+    Effect.gen(function*() {
+      for (const seed of seeds(400)) yield* Effect.orDie(holds(seed))
+    }), timeout)
 })

@@ -8,6 +8,7 @@ import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
 import { ToolAnnotations, type ToolRule, TurnState } from "../../../src/index.ts"
 import { call, calls, type Handler, open, type Options, run, tags, type ToolSpec } from "../../support/Harness.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
+import { seeds } from "../../support/seeds.ts"
 
 const names = ["a", "b", "c", "d"]
 
@@ -87,7 +88,7 @@ describe("a history that is rebuilt from its record", () => {
   }
 
   it("says the same of every call, then and after whatever comes next", () => {
-    for (let seed = 1; seed <= 2_000; seed++) {
+    for (const seed of seeds(2_000)) {
       const random = dice(seed)
       const set = RuleSet.make(Array.from({ length: 1 + random.int(5) }, () => randomRule(random)), names)
       // the batch has other processes, too

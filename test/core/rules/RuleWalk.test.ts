@@ -7,6 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
 import { type ToolRule } from "../../../src/index.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
+import { seeds, share, timeout } from "../../support/seeds.ts"
 
 const names = ["a", "b", "c", "d"]
 const known = new Map(names.map((name) => [name, {}]))
@@ -168,7 +169,8 @@ const isOwn = ({ problem }: { readonly problem: string }): boolean =>
 describe("the check of a rule set", () => {
   it("agrees with an oracle that tries every order", () => {
     let [accepted, refused] = [0, 0]
-    for (let seed = 1; seed <= 250; seed++) {
+    const tried = seeds(250)
+    for (const seed of tried) {
       const random = dice(seed)
       const rules = Array.from({ length: 1 + random.int(5) }, () => randomRule(random))
       const problems = RuleSet.problems(rules, known).filter((it) => !isOwn(it))
@@ -183,15 +185,16 @@ describe("the check of a rule set", () => {
         assert.isTrue(runnable.size < names.length || !starts || !ends || isDeadEnd, what)
       }
     }
-    assert.isAbove(accepted, 50)
-    assert.isAbove(refused, 50)
-  }, 60_000)
+    assert.isAbove(accepted, tried.length / 5)
+    assert.isAbove(refused, tried.length / 5)
+  }, timeout)
 
   it(
     "warns, with the calls that lead there, of each set that can be led to where something required can never run",
     () => {
       let [warned, fine] = [0, 0]
-      for (let seed = 1; seed <= 600; seed++) {
+      const tried = seeds(600)
+      for (const seed of tried) {
         const random = dice(seed)
         const rules = Array.from({ length: 1 + random.int(5) }, () => randomRule(random))
         if (RuleSet.problems(rules, known).length > 0) continue
@@ -209,10 +212,10 @@ describe("the check of a rule set", () => {
           assert.isTrue(isTrap(rules, order), what)
         }
       }
-      assert.isAbove(warned, 5)
-      assert.isAbove(fine, 50)
+      if (share === "all") assert.isAbove(warned, 5)
+      assert.isAbove(fine, tried.length / 12)
     },
-    60_000
+    timeout
   )
 
   it("says which calls lead there, and what they lock out", () => {

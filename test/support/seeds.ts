@@ -1,0 +1,32 @@
+/**
+ * Chooses the seeds that random tests try.
+ *
+ * `npm test` tries every tenth seed of each test and one fresh seed, which it prints;
+ * `SEED=7 npm test` replays it. `npm run test:all` tries every seed, and `--mode rest`
+ * those that `npm test` left out.
+ */
+import * as Arbitrary from "effect/Arbitrary"
+
+/** Which of its seeds a random test tries. */
+export const share = (process.env["SEEDS"] ?? "all") as "tenth" | "rest" | "all"
+
+const fresh = Number(process.env["SEED"] ?? 1)
+
+/** Gives the seeds for a test that has so many: from 0, and the fresh one of this run. */
+export const seeds = (count: number): ReadonlyArray<number> => {
+  const all = Array.from({ length: count }, (_, seed) => seed)
+  switch (share) {
+    case "all":
+      return [...all, fresh]
+    case "rest":
+      return all.filter((seed) => seed % 10 !== 0)
+    case "tenth":
+      return [...all.filter((seed) => seed % 10 === 0), fresh]
+  }
+}
+
+/** How long a random test may take, in milliseconds: with every seed on a busy machine. */
+export const timeout = 300_000
+
+/** Has the properties of `it.prop` use the fresh seed of this run. */
+export const seedProperties = (): void => Arbitrary.configureGlobal({ check: { seed: fresh } })
