@@ -1,158 +1,133 @@
 /**
- * Dedupe keys in memory: found by one look-up, and dropped oldest first.
+ * Dedupe keys in memory: a hash table in typed arrays.
  *
- * Settled keys stand in a ring in the order of their settlement, so the oldest is
- * dropped without a search.
+ * Most keys outlive their calls by minutes. As objects they would be copied by every collection of
+ * the young generation, which costs more than all else a key needs. Here a key is about 110 bytes that the
+ * collector never visits: a 128-bit digest instead of its text, and no object of its own.
  *
  * @since 0.1.0
  */
-import type { Counted, Kept, KeyClaim, Reach, Settlement } from "./Claims.ts"
+import { TextDigest } from "../../internal/textDigest.ts"
+import type { Counted, Kept, KeyClaim, KeyTaken, Settlement } from "./Claims.ts"
 
 /**
- * A key and the call that has it.
- *
- * @category models
- * @since 0.1.0
- */
-export class KeyEntry {
-  readonly owner: string
-  /** Id of the reservation. */
-  readonly reservation: string
-  readonly process: string
-  readonly untold: boolean
-  readonly key: string
-  /** Where it is found; `undefined` once it was replaced or dropped. */
-  shelf: Shelf | undefined
-  /** Its batch as it was then: one that was forgotten and begun again is another. */
-  readonly batch: object | undefined
-  /** Of a ReadOnly call: how many starts and ends of mutating calls were before it. */
-  readonly readAt: number | undefined
-  /** Its call has its outcome. */
-  isSettled = false
-  /** Epoch milliseconds from which it is dead. */
-  until = Infinity
-  value: Kept | undefined = undefined
-  /** Neighbours in the ring, once it is settled. */
-  previous: KeyEntry = this
-  next: KeyEntry = this
-
-  constructor(
-    owner: string,
-    reservation: string,
-    process: string,
-    untold: boolean,
-    key: string,
-    shelf: Shelf | undefined,
-    batch: object | undefined,
-    readAt: number | undefined
-  ) {
-    this.owner = owner
-    this.reservation = reservation
-    this.process = process
-    this.untold = untold
-    this.key = key
-    this.shelf = shelf
-    this.batch = batch
-    this.readAt = readAt
-  }
-}
-
-/**
- * The dedupe keys of one principal.
+ * The dedupe keys of one principal. A key is known by its slot, and a slot belongs to a reservation.
  *
  * @category models
  * @since 0.1.0
  */
 export class Keys {
-  private readonly shelves = new Map<string, Shelf>()
-  /** The shelf on which a tool's key was last put: most often the next one goes there as well. */
-  private readonly lately = new Map<string, Shelf>()
-  /** Begins and ends the ring; the oldest settled key is the next one. */
-  private readonly ring = new KeyEntry("", "", "", false, "", undefined, undefined, undefined)
-  /** Starts and ends of mutating calls; a ReadOnly key that is older than the last of them is dead. */
-  private mutations = 0
-  private settled = 0
+  /** Settled keys that are kept; the oldest is evicted first. */
+  private readonly maxSettled: number
+  /** Slots by digest, with linear probing; 0 is empty. */
+  private table = new Int32Array(2 * initialSlots)
+  /** Per slot: digest, neighbors in the ring of settled keys, whether it is untold. Slot 0 begins and ends the ring. */
+  private ints = new Int32Array(initialSlots * intsOf)
+  /** Per slot: when it expires, and who has it. */
+  private doubles = new Float64Array(initialSlots * doublesOf)
+  private owners: Array<string> = []
+  private processes: Array<string> = []
+  private values: Array<Kept | undefined> = []
+  /** Slots in use or free; the next one after them has never been used. */
+  private used = 1
+  private readonly free: Array<number> = []
   private size = 0
-  /** When the last of the windows is over. */
+  private settled = 0
+  /** Starts and ends of mutating calls; the key of a read is dead once there was another. */
+  private mutations = 0
+  /** When the last window ends. */
   private until = -Infinity
-  private chars = 0
-  private readonly bounds: { readonly maxKeys: number; readonly maxKeyChars: number }
 
-  constructor(bounds: { readonly maxKeys: number; readonly maxKeyChars: number }) {
-    this.bounds = bounds
+  constructor(maxSettled: number) {
+    this.maxSettled = maxSettled
   }
 
-  /** No call is running, and every window is over. */
+  /** No call is running, and every window has ended. */
   isOver(now: number): boolean {
     return this.size === this.settled && now >= this.until
   }
 
-  /** Whoever has the key, dead or alive. */
-  find(claim: KeyClaim): KeyEntry | undefined {
-    return this.shelfOf(claim)?.entries.get(claim.key)
+  /** The slot of a key, dead or alive; 0 if nobody has it. */
+  find(claim: KeyClaim): number {
+    digest(claim)
+    const { first, fourth, second, third } = wanted
+    const { ints, table } = this
+    const mask = table.length - 1
+    for (let at = first & mask;; at = (at + 1) & mask) {
+      const slot = table[at]!
+      if (slot === 0) return 0
+      const int = slot * intsOf
+      if (ints[int] === first && ints[int + 1] === second && ints[int + 2] === third && ints[int + 3] === fourth) {
+        return slot
+      }
+    }
   }
 
-  /** Tells whether a key counts against a claim. */
-  refuses(entry: KeyEntry, claim: KeyClaim, batch: object | undefined, now: number): boolean {
-    if (!this.isLive(entry, batch, now)) return false
-    if (!entry.isSettled) return counts(claim.running, entry)
-    return counts(claim.settled, entry) && !(claim.ignoreOtherProcesses && entry.process !== claim.process)
+  /** Whether a key counts against a claim of the same key. */
+  refuses(slot: number, claim: KeyClaim, batch: number, now: number): boolean {
+    if (!this.isLive(slot, batch, now)) return false
+    const isUntold = this.ints[slot * intsOf + untold] === 1
+    if (!this.isSettled(slot)) return counts(claim.running, isUntold)
+    return counts(claim.settled, isUntold) &&
+      !(claim.ignoreOtherProcesses && this.processes[slot] !== claim.process)
+  }
+
+  /** The call that has a key, as the answer to a claim. */
+  taken(slot: number): KeyTaken {
+    return {
+      _tag: "KeyTaken",
+      owner: this.owners[slot]!,
+      reservation: String(this.doubles[slot * doublesOf + reservation]!),
+      process: this.processes[slot]!,
+      untold: this.ints[slot * intsOf + untold] === 1,
+      running: !this.isSettled(slot),
+      value: this.values[slot]
+    }
   }
 
   /**
-   * Takes the key from the call that was found to have it, unless a model is told of
-   * that call and not of this one.
+   * Takes the key that was looked for last, from the call in `before` if there is one. Gives its slot,
+   * or 0 if a model is told of that call and not of this one, which then goes without.
    */
-  take(
-    claim: KeyClaim,
-    before: KeyEntry | undefined,
-    batch: object | undefined,
-    owner: string,
-    reservation: string,
-    now: number
-  ): KeyEntry | undefined {
-    if (before !== undefined) {
-      if (claim.untold === true && !before.untold && this.isLive(before, batch, now)) return undefined
-      this.forget(before)
+  take(claim: KeyClaim, before: number, batch: number, owner: string, holder: number, now: number): number {
+    const isUntold = claim.untold === true
+    let slot = before
+    if (slot === 0) slot = this.insert()
+    else {
+      if (isUntold && this.ints[slot * intsOf + untold] === 0 && this.isLive(slot, batch, now)) return 0
+      this.unlink(slot)
     }
-    const shelf = this.shelfOf(claim) ?? this.put(claim)
-    const untold = claim.untold === true
-    const readAt = claim.readOnly ? this.mutations : undefined
-    const entry = new KeyEntry(owner, reservation, claim.process, untold, claim.key, shelf, batch, readAt)
-    shelf.entries.set(claim.key, entry)
-    this.size++
-    return entry
+    const double = slot * doublesOf
+    this.doubles[double] = Infinity
+    this.doubles[double + reservation] = holder
+    this.doubles[double + batchOf] = batch
+    this.doubles[double + readAt] = claim.readOnly ? this.mutations : -1
+    this.ints[slot * intsOf + untold] = isUntold ? 1 : 0
+    this.owners[slot] = owner
+    this.processes[slot] = claim.process
+    this.values[slot] = undefined
+    return slot
   }
 
-  settle(entry: KeyEntry, settlement: Settlement, now: number): void {
+  settle(slot: number, holder: number, settlement: Settlement, now: number): void {
     // a later call may have taken the key of a read that a write made stale
-    if (settlement.key === "running" || entry.shelf === undefined) return
-    if (settlement.key === "release" || this.isStale(entry)) return this.forget(entry)
-    entry.isSettled = true
-    entry.value = settlement.value
-    entry.until = now + settlement.windowMillis
-    if (entry.until > this.until) this.until = entry.until
+    if (settlement.key === "running" || !this.has(slot, holder)) return
+    if (settlement.key === "release" || this.isStale(slot)) return this.remove(slot)
+    const until = now + settlement.windowMillis
+    this.doubles[slot * doublesOf] = until
+    if (until > this.until) this.until = until
+    if (settlement.value !== undefined) this.values[slot] = settlement.value
+    const { ints } = this
+    const last = ints[previous]!
+    ints[slot * intsOf + previous] = last
+    ints[slot * intsOf + next] = 0
+    ints[last * intsOf + next] = ints[previous] = slot
     this.settled++
-    this.chars += entry.key.length
-    const { ring } = this
-    entry.previous = ring.previous
-    entry.next = ring
-    ring.previous = ring.previous.next = entry
-    while (this.settled > this.bounds.maxKeys || this.chars > this.bounds.maxKeyChars) this.forget(ring.next)
+    while (this.settled > this.maxSettled) this.remove(ints[next]!)
   }
 
-  forget(entry: KeyEntry): void {
-    const { key, shelf } = entry
-    if (shelf === undefined) return
-    entry.shelf = undefined
-    shelf.entries.delete(key)
-    if (shelf.entries.size === 0) this.clear(shelf)
-    this.size--
-    if (!entry.isSettled) return
-    this.settled--
-    this.chars -= key.length
-    entry.previous.next = entry.next
-    entry.next.previous = entry.previous
+  release(slot: number, holder: number): void {
+    if (this.has(slot, holder)) this.remove(slot)
   }
 
   /** A mutating call starts or has ended: what was read before is stale. */
@@ -160,71 +135,141 @@ export class Keys {
     this.mutations++
   }
 
-  /** Drops what is dead; gives the number of entries. */
+  /** Drops what is dead; gives the number of keys. */
   prune(now: number): number {
     const before = this.settled
-    for (let entry = this.ring.next; entry !== this.ring; entry = entry.next) {
-      if (this.isStale(entry) || now >= entry.until) this.forget(entry)
+    for (let slot = this.ints[next]!; slot !== 0;) {
+      const after = this.ints[slot * intsOf + next]!
+      if (this.isStale(slot) || now >= this.doubles[slot * doublesOf]!) this.remove(slot)
+      slot = after
     }
     return before - this.settled
   }
 
-  private isLive(entry: KeyEntry, batch: object | undefined, now: number): boolean {
-    return !this.isStale(entry) && (!entry.isSettled || (entry.batch === batch && now < entry.until))
+  /** Whether a reservation still has the key in a slot. */
+  private has(slot: number, holder: number): boolean {
+    return slot !== 0 && this.doubles[slot * doublesOf + reservation] === holder
   }
 
-  private isStale(entry: KeyEntry): boolean {
-    return entry.readAt !== undefined && entry.readAt !== this.mutations
+  private isSettled(slot: number): boolean {
+    return this.ints[slot * intsOf + previous] !== unlinked
   }
 
-  private shelfOf(claim: KeyClaim): Shelf | undefined {
-    const shelf = this.lately.get(claim.tool)
-    if (
-      shelf !== undefined && shelf.reach === claim.reach && shelf.within === withinOf(claim) &&
-      shelf.agent === claim.agent
-    ) return shelf
-    const other = this.shelves.get(nameOf(claim))
-    if (other !== undefined) this.lately.set(claim.tool, other)
-    return other
+  private isLive(slot: number, batch: number, now: number): boolean {
+    if (this.isStale(slot)) return false
+    const double = slot * doublesOf
+    return !this.isSettled(slot) || (this.doubles[double + batchOf] === batch && now < this.doubles[double]!)
   }
 
-  private put(claim: KeyClaim): Shelf {
-    const { agent, reach, tool } = claim
-    const shelf: Shelf = { name: nameOf(claim), reach, within: withinOf(claim), agent, tool, entries: new Map() }
-    this.shelves.set(shelf.name, shelf)
-    this.lately.set(tool, shelf)
-    return shelf
+  private isStale(slot: number): boolean {
+    const at = this.doubles[slot * doublesOf + readAt]!
+    return at !== -1 && at !== this.mutations
   }
 
-  private clear(shelf: Shelf): void {
-    this.shelves.delete(shelf.name)
-    if (this.lately.get(shelf.tool) === shelf) this.lately.delete(shelf.tool)
+  /** A slot for the key that was looked for last. */
+  private insert(): number {
+    const slot = this.free.pop() ?? this.used++
+    if (slot * intsOf === this.ints.length) this.grow()
+    const int = slot * intsOf
+    const { ints } = this
+    ints[int] = wanted.first
+    ints[int + 1] = wanted.second
+    ints[int + 2] = wanted.third
+    ints[int + 3] = wanted.fourth
+    ints[int + previous] = unlinked
+    this.enter(slot)
+    this.size++
+    return slot
+  }
+
+  private enter(slot: number): void {
+    const { table } = this
+    const mask = table.length - 1
+    let at = this.ints[slot * intsOf]! & mask
+    while (table[at] !== 0) at = (at + 1) & mask
+    table[at] = slot
+  }
+
+  private grow(): void {
+    const { doubles, ints } = this
+    this.ints = new Int32Array(2 * ints.length)
+    this.ints.set(ints)
+    this.doubles = new Float64Array(2 * doubles.length)
+    this.doubles.set(doubles)
+    const before = this.table
+    this.table = new Int32Array(2 * before.length)
+    for (const slot of before) if (slot !== 0) this.enter(slot)
+  }
+
+  /** Takes a settled key out of the ring. */
+  private unlink(slot: number): void {
+    if (!this.isSettled(slot)) return
+    const { ints } = this
+    const int = slot * intsOf
+    const [before, after] = [ints[int + previous]!, ints[int + next]!]
+    ints[before * intsOf + next] = after
+    ints[after * intsOf + previous] = before
+    ints[int + previous] = unlinked
+    this.settled--
+  }
+
+  private remove(slot: number): void {
+    this.unlink(slot)
+    this.close(slot)
+    this.size--
+    this.doubles[slot * doublesOf + reservation] = 0
+    this.owners[slot] = ""
+    this.processes[slot] = ""
+    this.values[slot] = undefined
+    this.free.push(slot)
+  }
+
+  /** Empties the place of a slot in the table, and moves those that come after it closer to where they belong. */
+  private close(slot: number): void {
+    const { ints, table } = this
+    const mask = table.length - 1
+    let gap = ints[slot * intsOf]! & mask
+    while (table[gap] !== slot) gap = (gap + 1) & mask
+    for (let at = (gap + 1) & mask; table[at] !== 0; at = (at + 1) & mask) {
+      const home = ints[table[at]! * intsOf]! & mask
+      if (((at - home) & mask) < ((at - gap) & mask)) continue
+      table[gap] = table[at]!
+      gap = at
+    }
+    table[gap] = 0
   }
 }
 
 // Utilities
 
-/** The keys of one tool that are within reach of each other. */
-interface Shelf {
-  /** No other shelf's. */
-  readonly name: string
-  readonly reach: Reach
-  /** The process or the batch; empty: all that the principal does. */
-  readonly within: string
-  readonly agent: string | undefined
-  readonly tool: string
-  readonly entries: Map<string, KeyEntry>
+/** So few that a principal with one call needs no buffers outside of the heap; they double from there. */
+const initialSlots = 2
+
+const intsOf = 7
+const previous = 4
+const next = 5
+const untold = 6
+
+/** In place of a neighbor: the key is not settled. */
+const unlinked = -1
+
+const doublesOf = 4
+const reservation = 1
+const batchOf = 2
+const readAt = 3
+
+const counts = (which: Counted = "all", isUntold: boolean): boolean =>
+  which === "all" || (which === "told" && !isUntold)
+
+/** The digest of the key that was looked for last: one object for all calls. */
+const wanted = new TextDigest()
+
+const digest = ({ agent, batch, key, process, reach, tool }: KeyClaim): void => {
+  wanted.begin()
+  wanted.add(reach === "batch" ? batch : reach === "process" ? process : "")
+  wanted.add(reach)
+  if (agent !== undefined) wanted.add(agent)
+  wanted.add(tool)
+  wanted.add(key)
+  wanted.end()
 }
-
-const withinOf = ({ batch, process, reach }: KeyClaim): string =>
-  reach === "batch" ? batch : reach === "process" ? process : ""
-
-/** The lengths tell where one part ends and the next begins. */
-const nameOf = (claim: KeyClaim): string => {
-  const within = withinOf(claim)
-  const { agent, reach, tool } = claim
-  return `${reach} ${within.length} ${agent?.length ?? ""} ${within}${agent ?? ""}${tool}`
-}
-
-const counts = (which: Counted = "all", { untold }: KeyEntry): boolean =>
-  which === "all" || (which === "told" && !untold)

@@ -15,12 +15,13 @@ import type {
   Claim,
   CooldownClaim,
   GroupClaim,
+  KeyClaim,
   Refused,
   Request,
   Reservation,
   Settlement
 } from "./Claims.ts"
-import { type KeyEntry, Keys } from "./MemoryKeys.ts"
+import { Keys } from "./MemoryKeys.ts"
 
 /**
  * Bounds of the memory driver.
@@ -31,8 +32,6 @@ import { type KeyEntry, Keys } from "./MemoryKeys.ts"
 export interface Options {
   /** Settled dedupe keys kept per principal; the oldest goes first. Default 2,000. */
   readonly maxKeys?: number | undefined
-  /** Characters of settled dedupe keys kept per principal. Default 8,000,000. */
-  readonly maxKeyChars?: number | undefined
   /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
   readonly batchTimeToLive?: Duration.Input | undefined
 }
@@ -45,7 +44,6 @@ export interface Options {
  */
 export const defaults = {
   maxKeys: 2_000,
-  maxKeyChars: 8_000_000,
   batchTimeToLive: "1 hour"
 } as const satisfies Options
 
@@ -57,21 +55,19 @@ export const defaults = {
  * @since 0.1.0
  */
 export const make = (options?: Options) => {
-  const bounds = {
-    maxKeys: options?.maxKeys ?? defaults.maxKeys,
-    maxKeyChars: options?.maxKeyChars ?? defaults.maxKeyChars
-  }
+  const maxKeys = options?.maxKeys ?? defaults.maxKeys
   const batchTtl = Duration.toMillis(Duration.fromInputUnsafe(options?.batchTimeToLive ?? defaults.batchTimeToLive))
   const principals = new Map<string, Principal>()
   const batches = new Map<string, Batch>()
   const held = new AllHeld()
+  let lastBatch = 0
 
   const isIdle = (batch: Batch, now: number) => batch.open === 0 && now - batch.usedAt >= batchTtl
   const principalOf = (id: string, now: number): Principal => {
     let principal = principals.get(id)
     if (principal === undefined) {
       sweep(principals, (it) => it.isOver(now))
-      principals.set(id, principal = new Principal(bounds))
+      principals.set(id, principal = new Principal(maxKeys))
     }
     return principal
   }
@@ -80,7 +76,7 @@ export const make = (options?: Options) => {
     // a batch that was idle past its time begins anew, whether pruned or not
     if (batch === undefined || isIdle(batch, now)) {
       sweep(batches, (it) => isIdle(it, now))
-      batches.set(id, batch = { usedAt: now, open: 0, calls: new Map(), groups: new Map() })
+      batches.set(id, batch = { serial: ++lastBatch, usedAt: now, open: 0, calls: new Map(), groups: new Map() })
     }
     return batch
   }
@@ -88,10 +84,10 @@ export const make = (options?: Options) => {
   const find = (claim: Claim, it: Held, now: number): Refused | undefined => {
     switch (claim._tag) {
       case "Key": {
-        it.keys = principalOf(claim.principal, now).keys
-        const batch = claim.reach === "principal" ? undefined : it.batch ??= batchOf(claim.batch, now)
-        const entry = it.entry = it.keys.find(claim)
-        return entry !== undefined && it.keys.refuses(entry, claim, batch, now) ? keyTaken(entry) : undefined
+        const keys = it.keys = principalOf(claim.principal, now).keys
+        if (claim.reach !== "principal") it.batch ??= batchOf(claim.batch, now)
+        const slot = it.slot = keys.find(claim)
+        return slot !== 0 && keys.refuses(slot, claim, serialOf(claim, it), now) ? keys.taken(slot) : undefined
       }
       case "Batch":
         it.batch ??= batchOf(claim.batch, now)
@@ -134,8 +130,7 @@ export const make = (options?: Options) => {
     if (it.clock !== undefined) it.clock.running++
     for (const claim of claims) {
       if (claim._tag !== "Key") continue
-      const batch = claim.reach === "principal" ? undefined : it.batch
-      it.entry = it.keys!.take(claim, it.entry, batch, owner, it.id, now)
+      it.slot = it.keys!.take(claim, it.slot, serialOf(claim, it), owner, it.number, now)
       it.windowMillis = claim.windowMillis
     }
     for (const { choice, tool } of it.groups ?? none) {
@@ -150,7 +145,7 @@ export const make = (options?: Options) => {
     if (it === undefined || it.isRunning) return false
     if (settlement.key === "running") it.isRunning = true
     else held.delete(it)
-    const { batch, clock, count, entry, groups, keys } = it
+    const { batch, clock, count, groups, keys } = it
     if (batch !== undefined) {
       batch.open--
       batch.usedAt = now
@@ -166,7 +161,7 @@ export const make = (options?: Options) => {
       if (settlement.started) clock.endedAt = Math.max(clock.endedAt, now)
       if (settlement.key === "running") clock.lingering++
     }
-    if (entry !== undefined) keys!.settle(entry, settlement, now)
+    keys?.settle(it.slot, it.number, settlement, now)
     return true
   }
 
@@ -174,12 +169,12 @@ export const make = (options?: Options) => {
     const it = held.find(reservation)
     if (it?.isRunning !== true) return false
     held.delete(it)
-    const { clock, entry, keys } = it
+    const { clock, keys } = it
     if (clock !== undefined) {
       clock.lingering--
       clock.endedAt = Math.max(clock.endedAt, now)
     }
-    if (entry !== undefined) keys!.forget(entry)
+    keys?.release(it.slot, it.number)
     return true
   }
 
@@ -279,6 +274,8 @@ interface RestClock {
 }
 
 interface Batch {
+  /** One that was forgotten and begun again has another. */
+  readonly serial: number
   usedAt: number
   /** Reservations that are not settled. */
   open: number
@@ -289,6 +286,8 @@ interface Batch {
 /** A reservation that knows what it is about, so that settling looks nothing up. */
 class Held implements Reservation {
   id = ""
+  /** Its id as a number. */
+  number = 0
   readonly epoch = 1
   readonly session: string
   /** Its call may run since then. */
@@ -304,8 +303,8 @@ class Held implements Reservation {
   groups: Array<{ readonly choice: Choice; readonly tool: string }> | undefined = undefined
   clock: RestClock | undefined = undefined
   keys: Keys | undefined = undefined
-  /** Its key; before it is taken, whoever has it. */
-  entry: KeyEntry | undefined = undefined
+  /** Of its key; before it is taken, of the call that has it. 0: none. */
+  slot = 0
 
   constructor(session: string) {
     this.session = session
@@ -319,7 +318,8 @@ class AllHeld {
   private lastId = 0
 
   add(it: Held): void {
-    it.id = String(++this.lastId)
+    it.number = ++this.lastId
+    it.id = String(it.number)
     it.place = this.free.pop() ?? this.places.length
     this.places[it.place] = it
   }
@@ -357,15 +357,8 @@ const undone = Effect.succeed(false)
 
 const usedUp: Refused = { _tag: "CallsUsedUp" }
 
-const keyTaken = ({ isSettled, owner, process, reservation, untold, value }: KeyEntry): Refused => ({
-  _tag: "KeyTaken",
-  owner,
-  reservation,
-  process,
-  untold,
-  running: !isSettled,
-  value
-})
+/** The batch below which a key ends; 0: it does not end with any. */
+const serialOf = ({ reach }: KeyClaim, { batch }: Held): number => reach === "principal" ? 0 : batch!.serial
 
 const countOf = (batch: Batch, { tool }: CallsClaim): Count => {
   let count = batch.calls.get(tool)
@@ -421,8 +414,8 @@ class Principal {
   readonly clocks = new Map<string, RestClock>()
   readonly grants = new Map<string, Grant>()
 
-  constructor(bounds: { readonly maxKeys: number; readonly maxKeyChars: number }) {
-    this.keys = new Keys(bounds)
+  constructor(maxKeys: number) {
+    this.keys = new Keys(maxKeys)
   }
 
   /** Nothing in it counts any more. */

@@ -167,11 +167,10 @@ export const makeMemory: (options?: MemoryOptions) => StateStore["Service"] = Me
 // Utilities
 
 const checked = (options: MemoryOptions = {}): Effect.Effect<StateStore["Service"], ConfigurationError> => {
-  const { batchTimeToLive, maxKeyChars, maxKeys } = options
+  const { batchTimeToLive, maxKeys } = options
   return Effect.map(
     readOptions("StateStore", (read) => ({
       maxKeys: read.atLeast("maxKeys", maxKeys ?? memoryDefaults.maxKeys, 0),
-      maxKeyChars: read.atLeast("maxKeyChars", maxKeyChars ?? memoryDefaults.maxKeyChars, 0),
       batchTimeToLive: read.millis("batchTimeToLive", batchTimeToLive ?? memoryDefaults.batchTimeToLive)
     })),
     makeMemory

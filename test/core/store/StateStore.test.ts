@@ -76,13 +76,6 @@ describe("StateStore in memory", () => {
     assert.propertyVal(take(store, "flying"), "_tag", "KeyTaken")
   })
 
-  it("bounds the characters of its keys", () => {
-    const store = StateStore.makeMemory({ maxKeyChars: 100 })
-    for (let n = 0; n < 10; n++) keep(store, `${n}${"x".repeat(28)}`)
-    assert.notProperty(take(store, `0${"x".repeat(28)}`), "_tag")
-    assert.propertyVal(take(store, `9${"x".repeat(28)}`), "_tag", "KeyTaken")
-  })
-
   const slot = { _tag: "Calls", batch: "b", tool: "t", max: 1 } as const
   const reserve = (store: Store, now: number) => {
     const reservation = claim(store, [slot], now)
