@@ -20,7 +20,9 @@ import * as Approvals from "../core/gates/Approvals.ts"
 import type { Journal } from "../core/store/Journal.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { version } from "../internal/version.ts"
-import * as McpDoor from "../mcp/McpDoor.ts"
+import * as GatewayHttp from "../mcp/GatewayHttp.ts"
+import * as GatewayLifecycle from "../mcp/GatewayLifecycle.ts"
+import * as GatewayStdio from "../mcp/GatewayStdio.ts"
 import * as McpGateway from "../mcp/McpGateway.ts"
 import * as McpTools from "../mcp/McpTools.ts"
 import { serveRoutes } from "../server/Listening.ts"
@@ -117,24 +119,24 @@ export const serve = Effect.fnUntraced(function*(
   record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure>
 ) {
   const servers = yield* start(config)
-  const door = yield* McpDoor.make({ ready: Effect.ignore(servers.ready) })
+  const lifecycle = yield* GatewayLifecycle.make({ ready: Effect.ignore(servers.ready) })
   const registrations = approve === "page"
     ? Effect.map(
       GatewayPage.open(gatesOf(servers.handlers, config), config, record, pagePort),
-      ({ executors, url }) => Layer.provide(McpGateway.layerSessions({ door, elsewhere: url }), executors)
+      ({ executors, url }) => Layer.provide(McpGateway.layerSessions({ lifecycle, elsewhere: url }), executors)
     ).pipe(Layer.unwrap)
-    : Layer.provide(McpGateway.layerSessions({ door }), executorsOf(servers.handlers, config, approve, record))
+    : Layer.provide(McpGateway.layerSessions({ lifecycle }), executorsOf(servers.handlers, config, approve, record))
   const serving = Effect.gen(function*() {
     // what servers say about their use is told once, when a session begins
     yield* Effect.timeoutOption(Effect.exit(servers.ready), instructionsPatience)
     const instructions = servers.instructions()
     const options = { name: "effect-tool-executor", version, protocols, registrations, instructions, cacheHints }
     if (port === undefined) {
-      return yield* Layer.launch(Layer.provide(McpServer.layerStdio(options), McpDoor.layerStdio(door)))
+      return yield* Layer.launch(Layer.provide(McpServer.layerStdio(options), GatewayStdio.layer(lifecycle)))
     }
     const allowedOrigins = namesOf(host).map((name) => port === 80 ? `http://${name}` : `http://${name}:${port}`)
     const routes = McpServer.layerHttp({ ...options, path: "/mcp", allowedOrigins, allowSessionTermination: true })
-    return yield* Layer.launch(yield* listening(routes, door, host, port))
+    return yield* Layer.launch(yield* listening(routes, lifecycle, host, port))
   })
   // which protocols there are is not the user's to say
   const served = Effect.catchTag(untilGone(serving), "IllegalArgumentError", (error) => Effect.die(error))
@@ -144,10 +146,10 @@ export const serve = Effect.fnUntraced(function*(
     served,
     Effect.andThen(check(servers, config), Effect.never),
     // what it still has to write has a moment
-    Effect.andThen(door.over, Effect.sleep("500 millis")),
+    Effect.andThen(lifecycle.over, Effect.sleep("500 millis")),
     interruption.pipe(
       Effect.tap(Deferred.succeed(told, undefined)),
-      Effect.flatMap(door.end),
+      Effect.flatMap(lifecycle.end),
       Effect.andThen(Effect.never)
     )
   ])
@@ -158,13 +160,13 @@ export const serve = Effect.fnUntraced(function*(
 
 const listening = Effect.fnUntraced(function*<E, R>(
   routes: Layer.Layer<never, E, R>,
-  door: McpDoor.McpDoor,
+  lifecycle: GatewayLifecycle.GatewayLifecycle,
   host: string,
   port: number
 ) {
   const http = yield* HttpPort
   if (http === undefined) return yield* wrong("HTTP cannot be served here.")
-  const guarded = Layer.provide(routes, McpDoor.layerHttp(door))
+  const guarded = Layer.provide(routes, GatewayHttp.layer(lifecycle))
   const app = isAnywhere(host) ? guarded : Layer.merge(guarded, onlyFor(namesOf(host)))
   const server = serveRoutes(app, http.server({ host, port }), { disableListenLog: true, disableLogger: true }).pipe(
     Layer.provide(http.services)

@@ -9,7 +9,7 @@ import * as RuleSet from "../core/rules/RuleSet.ts"
 import type { ToolRule } from "../core/rules/ToolRule.ts"
 import type { ConfigurationError, Problem } from "../core/vocabulary/ConfigurationError.ts"
 import type { Registry } from "../core/vocabulary/ToolHandlers.ts"
-import { mayBeginWithAny } from "../mcp/expected.ts"
+
 import * as McpServers from "../mcp/McpServers.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 
@@ -33,7 +33,7 @@ export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
       problem: `there is no tool ${JSON.stringify(it)}`,
       expected: `one of ${known.join(", ")}`
     }))
-  const ofPolicy = Policy.parse(policy, known, (name) => expects(name) || mayBeginWithAny(name, prefixes))
+  const ofPolicy = Policy.parse(policy, known, (name) => expects(name) || McpServers.mayMatchPrefix(name, prefixes))
   return [
     ...rules.flatMap((rule, index) => unknown(`rules[${index}]`, RuleSet.namesIn([rule]))),
     ...Object.keys(tools).flatMap((name) => unknown(`tools.${name}`, [name])),

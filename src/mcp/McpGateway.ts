@@ -5,7 +5,7 @@
  * A session of a client is one process in a batch of its own. People are asked by
  * elicitation, where the client has it and `Approvals` are there; else what would
  * be asked is refused, unless they can answer `elsewhere`. Calls go as they come, reads side by side and a write
- * alone; `TurnCalls.waveKey` in the `_meta` of calls makes those of one turn one
+ * alone; `SessionCalls.waveKey` in the `_meta` of calls makes those of one turn one
  * wave. With `outcomeKey` in its `_meta` a call gets its whole outcome, too.
  *
  * In revisions of the protocol without sessions (2026-07-28) a principal is what a
@@ -61,19 +61,19 @@ import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import { clip } from "../internal/clip.ts"
 import { escape } from "../internal/escape.ts"
 import * as Native from "../wire/Native.ts"
-import { type Asked, outcomeKey, readMeta } from "./Asked.ts"
-import { describe, isSame } from "./describe.ts"
+import { type CallMeta, outcomeKey, readMeta } from "./CallMeta.ts"
 import * as Elicitation from "./Elicitation.ts"
-import * as McpDoor from "./McpDoor.ts"
+import * as GatewayLifecycle from "./GatewayLifecycle.ts"
 import * as McpResult from "./McpResult.ts"
 import * as McpTrace from "./McpTrace.ts"
 import { previewed } from "./previewed.ts"
 import * as Progress from "./Progress.ts"
 import { renewed } from "./renewed.ts"
 import * as RoundTrips from "./RoundTrips.ts"
-import * as TurnCalls from "./TurnCalls.ts"
+import * as SessionCalls from "./SessionCalls.ts"
+import { describe, isSame } from "./ToolDescription.ts"
 
-export { callKey, outcomeKey } from "./Asked.ts"
+export { callKey, outcomeKey } from "./CallMeta.ts"
 
 /**
  * Options of a gateway.
@@ -96,7 +96,7 @@ export interface Options {
     | ((headers: Headers.Headers) => Effect.Effect<string, McpSchema.InvalidParams | McpSchema.InternalError>)
     | undefined
   /** What ends it, and tells its transport of changes. Default: nothing does. */
-  readonly door?: McpDoor.McpDoor | undefined
+  readonly lifecycle?: GatewayLifecycle.GatewayLifecycle | undefined
   /**
    * Where else people can answer, such as the address of a page: what a client cannot ask its person waits
    * there instead of being refused, and a client whose call waits is told so. Default: nowhere.
@@ -179,7 +179,7 @@ type Asking = RoundTrips.Ask
 
 interface Session {
   readonly process: ToolProcess
-  readonly run: TurnCalls.Run
+  readonly run: SessionCalls.Run
   /** Who asked for the calls that have no outcome yet. */
   readonly callers: Map<string, Asking>
   lastId: number
@@ -191,15 +191,15 @@ const make = Effect.fnUntraced(function*(
   options: Options
 ) {
   const server = yield* McpServer.McpServer
-  const door = options.door ?? (yield* McpDoor.make())
+  const lifecycle = options.lifecycle ?? (yield* GatewayLifecycle.make())
   const open = new Map<string, Session>()
   const sessions = yield* RcMap.make({
     idleTimeToLive: options.idleTimeToLive ?? "1 hour",
     lookup: Effect.fnUntraced(function*(id: string) {
       const process = yield* (yield* executorOf(id)).process()
       // one that begins later is over at once
-      yield* Effect.forkScoped(Effect.flatMap(door.ending, process.cancel), { startImmediately: true })
-      const run = yield* TurnCalls.make(process, door.ending)
+      yield* Effect.forkScoped(Effect.flatMap(lifecycle.ending, process.cancel), { startImmediately: true })
+      const run = yield* SessionCalls.make(process, lifecycle.ending)
       const session: Session = { process, run, callers: new Map(), lastId: 0 }
       yield* Effect.acquireRelease(
         Effect.sync(() => open.set(process.id, session)),
@@ -214,7 +214,7 @@ const make = Effect.fnUntraced(function*(
   // nobody else has these names
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const idOf = sessionIds(unique)
-  const join = Effect.fnUntraced(function*(session: Session, asked: Asked, asking: Asking) {
+  const join = Effect.fnUntraced(function*(session: Session, asked: CallMeta, asking: Asking) {
     const { callers } = session
     let id = asked.call
     while (id === undefined || (asked.call === undefined && callers.has(id))) id = `call_${++session.lastId}`
@@ -230,7 +230,7 @@ const make = Effect.fnUntraced(function*(
     context: Pick<Client, "clientCapabilities">,
     process: ToolProcess,
     id: string,
-    asked: Asked
+    asked: CallMeta
   ) => {
     const elsewhere = Elicitation.isPossible(context) ? undefined : options.elsewhere
     return asked.progressToken === undefined && elsewhere === undefined
@@ -345,11 +345,11 @@ const make = Effect.fnUntraced(function*(
         // what is gone is not listed and not found
         annotations: Context.make(McpSchema.EnabledWhen, () => offered.has(name)),
         // the server has one for every request of a session
-        handle: (args) => door.serve(call(name, args))
+        handle: (args) => lifecycle.serve(call(name, args))
       })
     }
     yield* server.notifications["notifications/tools/list_changed"]({})
-    yield* door.changed
+    yield* lifecycle.changed
   }))
   // a server that has none yet says that it has tools, too
   yield* server.addTool({
@@ -360,7 +360,9 @@ const make = Effect.fnUntraced(function*(
   yield* Effect.forkScoped(Stream.runForEach(catalogue.toolChanges, () => offer), { startImmediately: true })
   yield* offer
   // the tools that have come are listed before those that wait for them go on
-  yield* Effect.forkScoped(Effect.andThen(door.ready, Effect.andThen(offer, door.open)), { startImmediately: true })
+  yield* Effect.forkScoped(Effect.andThen(lifecycle.ready, Effect.andThen(offer, lifecycle.open)), {
+    startImmediately: true
+  })
 
   if (approvals === undefined) return
   const asking = Elicitation.askPeople(approvals, (request) => callerOf(open, request)?.(request))
@@ -383,7 +385,7 @@ const principalFor = Effect.fnUntraced(function*(
 })
 
 /** The answer to a call, with its outcome where the client wants it. */
-const resultOf = (ended: TurnCalls.Ended, { wantsOutcome }: Asked) => {
+const resultOf = (ended: SessionCalls.Ended, { wantsOutcome }: CallMeta) => {
   const result = McpResult.fromEnded(ended)
   return wantsOutcome
     ? new McpSchema.CallToolResult({

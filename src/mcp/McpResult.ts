@@ -7,7 +7,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as Mcp from "../wire/Mcp.ts"
-import type { Ended } from "./TurnCalls.ts"
+import type { Ended } from "./SessionCalls.ts"
 
 /** Schema of a block of content; what an MCP server may send beyond is kept. */
 export const Block = Schema.StructWithRest(Schema.Struct({ type: Schema.String }), [

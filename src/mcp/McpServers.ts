@@ -243,6 +243,17 @@ export const ownerOf = <S extends { readonly prefix: string }>(
     undefined
   )
 
+/**
+ * Tells whether a pattern with a wildcard may match a tool with one of these prefixes.
+ *
+ * @category getters
+ * @since 0.1.0
+ */
+export const mayMatchPrefix = (pattern: string, prefixes: ReadonlyArray<string>): boolean => {
+  const wild = pattern.search(/[*?]/)
+  return wild !== -1 && prefixes.some((it) => it.startsWith(pattern.slice(0, wild)))
+}
+
 // Utilities
 
 /** What has no prefix at all may stand beside others: its tools with names of theirs are left out. */

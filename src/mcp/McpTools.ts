@@ -43,7 +43,6 @@ import { ConfigurationError, type Problem } from "../core/vocabulary/Configurati
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import { clip } from "../internal/clip.ts"
 import { escape } from "../internal/escape.ts"
-import { mayBeginWithAny } from "./expected.ts"
 import type * as McpConnection from "./McpConnection.ts"
 import * as McpServers from "./McpServers.ts"
 import * as RemoteTools from "./RemoteTools.ts"
@@ -104,7 +103,7 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   const spaces = Object.entries(servers).map(([name, server]) => ({ prefix: McpServers.prefixOf(name, server) }))
   const isOfServer = (name: string) => prefixes.some((it) => name.startsWith(it))
   const areAllThere = () => remotes.every((it) => Deferred.isDoneUnsafe(it.connected))
-  const expects = (name: string) => isOfServer(name) || (!areAllThere() && mayBeginWithAny(name, prefixes))
+  const expects = (name: string) => isOfServer(name) || (!areAllThere() && McpServers.mayMatchPrefix(name, prefixes))
   const settings = Object.entries(options.tools ?? {}).flatMap(([name, it]) =>
     it === undefined ? [] : [[name, it] as const]
   )

@@ -14,10 +14,10 @@ import { escape } from "../internal/escape.ts"
 import { withoutSlowPatterns } from "../internal/json-schema/index.ts"
 import { IsForeign } from "../internal/toolSchemas.ts"
 import { matches } from "../internal/wildcard.ts"
-import { Described } from "./Described.ts"
 import type { McpConnection } from "./McpConnection.ts"
 import * as McpResult from "./McpResult.ts"
 import type { McpServer } from "./McpServers.ts"
+import { Described } from "./ToolDescription.ts"
 import { toolNames } from "./toolNames.ts"
 
 /** The server, and how to reach it at the moment. */

@@ -22,7 +22,7 @@ import type { ToolProcess } from "../core/contract/ToolProcess.ts"
 import type { ApprovalRequest, Approvals } from "../core/gates/Approvals.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Elicitation from "./Elicitation.ts"
-import type { Ended } from "./TurnCalls.ts"
+import type { Ended } from "./SessionCalls.ts"
 
 /** Who calls what. */
 export interface Caller {

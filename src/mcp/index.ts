@@ -6,11 +6,25 @@
  */
 
 /**
- * What stands between a gateway, its transport and its host.
+ * A gateway over HTTP: limits, sessions and the streams that clients listen on.
  *
  * @since 0.1.0
  */
-export * as McpDoor from "./McpDoor.ts"
+export * as GatewayHttp from "./GatewayHttp.ts"
+
+/**
+ * When a gateway gets its tools, and how it ends.
+ *
+ * @since 0.1.0
+ */
+export * as GatewayLifecycle from "./GatewayLifecycle.ts"
+
+/**
+ * A gateway on standard input and output.
+ *
+ * @since 0.1.0
+ */
+export * as GatewayStdio from "./GatewayStdio.ts"
 
 /**
  * The executor as an MCP server.

@@ -1,4 +1,4 @@
-/** The gateway over real HTTP on loopback, behind its door, for requests as bare as they come. */
+/** The gateway over real HTTP on loopback, behind its lifecycle, for requests as bare as they come. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpServer from "effect/ai/McpServer"
@@ -9,12 +9,13 @@ import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import { createServer } from "node:http"
 import { ToolHandlers } from "../../src/index.ts"
-import * as McpDoor from "../../src/mcp/McpDoor.ts"
+import * as GatewayHttp from "../../src/mcp/GatewayHttp.ts"
+import * as GatewayLifecycle from "../../src/mcp/GatewayLifecycle.ts"
 import { type Options, registrations, registryOf, type Tools } from "./gateway.ts"
 
-/** Serves tools behind a door on a free port; gives where. */
-export const serving = Effect.fnUntraced(function*(tools: Tools, options: Options & McpDoor.HttpOptions = {}) {
-  const door = yield* McpDoor.make()
+/** Serves tools behind a lifecycle on a free port; gives where. */
+export const serving = Effect.fnUntraced(function*(tools: Tools, options: Options & GatewayHttp.Options = {}) {
+  const lifecycle = yield* GatewayLifecycle.make()
   const handlers = ToolHandlers.fromRegistry(yield* registryOf(tools))
   const routes = McpServer.layerHttp({
     name: "test",
@@ -28,10 +29,10 @@ export const serving = Effect.fnUntraced(function*(tools: Tools, options: Option
     ],
     allowSessionTermination: true,
     registrations: Layer.effectDiscard(
-      Layer.build(registrations(handlers, { ...options, gateway: { ...options.gateway, door } }))
+      Layer.build(registrations(handlers, { ...options, gateway: { ...options.gateway, lifecycle } }))
     )
   })
-  const app = Layer.provide(routes, McpDoor.layerHttp(door, options))
+  const app = Layer.provide(routes, GatewayHttp.layer(lifecycle, options))
   const context = yield* Layer.build(
     HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
       Layer.provideMerge(NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 }))
@@ -39,7 +40,7 @@ export const serving = Effect.fnUntraced(function*(tools: Tools, options: Option
   )
   const { address } = Context.get(context, HttpServer.HttpServer)
   return {
-    door,
+    lifecycle,
     replace: (next: Tools) => Effect.flatMap(registryOf(next), handlers.replace),
     url: `http://127.0.0.1:${"port" in address ? address.port : 0}/mcp`
   }

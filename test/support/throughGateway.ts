@@ -14,7 +14,7 @@ import * as Stream from "effect/Stream"
 import { type Service, ToolExecutor } from "../../src/core/engine/ToolExecutor.ts"
 import { isEnd, type ToolEvent } from "../../src/core/facts/ToolEvent.ts"
 import * as McpGateway from "../../src/mcp/McpGateway.ts"
-import * as TurnCalls from "../../src/mcp/TurnCalls.ts"
+import * as SessionCalls from "../../src/mcp/SessionCalls.ts"
 import type * as Way from "../../src/testing/Way.ts"
 import { serve } from "./mcpServer.ts"
 
@@ -85,7 +85,7 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
           _meta: {
             [McpGateway.callKey]: call.id,
             [McpGateway.outcomeKey]: true,
-            [TurnCalls.waveKey]: { id: wave, index: place, size: sent.length }
+            [SessionCalls.waveKey]: { id: wave, index: place, size: sent.length }
           }
         }, { signal: controller.signal }).then(
           ({ _meta }) => decodeOutcome(_meta?.[McpGateway.outcomeKey]),

@@ -4,11 +4,11 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
-import * as TurnCalls from "../../src/mcp/TurnCalls.ts"
+import * as SessionCalls from "../../src/mcp/SessionCalls.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { open, run, traced } from "../support/gateway.ts"
 
-const at = (id: string, index: number, size: number) => ({ [TurnCalls.waveKey]: { id, index, size } })
+const at = (id: string, index: number, size: number) => ({ [SessionCalls.waveKey]: { id, index, size } })
 
 const fork = <A>(effect: Effect.Effect<A>) => Effect.forkChild(effect, { startImmediately: true })
 
@@ -150,7 +150,7 @@ describe("the calls of one turn", () => {
         const twice = yield* call("read", { n: 9 }, at("t", 0, 2))
         assert.deepStrictEqual([twice.isError, twice.text], [
           true,
-          `_meta["${TurnCalls.waveKey}"]: the turn has its call 0 already`
+          `_meta["${SessionCalls.waveKey}"]: the turn has its call 0 already`
         ])
         const other = yield* call("read", { n: 9 }, at("t", 1, 3))
         assert.include(other.text, "the turn has 2 calls, not 3")
@@ -213,7 +213,7 @@ describe("the calls of one turn", () => {
         const { call } = yield* connect()
         const alone = yield* call("read", { n: 0 })
         assert.isTrue(alone.isError)
-        assert.include(alone.text, `Say in _meta["${TurnCalls.waveKey}"] which turn the call belongs to.`)
+        assert.include(alone.text, `Say in _meta["${SessionCalls.waveKey}"] which turn the call belongs to.`)
         assert.isFalse((yield* call("read", { n: 1 }, at("a", 0, 1))).isError)
         assert.deepStrictEqual(log, ["+r1", "-r1"])
       }))
@@ -238,9 +238,9 @@ describe("the calls of one turn", () => {
       return run(kit, {}, ({ connect }) =>
         Effect.gen(function*() {
           const { call } = yield* connect()
-          const { isError, text } = yield* call("read", {}, { [TurnCalls.waveKey]: place })
+          const { isError, text } = yield* call("read", {}, { [SessionCalls.waveKey]: place })
           assert.isTrue(isError)
-          assert.include(text, `_meta["${TurnCalls.waveKey}"]: `)
+          assert.include(text, `_meta["${SessionCalls.waveKey}"]: `)
           assert.include(text, "It is { id, index, size }")
           assert.deepStrictEqual(log, [])
         }))

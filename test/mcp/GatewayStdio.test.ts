@@ -1,24 +1,25 @@
-/** What a server sees of its standard input behind a door, and what is answered in its place. */
+/** What a server sees of its standard input behind a lifecycle, and what is answered in its place. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Sink from "effect/Sink"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
-import * as McpDoor from "../../src/mcp/McpDoor.ts"
+import * as GatewayLifecycle from "../../src/mcp/GatewayLifecycle.ts"
+import * as GatewayStdio from "../../src/mcp/GatewayStdio.ts"
 import { folder } from "../cli/harness.ts"
 import { notesIn, scripted, start, until } from "../support/gatewayProcess.ts"
 import { logs } from "./fixture.ts"
 
 const seen = Effect.fnUntraced(function*(input: string) {
-  const door = yield* McpDoor.make()
-  yield* door.open
+  const lifecycle = yield* GatewayLifecycle.make()
+  yield* lifecycle.open
   const told: Array<string> = []
   const test = Stdio.layerTest({
     stdin: Stream.encodeText(Stream.make(input)),
     stdout: () => Sink.forEach((chunk) => Effect.sync(() => void told.push(String(chunk))))
   })
-  const stdio = yield* Effect.provide(Stdio.Stdio, Layer.provide(McpDoor.layerStdio(door), test))
+  const stdio = yield* Effect.provide(Stdio.Stdio, Layer.provide(GatewayStdio.layer(lifecycle), test))
   const read = yield* Stream.mkString(Stream.decodeText(Stream.orDie(stdio.stdin)))
   return { read, codes: told.map((it) => (JSON.parse(it) as { error: { code: number }; id: null }).error.code) }
 }, Effect.scoped)

@@ -18,19 +18,20 @@ import type * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 import { createServer, request } from "node:http"
 import { ToolHandlers } from "../../src/index.ts"
-import * as McpDoor from "../../src/mcp/McpDoor.ts"
+import * as GatewayHttp from "../../src/mcp/GatewayHttp.ts"
+import * as GatewayLifecycle from "../../src/mcp/GatewayLifecycle.ts"
 import { registrations, registryOf, type Tools } from "../support/gateway.ts"
 import { makeClient } from "../support/mcpServer.ts"
 
 const limit = 128 * 1024
 
-/** Serves tools behind a door on a free port. */
+/** Serves tools behind a lifecycle on a free port. */
 const serving = Effect.fnUntraced(function*(
   tools: Tools,
   ready?: Effect.Effect<void>,
-  options: McpDoor.HttpOptions = { maxBodyBytes: limit }
+  options: GatewayHttp.Options = { maxBodyBytes: limit }
 ) {
-  const door = yield* McpDoor.make({ ready })
+  const lifecycle = yield* GatewayLifecycle.make({ ready })
   const handlers = ToolHandlers.fromRegistry(yield* registryOf(tools))
   const routes = McpServer.layerHttp({
     name: "test",
@@ -38,9 +39,9 @@ const serving = Effect.fnUntraced(function*(
     path: "/mcp",
     protocols: [McpProtocol.v2025_11_25, McpProtocol.v2025_06_18],
     allowSessionTermination: true,
-    registrations: Layer.effectDiscard(Layer.build(registrations(handlers, { gateway: { door } })))
+    registrations: Layer.effectDiscard(Layer.build(registrations(handlers, { gateway: { lifecycle } })))
   })
-  const app = Layer.provide(routes, McpDoor.layerHttp(door, options))
+  const app = Layer.provide(routes, GatewayHttp.layer(lifecycle, options))
   const context = yield* Layer.build(
     HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(
       Layer.provideMerge(NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 }))
@@ -49,7 +50,7 @@ const serving = Effect.fnUntraced(function*(
   const { address } = Context.get(context, HttpServer.HttpServer)
   const port = "port" in address ? address.port : 0
   return {
-    door,
+    lifecycle,
     port,
     url: `http://127.0.0.1:${port}/mcp`,
     replace: (next: Tools) => Effect.flatMap(registryOf(next), handlers.replace)
@@ -121,10 +122,10 @@ describe("a body", () => {
 
   it.effect("that does not come in time is not waited for", () =>
     Effect.scoped(Effect.gen(function*() {
-      const door = yield* McpDoor.make()
+      const lifecycle = yield* GatewayLifecycle.make()
       const route = HttpRouter.add("POST", "/mcp", HttpServerResponse.empty())
       const context = yield* Layer.build(
-        Layer.provide(route, McpDoor.layerHttp(door)).pipe(Layer.provideMerge(HttpRouter.layer))
+        Layer.provide(route, GatewayHttp.layer(lifecycle)).pipe(Layer.provideMerge(HttpRouter.layer))
       )
       const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("{")) })
       const slow = new Request("http://localhost/mcp", { method: "POST", body, duplex: "half" } as RequestInit)
@@ -264,7 +265,7 @@ describe("a call over HTTP", () => {
     "is answered when the gateway is told to end",
     Effect.gen(function*() {
       const begun = Deferred.makeUnsafe<void>()
-      const { door, url } = yield* serving({
+      const { lifecycle, url } = yield* serving({
         hang: { class: "SerialMut", handler: () => Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) }
       })
       const client = makeClient()
@@ -272,7 +273,7 @@ describe("a call over HTTP", () => {
       const running = client.callTool({ name: "hang", arguments: {} })
       const waiting = client.callTool({ name: "hang", arguments: { n: 2 } })
       yield* Deferred.await(begun)
-      yield* door.end("the program was asked to end")
+      yield* lifecycle.end("the program was asked to end")
       for (const call of [running, waiting]) {
         const result = yield* Effect.promise(() => call)
         assert.isTrue(result.isError)

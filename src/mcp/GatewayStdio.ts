@@ -1,4 +1,8 @@
-/** The door of a gateway on standard input and output. */
+/**
+ * A gateway on standard input and output.
+ *
+ * @since 0.1.0
+ */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
@@ -7,20 +11,25 @@ import * as Result from "effect/Result"
 import * as Sink from "effect/Sink"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
-import type { McpDoor } from "./Door.ts"
+import type { GatewayLifecycle } from "./GatewayLifecycle.ts"
 
 /**
- * Standard input as a server is to see it: without what may not go on, and at its end once nothing is left to
- * answer. What it would stumble over, and read nothing after it, is answered here.
+ * Layer of the standard input that the server of a gateway reads.
+ *
+ * It holds back what the lifecycle does not admit, and ends once every call is answered. Messages that would stop the
+ * server from reading are answered here.
+ *
+ * @category layers
+ * @since 0.1.0
  */
-export const layer = (door: McpDoor): Layer.Layer<Stdio.Stdio, never, Stdio.Stdio> =>
+export const layer = (lifecycle: GatewayLifecycle): Layer.Layer<Stdio.Stdio, never, Stdio.Stdio> =>
   Layer.effect(
     Stdio.Stdio,
     Effect.map(Stdio.Stdio, (stdio) => {
       const waiting = makeWaiting()
       return Stdio.make({
         ...stdio,
-        stdin: guarded(door, stdio, waiting),
+        stdin: guarded(lifecycle, stdio, waiting),
         stdout: (options) =>
           Sink.mapInput(stdio.stdout(options), (chunk: string | Uint8Array) => (waiting.settle(chunk), chunk))
       })
@@ -29,12 +38,12 @@ export const layer = (door: McpDoor): Layer.Layer<Stdio.Stdio, never, Stdio.Stdi
 
 // Utilities
 
-const guarded = (door: McpDoor, stdio: Stdio.Stdio, waiting: Waiting): Stream.Stream<Uint8Array> => {
+const guarded = (lifecycle: GatewayLifecycle, stdio: Stdio.Stdio, waiting: Waiting): Stream.Stream<Uint8Array> => {
   const lines = Stream.concat(
     // an input that cannot be read is at its end
     Stream.catchCause(stdio.stdin, () => Stream.empty),
-    Stream.drain(Stream.fromEffect(door.end("the client is gone")))
-  ).pipe(Stream.interruptWhen(door.over), Stream.decodeText, Stream.splitLines)
+    Stream.drain(Stream.fromEffect(lifecycle.end("the client is gone")))
+  ).pipe(Stream.interruptWhen(lifecycle.over), Stream.decodeText, Stream.splitLines)
   const refuse = (code: number, message: string) => {
     const answer = JSON.stringify({ jsonrpc: "2.0", id: null, error: { code, message } })
     // a client that does not read has no answer, and others their order
@@ -55,7 +64,7 @@ const guarded = (door: McpDoor, stdio: Stdio.Stdio, waiting: Waiting): Stream.St
       const pass = Effect.asVoid(
         Queue.offer(admitted, `${accepted === message ? line : JSON.stringify(accepted)}\n`)
       )
-      const admission = door.admit("", accepted)
+      const admission = lifecycle.admit("", accepted)
       const passed = admission === undefined
         ? pass
         : Effect.asVoid(

@@ -2,7 +2,7 @@
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as TurnCalls from "./TurnCalls.ts"
+import * as SessionCalls from "./SessionCalls.ts"
 
 /**
  * Key in the `_meta` of a call with which a client asks for the whole outcome
@@ -14,8 +14,8 @@ export const outcomeKey = "effect-tool-executor/outcome"
 export const callKey = "effect-tool-executor/call"
 
 /** What a call asks for beside its arguments. */
-export interface Asked {
-  readonly place: TurnCalls.Place | undefined
+export interface CallMeta {
+  readonly place: SessionCalls.Place | undefined
   readonly call: string | undefined
   readonly progressToken: string | number | undefined
   readonly wantsOutcome: boolean
@@ -24,7 +24,7 @@ export interface Asked {
 /** Reads it. */
 export const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
   Result.gen(function*() {
-    const place = meta[TurnCalls.waveKey]
+    const place = meta[SessionCalls.waveKey]
     const call = meta[callKey]
     const token = meta.progressToken
     if (call !== undefined && (typeof call !== "string" || call.length > 1_000)) {
@@ -36,7 +36,8 @@ export const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
         decodePlace(place),
         (error) =>
           new McpSchema.InvalidParams({
-            message: `_meta["${TurnCalls.waveKey}"]: ${error.message}\nIt is { id, index, size }: the turn's own id, ` +
+            message:
+              `_meta["${SessionCalls.waveKey}"]: ${error.message}\nIt is { id, index, size }: the turn's own id, ` +
               "the call's place in it from 0, and how many calls it has, at most 1000."
           })
       ),
@@ -48,4 +49,4 @@ export const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
 
 // Utilities
 
-const decodePlace = Schema.decodeUnknownResult(TurnCalls.Place)
+const decodePlace = Schema.decodeUnknownResult(SessionCalls.Place)

@@ -1,4 +1,8 @@
-/** The door of a gateway on HTTP: bounds, sessions, and the streams that a client listens on. */
+/**
+ * A gateway over HTTP: limits, sessions and the streams that clients listen on.
+ *
+ * @since 0.1.0
+ */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as HttpEffect from "effect/http/HttpEffect"
@@ -13,17 +17,39 @@ import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import type { McpDoor } from "./Door.ts"
+import type { GatewayLifecycle } from "./GatewayLifecycle.ts"
 import * as HttpReplies from "./HttpReplies.ts"
 import * as HttpSessions from "./HttpSessions.ts"
 
-/** The middleware of the routes of a server with sessions, however their path is spelled; what the server itself refuses stays refused. */
+/**
+ * Limits of a gateway over HTTP.
+ *
+ * @category options
+ * @since 0.1.0
+ */
+export interface Options {
+  /** Bytes that the body of a request may have; the request that begins a session may have 64 kB. Default 10 MiB. */
+  readonly maxBodyBytes?: number | undefined
+  /**
+   * Sessions that may exist at the same time. A new one ends the idle session that was used longest ago; if calls run
+   * in all of them, it is refused. Default 1,000.
+   */
+  readonly maxSessions?: number | undefined
+}
+
+/**
+ * Layer to provide to `McpServer.layerHttp`.
+ *
+ * It limits the size of bodies and the time to read them. A lost connection cancels no call of a session: the client
+ * continues to read where it stopped. A client that listens (GET) is notified when the list of tools changes. A client
+ * that asks a server with sessions for a revision without them is refused, and takes another revision.
+ *
+ * @category layers
+ * @since 0.1.0
+ */
 export const layer = (
-  door: McpDoor,
-  { maxBodyBytes = 10 * 1024 * 1024, maxSessions = 1_000 }: {
-    readonly maxBodyBytes?: number | undefined
-    readonly maxSessions?: number | undefined
-  }
+  lifecycle: GatewayLifecycle,
+  { maxBodyBytes = 10 * 1024 * 1024, maxSessions = 1_000 }: Options = {}
 ): Layer.Layer<never, never, HttpRouter.HttpRouter> =>
   HttpRouter.middleware(Effect.gen(function*() {
     const scope = yield* Effect.scope
@@ -36,7 +62,7 @@ export const layer = (
       headers: Object.fromEntries(
         ["host", "mcp-protocol-version"].flatMap((name) => headers[name] === undefined ? [] : [[name, headers[name]]])
       ),
-      revision: door.revision(),
+      revision: lifecycle.revision(),
       over: Deferred.makeUnsafe(),
       replies: HttpReplies.make(scope, kept)
     })
@@ -54,7 +80,7 @@ export const layer = (
             const most = isWhole ? maxBodyBytes : Math.min(maxBytesWithoutSession, maxBodyBytes)
             if (declared > most) return Effect.succeed(tooLarge(most))
             const onBegun = (id: string) => sessions.add(id, begin(request))
-            const answer = held(session, post(door, onBegun, sessions.makeRoom, session, handle, most))
+            const answer = held(session, post(lifecycle, onBegun, sessions.makeRoom, session, handle, most))
             const size = Number.isNaN(declared) ? most : declared
             if (size <= maxBytesWithoutSession) return answer
             return Effect.map(
@@ -66,7 +92,7 @@ export const layer = (
             const heard = Effect.map(handle, (response) =>
               // no other method of the protocol is not there
               response.status === 405 && session !== undefined
-                ? listen(door, session, request.headers["last-event-id"])
+                ? listen(lifecycle, session, request.headers["last-event-id"])
                 : response)
             return held(session, heard)
           }
@@ -109,7 +135,7 @@ const maxTotalBytes = 64 * 1024 * 1024
 const bodyPatience = "30 seconds"
 
 const post = Effect.fnUntraced(function*<E, R>(
-  door: McpDoor,
+  lifecycle: GatewayLifecycle,
   onBegun: (session: string) => void,
   makeRoom: HttpSessions.HttpSessions<Session>["makeRoom"],
   session: Session | undefined,
@@ -127,13 +153,13 @@ const post = Effect.fnUntraced(function*<E, R>(
   // a client that has gone reads no answer
   if (Option.isNone(read.value)) return tooLarge(most)
   const message = parse(read.value.value)
-  const admission = door.admit(request.headers["mcp-session-id"], message)
+  const admission = lifecycle.admit(request.headers["mcp-session-id"], message)
   // who has no session cancels by leaving
   if (admission !== undefined && !(yield* session === undefined ? Effect.interruptible(admission) : admission)) {
     return HttpServerResponse.stream(Stream.empty, { contentType: "text/event-stream" })
   }
   const method = Predicate.hasProperty(message, "method") ? message.method : undefined
-  if (session !== undefined && method === "tools/list") session.revision = door.revision()
+  if (session !== undefined && method === "tools/list") session.revision = lifecycle.revision()
   if (session === undefined && method === "initialize" && !(yield* makeRoom)) {
     return refused(503, "Too many sessions are open. Try again later.")
   }
@@ -164,20 +190,20 @@ const post = Effect.fnUntraced(function*<E, R>(
 })
 
 /** What a client listens on: what it has not read of an answer, or changes of the list, until its session or all of them are over. */
-const listen = (door: McpDoor, session: Session, lastEventId: string | undefined) =>
-  lastEventId === undefined ? changesFor(door, session) : session.replies.resume(lastEventId) ??
+const listen = (lifecycle: GatewayLifecycle, session: Session, lastEventId: string | undefined) =>
+  lastEventId === undefined ? changesFor(lifecycle, session) : session.replies.resume(lastEventId) ??
     failed(400, null, -32_600, "There is no such event, or no longer: nothing can be read from there.")
 
-const changesFor = (door: McpDoor, session: Session) =>
+const changesFor = (lifecycle: GatewayLifecycle, session: Session) =>
   HttpServerResponse.stream(
     Stream.merge(
-      door.changes.pipe(
+      lifecycle.changes.pipe(
         Stream.filter((revision) => revision > session.revision),
         Stream.map(() => `data: ${JSON.stringify({ jsonrpc: "2.0", method: "notifications/tools/list_changed" })}\n\n`)
       ),
       Stream.map(Stream.tick("15 seconds"), () => ": keepalive\n\n")
     ).pipe(
-      Stream.interruptWhen(Effect.raceFirst(door.ending, Deferred.await(session.over))),
+      Stream.interruptWhen(Effect.raceFirst(lifecycle.ending, Deferred.await(session.over))),
       Stream.encodeText
     ),
     { contentType: "text/event-stream", headers: { "cache-control": "no-cache" } }

@@ -1,49 +1,72 @@
-/** A door itself, whatever transport it is put before: what waits until the tools are there, what runs, and how both end. */
+/**
+ * The lifecycle of a gateway: when its tools are there, that their list has changed, and when it ends.
+ *
+ * The gateway, its transport and its host share one. The end of standard input ends the client: waiting calls never
+ * start, approval requests are withdrawn and running calls are interrupted.
+ *
+ * **Example** (A server that answers every call before it ends)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { McpProtocol, McpServer } from "effect/ai"
+ * import { GatewayLifecycle, GatewayStdio, McpGateway } from "effect-tool-executor/mcp"
+ *
+ * export const serve = Effect.gen(function*() {
+ *   const lifecycle = yield* GatewayLifecycle.make()
+ *   const server = McpServer.layerStdio({
+ *     name: "tools",
+ *     version: "1.0.0",
+ *     protocols: [McpProtocol.v2025_11_25, McpProtocol.v2025_06_18],
+ *     registrations: McpGateway.layer({ lifecycle }) // requires ToolExecutor
+ *   })
+ *   // `lifecycle.end(reason)` cancels running calls and waits until every call is answered
+ *   yield* Layer.launch(Layer.provide(server, GatewayStdio.layer(lifecycle)))
+ * })
+ * ```
+ *
+ * @since 0.1.0
+ */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import type * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
 
-/** A door. */
-export interface McpDoor {
-  /**
-   * Ends what it serves: whatever runs or waits is cancelled, what still comes
-   * is, too. Is done once every call has its answer, or does not get one in time.
-   */
+/** A lifecycle. */
+export interface GatewayLifecycle {
+  /** Cancels all calls, now and from now on. Completes once every call is answered, at the latest after 8 seconds. */
   readonly end: (reason: string) => Effect.Effect<void>
-  /** Done when it is to end, with the reason. */
+  /** Completes when the gateway is to end, with the reason. */
   readonly ending: Effect.Effect<string>
-  /** Done when every call has its answer. */
+  /** Completes when every call is answered. */
   readonly over: Effect.Effect<void>
-  /** Done when the tools are there, or nobody has to wait for them any longer. */
+  /** Completes when the tools are there, or clients need not wait for them any longer. */
   readonly ready: Effect.Effect<void>
-  /** Lets those that wait for tools go on: they are listed. */
+  /** Admits the messages that wait for tools. */
   readonly open: Effect.Effect<void>
-  /** Counts the call as one without an answer while it runs. */
+  /** Counts the call as unanswered while it runs. */
   readonly serve: <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /**
-   * Whether a message of a client may go on: what needs tools waits until they are
-   * there, and may not where it is cancelled meanwhile, by a message of the same client, if that is known. `undefined`: it
-   * may, at once.
+   * Tells whether a message of a client is admitted; `undefined`: immediately. A message that needs tools waits for
+   * them, and is not admitted if its client cancels it meanwhile.
    */
   readonly admit: (client: string | undefined, message: unknown) => Effect.Effect<boolean> | undefined
-  /** How often the list of tools has changed; first how often until now. */
+  /** The revision of the list of tools: the current one, then every new one. */
   readonly changes: Stream.Stream<number>
-  /** How often the list of tools has changed until now. */
+  /** The current revision of the list of tools. */
   readonly revision: () => number
-  /** Says that the list has changed. */
+  /** Reports that the list has changed. */
   readonly changed: Effect.Effect<void>
 }
 
-/** Options of a door. */
+/** Options of a lifecycle. */
 export interface Options {
-  /** Done when the tools are there, or nobody has to wait for them any longer. Default: they are there. */
+  /** Done when the tools are there, or nobody has to wait for them any longer. Default: immediately. */
   readonly ready?: Effect.Effect<void> | undefined
 }
 
-/** Creates a door. */
-export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<McpDoor> {
+/** Creates a lifecycle. */
+export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<GatewayLifecycle> {
   const there = Deferred.makeUnsafe<boolean>()
   const ending = Deferred.makeUnsafe<string>()
   const idle = Deferred.makeUnsafe<void>()
@@ -68,7 +91,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       Effect.gen(function*() {
         Deferred.doneUnsafe(ending, Effect.succeed(reason))
         rest()
-        yield* Effect.timeoutOption(Deferred.await(idle), patience)
+        yield* Effect.timeoutOption(Deferred.await(idle), endTimeout)
         Deferred.doneUnsafe(over, Effect.void)
       }),
     ending: Deferred.await(ending),
@@ -87,7 +110,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         )
       }),
     admit: (client, message) => {
-      // what comes while others wait does not overtake them
+      // a message does not overtake those that wait
       if (Deferred.isDoneUnsafe(there) && held.size === 0) return undefined
       const messages = (Array.isArray(message) ? message : [message]).filter(Predicate.isObject) as ReadonlyArray<
         Message
@@ -112,8 +135,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 
 // Utilities
 
-/** How long calls may take to end once they are told to; more than a handler has to clean up. */
-const patience = "8 seconds"
+/** Time for cancelled calls to end; longer than the cleanup time of a handler. */
+const endTimeout = "8 seconds"
 
 interface Message {
   readonly id?: unknown
