@@ -8,7 +8,7 @@ import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph
 import { Effect, Result } from "effect"
 import { type ToolProcess, WireFormat } from "effect-tool-executor"
 
-/** The calls of the last answer that have no result yet: a wave. */
+/** The wave: the calls of the last message that have no result yet. */
 const runTools = (process: ToolProcess.ToolProcess) => async ({ messages }: typeof MessagesAnnotation.State) => {
   const { calls } = Result.getOrThrow(WireFormat.read(messages, "langchain"))
   const { outcomes } = await Effect.runPromise(process.executeWave(calls))
