@@ -89,7 +89,7 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
     </header>
     ${
     connection.value === "lost"
-      ? html`<p class="lost">The connection is lost. Trying again; no question is lost with it.</p>`
+      ? html`<p class="lost">Connection lost. Reconnecting. No request is lost.</p>`
       : null
   }
     <main ref=${place} tabindex="-1" aria-label=${shown.title}><${shown.of} /></main>

@@ -1,5 +1,5 @@
 /**
- * What people have allowed for longer than one call, and taking it back.
+ * Standing approvals, and revoking them.
  *
  * @since 0.1.0
  */
@@ -28,7 +28,7 @@ export const Grants = (): VNode => {
   const revoke = async ({ id, tool }: typeof Grant.Type) => {
     const reply = await remove(`api/grants/${encodeURIComponent(id)}`)
     if (!reply.ok) setProblem(reply.problem)
-    else say(`Revoked: ${tool}. Its next call is asked about again.`)
+    else say(`Revoked. The next call of ${tool} needs approval again.`)
     heading.current?.focus()
     await read()
   }
@@ -39,9 +39,7 @@ export const Grants = (): VNode => {
     ${
     valid === undefined
       ? problem === undefined ? html`<p>Loading …</p>` : null
-      : html`<p>${
-        valid.length === 0 ? "Nothing is allowed for longer than one call." : `${count(valid.length, "grant")}.`
-      }</p>`
+      : html`<p>${valid.length === 0 ? "There are no standing approvals." : `${count(valid.length, "grant")}.`}</p>`
   }
     <ul class="cards">
       ${valid?.map((it) => html`<${One} key=${it.id} grant=${it} onRevoke=${() => void revoke(it)} />`)}
@@ -60,7 +58,7 @@ const One = (
       <strong><${SafeText} text=${tool} /></strong>
       ${
     targets === undefined
-      ? html`<p>Every call of it</p>`
+      ? html`<p>All calls</p>`
       : html`<ul class="plain">${targets.map((it) => html`<li class="target"><${SafeText} text=${it} /></li>`)}</ul>`
   }
       <p class="muted"><${Who} of=${grant} />, since ${time(grantedAt)}, ${
@@ -68,8 +66,8 @@ const One = (
   }</p>
       <p class="row">${
     isSure
-      ? html`<button type="button" class="deny" onClick=${onRevoke}>Yes, revoke it</button>
-        <button type="button" onClick=${() => setIsSure(false)}>Keep it</button>`
+      ? html`<button type="button" class="deny" onClick=${onRevoke}>Revoke now</button>
+        <button type="button" onClick=${() => setIsSure(false)}>Keep</button>`
       : html`<button type="button" aria-label=${`Revoke ${tool}`} onClick=${() => setIsSure(true)}>Revoke</button>`
   }</p>
     </div></li>`

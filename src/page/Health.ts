@@ -1,5 +1,5 @@
 /**
- * How the server is, asked again every few seconds as long as somebody looks.
+ * The health of the server, refreshed every ten seconds while it is shown.
  *
  * @since 0.1.0
  */
@@ -31,7 +31,7 @@ export const Health = (): VNode => {
     <h1 tabindex="-1" data-heading>Health</h1>
     ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${() => void read()} />`}
     <dl class="facts">
-      <div><dt>This page’s stream</dt><dd>${connection.value === "live" ? "connected" : "not connected"}</dd></div>
+      <div><dt>Live updates</dt><dd>${connection.value === "live" ? "connected" : "not connected"}</dd></div>
       ${
     status === undefined
       ? null

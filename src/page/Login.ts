@@ -1,6 +1,6 @@
 /**
- * The way in: a token is given for a cookie that no script can read. The page keeps the token
- * nowhere, and empties the field as soon as it is sent.
+ * Exchanges a token for a cookie that no script can read. The page never stores the token, and clears the field once
+ * the token is sent.
  *
  * @since 0.1.0
  */
@@ -27,11 +27,13 @@ export const Login = (): VNode => {
     const reply = await post<Me>("api/login", { token })
     if (reply.ok) me.value = reply.value
     else {
-      setProblem(reply.problem.status === 401 ? "This token is not valid, or not any more." : reply.problem.title)
+      setProblem(
+        reply.problem.status === 401 ? "Invalid token. Copy it again, or create a new one." : reply.problem.title
+      )
       field.current?.focus()
     }
   }
-  // `one-time-code`: what is typed here is not for a browser to keep
+  // `one-time-code` keeps browsers from saving the token
   return html`
     <main class="login">
       <h1>tool-executor</h1>
@@ -39,7 +41,7 @@ export const Login = (): VNode => {
         <label for="token">Token</label>
         <input id="token" name="token" type="password" autocomplete="one-time-code" spellcheck=${false} required
           ref=${field} aria-describedby="token-help token-problem" />
-        <p id="token-help" class="muted">Whoever runs this server gives you one.</p>
+        <p id="token-help" class="muted">Ask the operator of this server for a token.</p>
         <p id="token-problem" class="problem" role="alert">${problem}</p>
         <button type="submit" class="main">Log in</button>
       </form>

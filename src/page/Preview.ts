@@ -1,6 +1,5 @@
 /**
- * What a call would write. Texts of files come in parts; until the last of them is there, nobody
- * can say yes to them.
+ * Shows what a call would write. Files load in parts; a call cannot be approved before all parts are loaded.
  *
  * @since 0.1.0
  */
@@ -17,7 +16,7 @@ import { count } from "./words.ts"
 type Load = (index: number, side: "before" | "after", from: number) => Promise<Reply<typeof Part.Type>>
 type File = Extract<Shown, { readonly _tag: "Files" }>["files"][number]
 
-/** Shows it; `onWhole` is told when all of it is there to be seen. */
+/** Shows the preview and calls `onWhole` once all of it is loaded. */
 export const Preview = (
   { load, onWhole, preview }: {
     readonly preview: Shown
@@ -38,7 +37,7 @@ export const Preview = (
   }, [isNothing, onWhole])
   switch (preview._tag) {
     case "None":
-      return html`<p>There is no preview: <${SafeText} text=${preview.because} /></p>`
+      return html`<p>No preview: <${SafeText} text=${preview.because} /></p>`
     case "Diff":
       return html`<${DiffText} diff=${preview.diff} onShown=${onDiff} />`
     case "Files":
@@ -86,7 +85,7 @@ const FileView = (
     }
   }, [file, index, isText, load, onShown, attempt])
   if (!isText) {
-    return html`<h4><${SafeText} text=${file.path} /></h4><p>Not a text: ${said(file.before)} before, ${
+    return html`<h4><${SafeText} text=${file.path} /></h4><p>Not a text file: ${said(file.before)} before, ${
       said(file.after)
     } after.</p>`
   }
@@ -95,9 +94,9 @@ const FileView = (
   return html`<${Diff} path=${file.path} before=${texts.before} after=${texts.after} onShown=${onShown} />`
 }
 
-const said = (content: File["before"]): string => content === null ? "nothing" : count(content.length, "byte")
+const said = (content: File["before"]): string => content === null ? "no file" : count(content.length, "byte")
 
-/** Reads part after part; a file that is not there has no text. */
+/** Reads all parts of a file; a missing file has no text. */
 const readAll = async (
   content: File["before"],
   load: (from: number) => Promise<Reply<typeof Part.Type>>

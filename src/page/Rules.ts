@@ -1,5 +1,5 @@
 /**
- * The rules: in sentences, and as a graph, whose code comes only when it is looked at.
+ * The rules, in sentences and as a graph. The code of the graph loads on demand.
  *
  * @since 0.1.0
  */
@@ -47,7 +47,7 @@ export const Rules = (): VNode => {
             graph === undefined
               ? html`<p>Loading …</p>`
               : graph === "failed"
-              ? html`<p class="problem">The graph could not be loaded. Load the page anew to try again.</p>`
+              ? html`<p class="problem">The graph could not be loaded. Reload the page to try again.</p>`
               : html`<${graph.module.RuleGraph} rules=${rules} />`
           }`
       }`

@@ -1,5 +1,5 @@
 /**
- * Waves of calls as they run and ran: a list, a picture of one, and a call of it whole.
+ * Running and ended waves: a list, a timeline of each, and the details of a call.
  *
  * @since 0.1.0
  */
@@ -26,9 +26,9 @@ export const Waves = (): VNode => {
   )
   if (user === undefined) return html`<${List} />`
   if (wave === undefined) {
-    return html`<h1 tabindex="-1" data-heading>Wave</h1><p>It is not known any more. The <a href=${
+    return html`<h1 tabindex="-1" data-heading>Wave</h1><p>This wave is no longer kept. Its calls are in the <a href=${
       to("journal")
-    }>journal</a> has what became of its calls.</p>`
+    }>journal</a>.</p>`
   }
   return process === undefined || call === undefined
     ? html`<${One} wave=${wave} />`
@@ -47,7 +47,7 @@ const List = (): VNode => {
     <h1 tabindex="-1" data-heading>Waves</h1>
     <p>${
     waves.length === 0
-      ? "None yet."
+      ? "No waves yet. A wave is all tool calls of one model message."
       : `${count(waves.length, "wave")}, newest first; ${waves.filter((it) => it.status === "running").length} running.`
   }</p>
     ${
@@ -78,23 +78,23 @@ const List = (): VNode => {
     waves.length > shown
       ? html`<button type="button" onClick=${() => setShown(shown + step)}>Show more (${
         waves.length - shown
-      } further)</button>`
+      } more)</button>`
       : null
   }`
 }
 
-const states = { running: "Running", ended: "Ended", suspended: "Suspended: it goes on when the server does" } as const
+const states = { running: "Running", ended: "Ended", suspended: "Suspended until the server restarts" } as const
 
 const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
   html`
     <p class="back"><a href=${to("waves")}>All waves</a></p>
     <h1 tabindex="-1" data-heading>Wave <${SafeText} text=${wave.wave} /></h1>
-    <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, begun at ${time(wave.beganAt)}${
-    wave.endedAt === undefined ? "" : `, after ${span(wave.endedAt - wave.beganAt)}`
-  }.</p>
+    <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, started at ${
+    time(wave.beganAt)
+  }${wave.endedAt === undefined ? "" : `, after ${span(wave.endedAt - wave.beganAt)}`}.</p>
     <${Picture} wave=${wave} />`
 
-/** Reads what happened in a wave as far as nobody told it. */
+/** Loads the events of a wave that the live stream left out. */
 const useEvents = (wave: KnownWave): void => {
   const [key, missing] = [keyOf(wave), wave.missing]
   useEffect(() => {

@@ -1,13 +1,12 @@
 /**
- * Requests to the server. What comes back is what was asked for, or a problem that says what is
- * wrong in words for people; a request never throws.
+ * Requests to the server. A reply is the value or a problem with text for people. A request never throws.
  *
  * @since 0.1.0
  */
 
-/** What the server says where it did not do what it was asked (RFC 9457), or why it was not reached. */
+/** A problem reported by the server (RFC 9457), or the reason why the server was not reached. */
 export interface Problem {
-  /** 0: the server was not reached. */
+  /** HTTP status; 0 if the server was not reached. */
   readonly status: number
   readonly title: string
   readonly detail?: string
@@ -23,21 +22,21 @@ export interface Problem {
   }>
 }
 
-/** What became of a request. */
+/** The result of a request. */
 export type Reply<A> =
   | { readonly ok: true; readonly value: A }
   | { readonly ok: false; readonly problem: Problem }
 
-/** Asks for something. Addresses are relative: the page may stand below any path. */
+/** Sends a GET request. Paths are relative, since the page can be mounted below any path. */
 export const get = <A>(path: string): Promise<Reply<A>> => request("GET", path)
 
-/** Changes something. */
+/** Sends a POST request. */
 export const post = <A>(path: string, body: unknown): Promise<Reply<A>> => request("POST", path, body)
 
-/** Takes something away. */
+/** Sends a DELETE request. */
 export const remove = (path: string): Promise<Reply<undefined>> => request("DELETE", path)
 
-/** Makes one text of a problem. */
+/** Formats a problem as one text. */
 export const sentenceOf = ({ detail, errors = [], title }: Problem): string =>
   [
     title,
@@ -48,12 +47,12 @@ export const sentenceOf = ({ detail, errors = [], title }: Problem): string =>
 // Utilities
 
 const titles: Readonly<Record<number, string>> = {
-  401: "You are not logged in any more.",
-  403: "You may not do that.",
-  404: "There is no such thing.",
-  413: "That is too large.",
-  429: "A limit is reached. Try again in a moment.",
-  503: "This is not possible now. Try again."
+  401: "Your session has ended. Log in again.",
+  403: "You do not have permission to do this.",
+  404: "Not found.",
+  413: "The request is too large.",
+  429: "Too many requests. Try again in a moment.",
+  503: "The server is unavailable. Try again."
 }
 
 const request = async <A>(method: string, path: string, body?: unknown): Promise<Reply<A>> => {
@@ -71,7 +70,7 @@ const request = async <A>(method: string, path: string, body?: unknown): Promise
   } catch {
     return {
       ok: false,
-      problem: { status: 0, title: "The server cannot be reached. Nothing was changed, as far as is known." }
+      problem: { status: 0, title: "The server cannot be reached. Your change may not have been saved." }
     }
   }
 }

@@ -1,11 +1,11 @@
 /**
- * Code that comes when it is looked at, and not before.
+ * Loads code on demand.
  *
  * @since 0.1.0
  */
 import { useEffect, useState } from "preact/hooks"
 
-/** Loads a module as soon as it is wanted; `undefined`: it is on its way. */
+/** Loads a module once it is needed; `undefined` while it loads. */
 export const useLater = <A>(
   isWanted: boolean,
   load: () => Promise<A>

@@ -1,7 +1,6 @@
 /**
- * The one stream of the page: everything that happens comes by it. A connection that is lost, or says
- * nothing for longer than its heartbeat allows, is opened anew behind the last item; where the
- * server does not know that place any more, the lists are read anew.
+ * The live stream of the page. A connection that is lost or misses its heartbeat is reopened after the last item. If
+ * the server no longer has that position, the lists are read again.
  *
  * @since 0.1.0
  */
@@ -11,7 +10,7 @@ import { get, type Reply } from "./api.ts"
 import { after, type Known, nothing, ofLists } from "./known.ts"
 import { clockOffset, connection, known, me, say } from "./state.ts"
 
-/** The server's names for what it says; an event source listens for each by its own. */
+/** The event names of the server; an event source listens for each name. */
 const names = [
   "question_asked",
   "question_ended",
@@ -25,13 +24,13 @@ const names = [
   "stopping"
 ]
 
-/** The server says something at least each 15 seconds. */
+/** The server sends something at least every 15 seconds. */
 const silence = 40_000
 const firstPause = 500
 const longestPause = 10_000
 
 /**
- * Follows the server until it is told to stop, or the user is not logged in any more.
+ * Follows the server until it is stopped or the session ends.
  */
 export const follow = (): () => void => new Follower().stop
 
@@ -43,7 +42,7 @@ class Follower {
   private pause = firstPause
   private timer: ReturnType<typeof setTimeout> | undefined
   private isStopped = false
-  /** What came while the lists were being read: it is newer than they are. */
+  /** Items that arrived while the lists were read; they are newer. */
   private waiting: Array<LiveItem> = []
   private isReading = false
   private isPlanned = false
@@ -61,7 +60,7 @@ class Follower {
     document.removeEventListener("visibilitychange", this.now)
   }
 
-  /** Somebody is back: there is no reason to wait any longer. */
+  /** The browser is online or visible again: retry now. */
   private readonly now = (): void => {
     if (connection.value === "lost" && document.visibilityState === "visible") {
       this.pause = firstPause
@@ -80,19 +79,19 @@ class Follower {
     this.source = source
     for (const name of names) source.addEventListener(name, (event) => this.hear(event as MessageEvent<string>))
     source.addEventListener("open", this.alive)
-    // the browser would try again by itself, but not after every kind of end, and never says how it is
+    // the browser's own retry does not cover every kind of end and does not report its state
     source.addEventListener("error", () => this.lost())
     this.watch()
   }
 
-  /** Reads the lists; they hold what had happened up to their cursor, and perhaps some of what came later. */
+  /** Reads the lists. They contain everything up to their cursor, and possibly later items. */
   private async read(): Promise<boolean> {
     this.isReading = true
     const questions = await listOf<typeof Questions.Type>("api/questions", { open: [], ended: [], cursor: "" })
     const waves = await listOf<typeof Waves.Type>("api/waves", { waves: [], cursor: "" })
     this.isReading = false
     if (!questions.ok || !waves.ok) return false
-    // the place of the list that was read first: what is heard twice changes nothing
+    // the cursor of the first list: items that arrive twice change nothing
     this.cursor ??= questions.value.cursor || waves.value.cursor
     known.value = this.waiting.splice(0).reduce<Known>(after, ofLists(questions.value, waves.value))
     return true
@@ -104,14 +103,14 @@ class Follower {
     const item = JSON.parse(event.data) as LiveItem
     if (item._tag === "Heartbeat") clockOffset.value = item.at - Date.now()
     else if (item._tag === "Reset") void this.read().then((isRead) => isRead || this.isStopped || this.lost())
-    else if (item._tag === "Stopping") say("The server is about to stop. The page comes back with it.")
+    else if (item._tag === "Stopping") say("The server is restarting. The page will reconnect.")
     else {
       this.waiting.push(item)
       this.plan()
     }
   }
 
-  /** Many items at once are one change of the page. */
+  /** Batches items into one update of the page. */
   private plan(): void {
     if (this.isPlanned) return
     this.isPlanned = true
@@ -122,7 +121,7 @@ class Follower {
   }
 
   private readonly alive = (): void => {
-    if (connection.value === "lost") say("The connection is back.")
+    if (connection.value === "lost") say("Reconnected.")
     connection.value = "live"
     this.pause = firstPause
     this.watch()
@@ -135,7 +134,7 @@ class Follower {
 
   private lost(): void {
     if (this.isStopped) return
-    if (connection.value !== "lost") say("The connection is lost. Trying again.")
+    if (connection.value !== "lost") say("Connection lost. Reconnecting…")
     connection.value = "lost"
     this.again(this.pause)
     this.pause = Math.min(longestPause, this.pause * 2)
@@ -159,7 +158,7 @@ class Follower {
   }
 }
 
-/** Who may not see a list has an empty one. */
+/** A list that the user may not see is empty. */
 const listOf = async <A>(path: string, empty: A): Promise<Reply<A>> => {
   const reply = await get<A>(path)
   return !reply.ok && reply.problem.status === 403 ? { ok: true, value: empty } : reply

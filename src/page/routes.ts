@@ -1,11 +1,11 @@
 /**
- * Where one is on the page: the part of the address behind `#`.
+ * The current view of the page: the part of the URL after `#`.
  *
  * @since 0.1.0
  */
 import { signal } from "@preact/signals"
 
-/** The name of a view, and what it is about. */
+/** The name of a view and its parameters. */
 export interface Route {
   readonly view: string
   readonly parts: ReadonlyArray<string>
@@ -19,20 +19,20 @@ const decoded = (text: string): string => {
   }
 }
 
-/** Reads `#/view/part/part`; what is not encoded well is taken as it stands. */
+/** Reads `#/view/part/part`. Invalid encodings are taken literally. */
 export const routeOf = (hash: string): Route => {
   const [view = "", ...parts] = hash.replace(/^#?\/?/, "").split("/").map(decoded)
   return { view: view === "" ? "questions" : view, parts }
 }
 
-/** Gives the address of a view. */
+/** Returns the URL of a view. */
 export const to = (view: string, ...parts: ReadonlyArray<string>): string =>
   `#/${[view, ...parts].map(encodeURIComponent).join("/")}`
 
-/** Where one is. */
+/** The current route. */
 export const route = signal<Route>(routeOf(location.hash))
 
-/** Goes on following the address. */
+/** Follows changes of the URL. */
 export const followAddress = (): void =>
   addEventListener("hashchange", () => {
     route.value = routeOf(location.hash)

@@ -1,5 +1,5 @@
 /**
- * What all views of the page share. Everything else is a view's own.
+ * State that all views share.
  *
  * @since 0.1.0
  */
@@ -7,19 +7,19 @@ import { signal } from "@preact/signals"
 import type { Me } from "../server/ApiModels.ts"
 import { type Known, nothing } from "./known.ts"
 
-/** Who is logged in; `undefined`: nobody; `"unknown"`: not yet asked. */
+/** The logged-in user; `undefined` if logged out, `"unknown"` until the server has answered. */
 export const me = signal<Me | undefined | "unknown">("unknown")
 
-/** What is known of the server. */
+/** What the page knows of the server. */
 export const known = signal<Known>(nothing)
 
-/** How the stream is. */
+/** The state of the live stream. */
 export const connection = signal<"connecting" | "live" | "lost">("connecting")
 
-/** How far the server's clock is ahead of the browser's: deadlines are the server's. */
+/** How far the server's clock is ahead of the browser's, in milliseconds. */
 export const clockOffset = signal(0)
 
-/** Epoch milliseconds of the server, each second. */
+/** The server's time in epoch milliseconds, updated every second. */
 export const now = signal(Date.now())
 
 /** The question that is shown whole, chosen or open by itself. */
@@ -28,7 +28,7 @@ export const shownQuestion = signal<string | undefined>(undefined)
 /** Questions that are ticked. */
 export const ticked = signal<ReadonlySet<string>>(new Set())
 
-/** What is announced to who cannot see it happen. */
+/** The latest announcement for screen readers. */
 export const announced = signal("")
 
 /** Announces something politely; the same text twice is announced twice. */

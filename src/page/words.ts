@@ -1,11 +1,11 @@
 /**
- * How the page says things. Pure.
+ * Formats values for people. Pure.
  *
  * @since 0.1.0
  */
 import type { EndedQuestion } from "../server/ApiQuestions.ts"
 
-/** A span of time in its two largest units, such as `4 min 12 s`. */
+/** Formats a duration in its two largest units, such as `4 min 12 s`. */
 export const span = (millis: number): string => {
   const seconds = Math.max(0, Math.floor(millis / 1_000))
   const units = [["d", 86_400], ["h", 3_600], ["min", 60], ["s", 1]] as const
@@ -25,10 +25,10 @@ export const waits = (expiresAt: number | "unlimited", now: number): string =>
     ? "its time is over"
     : `waits another ${span(expiresAt - now)}`
 
-/** A point in time, as the reader writes it. */
+/** Formats a time in the reader's locale. */
 export const time = (millis: number): string => new Date(millis).toLocaleString()
 
-/** A count and its noun. */
+/** Formats a count with its noun. */
 export const count = (number: number, one: string, many = `${one}s`): string => `${number} ${number === 1 ? one : many}`
 
 const endings: Readonly<Record<EndedQuestion["how"], string>> = {

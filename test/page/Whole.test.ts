@@ -141,7 +141,7 @@ describe("the page and a real server", () => {
         await untilText(page, "1 grant.")
         await page.click("li button")
         await page.click("li button.deny")
-        await untilText(page, "Nothing is allowed for longer than one call.")
+        await untilText(page, "There are no standing approvals.")
       })
       const third = yield* Effect.forkChild(write("w3", "notes.md", "three"))
       yield* Effect.promise(async () => {

@@ -21,7 +21,7 @@ import type { CallViewProps } from "./types.ts"
  */
 export const CallView = ({ events, questions }: CallViewProps): VNode => {
   const lanes = useMemo(() => lanesOf(events), [events])
-  if (lanes.length === 0) return html`<p>Nothing is known of this call any more.</p>`
+  if (lanes.length === 0) return html`<p>This call is no longer kept.</p>`
   return html`<div class="calls">${
     lanes.map((lane) => {
       const own = events.filter((it): it is CallEvent =>

@@ -1,6 +1,6 @@
 /**
- * Calls over time, one lane each: a picture that can be zoomed and moved with the mouse and with keys, and
- * a table that says the same. Of many lanes those in sight are drawn.
+ * Shows calls over time, one lane per call: a picture that can be zoomed and moved with mouse and keys, and a table with
+ * the same content. Only visible lanes are drawn.
  *
  * @since 0.1.0
  */
