@@ -51,7 +51,7 @@ describe("the page", () => {
     await page.waitForSelector("input[name=token]")
     await page.type("input[name=token]", "wrong")
     await press(page, "Enter")
-    await untilText(page, "not valid")
+    await untilText(page, "Invalid token")
     assert.strictEqual(await page.$eval("input[name=token]", (it) => it.value), "")
     await logIn(page, token)
     const kept = await page.evaluate(
