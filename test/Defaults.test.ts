@@ -15,12 +15,12 @@ import * as ArtifactStore from "../src/core/output/ArtifactStore.ts"
 import * as Checkpoints from "../src/core/output/Checkpoints.ts"
 import * as StateStore from "../src/core/store/StateStore.ts"
 import * as ToolLimits from "../src/core/vocabulary/ToolLimits.ts"
-import * as Authorizing from "../src/server/Authorizing.ts"
-import * as Checking from "../src/server/Checking.ts"
+import * as Authentication from "../src/server/Authentication.ts"
 import * as Draining from "../src/server/Draining.ts"
 import * as Limits from "../src/server/Limits.ts"
 import * as LiveLog from "../src/server/LiveLog.ts"
-import * as Questions from "../src/server/Questions.ts"
+import * as PendingApprovals from "../src/server/PendingApprovals.ts"
+import * as RequestBody from "../src/server/RequestBody.ts"
 import * as Waves from "../src/server/Waves.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../src/sql/SqlJournal.ts"
@@ -66,13 +66,13 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("JournalFile.layer ", JournalFile.defaults),
   ...dotted("SqlJournal.layer ", SqlJournal.defaults),
   ...dotted("AiSdk.layerLanguageModel ", AiSdkModel.defaults),
-  ...dotted("Questions.layer ", Questions.defaults),
+  ...dotted("PendingApprovals.layer ", PendingApprovals.defaults),
   ...dotted("LiveLog.layer ", LiveLog.defaults),
   ...dotted("Waves.layer ", Waves.defaults),
   ...dotted("Draining.layer ", Draining.defaults),
   ...dotted("Limits.layer ", Limits.defaults),
-  ...dotted("Checking.layer ", Checking.defaults),
-  ...dotted("Authorizing.layer ", Authorizing.defaults),
+  ...dotted("RequestBody.layer ", RequestBody.defaults),
+  ...dotted("Authentication.layer ", Authentication.defaults),
   "turn.timeout": TurnBudget.unlimited.limitMillis,
   "turn.minimumSlice": `${TurnBudget.unlimited.minimumSliceMillis / 1_000} seconds`,
   "turn.maxCalls": TurnBudget.unlimited.maxCalls

@@ -48,7 +48,7 @@ export const records = (filename: string) =>
       Layer.provide(Sqlite.layer({ filename }))
     )
 
-export const Executors = Server.layerExecutors({ questions: { timeout: "8 hours" } }).pipe(
+export const Executors = Server.layerExecutors({ approvals: { timeout: "8 hours" } }).pipe(
   Layer.provide(LocalExecutor.layerGates()),
   Layer.provide(ToolHandlers.layer(toolkit))
 )
@@ -59,7 +59,7 @@ export const users = (ada: Redacted.Redacted<string>, bob: Redacted.Redacted<str
   Access.layer({
     users: [
       { name: "ada", run: true, approve: ["ada"], records: ["ada"], tokens: [{ hash: Tokens.hash(ada) }] },
-      // looks after everybody's questions, and runs nothing
+      // looks after everybody's approval requests, and runs nothing
       { name: "bob", approve: ["*"], records: ["*"], tokens: [{ hash: Tokens.hash(bob) }] }
     ]
   })

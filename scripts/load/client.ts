@@ -1,5 +1,5 @@
 // Clients of the server under load: requests, and streams that can be cut anywhere.
-import type { ApiModels, ApiQuestions } from "effect-tool-executor/server"
+import type { ApiApprovals, ApiModels } from "effect-tool-executor/server"
 import { spawn } from "node:child_process"
 import { Agent, type IncomingMessage, request } from "node:http"
 import { fileURLToPath } from "node:url"
@@ -55,7 +55,7 @@ export const send = async <A>(
 export interface Event {
   readonly id: string | undefined
   readonly event: string
-  readonly data: ApiQuestions.LiveItem | ApiModels.WaveItem
+  readonly data: ApiApprovals.LiveItem | ApiModels.WaveItem
   readonly at: number
 }
 

@@ -119,7 +119,7 @@ const attacks: Record<string, (url: string, end: number) => Promise<unknown>> = 
   lists: (url, end) => {
     const paths = [
       "/api/waves",
-      "/api/questions",
+      "/api/approvals",
       "/api/waves/u0/s0/fill0",
       "/api/sessions/s0/waves/fill0",
       "/api/sessions/s0/checkpoints",

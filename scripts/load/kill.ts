@@ -1,9 +1,9 @@
 // Kills the server in the middle of its work and starts it again over the same records: every call of a wave that it had
-// taken has its outcome or is `Unknown`, none is done twice, and every question that was open is there under its id.
+// taken has its outcome or is `Unknown`, none is done twice, and every approval request that was open is there under its id.
 //
 //     npm run load:kill                     30 kills
 //     npm run load:kill -- --kills 5 --seed 7
-import type { ApiModels, ApiQuestions } from "effect-tool-executor/server"
+import type { ApiApprovals, ApiModels } from "effect-tool-executor/server"
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -22,7 +22,7 @@ const outcomes = new Map<string, number>()
 const folder = mkdtempSync(join(tmpdir(), "tool-executor-kill-"))
 const users = 5
 
-type Questions = typeof ApiQuestions.Questions.Type
+type Pending = typeof ApiApprovals.Approvals.Type
 
 /** Waves that the server has taken for sure: their user, and how many calls they have. */
 interface Taken {
@@ -32,16 +32,16 @@ interface Taken {
 }
 
 const open = async (server: Client.Running): Promise<ReadonlyArray<string>> =>
-  (await Client.send<Questions>(server.url, 0, "GET", "/api/questions")).json.open.map(({ id }) => id)
+  (await Client.send<Pending>(server.url, 0, "GET", "/api/approvals")).json.open.map(({ id }) => id)
 
 const answerAll = async (server: Client.Running) => {
-  const { json } = await Client.send<Questions>(server.url, 0, "GET", "/api/questions")
+  const { json } = await Client.send<Pending>(server.url, 0, "GET", "/api/approvals")
   for (const { hash, id } of json.open) {
-    await Client.send(server.url, 0, "POST", `/api/questions/${id}/answer`, { hash, answer: { _tag: "ApproveOnce" } })
+    await Client.send(server.url, 0, "POST", `/api/approvals/${id}/answer`, { hash, answer: { _tag: "ApproveOnce" } })
   }
 }
 
-/** The wave, once it has ended: questions are answered meanwhile. */
+/** The wave, once it has ended: approval requests are answered meanwhile. */
 const ended = async (server: Client.Running, { name, user }: Taken): Promise<ApiModels.Wave | undefined> => {
   for (let tries = 0; tries < 300; tries++) {
     const { json, status } = await Client.send<ApiModels.Wave>(server.url, user, "GET", `/api/sessions/s/waves/${name}`)
@@ -89,7 +89,7 @@ for (let round = 0; round < Number(values.kills); round++) {
     for (const id of await open(server)) wanted.delete(id)
     if (wanted.size > 0) await sleep(100)
   }
-  for (const id of wanted) problems.push(`round ${round}: question ${id} is gone`)
+  for (const id of wanted) problems.push(`round ${round}: approval ${id} is gone`)
   kept += before.length
   for (const it of known) {
     const wave = await ended(server, it)
@@ -103,7 +103,7 @@ await server.kill("SIGKILL")
 const done = existsSync(join(folder, "done")) ? readFileSync(join(folder, "done"), "utf8").trim().split("\n") : []
 if (new Set(done).size !== done.length) problems.push("a call was done twice")
 rmSync(folder, { recursive: true, force: true })
-console.log(`${values.kills} kills, ${waves} waves, ${kept} questions open at a kill`)
+console.log(`${values.kills} kills, ${waves} waves, ${kept} approvals open at a kill`)
 console.log(Array.from(outcomes, ([tag, n]) => `${tag} ${n}`).join(", "))
 for (const it of problems) console.log(`PROBLEM ${it}`)
 process.exit(problems.length === 0 ? 0 : 1)

@@ -58,7 +58,7 @@ const everybody = Array.from({ length: Number(users) }, (_, index): Access.UserO
 
 const bounds = { maxSessions: 10_000, maxWaves: 10_000 }
 
-const Executors = Server.layerExecutors({ waves: bounds, questions: { timeout: "unlimited" } }).pipe(
+const Executors = Server.layerExecutors({ waves: bounds, approvals: { timeout: "unlimited" } }).pipe(
   Layer.provide(LocalExecutor.layerGates({ policy: { allow: ["look", "note"], ask: ["ask"] }, dedupe: false })),
   Layer.provide(ToolHandlers.layer(toolkit)),
   Layer.provide(toolkit.toLayer({ look: work, note: done, ask: done }))

@@ -21,7 +21,7 @@ import { HttpPort } from "./HttpPort.ts"
 
 /**
  * Serves the page for the rest of the scope, says where and with which token on standard error, and gives
- * the executors whose questions it shows.
+ * the executors whose approval requests it shows.
  */
 export const open = Effect.fnUntraced(function*(
   gates: Layer.Layer<LocalExecutor.Gates | ToolHandlers, ConfigurationError>,
@@ -40,10 +40,10 @@ export const open = Effect.fnUntraced(function*(
     tokens: [{ hash: Tokens.hash(token) }]
   }
   // durations were checked when the file was decoded
-  const questions = { timeout: config.approvalTimeout } as Server.ExecutorsOptions["questions"]
+  const approvals = { timeout: config.approvalTimeout } as Server.ExecutorsOptions["approvals"]
   const users = Access.layer({ users: [person] })
   const context = yield* Layer.build(
-    Server.layerExecutors({ questions }).pipe(Layer.provide([gates, users]), Layer.provide(record))
+    Server.layerExecutors({ approvals }).pipe(Layer.provide([gates, users]), Layer.provide(record))
   )
   const executors = Layer.succeedContext(context)
   const listening = http.server({ host: "127.0.0.1", port })

@@ -143,7 +143,7 @@ const executorsOptions = (
   { approvalTimeout, drain, limits = {}, sessionIdle, turnIdle }: ServerPart
 ): Server.ExecutorsOptions => ({
   idleTimeToLive: sessionIdle,
-  questions: { timeout: approvalTimeout },
+  approvals: { timeout: approvalTimeout },
   waves: {
     maxSessions: limits.sessions,
     maxSessionsPerUser: limits.sessionsPerUser,

@@ -1,5 +1,5 @@
 /**
- * The answers that a question takes. "Yes" is off until all that is to be seen has been loaded,
+ * The answers that an approval request takes. "Yes" is off until all that is to be seen has been loaded,
  * and says so to whoever tries; a "no" never waits.
  *
  * @since 0.1.0
@@ -7,7 +7,7 @@
 import type { VNode } from "preact"
 import { useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { EndedQuestion, Question } from "../server/ApiQuestions.ts"
+import type { ApprovalRequest, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { after } from "./known.ts"
@@ -26,13 +26,13 @@ const formModule = () => import("./parts/ArgsForm.ts")
 
 /** The form; `onStale`: what is asked is not what was shown any more. */
 export const AnswerForm = (
-  { isWhole, onStale, question }: {
-    readonly question: Question
+  { isWhole, onStale, approval }: {
+    readonly approval: ApprovalRequest
     readonly isWhole: boolean
     readonly onStale: () => void
   }
 ): VNode => {
-  const { hash, id, isRunning, remember, targets, tool } = question
+  const { hash, id, isRunning, remember, targets, tool } = approval
   const [duration, setDuration] = useState<string>(durations[0])
   const [isWide, setIsWide] = useState(false)
   const [isEditing, setIsEditing] = useState(false)
@@ -45,13 +45,13 @@ export const AnswerForm = (
     if (isSending) return
     setIsSending(true)
     setProblem(undefined)
-    const reply = await post<EndedQuestion>(`api/questions/${encodeURIComponent(id)}/answer`, { hash, answer })
+    const reply = await post<ResolvedApproval>(`api/approvals/${encodeURIComponent(id)}/answer`, { hash, answer })
     setIsSending(false)
     if (reply.ok) {
       const next = new Set(ticked.value)
       next.delete(id)
       ticked.value = next
-      known.value = after(known.value, { _tag: "QuestionEnded", question: reply.value })
+      known.value = after(known.value, { _tag: "ApprovalResolved", approval: reply.value })
       return say(`${ending(reply.value)}. ${known.value.open.length} wait.`)
     }
     setProblem(reply.problem)
@@ -71,7 +71,7 @@ export const AnswerForm = (
     void send(answer)
   }
   const scope = isWide || targets.length === 0 ? { scope: "tool" as const } : { scope: "resources" as const }
-  const params = isEditing && edited?._tag === "Fits" ? { params: edited.value as Question["args"] } : {}
+  const params = isEditing && edited?._tag === "Fits" ? { params: edited.value as ApprovalRequest["args"] } : {}
   const mayRemember = remember !== "call" && !isEditing
   return html`
     <section class="answer" aria-labelledby="answer-title">
@@ -93,7 +93,7 @@ export const AnswerForm = (
           ? html`<p>Loading …</p>`
           : form === "failed"
           ? html`<p class="problem">The form could not be loaded. Load the page anew to try again.</p>`
-          : html`<${form.module.ArgsForm} schema=${question.parameters} value=${question.args} onChange=${setEdited} />`
+          : html`<${form.module.ArgsForm} schema=${approval.parameters} value=${approval.args} onChange=${setEdited} />`
       }`
       : null
   }

@@ -9,6 +9,7 @@ import type { VNode } from "preact"
 import { useEffect, useRef } from "preact/hooks"
 import type { Me } from "../server/ApiModels.ts"
 import { get, post } from "./api.ts"
+import { Approvals } from "./Approvals.ts"
 import { Grants } from "./Grants.ts"
 import { Health } from "./Health.ts"
 import { html } from "./html.ts"
@@ -18,7 +19,6 @@ import { nothing } from "./known.ts"
 import { follow } from "./live.ts"
 import { Login } from "./Login.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Questions } from "./Questions.ts"
 import { route, to } from "./routes.ts"
 import { Rules } from "./Rules.ts"
 import { announced, connection, known, me, say } from "./state.ts"
@@ -41,7 +41,7 @@ export const App = (): VNode => {
 // Utilities
 
 const views = [
-  { name: "questions", title: "Questions", of: Questions },
+  { name: "approvals", title: "Approvals", of: Approvals },
   { name: "waves", title: "Waves", of: Waves },
   { name: "journal", title: "Journal", of: Journal },
   { name: "grants", title: "Grants", of: Grants },
@@ -75,7 +75,7 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
           ${
     views.map(({ name, title }) =>
       html`<li><a href=${to(name)} aria-current=${shown.name === name ? "page" : undefined}>${title}${
-        name === "questions" && open.value > 0 ? html` <span class="badge">${open.value}</span>` : null
+        name === "approvals" && open.value > 0 ? html` <span class="badge">${open.value}</span>` : null
       }</a></li>`
     )
   }
@@ -96,13 +96,13 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
     <${Keys} />`
 }
 
-/** Says how many questions are new, all that came together in one sentence. */
+/** Says how many approval requests are new, all that came together in one sentence. */
 const useTellOfNew = (): void => {
   const before = useRef<ReadonlySet<string> | undefined>(undefined)
   const { open } = known.value
   useEffect(() => {
     const fresh = before.current === undefined ? [] : open.filter((it) => !before.current!.has(it.id))
-    if (fresh.length > 0) say(`${count(fresh.length, "new question")}. ${open.length} wait.`)
+    if (fresh.length > 0) say(`${count(fresh.length, "new approval")}. ${open.length} wait.`)
     if (connection.peek() !== "connecting") before.current = new Set(open.map((it) => it.id))
   }, [open])
 }

@@ -12,7 +12,7 @@ import type { VNode } from "preact"
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks"
 import { html } from "./html.ts"
 import { route, to } from "./routes.ts"
-import { known, say, shownQuestion, ticked } from "./state.ts"
+import { known, say, shownApproval, ticked } from "./state.ts"
 
 /** The list of keys is shown. */
 export const isHelpOpen = signal(false)
@@ -38,7 +38,7 @@ export const Keys = (): VNode => {
       <dl class="keys">
         ${keys.map(({ key, what }) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}
       </dl>
-      <p>None of these answers a question: they lead to where Enter or Space does.</p>
+      <p>None of these answers an approval request: they lead to where Enter or Space does.</p>
       <p><label><input type="checkbox" checked=${areOn.value} onChange=${(event: Event) => {
     areOn.value = (event.currentTarget as HTMLInputElement).checked
   }} /> Keys are on</label></p>
@@ -56,16 +56,16 @@ interface Key {
   readonly run: () => void
 }
 
-/** Goes to the question that many places away from the one that is shown. */
+/** Goes to the approval request that many places away from the one that is shown. */
 const goBy = (step: 1 | -1) => (): void => {
   const { open } = known.value
-  if (open.length === 0) return say("No question waits.")
+  if (open.length === 0) return say("No approval waits.")
   const at = open.findIndex((it) => it.id === shownId())
   const next = open[at === -1 ? 0 : Math.min(open.length - 1, Math.max(0, at + step))]
-  if (next !== undefined) location.hash = to("questions", next.id)
+  if (next !== undefined) location.hash = to("approvals", next.id)
 }
 
-const shownId = (): string | undefined => route.value.view === "questions" ? route.value.parts[0] : undefined
+const shownId = (): string | undefined => route.value.view === "approvals" ? route.value.parts[0] : undefined
 
 const focus = (name: string) => (): void => {
   const found = document.querySelector<HTMLElement>(`[data-key="${name}"]`)
@@ -74,24 +74,24 @@ const focus = (name: string) => (): void => {
 }
 
 const tick = (): void => {
-  const id = shownQuestion.value
-  if (id === undefined || !known.value.open.some((it) => it.id === id)) return say("No question is shown.")
+  const id = shownApproval.value
+  if (id === undefined || !known.value.open.some((it) => it.id === id)) return say("No approval is shown.")
   const next = new Set(ticked.value)
   if (!next.delete(id)) next.add(id)
   ticked.value = next
   say(next.has(id) ? "Ticked." : "Not ticked any more.")
 }
 
-const views = ["questions", "waves", "journal", "grants", "rules", "health"] as const
+const views = ["approvals", "waves", "journal", "grants", "rules", "health"] as const
 
 const keys: ReadonlyArray<Key> = [
-  { key: "j", what: "the next question", run: goBy(1) },
-  { key: "k", what: "the question before", run: goBy(-1) },
+  { key: "j", what: "the next approval", run: goBy(1) },
+  { key: "k", what: "the approval before", run: goBy(-1) },
   { key: "y", what: "to “Yes, once”", run: focus("yes") },
   { key: "w", what: "to “Yes, and remember it”", run: focus("while") },
   { key: "n", what: "to the reason for a no", run: focus("no") },
   { key: "e", what: "to editing the arguments", run: focus("edit") },
-  { key: "x", what: "tick the question, or not", run: tick },
+  { key: "x", what: "tick the approval, or not", run: tick },
   ...views.map((name, at) => ({
     key: String(at + 1),
     what: `to ${name[0]!.toUpperCase()}${name.slice(1)}`,

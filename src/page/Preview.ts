@@ -5,7 +5,7 @@
  */
 import type { VNode } from "preact"
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
-import type { Part, Preview as Shown } from "../server/ApiQuestions.ts"
+import type { Part, Preview as Shown } from "../server/ApiApprovals.ts"
 import type { Problem, Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { Diff, DiffText } from "./parts/Diff.ts"

@@ -132,7 +132,7 @@ const Call = (
   return html`
     <p class="back"><a href=${to("waves", wave.user, wave.session, wave.wave)}>The wave</a></p>
     <h1 tabindex="-1" data-heading>Call <${SafeText} text=${id} /></h1>
-    <${CallView} events=${events} questions=${
+    <${CallView} events=${events} approvals=${
     known.value.open.filter((it) => it.process === process && it.callId === id)
   } />
     ${

@@ -5,8 +5,8 @@
  * @since 0.1.0
  */
 import type { Wire } from "../core/facts/ToolEvent.ts"
+import type { Approvals, ApprovalSummary, LiveItem, ResolvedApproval } from "../server/ApiApprovals.ts"
 import type { WaveInfo, Waves } from "../server/ApiModels.ts"
-import type { EndedQuestion, LiveItem, Questions, QuestionSummary } from "../server/ApiQuestions.ts"
 
 /** A wave and its events, in their order. */
 export interface KnownWave extends WaveInfo {
@@ -15,10 +15,10 @@ export interface KnownWave extends WaveInfo {
   readonly missing: number
 }
 
-/** Questions that wait, oldest first; those that ended, newest first; waves by `keyOf`. */
+/** Approval requests that wait, oldest first; those that ended, newest first; waves by `keyOf`. */
 export interface Known {
-  readonly open: ReadonlyArray<QuestionSummary>
-  readonly ended: ReadonlyArray<EndedQuestion>
+  readonly open: ReadonlyArray<ApprovalSummary>
+  readonly ended: ReadonlyArray<ResolvedApproval>
   readonly waves: ReadonlyMap<string, KnownWave>
 }
 
@@ -33,9 +33,9 @@ export const keyOf = (of: { readonly user: string; readonly session: string; rea
   JSON.stringify([of.user, of.session, of.wave])
 
 /** What the lists of the server say. */
-export const ofLists = (questions: typeof Questions.Type, { waves }: typeof Waves.Type): Known => ({
-  open: questions.open.toSorted(byAge),
-  ended: questions.ended,
+export const ofLists = (approvals: typeof Approvals.Type, { waves }: typeof Waves.Type): Known => ({
+  open: approvals.open.toSorted(byAge),
+  ended: approvals.ended,
   waves: new Map(waves.map((it) => [keyOf(it), { ...it, events: [], missing: it.calls === 0 ? 0 : 1 }]))
 })
 
@@ -51,21 +51,21 @@ export const withEvents = (known: Known, key: string, events: ReadonlyArray<Wire
 /** What is known after an item. */
 export const after = (known: Known, item: LiveItem): Known => {
   switch (item._tag) {
-    case "QuestionAsked": {
-      const { question } = item
+    case "ApprovalRequested": {
+      const { approval } = item
       return {
         ...known,
         // one that was suspended is asked again under its id
-        open: [...known.open.filter((it) => it.id !== question.id), question].sort(byAge),
-        ended: known.ended.filter((it) => it.id !== question.id)
+        open: [...known.open.filter((it) => it.id !== approval.id), approval].sort(byAge),
+        ended: known.ended.filter((it) => it.id !== approval.id)
       }
     }
-    case "QuestionEnded": {
-      const { question } = item
+    case "ApprovalResolved": {
+      const { approval } = item
       return {
         ...known,
-        open: known.open.filter((it) => it.id !== question.id),
-        ended: [question, ...known.ended.filter((it) => it.id !== question.id)].slice(0, kept.ended)
+        open: known.open.filter((it) => it.id !== approval.id),
+        ended: [approval, ...known.ended.filter((it) => it.id !== approval.id)].slice(0, kept.ended)
       }
     }
     case "WaveBegan":
@@ -93,7 +93,7 @@ export const after = (known: Known, item: LiveItem): Known => {
 
 // Utilities
 
-const byAge = (a: QuestionSummary, b: QuestionSummary): number =>
+const byAge = (a: ApprovalSummary, b: ApprovalSummary): number =>
   a.askedAt - b.askedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /** An event has its place in its wave; a wave of a sub-agent has places of its own. */

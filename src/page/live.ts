@@ -4,16 +4,16 @@
  *
  * @since 0.1.0
  */
+import type { Approvals, LiveItem } from "../server/ApiApprovals.ts"
 import type { Me, Waves } from "../server/ApiModels.ts"
-import type { LiveItem, Questions } from "../server/ApiQuestions.ts"
 import { get, type Reply } from "./api.ts"
 import { after, type Known, nothing, ofLists } from "./known.ts"
 import { clockOffset, connection, known, me, say } from "./state.ts"
 
 /** The event names of the server; an event source listens for each name. */
 const names = [
-  "question_asked",
-  "question_ended",
+  "approval_requested",
+  "approval_resolved",
   "wave_began",
   "wave_event",
   "wave_event_left_out",
@@ -87,13 +87,13 @@ class Follower {
   /** Reads the lists. They contain everything up to their cursor, and possibly later items. */
   private async read(): Promise<boolean> {
     this.isReading = true
-    const questions = await listOf<typeof Questions.Type>("api/questions", { open: [], ended: [], cursor: "" })
+    const approvals = await listOf<typeof Approvals.Type>("api/approvals", { open: [], ended: [], cursor: "" })
     const waves = await listOf<typeof Waves.Type>("api/waves", { waves: [], cursor: "" })
     this.isReading = false
-    if (!questions.ok || !waves.ok) return false
+    if (!approvals.ok || !waves.ok) return false
     // the cursor of the first list: items that arrive twice change nothing
-    this.cursor ??= questions.value.cursor || waves.value.cursor
-    known.value = this.waiting.splice(0).reduce<Known>(after, ofLists(questions.value, waves.value))
+    this.cursor ??= approvals.value.cursor || waves.value.cursor
+    known.value = this.waiting.splice(0).reduce<Known>(after, ofLists(approvals.value, waves.value))
     return true
   }
 

@@ -10,7 +10,7 @@ import { SafeText } from "./parts/SafeText.ts"
 import { now } from "./state.ts"
 import { waits } from "./words.ts"
 
-/** How long a question still waits: it alone is drawn anew each second. */
+/** How long an approval request still waits: it alone is drawn anew each second. */
 export const Deadline = ({ expiresAt }: { readonly expiresAt: number | "unlimited" }): VNode =>
   html`<span class=${expiresAt !== "unlimited" && expiresAt - now.value < 60_000 ? "urgent" : ""}>${
     waits(expiresAt, now.value)

@@ -22,7 +22,7 @@ const decoded = (text: string): string => {
 /** Reads `#/view/part/part`. Invalid encodings are taken literally. */
 export const routeOf = (hash: string): Route => {
   const [view = "", ...parts] = hash.replace(/^#?\/?/, "").split("/").map(decoded)
-  return { view: view === "" ? "questions" : view, parts }
+  return { view: view === "" ? "approvals" : view, parts }
 }
 
 /** Returns the URL of a view. */

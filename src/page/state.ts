@@ -22,10 +22,10 @@ export const clockOffset = signal(0)
 /** The server's time in epoch milliseconds, updated every second. */
 export const now = signal(Date.now())
 
-/** The question that is shown whole, chosen or open by itself. */
-export const shownQuestion = signal<string | undefined>(undefined)
+/** The approval request that is shown whole, chosen or open by itself. */
+export const shownApproval = signal<string | undefined>(undefined)
 
-/** Questions that are ticked. */
+/** Approval requests that are ticked. */
 export const ticked = signal<ReadonlySet<string>>(new Set())
 
 /** The latest announcement for screen readers. */

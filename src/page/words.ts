@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import type { EndedQuestion } from "../server/ApiQuestions.ts"
+import type { ResolvedApproval } from "../server/ApiApprovals.ts"
 
 /** Formats a duration in its two largest units, such as `4 min 12 s`. */
 export const span = (millis: number): string => {
@@ -17,7 +17,7 @@ export const span = (millis: number): string => {
   }).filter((it) => it !== "").join(" ")
 }
 
-/** How long a question still waits. */
+/** How long an approval request still waits. */
 export const waits = (expiresAt: number | "unlimited", now: number): string =>
   expiresAt === "unlimited"
     ? "waits without limit"
@@ -31,10 +31,10 @@ export const time = (millis: number): string => new Date(millis).toLocaleString(
 /** Formats a count with its noun. */
 export const count = (number: number, one: string, many = `${one}s`): string => `${number} ${number === 1 ? one : many}`
 
-const endings: Readonly<Record<EndedQuestion["how"], string>> = {
+const endings: Readonly<Record<ResolvedApproval["how"], string>> = {
   approved: "Allowed",
   denied: "Denied",
-  covered: "Allowed by the answer to another question",
+  covered: "Allowed by the answer to another approval",
   expired: "Nobody answered in time, so it was denied",
   withdrawn: "Withdrawn: nobody waits for it any more",
   suspended: "Suspended: the server stopped, and asks again",
@@ -47,8 +47,8 @@ const answers: Readonly<Record<string, string>> = {
   ApproveForScope: "until revoked"
 }
 
-/** How a question ended, without who ended it. */
-export const ending = ({ answer, how }: Pick<EndedQuestion, "how" | "answer">): string => {
+/** How an approval request ended, without who ended it. */
+export const ending = ({ answer, how }: Pick<ResolvedApproval, "how" | "answer">): string => {
   const kind = answer === undefined || how !== "approved" ? undefined : answers[answer]
   return kind === undefined ? endings[how] : `${endings[how]} ${kind}`
 }

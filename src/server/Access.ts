@@ -79,7 +79,7 @@ export interface UserOptions {
   readonly tokens: ReadonlyArray<TokenOptions>
   /** May hand calls over, in sessions of their own. Default `false`. */
   readonly run?: boolean | undefined
-  /** Names of those for whom they may answer questions, `*` for all; their own only if it is among them. Default: none. */
+  /** Names of those for whom they may answer approval requests, `*` for all; their own only if it is among them. Default: none. */
   readonly approve?: ReadonlyArray<string> | undefined
   /** Names of those whose waves and journal they may read, `*` for all. Default: none. */
   readonly records?: ReadonlyArray<string> | undefined

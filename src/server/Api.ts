@@ -12,9 +12,9 @@ import * as OpenApi from "effect/http-api/OpenApi"
 import * as Schema from "effect/Schema"
 import { version } from "../internal/version.ts"
 import { Authorization, Checks } from "./ApiAccess.ts"
+import * as Approvals from "./ApiApprovals.ts"
 import * as Models from "./ApiModels.ts"
 import * as Problems from "./ApiProblems.ts"
-import * as Questions from "./ApiQuestions.ts"
 import * as Records from "./ApiRecords.ts"
 
 const { Invalid, NotAllowed, NotFound, TooMany, Unavailable } = Problems
@@ -129,38 +129,38 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
 {}
 
 /**
- * Questions of those whom the user may approve for, and what they have allowed.
+ * Approval requests of those whom the user may approve for, and what they have allowed.
  *
  * @category groups
  * @since 0.1.0
  */
-export class QuestionsGroup extends HttpApiGroup.make("questions")
+export class ApprovalsGroup extends HttpApiGroup.make("approvals")
   .add(
-    HttpApiEndpoint.get("questions", "/questions", { success: Questions.Questions, error: NotAllowed }),
-    HttpApiEndpoint.get("question", "/questions/:id", {
+    HttpApiEndpoint.get("list", "/approvals", { success: Approvals.Approvals, error: NotAllowed }),
+    HttpApiEndpoint.get("get", "/approvals/:id", {
       params: { id: Schema.String },
-      success: [Questions.Question, Questions.EndedQuestion],
+      success: [Approvals.ApprovalRequest, Approvals.ResolvedApproval],
       error: [NotAllowed, NotFound]
     }),
-    HttpApiEndpoint.get("part", "/questions/:id/files/:index/:side", {
+    HttpApiEndpoint.get("part", "/approvals/:id/files/:index/:side", {
       params: {
         id: Schema.String,
         index: Schema.FiniteFromString,
         side: Schema.Literals(["before", "after"])
       },
       query: { from: Schema.optionalKey(Schema.FiniteFromString) },
-      success: Questions.Part,
+      success: Approvals.Part,
       error: [NotAllowed, NotFound]
     }),
-    HttpApiEndpoint.post("answer", "/questions/:id/answer", {
+    HttpApiEndpoint.post("answer", "/approvals/:id/answer", {
       params: { id: Schema.String },
-      payload: Questions.GivenAnswer,
-      success: Questions.EndedQuestion,
+      payload: Approvals.ApprovalAnswer,
+      success: Approvals.ResolvedApproval,
       error: [NotAllowed, NotFound, Problems.AlreadyEnded, Problems.NotAnswered]
     }),
-    HttpApiEndpoint.post("answers", "/questions/answers", {
-      payload: Questions.GivenAnswers,
-      success: Schema.Array(Questions.EndedQuestion),
+    HttpApiEndpoint.post("answerAll", "/approvals/answers", {
+      payload: Approvals.BulkAnswers,
+      success: Schema.Array(Approvals.ResolvedApproval),
       error: [NotAllowed, NotFound, Problems.NotAnswered]
     }),
     HttpApiEndpoint.get("grants", "/grants", {
@@ -188,11 +188,11 @@ export class RecordsGroup extends HttpApiGroup.make("records")
   .add(
     HttpApiEndpoint.get("live", "/live", {
       ...cursor,
-      success: HttpApiSchema.StreamSse({ events: Questions.LiveSse }),
+      success: HttpApiSchema.StreamSse({ events: Approvals.LiveSse }),
       error: [TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
       description:
-        "One stream for everything that a page shows: questions and waves. It goes on behind `Last-Event-ID`, " +
+        "One stream for everything that a page shows: approvals and waves. It goes on behind `Last-Event-ID`, " +
         "or `after`; where that is not known any more a `reset` says that lists are to be read anew."
     })),
     HttpApiEndpoint.get("waves", "/waves", { success: Models.Waves }),
@@ -262,7 +262,7 @@ export class SystemGroup extends HttpApiGroup.make("system")
  * @since 0.1.0
  */
 export class Api extends HttpApi.make("tool-executor")
-  .add(LoginGroup, SessionsGroup, QuestionsGroup, RecordsGroup, SystemGroup)
+  .add(LoginGroup, SessionsGroup, ApprovalsGroup, RecordsGroup, SystemGroup)
   .annotateMerge(OpenApi.annotations({
     title: "tool-executor",
     version,

@@ -20,7 +20,7 @@ export interface User {
   readonly name: string
   /** May hand calls over, in sessions of their own. */
   readonly run: boolean
-  /** For whom they may answer questions. Their own only if they are named, too. */
+  /** For whom they may answer approval requests. Their own only if they are named, too. */
   readonly approve: ReadonlyArray<string>
   /** Whose waves and journal they may read. */
   readonly records: ReadonlyArray<string>

@@ -76,7 +76,7 @@ export class WaveConflict extends HttpApiError.Problem<WaveConflict>()("WaveConf
 }) {}
 
 /**
- * The question is over: somebody was first, its time ran out, or nobody waits any more.
+ * The approval request is over: somebody was first, its time ran out, or nobody waits any more.
  *
  * @category errors
  * @since 0.1.0
@@ -84,7 +84,7 @@ export class WaveConflict extends HttpApiError.Problem<WaveConflict>()("WaveConf
 export class AlreadyEnded extends HttpApiError.Problem<AlreadyEnded>()("AlreadyEnded", {
   type: urn("already-ended"),
   status: 409,
-  title: "The question is over."
+  title: "The approval is over."
 }, {
   id: Schema.String,
   /** How it ended, where that is still known. */

@@ -136,7 +136,7 @@ export const Status = Schema.Struct({
   counts: Schema.NullOr(Schema.Struct({
     sessions: Schema.Finite,
     waves: Schema.Finite,
-    questions: Schema.Finite,
+    approvals: Schema.Finite,
     streams: Schema.Finite
   }))
 }).annotate({ identifier: "Status" })

@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as LiveLog from "./LiveLog.ts"
-import * as Questions from "./Questions.ts"
+import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
 /**
@@ -54,7 +54,7 @@ export const defaults = { within: "20 seconds" } as const satisfies Options
  */
 export const layer = (
   options: Options = {}
-): Layer.Layer<Draining, ConfigurationError, LiveLog.LiveLog | Questions.Questions | Waves.Waves> =>
+): Layer.Layer<Draining, ConfigurationError, LiveLog.LiveLog | PendingApprovals.PendingApprovals | Waves.Waves> =>
   Layer.effect(
     Draining,
     Effect.gen(function*() {
@@ -62,14 +62,14 @@ export const layer = (
         within: read.millis("within", options.within ?? defaults.within)
       }))
       const live = yield* LiveLog.LiveLog
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const waves = yield* Waves.Waves
       const ended = yield* Deferred.make<void>()
       let isBegun = false
-      const stop = Effect.all([waves.drain(within), questions.suspend("the server stops")], {
+      const stop = Effect.all([waves.drain(within), approvals.suspend("the server stops")], {
         concurrency: "unbounded",
         discard: true
-        // last: what becomes of waves and questions is still told
+        // last: what becomes of waves and approval requests is still told
       }).pipe(Effect.ensuring(live.stop))
       return Draining.of({
         isBegun: Effect.sync(() => isBegun),

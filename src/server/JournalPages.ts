@@ -13,9 +13,9 @@ import type * as Journal from "../core/store/Journal.ts"
 import { covers, type User } from "./ApiAccess.ts"
 import { Invalid } from "./ApiProblems.ts"
 import type { Entries } from "./ApiRecords.ts"
+import * as EntryWire from "./EntryWire.ts"
 import * as Principals from "./Principals.ts"
 import { readsRecordsOf } from "./Rights.ts"
-import * as ShownEntry from "./ShownEntry.ts"
 
 /**
  * Which entries are wanted; what is absent excludes nothing.
@@ -78,7 +78,7 @@ export const read = Effect.fnUntraced(function*(
       if (index % atOnce === atOnce - 1) yield* Effect.yieldNow
       const owner = Principals.fromPrincipal(entry.principal)
       if (wanted.session !== undefined && wanted.session !== owner.session) continue
-      const shown = ShownEntry.of(entry)
+      const shown = EntryWire.of(entry)
       // of what is shown, so that nothing else can be found out
       const json = JSON.stringify(shown)
       chars += json.length

@@ -15,9 +15,9 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import { TooMany } from "./ApiProblems.ts"
-import { Buckets, type Rate } from "./Buckets.ts"
+import { type Bounds, Capacity } from "./Capacity.ts"
 import { FairTurns } from "./FairTurns.ts"
-import { type Bounds, Room } from "./Room.ts"
+import { type Rate, TokenBuckets } from "./TokenBuckets.ts"
 
 /**
  * The limits. What is taken is given back when the request's scope closes: once its response, or its
@@ -143,8 +143,8 @@ export const make = Effect.fnUntraced(function*(
       answers: bounds("answers")
     }
   })
-  const bodies = new Room(rates.bodies)
-  const answers = new Room(rates.answers)
+  const bodies = new Capacity(rates.bodies)
+  const answers = new Capacity(rates.answers)
   const turns = new FairTurns(yield* Clock.Clock, Effect.runForkWith(yield* Effect.context<never>()))
   const counted = { refused: 0 }
   const refuse = (seconds: number, detail: string) => {
@@ -156,7 +156,7 @@ export const make = Effect.fnUntraced(function*(
       Effect.fail(new TooMany({ detail }))
     )
   }
-  const often = (buckets: Buckets) => (key: string): Taking =>
+  const often = (buckets: TokenBuckets) => (key: string): Taking =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       const wait = buckets.take(key, now)
       return wait === 0 ? Effect.void : refuse(Math.ceil(wait / 1_000), "Too many requests. Send them more slowly.")
@@ -179,8 +179,8 @@ export const make = Effect.fnUntraced(function*(
       })
     return { take, count: (key: string) => held.get(key) ?? 0 }
   }
-  const addresses = new Buckets(rates.perAddress)
-  const [address, user] = [often(addresses), often(new Buckets(rates.perUser))]
+  const addresses = new TokenBuckets(rates.perAddress)
+  const [address, user] = [often(addresses), often(new TokenBuckets(rates.perUser))]
   /** Addresses of requests of which nobody knows yet whose they are. */
   const arrived = new WeakMap<object, string>()
   const all = atOnce(rates.open.ofAll, "Too many requests are open. Try again later.")

@@ -19,7 +19,7 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
-import { type LiveItem, liveNames, type LiveSse } from "./ApiQuestions.ts"
+import { type LiveItem, liveNames, type LiveSse } from "./ApiApprovals.ts"
 
 /**
  * The log.

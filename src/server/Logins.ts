@@ -20,8 +20,8 @@ import { type ConfigurationError, readOptions } from "../core/vocabulary/Configu
 import { Access, type AccessError } from "./Access.ts"
 import { cookieName, type User } from "./ApiAccess.ts"
 import { TooMany } from "./ApiProblems.ts"
-import { Buckets } from "./Buckets.ts"
-import { type Caller, Callers } from "./Callers.ts"
+import { type Caller, ClientAddress } from "./ClientAddress.ts"
+import { TokenBuckets } from "./TokenBuckets.ts"
 import * as Tokens from "./Tokens.ts"
 
 /**
@@ -70,9 +70,9 @@ export interface Options {
  */
 export const make = Effect.fnUntraced(function*(
   options?: Options
-): Effect.fn.Return<Logins["Service"], ConfigurationError, Access | Callers> {
+): Effect.fn.Return<Logins["Service"], ConfigurationError, Access | ClientAddress> {
   const access = yield* Access
-  const callers = yield* Callers
+  const callers = yield* ClientAddress
   const { failuresOfAll, failuresPerAddress, lifetime, perUser } = yield* readOptions("Logins", (read) => ({
     lifetime: read.millis("lifetime", options?.lifetime ?? "12 hours"),
     perUser: read.count("perUser", options?.perUser ?? 20, 1),
@@ -81,8 +81,8 @@ export const make = Effect.fnUntraced(function*(
   }))
   // by the hash of the cookie, oldest first
   const logins = new Map<string, Login>()
-  const addresses = new Buckets({ burst: failuresPerAddress, perSecond: failuresPerAddress / 60 })
-  const all = new Buckets({ burst: failuresOfAll, perSecond: failuresOfAll / 60 })
+  const addresses = new TokenBuckets({ burst: failuresPerAddress, perSecond: failuresPerAddress / 60 })
+  const all = new TokenBuckets({ burst: failuresOfAll, perSecond: failuresOfAll / 60 })
   const counted = { refused: 0 }
 
   const makeRoom = (user: string, now: number) => {
@@ -160,7 +160,7 @@ export const make = Effect.fnUntraced(function*(
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options?: Options): Layer.Layer<Logins, ConfigurationError, Access | Callers> =>
+export const layer = (options?: Options): Layer.Layer<Logins, ConfigurationError, Access | ClientAddress> =>
   Layer.effect(Logins, make(options))
 
 // Utilities

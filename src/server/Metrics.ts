@@ -10,8 +10,8 @@ import * as Layer from "effect/Layer"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import * as Limits from "./Limits.ts"
 import * as Logins from "./Logins.ts"
-import * as Questions from "./Questions.ts"
-import { Traffic } from "./Traffic.ts"
+import * as PendingApprovals from "./PendingApprovals.ts"
+import { RequestCounts } from "./RequestCounts.ts"
 import * as Waves from "./Waves.ts"
 
 /**
@@ -33,21 +33,21 @@ export class Metrics extends Context.Service<Metrics, {
 export const layer: Layer.Layer<
   Metrics,
   never,
-  Limits.Limits | Logins.Logins | Questions.Questions | Traffic | Waves.Waves
+  Limits.Limits | Logins.Logins | PendingApprovals.PendingApprovals | RequestCounts | Waves.Waves
 > = Layer.effect(
   Metrics,
   Effect.gen(function*() {
     const limits = yield* Limits.Limits
     const logins = yield* Logins.Logins
-    const questions = yield* Questions.Questions
-    const traffic = yield* Traffic
+    const approvals = yield* PendingApprovals.PendingApprovals
+    const traffic = yield* RequestCounts
     const waves = yield* Waves.Waves
     return Metrics.of({
       text: Effect.gen(function*() {
         const open = yield* limits.counts
         const login = yield* logins.counts
         const work = yield* waves.counts
-        const waiting = yield* questions.count
+        const waiting = yield* approvals.count
         const requests = traffic.counts().map(({ method, requests, route, status }) =>
           `tool_executor_server_requests_total{method="${method}",route="${route}",status="${status}"} ${requests}`
         )
@@ -55,7 +55,7 @@ export const layer: Layer.Layer<
           (yield* PrometheusMetrics.format()).trimEnd(),
           ...gauge("sessions", "Sessions with an executor", work.sessions),
           ...gauge("waves", "Waves that are known", work.waves),
-          ...gauge("questions", "Questions that wait for a person", waiting),
+          ...gauge("approvals", "Approval requests that are pending", waiting),
           ...gauge("open_requests", "Requests that are open, streams among them", open.requests),
           ...gauge("streams", "Streams that are open", open.streams),
           ...gauge("logins", "Logins of the page", login.open),

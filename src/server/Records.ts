@@ -22,7 +22,7 @@ import { type Invalid, NotFound, Unavailable } from "./ApiProblems.ts"
 import type * as Api from "./ApiRecords.ts"
 import * as JournalPages from "./JournalPages.ts"
 import * as Principals from "./Principals.ts"
-import * as SharedEvents from "./SharedEvents.ts"
+import * as RedactedEvents from "./RedactedEvents.ts"
 
 /**
  * What is on record. What `user` may not see is not there for them.
@@ -103,7 +103,7 @@ const shown = (grant: Grant): typeof Api.Grant.Type => ({
   ...Principals.fromPrincipal(grant.principal),
   tool: grant.tool,
   agentPath: grant.agentPath,
-  ...grant.targets === undefined ? {} : { targets: grant.targets.map(SharedEvents.text) },
+  ...grant.targets === undefined ? {} : { targets: grant.targets.map(RedactedEvents.text) },
   answer: grant.answer,
   grantedAt: grant.grantedAt,
   ...grant.expiresAt === undefined ? {} : { expiresAt: grant.expiresAt }

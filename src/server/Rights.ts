@@ -6,8 +6,8 @@
  */
 import * as Effect from "effect/Effect"
 import { covers, CurrentUser, type User } from "./ApiAccess.ts"
+import type { LiveItem } from "./ApiApprovals.ts"
 import { NotAllowed } from "./ApiProblems.ts"
-import type { LiveItem } from "./ApiQuestions.ts"
 import type { Owner } from "./Principals.ts"
 
 const may = (is: (user: User) => boolean) => Effect.filterOrFail(CurrentUser, is, () => new NotAllowed({}))
@@ -92,8 +92,8 @@ export const seesWavesOf = (user: User, owner: string): boolean =>
  */
 export const sees = (user: User) => (owner: string, item: LiveItem): boolean => {
   switch (item._tag) {
-    case "QuestionAsked":
-    case "QuestionEnded":
+    case "ApprovalRequested":
+    case "ApprovalResolved":
       return covers(user.approve, owner)
     default:
       return seesWavesOf(user, owner)

@@ -49,18 +49,18 @@ import type { StateStore } from "../core/store/StateStore.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import type { Access } from "./Access.ts"
 import { Api } from "./Api.ts"
-import * as Door from "./Door.ts"
+import * as ApprovalsHandlers from "./ApprovalsHandlers.ts"
 import * as Draining from "./Draining.ts"
 import * as Health from "./Health.ts"
-import { type Requires, serveRoutes } from "./Listening.ts"
+import { type Requires, serveRoutes } from "./Listener.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
 import * as Metrics from "./Metrics.ts"
 import * as PageAssets from "./PageAssets.ts"
-import * as Questions from "./Questions.ts"
-import * as QuestionsHandlers from "./QuestionsHandlers.ts"
+import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Records from "./Records.ts"
 import * as RecordsHandlers from "./RecordsHandlers.ts"
+import * as RequestGuard from "./RequestGuard.ts"
 import * as SessionsHandlers from "./SessionsHandlers.ts"
 import * as Status from "./Status.ts"
 import * as SystemHandlers from "./SystemHandlers.ts"
@@ -74,7 +74,7 @@ import type { WaveStoreError } from "./WaveStore.ts"
  * @since 0.1.0
  */
 export interface ExecutorsOptions extends ToolExecutors.Options {
-  readonly questions?: Questions.Options | undefined
+  readonly approvals?: PendingApprovals.Options | undefined
   readonly waves?: Waves.Options | undefined
   readonly live?: LiveLog.Options | undefined
   readonly draining?: Draining.Options | undefined
@@ -92,13 +92,13 @@ export type Executors =
   | Draining.Draining
   | Health.Health
   | LiveLog.LiveLog
-  | Questions.Questions
+  | PendingApprovals.PendingApprovals
   | Records.Records
   | Waves.Waves
 
 /**
  * Layer of the executors of all sessions, with the people whom they ask: all that works under the
- * routes, in one, so that the questions that are answered are those that are asked, and the
+ * routes, in one, so that the approval requests that are answered are those that are asked, and the
  * journal that is read is the one that is written.
  *
  * **Details**
@@ -116,7 +116,7 @@ export const layerExecutors = (
     Layer.provideMerge(Draining.layer(options.draining)),
     Layer.provideMerge(Waves.layer(options.waves)),
     Layer.provideMerge(ToolExecutors.layer(options)),
-    Layer.provideMerge(Questions.layer(options.questions)),
+    Layer.provideMerge(PendingApprovals.layer(options.approvals)),
     Layer.provideMerge(LiveLog.layer(options.live))
   )
 
@@ -129,7 +129,7 @@ const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))
  * @category options
  * @since 0.1.0
  */
-export interface Options extends Door.Options {
+export interface Options extends RequestGuard.Options {
   /** The page at `/`; `false`: there is none. Default: the one of the package. */
   readonly page?: PageAssets.Options | false | undefined
 }
@@ -145,13 +145,13 @@ export const layer = (options: Options = {}) =>
     Layer.provide([
       LoginHandlers.layer,
       SessionsHandlers.layer,
-      QuestionsHandlers.layer,
+      ApprovalsHandlers.layer,
       RecordsHandlers.layer,
       SystemHandlers.layer
     ]),
     Layer.provide([Metrics.layer, Status.layer]),
     Layer.merge(options.page === false ? Layer.empty : PageAssets.layer(options.page)),
-    Layer.provide(Door.layer(options))
+    Layer.provide(RequestGuard.layer(options))
   )
 
 /**

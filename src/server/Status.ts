@@ -10,7 +10,7 @@ import type { User } from "./ApiAccess.ts"
 import type * as Api from "./ApiRecords.ts"
 import * as Health from "./Health.ts"
 import * as Limits from "./Limits.ts"
-import * as Questions from "./Questions.ts"
+import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
 /**
@@ -30,20 +30,23 @@ export class Status extends Context.Service<Status, {
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Status, never, Health.Health | Limits.Limits | Questions.Questions | Waves.Waves> =
-  Layer.effect(
-    Status,
-    Effect.gen(function*() {
-      const { now } = yield* Health.Health
-      const limits = yield* Limits.Limits
-      const questions = yield* Questions.Questions
-      const waves = yield* Waves.Waves
-      const counts = Effect.zipWith(waves.counts, questions.count, (of, open) => ({ ...of, questions: open })).pipe(
-        Effect.zipWith(limits.counts, (counts, { streams }) => ({ ...counts, streams }))
-      )
-      return Status.of({
-        of: (user) =>
-          Effect.zipWith(now, user.operate ? counts : Effect.succeed(null), (health, counts) => ({ ...health, counts }))
-      })
+export const layer: Layer.Layer<
+  Status,
+  never,
+  Health.Health | Limits.Limits | PendingApprovals.PendingApprovals | Waves.Waves
+> = Layer.effect(
+  Status,
+  Effect.gen(function*() {
+    const { now } = yield* Health.Health
+    const limits = yield* Limits.Limits
+    const approvals = yield* PendingApprovals.PendingApprovals
+    const waves = yield* Waves.Waves
+    const counts = Effect.zipWith(waves.counts, approvals.count, (of, open) => ({ ...of, approvals: open })).pipe(
+      Effect.zipWith(limits.counts, (counts, { streams }) => ({ ...counts, streams }))
+    )
+    return Status.of({
+      of: (user) =>
+        Effect.zipWith(now, user.operate ? counts : Effect.succeed(null), (health, counts) => ({ ...health, counts }))
     })
-  )
+  })
+)

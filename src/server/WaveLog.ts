@@ -16,7 +16,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as ToolEvent from "../core/facts/ToolEvent.ts"
 import { noteNames, type WaveSse } from "./ApiModels.ts"
-import { SharedEvents } from "./SharedEvents.ts"
+import { RedactedEvents } from "./RedactedEvents.ts"
 
 /**
  * What is kept of what tools emit, at most.
@@ -46,7 +46,7 @@ export class WaveLog {
   private emittedChars = 0
   private last = 0
   private isClosed = false
-  private readonly shared = new SharedEvents()
+  private readonly shared = new RedactedEvents()
   private news = Deferred.makeUnsafe<void>()
 
   constructor(id: string, bounds: Bounds) {

@@ -102,7 +102,7 @@ export class Waves extends Context.Service<Waves, {
   /**
    * Stops: nothing is taken any more, from the moment it is run; what runs has `within` to come to
    * its end. Then it is told to stop, and what has not begun is suspended. What waits for a
-   * person is suspended by `Questions.suspend`, beside this.
+   * person is suspended by `PendingApprovals.suspend`, beside this.
    */
   readonly drain: (within: Duration.Input) => Effect.Effect<void>
 }>()("effect-tool-executor/server/Waves") {}

@@ -1,13 +1,13 @@
 /**
- * Tells people elsewhere that a question waits, by a signed request with a link to it: after a
+ * Tells people elsewhere that an approval request waits, by a signed request with a link to it: after a
  * while of the host's choice, if it is still open by then.
  *
  * Requests are those of Standard Webhooks (https://www.standardwebhooks.com): `webhook-id`,
  * `webhook-timestamp` and `webhook-signature`, an HMAC-SHA256 over `id.timestamp.body`. Whoever gets one
- * checks it with a library of theirs; the id is that of the question, so that one that comes twice is known.
+ * checks it with a library of theirs; the id is that of the approval request, so that one that comes twice is known.
  * Arguments of calls are not in it: they are seen behind the link, by those who may.
  *
- * No question waits for a webhook. Redirects are not followed.
+ * No approval request waits for a webhook. Redirects are not followed.
  *
  * @since 0.1.0
  */
@@ -46,12 +46,12 @@ export interface Options {
   readonly secret: Redacted.Redacted<string>
   /** Where people have the page, for the link. */
   readonly publicUrl: string
-  /** How long a question waits before anybody is told; one that is answered sooner is not told of. Default: none. */
+  /** How long an approval request waits before anybody is told; one that is answered sooner is not told of. Default: none. */
   readonly delay?: Duration.Input | undefined
 }
 
 /**
- * Layer that tells of each question that is asked through the `Approvals` in the context.
+ * Layer that tells of each approval request that is asked through the `Approvals` in the context.
  *
  * @category layers
  * @since 0.1.0
@@ -102,7 +102,7 @@ interface Target {
   readonly delay: number
 }
 
-/** Requests under way at once: a wave may ask a thousand questions. */
+/** Requests under way at once: a wave may ask a thousand approval requests. */
 const atOnce = 8
 
 /** How long one request may take. */
@@ -197,7 +197,7 @@ const bodyOf = (
   publicUrl: string
 ): string =>
   JSON.stringify({
-    type: "question.asked",
+    type: "approval.asked",
     timestamp: DateTime.formatIso(DateTime.makeUnsafe(askedAt)),
     data: {
       id,
@@ -205,7 +205,7 @@ const bodyOf = (
       tool,
       askedAt,
       expiresAt,
-      url: `${publicUrl}/#/questions/${encodeURIComponent(id)}`
+      url: `${publicUrl}/#/approvals/${encodeURIComponent(id)}`
     }
   })
 

@@ -1,5 +1,5 @@
 /**
- * The executor behind HTTP: sessions, waves, questions and records.
+ * The executor behind HTTP: sessions, waves, approval requests and records.
  *
  * @since 0.1.0
  */
@@ -40,11 +40,11 @@ export type * as ApiModels from "./ApiModels.ts"
 export type * as ApiProblems from "./ApiProblems.ts"
 
 /**
- * What the API sends and takes of questions.
+ * What the API sends and takes of approval requests.
  *
  * @since 0.1.0
  */
-export type * as ApiQuestions from "./ApiQuestions.ts"
+export type * as ApiApprovals from "./ApiApprovals.ts"
 
 /**
  * What the API sends of records.
@@ -58,7 +58,7 @@ export type * as ApiRecords from "./ApiRecords.ts"
  *
  * @since 0.1.0
  */
-export * as Authorizing from "./public/Authorizing.ts"
+export * as Authentication from "./public/Authentication.ts"
 
 /**
  * Stopping in good order.
@@ -79,7 +79,7 @@ export * as Health from "./public/Health.ts"
  *
  * @since 0.1.0
  */
-export * as Checking from "./public/Checking.ts"
+export * as RequestBody from "./public/RequestBody.ts"
 
 /**
  * How much there may be at once, and how often.
@@ -103,11 +103,11 @@ export * as LiveLog from "./public/LiveLog.ts"
 export type * as Logins from "./Logins.ts"
 
 /**
- * The questions of all sessions, for people.
+ * The approval requests of all sessions, for people.
  *
  * @since 0.1.0
  */
-export * as Questions from "./public/Questions.ts"
+export * as PendingApprovals from "./public/PendingApprovals.ts"
 
 /**
  * The server: routes for any `HttpRouter`.
@@ -145,7 +145,7 @@ export * as WaveStore from "./public/WaveStore.ts"
 export * as Waves from "./public/Waves.ts"
 
 /**
- * Tells people elsewhere that a question waits.
+ * Tells people elsewhere that an approval request waits.
  *
  * @since 0.1.0
  */

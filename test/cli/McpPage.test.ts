@@ -54,7 +54,7 @@ const editor = Effect.fnUntraced(function*(capabilities: { readonly elicitation?
 /** The one question that waits, once there is one. */
 const question = ({ json }: { readonly json: (path: string) => Effect.Effect<Json> }) =>
   Effect.map(
-    Effect.repeat(json("api/questions"), { until: (it) => openIn(it).length === 1 }),
+    Effect.repeat(json("api/approvals"), { until: (it) => openIn(it).length === 1 }),
     (it) => openIn(it)[0]! as Json & { readonly id: string; readonly hash: string }
   )
 
@@ -64,20 +64,20 @@ describe("a gateway with a page", () => {
     () =>
       Effect.scoped(Effect.gen(function*() {
         const gateway = yield* editor({})
-        assert.strictEqual((yield* asking(gateway.url, "wrong").send("api/questions")).status, 401)
+        assert.strictEqual((yield* asking(gateway.url, "wrong").send("api/approvals")).status, 401)
         const calls = yield* Effect.forkScoped(gateway.call)
         const { hash, id, tool } = yield* question(gateway)
         assert.strictEqual(tool, "odd__see")
         yield* until(() => gateway.told.length > 0)
         assert.include(gateway.told[0], gateway.url)
-        yield* gateway.post(`api/questions/${id}/answer`, { hash, answer: { _tag: "ApproveOnce" } })
+        yield* gateway.post(`api/approvals/${id}/answer`, { hash, answer: { _tag: "ApproveOnce" } })
         const result = yield* Fiber.join(calls)
         assert.isNotTrue(result.isError)
 
         const denied = yield* Effect.forkScoped(gateway.call)
         const next = yield* question(gateway)
         const answer = { _tag: "Deny", reason: "not today" }
-        yield* gateway.post(`api/questions/${next.id}/answer`, { hash: next.hash, answer })
+        yield* gateway.post(`api/approvals/${next.id}/answer`, { hash: next.hash, answer })
         const refused = yield* Fiber.join(denied)
         assert.isTrue(refused.isError)
         assert.include(JSON.stringify(refused.content), "not today")

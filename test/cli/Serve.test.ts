@@ -221,7 +221,7 @@ const question = Effect.fnUntraced(function*({ json }: ReturnType<typeof asking>
   let open: ReadonlyArray<Json> = []
   while (open.length === 0) {
     yield* Effect.sleep("30 millis")
-    open = openIn(yield* json("api/questions"))
+    open = openIn(yield* json("api/approvals"))
   }
   return open[0] as Json & { readonly id: string; readonly hash: string }
 })
@@ -307,7 +307,7 @@ describe("a server", () => {
         const after = asking(yield* next.url, token)
         const again = yield* question(after)
         assert.strictEqual(again.id, asked.id)
-        yield* after.post(`api/questions/${again.id}/answer`, { hash: again.hash, answer: { _tag: "ApproveOnce" } })
+        yield* after.post(`api/approvals/${again.id}/answer`, { hash: again.hash, answer: { _tag: "ApproveOnce" } })
         yield* until(() => existsSync(file("root/b.txt")))
         const wave = yield* Effect.repeat(after.json("api/sessions/s/waves/w"), {
           until: (it) => it["status"] === "ended"

@@ -50,13 +50,13 @@ describe("the server in a backend", () => {
             request(ada, "/api/sessions/s/waves", message("refund", { number: "7", cents: 100 })),
             { startImmediately: true }
           )
-          const { open } = yield* Effect.repeat(request(bob, "/api/questions"), {
+          const { open } = yield* Effect.repeat(request(bob, "/api/approvals"), {
             until: (it) => (it["open"] as ReadonlyArray<Json>).length === 1
           })
           const [question] = open as ReadonlyArray<Json>
           assert.strictEqual(question!["user"], "ada")
           const answer = { hash: question!["hash"], answer: { _tag: "ApproveOnce" } }
-          yield* request(bob, `/api/questions/${String(question!["id"])}/answer`, answer)
+          yield* request(bob, `/api/approvals/${String(question!["id"])}/answer`, answer)
           const wave = yield* Fiber.join(refunded)
           assert.include(JSON.stringify(wave["messages"]), "100 cents were paid back for 7")
         }),

@@ -260,7 +260,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
   })
 
   it("show a call whole", async () => {
-    const seen = await shown("CallView", `{ questions: [], events: ${events(2)}.filter((it) => it.index === 1) }`)
+    const seen = await shown("CallView", `{ approvals: [], events: ${events(2)}.filter((it) => it.index === 1) }`)
     const text = await textOf(seen.page, "main")
     for (const it of ["Succeeded", "It starts, and has 1.0 s", markup, "Writes that landed"]) assert.include(text, it)
     await fine(seen)

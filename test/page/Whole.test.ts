@@ -80,7 +80,7 @@ describe("the page and a real server", () => {
       const { page } = yield* come()
       const wave = yield* Effect.forkChild(write("w1", "notes.md", "first line\nsecond line\n"))
       yield* Effect.promise(async () => {
-        await untilText(page, "1 question waits")
+        await untilText(page, "1 approval waits")
         await page.click("ol.cards a")
         await page.waitForSelector(ready)
         await untilText(page, "second line")
@@ -106,7 +106,7 @@ describe("the page and a real server", () => {
         const { page } = yield* come()
         const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
         yield* Effect.promise(async () => {
-          await untilText(page, "1 question waits")
+          await untilText(page, "1 approval waits")
           await next(page)
           await page.waitForSelector(ready)
           await press(page, "n")
@@ -126,7 +126,7 @@ describe("the page and a real server", () => {
       const { page } = yield* come()
       const first = yield* Effect.forkChild(write("w1", "notes.md", "one"))
       yield* Effect.promise(async () => {
-        await untilText(page, "1 question waits")
+        await untilText(page, "1 approval waits")
         await next(page)
         await page.waitForSelector(ready)
         await press(page, "w", "Tab", "Tab", "Enter")
@@ -163,7 +163,7 @@ describe("the page and a real server", () => {
       const { page } = yield* come()
       const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
       yield* Effect.promise(async () => {
-        await untilText(page, "1 question waits")
+        await untilText(page, "1 approval waits")
         await next(page)
         await page.waitForSelector(ready)
         await press(page, "e", "Enter")
@@ -187,7 +187,7 @@ describe("the page and a real server", () => {
       const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
       yield* Effect.promise(async () => {
         for (const { page } of [bob, other]) {
-          await untilText(page, "1 question waits")
+          await untilText(page, "1 approval waits")
           await next(page)
           await page.waitForSelector(ready)
         }

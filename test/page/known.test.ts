@@ -3,15 +3,15 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import type { Wire } from "../../src/core/facts/ToolEvent.ts"
 import { after, keyOf, type Known, type KnownWave, nothing, ofLists, withEvents } from "../../src/page/known.ts"
-import type { EndedQuestion, LiveItem, QuestionSummary } from "../../src/server/ApiQuestions.ts"
+import type { ApprovalSummary, LiveItem, ResolvedApproval } from "../../src/server/ApiApprovals.ts"
 
 const asked = (id: string, askedAt: number): LiveItem => ({
-  _tag: "QuestionAsked",
-  question: { id, askedAt, hash: id } as QuestionSummary
+  _tag: "ApprovalRequested",
+  approval: { id, askedAt, hash: id } as ApprovalSummary
 })
 const over = (id: string): LiveItem => ({
-  _tag: "QuestionEnded",
-  question: { id, how: "suspended", endedAt: 9 } as EndedQuestion
+  _tag: "ApprovalResolved",
+  approval: { id, how: "suspended", endedAt: 9 } as ResolvedApproval
 })
 const wave = { user: "ada", session: "s", turn: "t", wave: "w", status: "running", calls: 1, beganAt: 1 } as const
 const event = (sequence: number): LiveItem =>
@@ -54,7 +54,7 @@ describe("what the page knows", () => {
     if (last !== undefined) assert.deepStrictEqual(after(known, itemOf(last)), known)
   })
 
-  it.prop("has a question once, open or over, and the oldest first", [Steps], ([steps]) => {
+  it.prop("has an approval request once, open or over, and the oldest first", [Steps], ([steps]) => {
     const known = steps.map(itemOf).reduce<Known>(after, nothing)
     const each = [...ids(known), ...known.ended.map((it) => it.id)]
     assert.strictEqual(new Set(each).size, each.length)
@@ -62,7 +62,7 @@ describe("what the page knows", () => {
     assert.deepStrictEqual(times, times.toSorted((a, b) => a - b))
   })
 
-  it("has a question again that was suspended and is asked under its id", () => {
+  it("has an approval request again that was suspended and is asked under its id", () => {
     const known = [asked("a", 1), over("a"), asked("a", 1)].reduce<Known>(after, nothing)
     assert.deepStrictEqual(ids(known), ["a"])
     assert.deepStrictEqual(known.ended, [])

@@ -1,8 +1,8 @@
 /** Whose turn it is, and who waits for room: nobody takes what is others'. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Clock, Deferred, Effect, Exit, Fiber, Scope } from "effect"
+import { Capacity } from "../../src/server/Capacity.ts"
 import { FairTurns } from "../../src/server/FairTurns.ts"
-import { Room } from "../../src/server/Room.ts"
 
 /** Time that only passes where the test lets it: each look at it is a millisecond later. */
 const clock = (millis: number): Clock.Clock => {
@@ -71,7 +71,7 @@ describe("turns", () => {
 describe("room", () => {
   it.live("is each user's own, and what one waits for holds up nobody else", () =>
     Effect.gen(function*() {
-      const room = new Room({ perUser: 10, ofAll: 15 })
+      const room = new Capacity({ perUser: 10, ofAll: 15 })
       const scope = () => Scope.make()
       const [first, second, third, fourth] = [yield* scope(), yield* scope(), yield* scope(), yield* scope()]
       const take = (user: string, amount: number, scope: Scope.Scope) => Scope.provide(room.take(user, amount), scope)
@@ -92,7 +92,7 @@ describe("room", () => {
 
   it.live("is given back as far as it turns out not to be needed, once", () =>
     Effect.gen(function*() {
-      const room = new Room({ perUser: 10, ofAll: 10 })
+      const room = new Capacity({ perUser: 10, ofAll: 10 })
       yield* Effect.scoped(Effect.gen(function*() {
         const keep = yield* room.take("a", 10)
         yield* keep(3)
@@ -108,7 +108,7 @@ describe("room", () => {
 
   it.live("is given back whatever becomes of who took it or waited for it", () =>
     Effect.gen(function*() {
-      const room = new Room({ perUser: 10, ofAll: 10 })
+      const room = new Capacity({ perUser: 10, ofAll: 10 })
       const entered = yield* Deferred.make<void>()
       const holds = yield* Effect.forkChild(
         Effect.scoped(

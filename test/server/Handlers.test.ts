@@ -16,10 +16,10 @@ const answered = Effect.fnUntraced(function*(server: TestServer, wave: string, a
     body: { message: [call("1", "save", { path: "a", text: "new\n" })], wave }
   })
   yield* events.until(({ event }) => event === "tool_approval_request")
-  const { json } = yield* server.request("bob", "GET", "/api/questions")
-  const [question] = json.open
-  yield* server.request("bob", "POST", `/api/questions/${question.id}/answer`, {
-    body: { hash: question.hash, answer }
+  const { json } = yield* server.request("bob", "GET", "/api/approvals")
+  const [approval] = json.open
+  yield* server.request("bob", "POST", `/api/approvals/${approval.id}/answer`, {
+    body: { hash: approval.hash, answer }
   })
   yield* events.rest
 })
@@ -34,7 +34,7 @@ describe("rights", () => {
       // eve may nothing but ask who she is and how the server is
       assert.equal(yield* status("eve", "GET", "/api/me"), 200)
       assert.equal(yield* status("eve", "GET", "/api/status"), 200)
-      for (const path of ["sessions", "sessions/s/tools", "sessions/s/waves/w", "questions", "grants", "journal"]) {
+      for (const path of ["sessions", "sessions/s/tools", "sessions/s/waves/w", "approvals", "grants", "journal"]) {
         assert.equal(yield* status("eve", "GET", `/api/${path}`), 403, path)
       }
       assert.equal(yield* status("eve", "POST", "/api/sessions/s/waves", { message: [] }), 403)
@@ -149,7 +149,7 @@ describe("rights", () => {
     }))
 })
 
-describe("the questions of the largest wave there is", () => {
+describe("the approval requests of the largest wave there is", () => {
   it.live("are answered together", () =>
     Effect.gen(function*() {
       const server = yield* start({ policy: { ask: ["look"] } })
@@ -161,7 +161,7 @@ describe("the questions of the largest wave there is", () => {
       const handed = yield* Effect.forkChild(
         server.request("ada", "POST", "/api/sessions/s/waves", { body: { format: "native", message: calls } })
       )
-      const asked = server.request("bob", "GET", "/api/questions")
+      const asked = server.request("bob", "GET", "/api/approvals")
       const { json } = yield* Effect.repeat(asked, {
         until: ({ json }) => json.open.length === 1_000,
         schedule: Schedule.spaced("50 millis")
@@ -171,7 +171,7 @@ describe("the questions of the largest wave there is", () => {
         hash,
         answer: { _tag: "Deny" }
       }))
-      const { status } = yield* server.request("bob", "POST", "/api/questions/answers", { body: { answers } })
+      const { status } = yield* server.request("bob", "POST", "/api/approvals/answers", { body: { answers } })
       assert.equal(status, 200)
       assert.lengthOf((yield* Fiber.join(handed)).json.messages, 1_000)
     }))

@@ -6,28 +6,28 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
+import * as ApiApprovals from "../../src/server/ApiApprovals.ts"
 import * as ApiModels from "../../src/server/ApiModels.ts"
-import * as ApiQuestions from "../../src/server/ApiQuestions.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
 import { start } from "../support/Server.ts"
 
-const wave = (name: string): ApiQuestions.LiveItem => ({
+const wave = (name: string): ApiApprovals.LiveItem => ({
   _tag: "WaveBegan",
   wave: { user: "ada", session: "s", turn: "t", wave: name, status: "running", calls: 1, beganAt: 0 }
 })
 
 /** What a reader was told, in short. */
-const short = ({ data }: ApiQuestions.LiveSse): string => data._tag === "WaveBegan" ? data.wave.wave : data._tag
+const short = ({ data }: ApiApprovals.LiveSse): string => data._tag === "WaveBegan" ? data.wave.wave : data._tag
 
 const all = () => true
 
 /** Reads until it has had so many that are no heartbeats, beginning at once. */
-const read = (stream: Stream.Stream<ApiQuestions.LiveSse>, count: number) => readAll(told(stream), count)
+const read = (stream: Stream.Stream<ApiApprovals.LiveSse>, count: number) => readAll(told(stream), count)
 
-const readAll = (stream: Stream.Stream<ApiQuestions.LiveSse>, count: number) =>
+const readAll = (stream: Stream.Stream<ApiApprovals.LiveSse>, count: number) =>
   Effect.forkChild(Stream.runCollect(Stream.take(stream, count)), { startImmediately: true })
 
-const told = (stream: Stream.Stream<ApiQuestions.LiveSse>) =>
+const told = (stream: Stream.Stream<ApiApprovals.LiveSse>) =>
   Stream.filter(stream, ({ data }) => data._tag !== "Heartbeat")
 
 describe("LiveLog", () => {
@@ -43,7 +43,7 @@ describe("LiveLog", () => {
       const had = yield* Fiber.join(fiber)
       assert.deepStrictEqual(had.map(short), ["b", "c"])
       assert.deepStrictEqual(had.map(({ event }) => event), ["wave_began", "wave_began"])
-      Schema.encodeUnknownSync(Schema.Array(ApiQuestions.LiveSse))(had)
+      Schema.encodeUnknownSync(Schema.Array(ApiApprovals.LiveSse))(had)
       assert.deepStrictEqual((yield* Fiber.join(fresh)).map(short), ["c"])
       const again = yield* Fiber.join(yield* read(log.stream(had[0]!.id, all), 1))
       assert.deepStrictEqual(again.map(short), ["c"])
@@ -170,7 +170,7 @@ describe("LiveLog", () => {
     Effect.gen(function*() {
       const error = yield* Effect.flip(Layer.build(LiveLog.layer({ maxItems: 0, maxChars: 0.5 })))
       assert.deepStrictEqual(error.problems.map(({ path }) => path), ["maxItems", "maxChars"])
-      assert.strictEqual(ApiQuestions.liveNames.Reset, ApiModels.noteNames.Reset)
+      assert.strictEqual(ApiApprovals.liveNames.Reset, ApiModels.noteNames.Reset)
     }))
 
   it.live("opens its stream over HTTP before anything happens", () =>

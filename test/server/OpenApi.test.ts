@@ -115,7 +115,7 @@ describe("the OpenAPI document", () => {
       assert.includeMembers(Object.keys(json.components.schemas), [
         "ToolEvent",
         "Wave",
-        "Question",
+        "ApprovalRequest",
         "LiveItem",
         "Entry"
       ])

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as Door from "../../src/server/Door.ts"
+import * as RequestGuard from "../../src/server/RequestGuard.ts"
 import { start } from "../support/Server.ts"
 
 const built = Effect.acquireRelease(
@@ -33,7 +33,7 @@ describe("the page's files", () => {
       assert.match(script.headers.get("content-type")!, /^text\/javascript/)
       assert.include(script.headers.get("cache-control")!, "immutable")
       for (const { headers } of [page, script]) {
-        for (const [name, value] of Object.entries(Door.headers)) assert.strictEqual(headers.get(name), value)
+        for (const [name, value] of Object.entries(RequestGuard.headers)) assert.strictEqual(headers.get(name), value)
       }
     }))
 

@@ -9,8 +9,8 @@ import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Access from "../../src/server/Access.ts"
-import * as Door from "../../src/server/Door.ts"
 import * as PageAssets from "../../src/server/PageAssets.ts"
+import * as RequestGuard from "../../src/server/RequestGuard.ts"
 import { send, sendRaw } from "../support/Doors.ts"
 
 const served = (files: Readonly<Record<string, string>>) =>
@@ -23,7 +23,7 @@ const served = (files: Readonly<Record<string, string>>) =>
     mkdirSync(join(parent, "page/assets"), { recursive: true })
     for (const [name, text] of Object.entries(files)) writeFileSync(join(parent, "page", name), text)
     const app = PageAssets.layer({ folder: join(parent, "page") }).pipe(
-      Layer.provideMerge(Door.layer()),
+      Layer.provideMerge(RequestGuard.layer()),
       Layer.provide(Access.layer({ users: [] }))
     )
     return HttpRouter.serve(app, { disableListenLog: true, disableLogger: true }).pipe(

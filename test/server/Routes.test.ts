@@ -27,11 +27,11 @@ const open = ["/health", "/ready", "/api/login", "/api/logout"]
 /** The right that an endpoint needs, as far as it needs one; the rest are everybody's own. */
 const needs: Readonly<Record<string, (rights: Rights) => boolean>> = {
   "/metrics": (it) => it.operate === true,
-  "/api/questions": (it) => (it.approve?.length ?? 0) > 0,
-  "/api/questions/{id}": (it) => (it.approve?.length ?? 0) > 0,
-  "/api/questions/{id}/files/{index}/{side}": (it) => (it.approve?.length ?? 0) > 0,
-  "/api/questions/{id}/answer": (it) => (it.approve?.length ?? 0) > 0,
-  "/api/questions/answers": (it) => (it.approve?.length ?? 0) > 0,
+  "/api/approvals": (it) => (it.approve?.length ?? 0) > 0,
+  "/api/approvals/{id}": (it) => (it.approve?.length ?? 0) > 0,
+  "/api/approvals/{id}/files/{index}/{side}": (it) => (it.approve?.length ?? 0) > 0,
+  "/api/approvals/{id}/answer": (it) => (it.approve?.length ?? 0) > 0,
+  "/api/approvals/answers": (it) => (it.approve?.length ?? 0) > 0,
   "/api/journal": (it) => it.run === true || (it.records?.length ?? 0) > 0
 }
 
@@ -45,8 +45,8 @@ interface Rights {
 const bodies: Readonly<Record<string, unknown>> = {
   "/api/login": { token: "wrong" },
   "/api/sessions/{session}/waves": { message: { none: true }, wave: "one" },
-  "/api/questions/{id}/answer": { hash: "h", answer: { _tag: "Deny" } },
-  "/api/questions/answers": { answers: [{ id: "q", hash: "h", answer: { _tag: "Deny" } }] }
+  "/api/approvals/{id}/answer": { hash: "h", answer: { _tag: "Deny" } },
+  "/api/approvals/answers": { answers: [{ id: "q", hash: "h", answer: { _tag: "Deny" } }] }
 }
 
 const everybody = [

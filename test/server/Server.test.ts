@@ -28,11 +28,11 @@ describe("a server", () => {
       assert.equal(events.headers.get("content-type"), "text/event-stream")
       assert.equal(events.headers.get("cache-control"), "no-store")
       yield* events.until(({ event }) => event === "tool_approval_request")
-      assert.equal((yield* server.request("ada", "GET", "/api/questions")).status, 403)
-      const { json: { open: [question] } } = yield* server.request("bob", "GET", "/api/questions")
-      assert.equal(question.tool, "save")
-      const answered = yield* server.request("bob", "POST", `/api/questions/${question.id}/answer`, {
-        body: { hash: question.hash, answer: { _tag: "ApproveOnce" } }
+      assert.equal((yield* server.request("ada", "GET", "/api/approvals")).status, 403)
+      const { json: { open: [approval] } } = yield* server.request("bob", "GET", "/api/approvals")
+      assert.equal(approval.tool, "save")
+      const answered = yield* server.request("bob", "POST", `/api/approvals/${approval.id}/answer`, {
+        body: { hash: approval.hash, answer: { _tag: "ApproveOnce" } }
       })
       assert.deepInclude(answered.json, { how: "approved", by: "bob" })
       const rest = yield* events.rest

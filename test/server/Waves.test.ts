@@ -8,15 +8,15 @@ import * as Scheduler from "effect/Scheduler"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { ToolContext, type ToolExecutors } from "../../src/index.ts"
+import type { LiveItem } from "../../src/server/ApiApprovals.ts"
 import type { Wave } from "../../src/server/ApiModels.ts"
-import type { LiveItem } from "../../src/server/ApiQuestions.ts"
-import { Questions } from "../../src/server/Questions.ts"
+import { PendingApprovals } from "../../src/server/PendingApprovals.ts"
 import * as Turns from "../../src/server/Turns.ts"
 import { type Handle, Waves } from "../../src/server/Waves.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { ada, inMemory, message, type Options, type Tools } from "../support/Served.ts"
 
-type Provided = Effect.Services<Effect.Effect<void, never, Waves | Questions | ToolExecutors.ToolExecutors>>
+type Provided = Effect.Services<Effect.Effect<void, never, Waves | PendingApprovals | ToolExecutors.ToolExecutors>>
 
 const run = <A, E>(
   tools: Tools,
@@ -416,7 +416,7 @@ describe("a server that stops", () => {
       tools,
       Effect.gen(function*() {
         const waves = yield* Waves
-        const questions = yield* Questions
+        const approvals = yield* PendingApprovals
         const hand = (session: string, ...names: ReadonlyArray<string>) =>
           waves.handOver({ ...ada, session }, { message: message(...names), wave: "w" })
         const [done, running, asked, long] = [
@@ -428,7 +428,7 @@ describe("a server that stops", () => {
         yield* Effect.sleep("1 second")
         const from = yield* VirtualTime.now
         const stopping = yield* Effect.forkChild(
-          Effect.all([waves.drain("90 seconds"), questions.suspend("the server is stopping")], { concurrency: 2 }),
+          Effect.all([waves.drain("90 seconds"), approvals.suspend("the server is stopping")], { concurrency: 2 }),
           { startImmediately: true }
         )
         const refused = yield* Effect.flip(hand("new", "read"))

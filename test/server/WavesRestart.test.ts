@@ -10,7 +10,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Approvals, ToolContext, type ToolRule } from "../../src/index.ts"
 import type { Wave } from "../../src/server/ApiModels.ts"
-import { Questions } from "../../src/server/Questions.ts"
+import { PendingApprovals } from "../../src/server/PendingApprovals.ts"
 import { type Handle, Waves } from "../../src/server/Waves.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import type { ToolSpec } from "../support/Harness.ts"
@@ -146,8 +146,8 @@ describe("a server that is killed and started again", () => {
       assert.deepStrictEqual(requests.map((it) => [it.id, it.askedAt, it.expiresAt]), [
         [asked!.id, asked!.askedAt, asked!.expiresAt]
       ])
-      const [question] = (yield* Context.get(second.context, Questions).list(everybody)).open
-      assert.strictEqual(question?.id, asked?.id)
+      const [approval] = (yield* Context.get(second.context, PendingApprovals).list(everybody)).open
+      assert.strictEqual(approval?.id, asked?.id)
       yield* approvals.answer(asked!.id, { _tag: "ApproveOnce" })
       assert.deepStrictEqual(tagsOf(yield* (yield* found(second, "w")).ended), ["Succeeded"])
       assert.deepStrictEqual(begun, ["0"])
@@ -182,7 +182,7 @@ describe("a server that is killed and started again", () => {
       // what was killed may still read; nothing behind it was begun by anybody
       assert.deepStrictEqual(begun.filter((index) => index === "3" || index === "4"), [])
       assert.lengthOf(yield* Context.get(second.context, Approvals.Approvals).list, 0)
-      assert.lengthOf((yield* Context.get(second.context, Questions).list(everybody)).open, 0)
+      assert.lengthOf((yield* Context.get(second.context, PendingApprovals).list(everybody)).open, 0)
       // it has its end: the next start does not find it open
       yield* second.close
       const third = yield* begin(filename, tools, options)
@@ -330,7 +330,7 @@ describe("a server that is stopped and started again", () => {
       const [before] = yield* Context.get(first.context, Approvals.Approvals).list
       yield* Effect.all([
         waves.drain("5 seconds"),
-        Context.get(first.context, Questions).suspend("the server is stopping")
+        Context.get(first.context, PendingApprovals).suspend("the server is stopping")
       ], { concurrency: 2 })
       assert.deepStrictEqual([(yield* asked.info).status, (yield* long.info).status], ["suspended", "suspended"])
       assert.strictEqual((yield* eventsOf(asked)).at(-1)?.event, "wave_suspended")

@@ -13,7 +13,7 @@ import * as Redacted from "effect/Redacted"
 import { TestClock } from "effect/testing"
 import { createHmac } from "node:crypto"
 import { createServer } from "node:http"
-import { question } from "../support/Asking.ts"
+import { approval } from "../support/Asking.ts"
 
 const key = Buffer.from("0123456789abcdef0123456789abcdef")
 const secret = `whsec_${key.toString("base64")}`
@@ -47,7 +47,7 @@ const options = (url: string): Webhook.Options => ({
 
 const ask = Effect.fnUntraced(function*(id: string) {
   const approvals = yield* Approvals.Approvals
-  const request = yield* approvals.request(question({ id, args: { password: "hidden in the arguments" } }))
+  const request = yield* approvals.request(approval({ id, args: { password: "hidden in the arguments" } }))
   return yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
 })
 
@@ -86,32 +86,32 @@ describe("Webhook", () => {
       const { got, url } = yield* target(204)
       yield* Layer.build(Webhook.layer(options(url)))
       yield* TestClock.setTime(1_700_000_000_500)
-      yield* ask("question one")
+      yield* ask("approval one")
       const { body, headers, path } = yield* Queue.take(got)
       assert.strictEqual(path, "/hook?token=hush")
       assert.deepStrictEqual(JSON.parse(body), {
-        type: "question.asked",
+        type: "approval.asked",
         timestamp: "2023-11-14T22:13:20.500Z",
         data: {
-          id: "question one",
+          id: "approval one",
           user: "bob",
           session: "home",
           tool: "write",
           askedAt: 1_700_000_000_500,
           expiresAt: "unlimited",
-          url: "https://tools.example.com/page/#/questions/question%20one"
+          url: "https://tools.example.com/page/#/approvals/approval%20one"
         }
       })
       assert.notInclude(body, "hidden")
-      assert.strictEqual(headers["webhook-id"], "question one")
+      assert.strictEqual(headers["webhook-id"], "approval one")
       assert.strictEqual(headers["webhook-timestamp"], "1700000000")
-      const signed = createHmac("sha256", key).update(`question one.1700000000.${body}`).digest("base64")
+      const signed = createHmac("sha256", key).update(`approval one.1700000000.${body}`).digest("base64")
       assert.strictEqual(headers["webhook-signature"], `v1,${signed}`)
       assert.strictEqual(headers["content-type"], "application/json")
       assert.isUndefined(headers["traceparent"])
     }).pipe(Effect.withSpan("test"), Effect.provide(around)))
 
-  it.effect("says nothing of a question that is answered before its delay is over", () =>
+  it.effect("says nothing of an approval request that is answered before its delay is over", () =>
     Effect.gen(function*() {
       const approvals = yield* Approvals.Approvals
       const { got, url } = yield* target(204)
@@ -139,7 +139,7 @@ describe("Webhook", () => {
       for (const [index, pause] of [1, 4, 16, 64].entries()) {
         assert.isAtLeast(times[index + 1]! - times[index]!, pause)
       }
-      assert.isUndefined(asking.pollUnsafe(), "the question waits all the same")
+      assert.isUndefined(asking.pollUnsafe(), "the approval waits all the same")
     }).pipe(Effect.provide(around)))
 
   it.effect("follows no redirect, and does not send again what is refused for good", () =>
@@ -162,7 +162,7 @@ describe("Webhook", () => {
       assert.notInclude(lines[0]!, secret.slice(6))
     }).pipe(Effect.provide(around)))
 
-  it.effect("stops trying once the question is over", () =>
+  it.effect("stops trying once the approval request is over", () =>
     Effect.gen(function*() {
       const approvals = yield* Approvals.Approvals
       const { got, url } = yield* target(500)

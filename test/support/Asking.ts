@@ -1,6 +1,6 @@
-/** Questions asked by hand, as an executor asks them, and people who may answer. */
+/** Approval requests asked by hand, as an executor asks them, and people who may answer. */
 import { Approvals } from "effect-tool-executor"
-import { type ApiAccess, LiveLog, Questions } from "effect-tool-executor/server"
+import { type ApiAccess, LiveLog, PendingApprovals } from "effect-tool-executor/server"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
@@ -13,7 +13,7 @@ export const user = (name: string, approve: ReadonlyArray<string>): ApiAccess.Us
   operate: true
 })
 
-export const question = (more: Partial<Approvals.Question> = {}): Approvals.Question => ({
+export const approval = (more: Partial<Approvals.Question> = {}): Approvals.Question => ({
   principal: "bob/home",
   agentPath: [],
   batch: "b",
@@ -34,9 +34,10 @@ export const question = (more: Partial<Approvals.Question> = {}): Approvals.Ques
 /** Asks, and waits in a fiber of its own. */
 export const ask = Effect.fnUntraced(function*(more?: Partial<Approvals.Question>) {
   const approvals = yield* Approvals.Approvals
-  const request = yield* approvals.request(question(more))
+  const request = yield* approvals.request(approval(more))
   const fiber = yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
   return { id: request.id, fiber }
 })
 
-export const layer = (options?: Questions.Options) => Questions.layer(options).pipe(Layer.provideMerge(LiveLog.layer()))
+export const layer = (options?: PendingApprovals.Options) =>
+  PendingApprovals.layer(options).pipe(Layer.provideMerge(LiveLog.layer()))

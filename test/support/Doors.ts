@@ -17,11 +17,11 @@ import { connect } from "node:net"
 import * as Access from "../../src/server/Access.ts"
 import { LoginGroup } from "../../src/server/Api.ts"
 import { Authorization, Checks, CurrentUser } from "../../src/server/ApiAccess.ts"
+import { LiveSse } from "../../src/server/ApiApprovals.ts"
 import * as Models from "../../src/server/ApiModels.ts"
 import { NotFound, Unavailable } from "../../src/server/ApiProblems.ts"
-import { LiveSse } from "../../src/server/ApiQuestions.ts"
-import * as Door from "../../src/server/Door.ts"
 import * as Logins from "../../src/server/Logins.ts"
+import * as RequestGuard from "../../src/server/RequestGuard.ts"
 import * as Tokens from "../../src/server/Tokens.ts"
 
 /** Endpoints as the API has them, one of each kind. */
@@ -51,7 +51,7 @@ class Some extends HttpApiGroup.make("some")
 
 class SomeApi extends HttpApi.make("some").add(Some, LoginGroup) {}
 
-export interface Options extends Door.Options {
+export interface Options extends RequestGuard.Options {
   readonly users?: ReadonlyArray<Access.UserOptions>
   readonly access?: Layer.Layer<Access.Access>
   readonly live?: Stream.Stream<LiveSse>
@@ -96,7 +96,7 @@ export const layer = (options: Options = {}) => {
   return HttpRouter.serve(
     HttpApiBuilder.layer(SomeApi).pipe(
       Layer.provide([some, login]),
-      Layer.provideMerge(Door.layer(options)),
+      Layer.provideMerge(RequestGuard.layer(options)),
       Layer.provide(access)
     ),
     { disableListenLog: true, disableLogger: true }

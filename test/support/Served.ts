@@ -25,9 +25,9 @@ import {
   type ToolRule
 } from "../../src/index.ts"
 import * as Access from "../../src/server/Access.ts"
-import type { LiveItem } from "../../src/server/ApiQuestions.ts"
+import type { LiveItem } from "../../src/server/ApiApprovals.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
-import * as Questions from "../../src/server/Questions.ts"
+import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import * as Waves from "../../src/server/Waves.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
 import * as Sqlite from "../../src/sql/Sqlite.ts"
@@ -47,7 +47,7 @@ export interface Options {
 
 export type Tools = { readonly [name: string]: ToolSpec }
 
-type Provided = Waves.Waves | ToolExecutors.ToolExecutors | Questions.Questions | Approvals.Approvals
+type Provided = Waves.Waves | ToolExecutors.ToolExecutors | PendingApprovals.PendingApprovals | Approvals.Approvals
 
 /** Everything above the stores. */
 const above = (
@@ -74,7 +74,7 @@ const above = (
   return Waves.layer(waves).pipe(
     Layer.provideMerge(ToolExecutors.layer()),
     Layer.provide(gates),
-    Layer.provideMerge(Questions.layer()),
+    Layer.provideMerge(PendingApprovals.layer()),
     Layer.provide([live, users])
   )
 }

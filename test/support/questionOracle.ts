@@ -1,5 +1,5 @@
 /**
- * What becomes of questions, said plainly: a list of those that wait, a table of those that are over, and
+ * What becomes of approval requests, said plainly: a list of those that wait, a table of those that are over, and
  * for each thing that somebody does what it changes and what they are told.
  */
 import * as Schema from "effect/Schema"
@@ -44,7 +44,7 @@ export type Given = typeof Given.Type
 
 export type Asked = Extract<Step, { readonly _tag: "Ask" }>
 
-/** How a question ended, as far as anybody can see it. */
+/** How an approval request ended, as far as anybody can see it. */
 export interface End {
   readonly how: string
   readonly by?: string
@@ -63,7 +63,7 @@ interface Waiting extends Asked {
   readonly expiresAt: number
 }
 
-export class QuestionOracle {
+export class ApprovalOracle {
   readonly open: Array<Waiting> = []
   readonly ended = new Map<number, End>()
   readonly owners: Array<string> = []

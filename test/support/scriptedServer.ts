@@ -1,24 +1,30 @@
 /**
  * A server of the API's shapes whose every word is the test's: for what a real one does
- * not do at will, such as to go away in the middle, or to ask 200 questions at once.
+ * not do at will, such as to go away in the middle, or to ask 200 approval requests at once.
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
+import type {
+  ApprovalRequest,
+  ApprovalSummary,
+  BulkAnswers,
+  LiveItem,
+  ResolvedApproval
+} from "../../src/server/ApiApprovals.ts"
 import type { Me, Waves } from "../../src/server/ApiModels.ts"
-import type { EndedQuestion, GivenAnswers, LiveItem, Question, QuestionSummary } from "../../src/server/ApiQuestions.ts"
 import type { Entry, Grant, Rules, Status } from "../../src/server/ApiRecords.ts"
-import * as Door from "../../src/server/Door.ts"
+import * as RequestGuard from "../../src/server/RequestGuard.ts"
 
 /** What the server is told to say. */
 export interface Script {
   readonly url: string
-  /** Asks a question; what is left out is made up. */
-  readonly ask: (question: Partial<Question> & { readonly id: string }) => void
-  /** Ends a question as another person would. */
-  readonly end: (id: string, how: Partial<EndedQuestion> & Pick<EndedQuestion, "how">) => void
+  /** Asks an approval request; what is left out is made up. */
+  readonly ask: (approval: Partial<ApprovalRequest> & { readonly id: string }) => void
+  /** Ends an approval request as another person would. */
+  readonly end: (id: string, how: Partial<ResolvedApproval> & Pick<ResolvedApproval, "how">) => void
   /** Keeps what it has to tell to itself for a while. */
   readonly hold: (isHeld: boolean) => void
   /** Cuts all connections, and takes none until `comeBack`. */
@@ -56,12 +62,12 @@ const rules: typeof Rules.Type = {
 const status: Status = {
   status: "ready",
   checks: [{ name: "journal", isOk: true }],
-  counts: { sessions: 1, waves: 1, questions: 1, streams: 1 }
+  counts: { sessions: 1, waves: 1, approvals: 1, streams: 1 }
 }
 
 export const startScripted = async (folder: string): Promise<Script> => {
-  const open = new Map<string, Question>()
-  const ended = new Map<string, EndedQuestion>()
+  const open = new Map<string, ApprovalRequest>()
+  const ended = new Map<string, ResolvedApproval>()
   const answers: Array<{ readonly id: string; readonly answer: unknown }> = []
   const texts = new Map<string, string>()
   const waves: Script["waves"] = []
@@ -83,7 +89,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
   }
   const ask: Script["ask"] = (given) => {
     const args = given.args ?? { path: "notes.md", text: "hello" }
-    const question: Question = {
+    const approval: ApprovalRequest = {
       user: "grace",
       session: "s1",
       agentPath: [],
@@ -104,12 +110,12 @@ export const startScripted = async (folder: string): Promise<Script> => {
       ...given,
       args
     }
-    open.set(question.id, question)
-    tell({ _tag: "QuestionAsked", question: summaryOf(question) })
+    open.set(approval.id, approval)
+    tell({ _tag: "ApprovalRequested", approval: summaryOf(approval) })
   }
-  const end = (id: string, how: Partial<EndedQuestion> & Pick<EndedQuestion, "how">): EndedQuestion => {
+  const end = (id: string, how: Partial<ResolvedApproval> & Pick<ResolvedApproval, "how">): ResolvedApproval => {
     const { askedAt, callId, session, tool, user } = open.get(id)!
-    const question: EndedQuestion = {
+    const approval: ResolvedApproval = {
       id,
       user,
       session,
@@ -121,9 +127,9 @@ export const startScripted = async (folder: string): Promise<Script> => {
       ...how
     }
     open.delete(id)
-    ended.set(id, question)
-    tell({ _tag: "QuestionEnded", question })
-    return question
+    ended.set(id, approval)
+    tell({ _tag: "ApprovalResolved", approval })
+    return approval
   }
 
   const stream = (request: IncomingMessage, response: ServerResponse, after: string) => {
@@ -143,7 +149,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
     const path = url.pathname
     if (!path.startsWith("/api/")) {
       const file = path === "/" ? "index.html" : path.slice(1)
-      response.writeHead(200, { "content-type": typeOf(file), ...Door.headers })
+      response.writeHead(200, { "content-type": typeOf(file), ...RequestGuard.headers })
       return response.end(readFileSync(join(folder, file)))
     }
     if (path === "/api/login") {
@@ -163,7 +169,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
       return response.writeHead(204).end()
     }
     if (request.method === "POST" && id === "answers") {
-      const given = JSON.parse(await bodyOf(request)) as typeof GivenAnswers.Type
+      const given = JSON.parse(await bodyOf(request)) as typeof BulkAnswers.Type
       const stale = given.answers.filter((it) => open.get(it.id)?.hash !== it.hash)
       if (stale.length > 0) {
         return json({
@@ -177,7 +183,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
       const given = JSON.parse(await bodyOf(request)) as { readonly hash: string; readonly answer: { _tag: string } }
       const over = ended.get(id!)
       if (over !== undefined) {
-        return json({ title: "The question is over.", id, how: over.how, by: over.by, at: over.endedAt }, 409)
+        return json({ title: "The approval is over.", id, how: over.how, by: over.by, at: over.endedAt }, 409)
       }
       return json(answered(id!, given.answer))
     }
@@ -194,7 +200,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
         return json(user)
       case "live":
         return stream(request, response, url.searchParams.get("after") ?? "")
-      case "questions": {
+      case "approvals": {
         if (id === undefined) {
           const list = Array.from(open.values(), summaryOf)
           return json({ open: list, ended: Array.from(ended.values()).toReversed(), cursor: place() })
@@ -278,8 +284,8 @@ export const startScripted = async (folder: string): Promise<Script> => {
 
 // Utilities
 
-const summaryOf = ({ args, parameters: _, preview: __, ...question }: Question): QuestionSummary => ({
-  ...question,
+const summaryOf = ({ args, parameters: _, preview: __, ...approval }: ApprovalRequest): ApprovalSummary => ({
+  ...approval,
   summary: JSON.stringify(args).slice(0, 200)
 })
 

@@ -67,5 +67,5 @@ export const asking = (url: string, token: string) => {
   return { send, json, post }
 }
 
-/** The questions that wait. */
+/** The approval requests that wait. */
 export const openIn = (asked: Json): ReadonlyArray<Json> => asked["open"] as ReadonlyArray<Json>

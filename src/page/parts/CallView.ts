@@ -19,7 +19,7 @@ import type { CallViewProps } from "./types.ts"
  * @category components
  * @since 0.1.0
  */
-export const CallView = ({ events, questions }: CallViewProps): VNode => {
+export const CallView = ({ events, approvals }: CallViewProps): VNode => {
   const lanes = useMemo(() => lanesOf(events), [events])
   if (lanes.length === 0) return html`<p>This call is no longer kept.</p>`
   return html`<div class="calls">${
@@ -29,7 +29,7 @@ export const CallView = ({ events, questions }: CallViewProps): VNode => {
       )
       return html`<${One} key=${lane.key} state=${stateOf(lane)} from=${lane.from} events=${
         inOrder(own)
-      } questions=${questions} />`
+      } approvals=${approvals} />`
     })
   }</div>`
 }
@@ -45,7 +45,7 @@ const maxEvents = 200
 const inOrder = (events: ReadonlyArray<CallEvent>): ReadonlyArray<CallEvent> =>
   [...new Map(events.map((event) => [event.sequence, event])).values()].sort((a, b) => a.sequence - b.sequence)
 
-const One = ({ events, from, questions, state }: Pick<CallViewProps, "questions"> & {
+const One = ({ events, from, approvals, state }: Pick<CallViewProps, "approvals"> & {
   readonly events: ReadonlyArray<CallEvent>
   readonly from: number
   readonly state: string
@@ -65,8 +65,8 @@ const One = ({ events, from, questions, state }: Pick<CallViewProps, "questions"
     <h2>Arguments</h2>
     ${queued === undefined ? html`<p>They are not known any more.</p>` : html`<${Arguments} value=${queued.params} />`}
     ${
-    questions.map((it) =>
-      html`<p key=${it.id} class="call-asked">A person is asked: <${SafeText} text=${it.why} /> <a href=${`#/questions/${
+    approvals.map((it) =>
+      html`<p key=${it.id} class="call-asked">A person is asked: <${SafeText} text=${it.why} /> <a href=${`#/approvals/${
         encodeURIComponent(it.id)
       }`}>Answer</a></p>`
     )

@@ -4,7 +4,7 @@
  * @since 0.1.0
  */
 import type { Wire } from "../../core/facts/ToolEvent.ts"
-import type { QuestionSummary } from "../../server/ApiQuestions.ts"
+import type { ApprovalSummary } from "../../server/ApiApprovals.ts"
 import type { Rules } from "../../server/ApiRecords.ts"
 
 /** JSON, as it came. */
@@ -58,10 +58,10 @@ export interface TimelineProps {
   readonly onOpen: (call: { readonly process: string; readonly callId: string }) => void
 }
 
-/** A call whole: its events, and the questions about it that wait. */
+/** A call whole: its events, and the approval requests about it that wait. */
 export interface CallViewProps {
   readonly events: ReadonlyArray<Wire>
-  readonly questions: ReadonlyArray<QuestionSummary>
+  readonly approvals: ReadonlyArray<ApprovalSummary>
 }
 
 /** The rules as a graph, loaded on demand. */

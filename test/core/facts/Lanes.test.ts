@@ -73,7 +73,7 @@ describe("lanesOf", () => {
     assert.strictEqual(lanesOf(story.slice(0, 5))[0]?.status, "1 of 3: half")
   })
 
-  it("shows a question of a call that runs, and a call that was suspended", () => {
+  it("shows an approval request of a call that runs, and a call that was suspended", () => {
     const running = [
       story[0]!,
       event(2, 1200, { _tag: "ToolCallStart", attempt: 1, limitMillis: null }),

@@ -35,9 +35,9 @@ export interface Caller {
  * @category services
  * @since 0.1.0
  */
-export class Callers extends Context.Service<Callers, {
+export class ClientAddress extends Context.Service<ClientAddress, {
   readonly of: (request: HttpServerRequest.HttpServerRequest) => Caller
-}>()("effect-tool-executor/server/Callers") {}
+}>()("effect-tool-executor/server/ClientAddress") {}
 
 /**
  * How the server is reached.
@@ -61,7 +61,7 @@ export interface Options {
  * @category constructors
  * @since 0.1.0
  */
-export const make = (options?: Options): Effect.Effect<Callers["Service"], ConfigurationError> =>
+export const make = (options?: Options): Effect.Effect<ClientAddress["Service"], ConfigurationError> =>
   Effect.suspend(() => {
     const proxies = Number(options?.trustProxy ?? false)
     const publicUrl = options?.publicUrl === undefined ? undefined : originOf(options.publicUrl)
@@ -78,9 +78,9 @@ export const make = (options?: Options): Effect.Effect<Callers["Service"], Confi
       }])
     ]
     if (problems.length > 0 || publicUrl === null) {
-      return Effect.fail(new ConfigurationError({ subject: "Callers", problems }))
+      return Effect.fail(new ConfigurationError({ subject: "ClientAddress", problems }))
     }
-    return Effect.succeed(Callers.of({ of: (request) => callerOf(request, proxies, publicUrl) }))
+    return Effect.succeed(ClientAddress.of({ of: (request) => callerOf(request, proxies, publicUrl) }))
   })
 
 /**
@@ -89,8 +89,8 @@ export const make = (options?: Options): Effect.Effect<Callers["Service"], Confi
  * @category layers
  * @since 0.1.0
  */
-export const layer = (options?: Options): Layer.Layer<Callers, ConfigurationError> =>
-  Layer.effect(Callers, make(options))
+export const layer = (options?: Options): Layer.Layer<ClientAddress, ConfigurationError> =>
+  Layer.effect(ClientAddress, make(options))
 
 /**
  * The origin of an address of a whole server; `null`: it is none.

@@ -22,13 +22,13 @@ import { shown } from "../internal/OptionReader.ts"
 import type { Access } from "./Access.ts"
 import { type Authorization, type Checks, cookieName } from "./ApiAccess.ts"
 import * as Problems from "./ApiProblems.ts"
-import * as Authorizing from "./Authorizing.ts"
-import * as Callers from "./Callers.ts"
-import * as Checking from "./Checking.ts"
+import * as Authentication from "./Authentication.ts"
+import * as ClientAddress from "./ClientAddress.ts"
 import * as Limits from "./Limits.ts"
 import * as Logins from "./Logins.ts"
+import * as RequestBody from "./RequestBody.ts"
+import { layer as requestCountsLayer, RequestCounts } from "./RequestCounts.ts"
 import * as Routes from "./Routes.ts"
-import { layer as trafficLayer, Traffic } from "./Traffic.ts"
 
 /**
  * How the server is reached, by whom, and how often.
@@ -36,7 +36,7 @@ import { layer as trafficLayer, Traffic } from "./Traffic.ts"
  * @category options
  * @since 0.1.0
  */
-export interface Options extends Callers.Options, Checking.Options, Authorizing.Options {
+export interface Options extends ClientAddress.Options, RequestBody.Options, Authentication.Options {
   /**
    * Names besides that of `publicUrl` and those of this machine itself (`localhost`, `127.0.0.1`, `[::1]`, at any port): `HOST`,
    * at any port, or `HOST:PORT`. A name that is none of them is refused, or a page of another site could reach
@@ -56,13 +56,13 @@ export interface Options extends Callers.Options, Checking.Options, Authorizing.
 export const layer = (
   options?: Options
 ): Layer.Layer<
-  Authorization | Checks | Callers.Callers | Limits.Limits | Logins.Logins | Traffic,
+  Authorization | Checks | ClientAddress.ClientAddress | Limits.Limits | Logins.Logins | RequestCounts,
   ConfigurationError,
   Access | HttpRouter.HttpRouter
 > =>
-  Layer.mergeAll(Authorizing.layer(options), Checking.layer(options), layerRouter(options)).pipe(
+  Layer.mergeAll(Authentication.layer(options), RequestBody.layer(options), layerRouter(options)).pipe(
     Layer.provideMerge(Logins.layer(options?.logins)),
-    Layer.provideMerge(Layer.mergeAll(Callers.layer(options), Limits.layer(options?.limits), trafficLayer))
+    Layer.provideMerge(Layer.mergeAll(ClientAddress.layer(options), Limits.layer(options?.limits), requestCountsLayer))
   )
 
 /**
@@ -73,13 +73,17 @@ export const layer = (
  */
 export const layerRouter = (
   options?: Pick<Options, "publicUrl" | "hosts">
-): Layer.Layer<never, ConfigurationError, HttpRouter.HttpRouter | Callers.Callers | Limits.Limits | Traffic> =>
+): Layer.Layer<
+  never,
+  ConfigurationError,
+  HttpRouter.HttpRouter | ClientAddress.ClientAddress | Limits.Limits | RequestCounts
+> =>
   Layer.effectDiscard(
     Effect.gen(function*() {
       const isOurs = yield* hostsOf(options)
-      const callers = yield* Callers.Callers
+      const callers = yield* ClientAddress.ClientAddress
       const limits = yield* Limits.Limits
-      const traffic = yield* Traffic
+      const traffic = yield* RequestCounts
       const router = yield* HttpRouter.HttpRouter
       yield* router.addGlobalMiddleware((httpEffect): Effect.Effect<
         HttpServerResponse.HttpServerResponse,
@@ -129,14 +133,14 @@ const hostsOf = (
   Effect.suspend(() => {
     const names = (options?.hosts ?? []).map((it) => it.toLowerCase())
     const problems = names.flatMap((name, index) =>
-      Callers.originOf(`http://${name}`)?.host.replace(/:80$/, "") === name.replace(/:80$/, "") ? [] : [{
+      ClientAddress.originOf(`http://${name}`)?.host.replace(/:80$/, "") === name.replace(/:80$/, "") ? [] : [{
         path: `hosts[${index}]`,
         problem: `it is ${shown(name)}`,
         expected: "a name, or a name and a port, such as tools.example.com:8080"
       }]
     )
-    if (problems.length > 0) return Effect.fail(new ConfigurationError({ subject: "Door", problems }))
-    const publicUrl = options?.publicUrl === undefined ? undefined : Callers.originOf(options.publicUrl)
+    if (problems.length > 0) return Effect.fail(new ConfigurationError({ subject: "RequestGuard", problems }))
+    const publicUrl = options?.publicUrl === undefined ? undefined : ClientAddress.originOf(options.publicUrl)
     const known = new Set(["localhost", "127.0.0.1", "[::1]", ...names, ...(publicUrl ? [publicUrl.host] : [])])
     return Effect.succeed((host: string) => known.has(host) || known.has(host.replace(/:\d{1,5}$/, "")))
   })
@@ -153,7 +157,7 @@ const problemOf = (
   request: HttpServerRequest.HttpServerRequest,
   path: string,
   isOurHost: boolean,
-  caller: Callers.Caller
+  caller: ClientAddress.Caller
 ): Problem | undefined => {
   const { headers, method } = request
   if (!isOurHost) {

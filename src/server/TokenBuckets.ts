@@ -14,7 +14,7 @@ interface Bucket {
   at: number
 }
 
-export class Buckets {
+export class TokenBuckets {
   private readonly buckets = new Map<string, Bucket>()
   private readonly rate: Rate
   private readonly room: number

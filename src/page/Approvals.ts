@@ -1,29 +1,29 @@
 /**
- * What waits for a person, oldest first, and what ended lately: a list, and beside it the question
+ * What waits for a person, oldest first, and what ended lately: a list, and beside it the approval request
  * that is looked at, or several that are answered together.
  *
  * @since 0.1.0
  */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
-import type { EndedQuestion, QuestionSummary } from "../server/ApiQuestions.ts"
+import type { ApprovalSummary, ResolvedApproval } from "../server/ApiApprovals.ts"
+import { ApprovalView } from "./ApprovalView.ts"
+import { BulkApproval } from "./BulkApproval.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Deadline, Who } from "./pieces.ts"
-import { QuestionView } from "./QuestionView.ts"
 import { route, to } from "./routes.ts"
-import { Several } from "./Several.ts"
-import { known, me, shownQuestion, ticked } from "./state.ts"
+import { known, me, shownApproval, ticked } from "./state.ts"
 import { count, ending, time } from "./words.ts"
 
 /** So many are shown at first, and so many more each time. */
 const step = 50
 
-/** As wide as the list and a question are beside each other. */
+/** As wide as the list and an approval request are beside each other. */
 const wide = "(min-width: 52.01rem)"
 
 /** The view. */
-export const Questions = (): VNode => {
+export const Approvals = (): VNode => {
   const { ended, open } = known.value
   const [chosen] = route.value.parts
   const [shown, setShown] = useState(step)
@@ -36,22 +36,22 @@ export const Questions = (): VNode => {
   const looked = chosen ?? opened ?? (matchMedia(wide).matches ? open[0]?.id : undefined)
   useEffect(() => {
     setOpened(chosen === undefined ? looked : undefined)
-    shownQuestion.value = looked
+    shownApproval.value = looked
     return () => {
-      shownQuestion.value = undefined
+      shownApproval.value = undefined
     }
   }, [chosen, looked])
   const chosenOnes = open.filter((it) => ticked.value.has(it.id))
   return html`
     <div class=${chosen === undefined ? "columns" : "columns chosen"}>
-      <section class="list" aria-labelledby="questions-title">
-        <h1 id="questions-title" tabindex="-1" data-heading=${chosen === undefined ? "" : undefined}>Questions</h1>
+      <section class="list" aria-labelledby="approvals-title">
+        <h1 id="approvals-title" tabindex="-1" data-heading=${chosen === undefined ? "" : undefined}>Approvals</h1>
         <p>${
     mayApprove
       ? open.length === 0
         ? "Nothing waits for you."
-        : `${count(open.length, "question waits", "questions wait")}, oldest first.`
-      : "You may not answer questions of anybody."
+        : `${count(open.length, "approval waits", "approvals wait")}, oldest first.`
+      : "You may not answer approvals of anybody."
   }</p>
         ${
     open.length < 2 && chosenOnes.length === 0 ? null : html`<p class="row">
@@ -61,13 +61,13 @@ export const Questions = (): VNode => {
           ${
       chosenOnes.length === 0
         ? null
-        : html`<a class="button" href=${to("questions", "several")}>Answer ${chosenOnes.length} together</a>`
+        : html`<a class="button" href=${to("approvals", "several")}>Answer ${chosenOnes.length} together</a>`
     }
         </p>`
   }
         <ol class="cards">
           ${
-    open.slice(0, shown).map((it) => html`<${Item} key=${it.id} question=${it} isChosen=${it.id === looked} />`)
+    open.slice(0, shown).map((it) => html`<${Item} key=${it.id} approval=${it} isChosen=${it.id === looked} />`)
   }
         </ol>
         ${
@@ -80,7 +80,7 @@ export const Questions = (): VNode => {
         <h2>Ended lately</h2>
         ${ended.length === 0 ? html`<p>None yet.</p>` : null}
         <ul class="cards">
-          ${ended.slice(0, overs).map((it) => html`<${Over} key=${it.id} question=${it} />`)}
+          ${ended.slice(0, overs).map((it) => html`<${Over} key=${it.id} approval=${it} />`)}
         </ul>
         ${
     ended.length > overs
@@ -90,15 +90,15 @@ export const Questions = (): VNode => {
       : null
   }
       </section>
-      <section class="detail" aria-label="The question">
+      <section class="detail" aria-label="The approval">
         ${
     looked === undefined
       ? html`<p class="muted">${
-        open.length === 0 ? "What is asked comes up here by itself." : "Choose a question to see all of it."
+        open.length === 0 ? "What is asked comes up here by itself." : "Choose an approval request to see all of it."
       } <kbd>?</kbd> shows the keys.</p>`
       : looked === "several"
-      ? html`<${Several} questions=${chosenOnes} />`
-      : html`<${QuestionView} key=${looked} id=${looked} />`
+      ? html`<${BulkApproval} approvals=${chosenOnes} />`
+      : html`<${ApprovalView} key=${looked} id=${looked} />`
   }
       </section>
     </div>`
@@ -106,13 +106,13 @@ export const Questions = (): VNode => {
 
 // Utilities
 
-/** A list is looked through: the whole of what is long is in the question. */
+/** A list is looked through: the whole of what is long is in the approval request. */
 const brief = (text: string): string => text.length > 160 ? `${text.slice(0, 160)}…` : text
 
 const Item = (
-  { isChosen, question }: { readonly question: QuestionSummary; readonly isChosen: boolean }
+  { isChosen, approval }: { readonly approval: ApprovalSummary; readonly isChosen: boolean }
 ): VNode => {
-  const { expiresAt, id, summary, targets, tool } = question
+  const { expiresAt, id, summary, targets, tool } = approval
   const toggle = () => {
     const next = new Set(ticked.value)
     if (!next.delete(id)) next.add(id)
@@ -123,23 +123,23 @@ const Item = (
       <input type="checkbox" checked=${ticked.value.has(id)} onChange=${toggle}
         aria-label=${`Tick ${[tool, ...targets.map((it) => it.text)].join(" ").slice(0, 100)}`} />
       <div class="what">
-        <a href=${to("questions", id)} aria-current=${isChosen ? "true" : undefined}><${SafeText} text=${tool} /></a>
+        <a href=${to("approvals", id)} aria-current=${isChosen ? "true" : undefined}><${SafeText} text=${tool} /></a>
         ${targets.slice(0, 3).map((it) => html`<span class="target"><${SafeText} text=${brief(it.text)} /></span>`)}
         ${targets.length > 3 ? html`<span class="muted">and ${targets.length - 3} more</span>` : null}
         <p class="summary"><${SafeText} text=${brief(summary)} /></p>
         <p class="muted">
-          <${Who} of=${question} />, <${Deadline} expiresAt=${expiresAt} />
+          <${Who} of=${approval} />, <${Deadline} expiresAt=${expiresAt} />
         </p>
       </div>
     </li>`
 }
 
-const Over = ({ question }: { readonly question: EndedQuestion }): VNode =>
+const Over = ({ approval }: { readonly approval: ResolvedApproval }): VNode =>
   html`
     <li class="card">
       <div class="what">
-        <a href=${to("questions", question.id)}><${SafeText} text=${question.tool} /></a>
-        <p>${ending(question)}${question.by === undefined ? "" : html` by <${SafeText} text=${question.by} />`}.</p>
-        <p class="muted">${time(question.endedAt)}</p>
+        <a href=${to("approvals", approval.id)}><${SafeText} text=${approval.tool} /></a>
+        <p>${ending(approval)}${approval.by === undefined ? "" : html` by <${SafeText} text=${approval.by} />`}.</p>
+        <p class="muted">${time(approval.endedAt)}</p>
       </div>
     </li>`

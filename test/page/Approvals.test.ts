@@ -67,7 +67,7 @@ describe("the page", () => {
     server().ask({ id: "q2", tool: "send_mail", args: { to: "bob" } })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "2 questions wait, oldest first.")
+    await untilText(page, "2 approvals wait, oldest first.")
     const tools = await page.$$eval("ol.cards a", (links) => links.map((it) => it.textContent))
     assert.deepStrictEqual(tools, ["write_file", "send_mail"])
     await page.click("ol.cards a")
@@ -76,7 +76,7 @@ describe("the page", () => {
     await page.click("[data-key=yes]")
     await untilText(page, "write_file: Allowed once")
     assert.deepStrictEqual(server().answers.map((it) => it.answer), [{ _tag: "ApproveOnce" }])
-    await untilText(page, "1 question waits")
+    await untilText(page, "1 approval waits")
     await leave(visitation)
   }, limit)
 
@@ -90,7 +90,7 @@ describe("the page", () => {
     const visitation = await come()
     const { page } = visitation
     const answered = (count: number) => until(page, `document.querySelectorAll("ol.cards > li").length === ${count}`)
-    await untilText(page, "5 questions wait")
+    await untilText(page, "5 approvals wait")
 
     await next(page)
     await page.waitForSelector(ready)
@@ -138,7 +138,7 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 question waits")
+    await untilText(page, "1 approval waits")
     await next(page)
     await page.waitForSelector(ready)
     await press(page, "y", "n", "Escape")
@@ -173,7 +173,7 @@ describe("the page", () => {
     server().holdParts(true)
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 question waits")
+    await untilText(page, "1 approval waits")
     await next(page)
     await untilText(page, "Yes is off until everything above has been loaded.")
     await page.click("[data-key=yes]")
@@ -193,7 +193,7 @@ describe("the page", () => {
     server().failParts(true)
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 question waits")
+    await untilText(page, "1 approval waits")
     await untilText(page, "The part cannot be read.")
     assert.strictEqual(await page.$(ready), null)
     server().failParts(false)
@@ -220,7 +220,7 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 question waits")
+    await untilText(page, "1 approval waits")
     await visitation.page.deleteCookie(...await page.cookies())
     server().goAway()
     await untilText(page, "Connection lost.")
@@ -237,7 +237,7 @@ describe("the page", () => {
     server().ask({ id: "q1", tool: markup, args: { [markup]: bidi, long }, why: bidi, targets: [{ text: markup }] })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 question waits")
+    await untilText(page, "1 approval waits")
     await next(page)
     await page.waitForSelector(ready)
     const text = await textOf(page)
@@ -253,7 +253,7 @@ describe("the page", () => {
     for (const id of ["q1", "q2", "q3"]) server().ask({ id, tool: `tool_${id}` })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "3 questions wait")
+    await untilText(page, "3 approvals wait")
     for (const box of await page.$$("ol.cards input")) await box.click()
     await page.evaluate(`[...document.querySelectorAll("a")].find((it) => it.textContent.includes("together")).click()`)
     await page.waitForSelector(ready)
@@ -264,7 +264,7 @@ describe("the page", () => {
     await untilText(page, "q2 is over.")
     assert.deepStrictEqual(server().answers, [])
     server().hold(false)
-    await untilText(page, "2 questions together")
+    await untilText(page, "2 approvals together")
     await page.waitForSelector(ready)
     await page.click("[data-key=yes]")
     await untilText(page, "Nothing waits for you.")
@@ -277,7 +277,7 @@ describe("the page", () => {
     const first = await come()
     const second = await come()
     for (const { page } of [first, second]) {
-      await untilText(page, "1 question waits")
+      await untilText(page, "1 approval waits")
       await next(page)
       await page.waitForSelector(ready)
     }
@@ -293,11 +293,11 @@ describe("the page", () => {
     await leave(second)
   }, limit)
 
-  it("says that the connection is lost, and comes back without losing a question", async () => {
+  it("says that the connection is lost, and comes back without losing an approval request", async () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 question waits")
+    await untilText(page, "1 approval waits")
     server().goAway()
     await untilText(page, "Connection lost.")
     server().ask({ id: "q2", tool: "asked_meanwhile" })
@@ -310,31 +310,35 @@ describe("the page", () => {
     server().ask({ id: "q3", tool: "asked_in_another_life" })
     server().comeBack()
     await untilText(page, "asked_in_another_life")
-    await untilText(page, "3 questions wait")
+    await untilText(page, "3 approvals wait")
     await until(page, `!document.body.innerText.includes("Connection lost.")`)
     assert.strictEqual(server().streams(), 1)
     await leave(visitation)
   }, limit)
 
-  it("lists no more than the beginning of what is long, and ticks the question that is open by itself", async () => {
-    const long = "x".repeat(3_000)
-    server().ask({ id: "q1", tool: "first", args: { command: long }, targets: [{ text: long }] })
-    server().ask({ id: "q2", tool: "second" })
-    const visitation = await come()
-    const { page } = visitation
-    await page.waitForSelector(ready)
-    assert.isBelow((await textOf(page, "ol.cards li")).length, 500)
-    await press(page, "x")
-    await until(page, `document.querySelector("ol.cards input").checked`)
-    await untilText(page, "Answer 1 together")
-    await leave(visitation)
-  }, limit)
+  it(
+    "lists no more than the beginning of what is long, and ticks the approval request that is open by itself",
+    async () => {
+      const long = "x".repeat(3_000)
+      server().ask({ id: "q1", tool: "first", args: { command: long }, targets: [{ text: long }] })
+      server().ask({ id: "q2", tool: "second" })
+      const visitation = await come()
+      const { page } = visitation
+      await page.waitForSelector(ready)
+      assert.isBelow((await textOf(page, "ol.cards li")).length, 500)
+      await press(page, "x")
+      await until(page, `document.querySelector("ol.cards input").checked`)
+      await untilText(page, "Answer 1 together")
+      await leave(visitation)
+    },
+    limit
+  )
 
-  it("stays usable with 200 questions, on a telephone's width, without sideways scrolling", async () => {
+  it("stays usable with 200 approval requests, on a telephone's width, without sideways scrolling", async () => {
     for (let at = 0; at < 200; at++) server().ask({ id: `q${at}`, tool: `tool_${at}`, args: { text: "x".repeat(300) } })
     const visitation = await come({ width: 360, height: 740 })
     const { page } = visitation
-    await untilText(page, "200 questions wait")
+    await untilText(page, "200 approvals wait")
     const wide = () => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert.strictEqual(await wide(), 0)
     await page.click("ol.cards a")
@@ -343,7 +347,7 @@ describe("the page", () => {
     await press(page, "y", "Enter")
     await untilText(page, "Allowed once")
     await page.click(".back a")
-    await untilText(page, "199 questions wait")
+    await untilText(page, "199 approvals wait")
     for (let shown = 50; shown < 199; shown += 50) {
       await page.evaluate(
         `[...document.querySelectorAll("button")].find((it) => it.textContent.startsWith("Show more (")).click()`
@@ -376,7 +380,7 @@ describe("the page", () => {
       const visitation = await come({ scheme, width: scheme === "light" ? 1200 : 360 })
       const { page } = visitation
       for (
-        const view of ["questions/q1", "questions/q2", "waves", "journal", "grants", "rules", "health", "questions"]
+        const view of ["approvals/q1", "approvals/q2", "waves", "journal", "grants", "rules", "health", "approvals"]
       ) {
         await page.evaluate(`location.hash = "#/${view}"`)
         await until(

@@ -1,5 +1,5 @@
 /**
- * What the API sends and takes of questions, and what the live stream says.
+ * What the API sends and takes of approval requests, and what the live stream says.
  *
  * @since 0.1.0
  */
@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import { Answer } from "../core/gates/ApprovalRequest.ts"
 import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
 
-const question = {
+const approval = {
   id: Schema.String,
   ...Owner,
   agentPath: Schema.Array(Schema.String),
@@ -32,24 +32,24 @@ const question = {
 }
 
 /**
- * Schema of a question that waits, in a list.
+ * Schema of an approval request that waits, in a list.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const QuestionSummary = Schema.Struct({
-  ...question,
+export const ApprovalSummary = Schema.Struct({
+  ...approval,
   /** The beginning of the arguments, as JSON. */
   summary: Schema.String
-}).annotate({ identifier: "QuestionSummary" })
+}).annotate({ identifier: "ApprovalSummary" })
 
 /**
- * A question that waits, in a list.
+ * An approval request that waits, in a list.
  *
  * @category models
  * @since 0.1.0
  */
-export type QuestionSummary = typeof QuestionSummary.Type
+export type ApprovalSummary = typeof ApprovalSummary.Type
 
 /** What a file holds, before or after; `null`: it is not there. Its text is read apart, in parts. */
 const Content = Schema.NullOr(Schema.Struct({
@@ -83,26 +83,26 @@ export const Preview = Schema.Union([
 export type Preview = typeof Preview.Type
 
 /**
- * Schema of a question that waits, whole.
+ * Schema of an approval request that waits, whole.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const Question = Schema.Struct({
-  ...question,
+export const ApprovalRequest = Schema.Struct({
+  ...approval,
   args: Schema.Json,
   preview: Schema.NullOr(Preview),
   /** JSON Schema of the tool's arguments, where it is known: for a form. */
   parameters: Schema.NullOr(Schema.Json)
-}).annotate({ identifier: "Question" })
+}).annotate({ identifier: "ApprovalRequest" })
 
 /**
- * A question that waits, whole.
+ * An approval request that waits, whole.
  *
  * @category models
  * @since 0.1.0
  */
-export type Question = typeof Question.Type
+export type ApprovalRequest = typeof ApprovalRequest.Type
 
 /**
  * Schema of a part of a text; `next` is where the next one begins, absent: it is the last.
@@ -115,7 +115,7 @@ export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKe
 })
 
 /**
- * Schema of a question that is over.
+ * Schema of an approval request that is over.
  *
  * **Details**
  *
@@ -126,7 +126,7 @@ export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKe
  * @category schemas
  * @since 0.1.0
  */
-export const EndedQuestion = Schema.Struct({
+export const ResolvedApproval = Schema.Struct({
   id: Schema.String,
   ...Owner,
   callId: Schema.String,
@@ -141,60 +141,60 @@ export const EndedQuestion = Schema.Struct({
   reason: Schema.optionalKey(Schema.String),
   /** What can be done next, as a sentence. */
   next: Schema.String
-}).annotate({ identifier: "EndedQuestion" })
+}).annotate({ identifier: "ResolvedApproval" })
 
 /**
- * A question that is over.
+ * An approval request that is over.
  *
  * @category models
  * @since 0.1.0
  */
-export type EndedQuestion = typeof EndedQuestion.Type
+export type ResolvedApproval = typeof ResolvedApproval.Type
 
 /**
- * Schema of the questions of those whom a user may approve for: those that wait, oldest first,
+ * Schema of the approval requests of those whom a user may approve for: those that wait, oldest first,
  * and those that ended lately, newest first. `cursor` is where `live` goes on from.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const Questions = Schema.Struct({
-  open: Schema.Array(QuestionSummary),
-  ended: Schema.Array(EndedQuestion),
+export const Approvals = Schema.Struct({
+  open: Schema.Array(ApprovalSummary),
+  ended: Schema.Array(ResolvedApproval),
   cursor: Schema.String
-}).annotate({ identifier: "Questions" })
+}).annotate({ identifier: "Approvals" })
 
 /**
- * Schema of an answer to what was shown: `hash` is the question's.
+ * Schema of an answer to what was shown: `hash` is the approval request's.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const GivenAnswer = Schema.Struct({ hash: Schema.String, answer: Answer }).annotate({
-  identifier: "GivenAnswer"
+export const ApprovalAnswer = Schema.Struct({ hash: Schema.String, answer: Answer }).annotate({
+  identifier: "ApprovalAnswer"
 })
 
 /**
- * Schema of answers to several questions: all of them are given, or none.
+ * Schema of answers to several approval requests: all of them are given, or none.
  *
  * @category schemas
  * @since 0.1.0
  */
-export const GivenAnswers = Schema.Struct({
+export const BulkAnswers = Schema.Struct({
   // as many as wait: what bounds them is the size of a body
-  answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...GivenAnswer.fields }))
-}).annotate({ identifier: "GivenAnswers" })
+  answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...ApprovalAnswer.fields }))
+}).annotate({ identifier: "BulkAnswers" })
 
 /**
- * Schema of what the live stream says: what happens to questions and waves of those whom a user
+ * Schema of what the live stream says: what happens to approval requests and waves of those whom a user
  * may see.
  *
  * @category schemas
  * @since 0.1.0
  */
 export const LiveItem = Schema.Union([
-  Schema.TaggedStruct("QuestionAsked", { question: QuestionSummary }),
-  Schema.TaggedStruct("QuestionEnded", { question: EndedQuestion }),
+  Schema.TaggedStruct("ApprovalRequested", { approval: ApprovalSummary }),
+  Schema.TaggedStruct("ApprovalResolved", { approval: ResolvedApproval }),
   Schema.TaggedStruct("WaveBegan", { wave: WaveInfo }),
   Schema.TaggedStruct("WaveEvent", { ...Owner, wave: Schema.String, event: WireEvent }),
   /** An event that is too large for a stream to everybody: the wave has it. */
@@ -218,8 +218,8 @@ export type LiveItem = typeof LiveItem.Type
  * @since 0.1.0
  */
 export const liveNames = {
-  QuestionAsked: "question_asked",
-  QuestionEnded: "question_ended",
+  ApprovalRequested: "approval_requested",
+  ApprovalResolved: "approval_resolved",
   WaveBegan: "wave_began",
   WaveEvent: "wave_event",
   WaveEventLeftOut: "wave_event_left_out",

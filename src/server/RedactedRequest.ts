@@ -10,9 +10,9 @@ import * as Approvals from "../core/gates/Approvals.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import type { Redactor } from "../internal/secrets/index.ts"
-import type { Part, Preview, Question, QuestionSummary } from "./ApiQuestions.ts"
-import * as Hidden from "./Hidden.ts"
+import type { ApprovalRequest, ApprovalSummary, Part, Preview } from "./ApiApprovals.ts"
 import * as Principals from "./Principals.ts"
+import * as RedactedArguments from "./RedactedArguments.ts"
 import * as Tokens from "./Tokens.ts"
 
 /**
@@ -33,12 +33,12 @@ export interface Place {
  * @category models
  * @since 0.1.0
  */
-export interface ShownRequest {
+export interface RedactedRequest {
   readonly request: Approvals.ApprovalRequest
   readonly owner: Principals.Owner
-  readonly summary: QuestionSummary
+  readonly summary: ApprovalSummary
   /** All but the texts of files. */
-  readonly whole: (parameters: Schema.Json | undefined) => Question
+  readonly whole: (parameters: Schema.Json | undefined) => ApprovalRequest
   /** A part of such a text; `undefined` if there is none. */
   readonly part: (at: Place) => typeof Part.Type | undefined
   /** An answer with what was not shown in its arguments; `undefined`: it stands where nobody can tell what it was. */
@@ -52,10 +52,10 @@ export interface ShownRequest {
  * @category constructors
  * @since 0.1.0
  */
-export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): ShownRequest | undefined => {
+export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): RedactedRequest | undefined => {
   const whole = textOf(request)
   if (whole === undefined) return undefined
-  const hidden = Hidden.of(request.args, declared)
+  const hidden = RedactedArguments.of(request.args, declared)
   const left = hidden?.text ?? ((text: string) => text)
   const json = hidden === undefined ? whole : JSON.stringify(hidden.args)
   const owner = Principals.fromPrincipal(request.principal)
@@ -78,13 +78,13 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): S
   // a hash of a secret tells whether a guess is right, unless there is in it what nobody guesses
   const salt = hidden === undefined ? "" : Tokens.secret("")
   const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview, salt]))
-  const question = { id, ...about, askedAt, expiresAt, hash }
+  const approval = { id, ...about, askedAt, expiresAt, hash }
   return {
     request,
     owner,
-    summary: { ...question, summary: begin(json, summaryChars) },
+    summary: { ...approval, summary: begin(json, summaryChars) },
     whole: (parameters) => ({
-      ...question,
+      ...approval,
       args: JSON.parse(json) as Schema.Json,
       preview,
       parameters: parameters ?? null

@@ -10,9 +10,9 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { LocalExecutor, ToolAnnotations, ToolHandlers } from "../../src/index.ts"
 import * as Access from "../../src/server/Access.ts"
-import type { LiveItem } from "../../src/server/ApiQuestions.ts"
+import type { LiveItem } from "../../src/server/ApiApprovals.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
-import * as Questions from "../../src/server/Questions.ts"
+import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import * as Server from "../../src/server/Server.ts"
 import * as Waves from "../../src/server/Waves.ts"
 
@@ -53,28 +53,30 @@ const asked = Effect.gen(function*() {
     )
   )
   const live = Context.get(services, LiveLog.LiveLog)
-  const questions = Context.get(services, Questions.Questions)
+  const approvals = Context.get(services, PendingApprovals.PendingApprovals)
   const from = yield* live.cursor
   const wave = yield* Context.get(services, Waves.Waves).handOver(ada, {
     message: [{ id: "1", name: "pay", params }]
   })
   const told = yield* live.stream(from, () => true).pipe(
     Stream.map(({ data }): LiveItem => data),
-    Stream.takeUntil(({ _tag }) => _tag === "QuestionAsked"),
+    Stream.takeUntil(({ _tag }) => _tag === "ApprovalRequested"),
     Stream.runCollect
   )
-  const { open: [question] } = yield* questions.list(bob)
-  return { paid, question: question!, questions, told, wave }
+  const { open: [approval] } = yield* approvals.list(bob)
+  return { paid, approval: approval!, approvals, told, wave }
 })
 
 describe("a declared secret", () => {
-  it.live("is in nothing that people are shown of a question, who see that it is there", () =>
+  it.live("is in nothing that people are shown of an approval request, who see that it is there", () =>
     Effect.gen(function*() {
-      const { question, questions, told } = yield* asked
-      const whole = Option.getOrThrow(yield* questions.get(bob, question.id))
-      const parts = yield* Effect.forEach(["before", "after"] as const, (side) =>
-        questions.part(bob, { id: question.id, index: 0, side, from: 0 }))
-      const text = JSON.stringify([question, whole, parts, told])
+      const { approval, approvals, told } = yield* asked
+      const whole = Option.getOrThrow(yield* approvals.get(bob, approval.id))
+      const parts = yield* Effect.forEach(
+        ["before", "after"] as const,
+        (side) => approvals.part(bob, { id: approval.id, index: 0, side, from: 0 })
+      )
+      const text = JSON.stringify([approval, whole, parts, told])
       assert.notInclude(text, "4111-1111")
       assert.notInclude(text, "77665")
       assert.deepInclude(whole, {
@@ -85,12 +87,12 @@ describe("a declared secret", () => {
 
   it.live("is what the call has, also where people edit the rest of its arguments", () =>
     Effect.gen(function*() {
-      const { paid, question: { hash, id }, questions, wave } = yield* asked
-      const { args } = Option.getOrThrow(yield* questions.get(bob, id)) as {
+      const { paid, approval: { hash, id }, approvals, wave } = yield* asked
+      const { args } = Option.getOrThrow(yield* approvals.get(bob, id)) as {
         readonly args: Record<string, Schema.Json>
       }
       const edited = (params: Schema.Json) =>
-        questions.answer(bob, { id, hash, answer: { _tag: "ApproveOnce", params } })
+        approvals.answer(bob, { id, hash, answer: { _tag: "ApproveOnce", params } })
       // nobody can tell what stands there
       const moved = yield* Effect.flip(edited({ ...args, to: "[redacted]" }))
       assert.strictEqual(moved._tag, "NotAnswered")

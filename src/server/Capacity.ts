@@ -1,5 +1,5 @@
 /**
- * Room for so much at once, of one user and of all together. Whoever finds none waits in line behind those who came
+ * Capacity for so much at once, of one user and of all together. Whoever finds none waits in line behind those who came
  * before, and holds nothing meanwhile.
  *
  * @since 0.1.0
@@ -25,7 +25,7 @@ export interface Bounds {
  * @category models
  * @since 0.1.0
  */
-export class Room {
+export class Capacity {
   private readonly bounds: Bounds
   private readonly all: Semaphore.Semaphore
   private readonly users = new Map<string, { readonly line: Semaphore.Semaphore; count: number }>()

@@ -16,7 +16,7 @@ import * as Redact from "../internal/secrets/index.ts"
  * @category models
  * @since 0.1.0
  */
-export class SharedEvents {
+export class RedactedEvents {
   private readonly calls = new Map<string, Secrets>()
 
   /** An event without secrets; itself where it has none. */

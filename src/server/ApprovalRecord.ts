@@ -1,22 +1,22 @@
 /**
- * The open questions, and those that ended lately: how, by whom, and what can be done next.
+ * The open approval requests, and those that ended lately: how, by whom, and what can be done next.
  *
  * @since 0.1.0
  */
 import type * as Approvals from "../core/gates/Approvals.ts"
-import type { EndedQuestion } from "./ApiQuestions.ts"
+import type { ResolvedApproval } from "./ApiApprovals.ts"
 import type * as Principals from "./Principals.ts"
-import type { ShownRequest } from "./ShownRequest.ts"
+import type { RedactedRequest } from "./RedactedRequest.ts"
 
 /**
- * A question that is over, and whose it was.
+ * An approval request that is over, and whose it was.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Ended {
   readonly owner: Principals.Owner
-  readonly question: EndedQuestion
+  readonly approval: ResolvedApproval
 }
 
 /**
@@ -36,11 +36,11 @@ export interface Bounds {
  * @category models
  * @since 0.1.0
  */
-export class QuestionRecord {
+export class ApprovalRecord {
   private readonly bounds: Bounds
   private readonly now: () => number
   // oldest first
-  private readonly waiting = new Map<string, ShownRequest>()
+  private readonly waiting = new Map<string, RedactedRequest>()
   private readonly over = new Map<string, Ended>()
 
   constructor(bounds: Bounds, now: () => number) {
@@ -49,7 +49,7 @@ export class QuestionRecord {
   }
 
   /** Those that wait, oldest first. */
-  get open(): ReadonlyMap<string, ShownRequest> {
+  get open(): ReadonlyMap<string, RedactedRequest> {
     return this.waiting
   }
 
@@ -59,18 +59,18 @@ export class QuestionRecord {
   }
 
   /** One that was asked before and suspended is open again. */
-  begin(shown: ShownRequest): void {
+  begin(shown: RedactedRequest): void {
     const { id } = shown.request
     this.forget()
     this.over.delete(id)
     this.waiting.set(id, shown)
   }
 
-  end({ owner, request }: ShownRequest, how: Approvals.Ending): Ended {
+  end({ owner, request }: RedactedRequest, how: Approvals.Ending): Ended {
     const { askedAt, callId, id, tool } = request
     const ended = {
       owner,
-      question: { id, ...owner, callId, tool, askedAt, endedAt: this.now(), ...endOf(how) }
+      approval: { id, ...owner, callId, tool, askedAt, endedAt: this.now(), ...endOf(how) }
     }
     this.waiting.delete(id)
     this.over.set(id, ended)
@@ -80,8 +80,8 @@ export class QuestionRecord {
   /** Lets those go that are too old, or too many. */
   forget(): void {
     const oldest = this.now() - this.bounds.millis
-    for (const [id, { question }] of this.over) {
-      if (this.over.size <= this.bounds.number && question.endedAt > oldest) return
+    for (const [id, { approval }] of this.over) {
+      if (this.over.size <= this.bounds.number && approval.endedAt > oldest) return
       this.over.delete(id)
     }
   }
@@ -92,7 +92,7 @@ export class QuestionRecord {
 /** A reason is a sentence or two; the journal has all of it. */
 const reasonChars = 1_000
 
-type End = Pick<EndedQuestion, "how" | "answer" | "by" | "reason" | "next">
+type End = Pick<ResolvedApproval, "how" | "answer" | "by" | "reason" | "next">
 
 const endOf = (how: Approvals.Ending): End => {
   const reason = "reason" in how && how.reason !== undefined ? { reason: how.reason.slice(0, reasonChars) } : {}
@@ -124,7 +124,7 @@ const approved = ({ edited, grant }: Extract<Approvals.Resolution, { readonly _t
     ? "The call goes on. Nothing has to be done."
     : "The call goes on, and what is like it is not asked about meanwhile. The permission can be revoked among the grants."
 
-const covered = "An answer to another question held for this one, too. The permission can be revoked among the grants."
+const covered = "An answer to another approval held for this one, too. The permission can be revoked among the grants."
 
 const denied = "The model was told so. If it was a mistake, ask the model to try again."
 

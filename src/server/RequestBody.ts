@@ -18,7 +18,7 @@ import { type ConfigurationError, readOptions } from "../core/vocabulary/Configu
 import { issuesOf } from "../internal/schemaIssues.ts"
 import { Authorization, Checks, CurrentUser } from "./ApiAccess.ts"
 import { Invalid, TooLarge, TooSlow } from "./ApiProblems.ts"
-import { Callers } from "./Callers.ts"
+import { ClientAddress } from "./ClientAddress.ts"
 import { Limits, refusal } from "./Limits.ts"
 
 /**
@@ -50,15 +50,15 @@ export const defaults = { maxBodyBytes: 4_000_000, bodyTimeout: "30 seconds" } a
  */
 export const layer = (
   options?: Options
-): Layer.Layer<Checks, ConfigurationError, Callers | Limits> =>
+): Layer.Layer<Checks, ConfigurationError, ClientAddress | Limits> =>
   Layer.effect(
     Checks,
     Effect.gen(function*() {
-      const { bytes, millis } = yield* readOptions("Checking", (read) => ({
+      const { bytes, millis } = yield* readOptions("RequestBody", (read) => ({
         bytes: read.count("maxBodyBytes", options?.maxBodyBytes ?? defaults.maxBodyBytes, 1),
         millis: read.millis("bodyTimeout", options?.bodyTimeout ?? defaults.bodyTimeout)
       }))
-      const callers = yield* Callers
+      const callers = yield* ClientAddress
       const limits = yield* Limits
       return Checks.of((httpEffect, { endpoint }) => {
         // whoever logs in is not known yet

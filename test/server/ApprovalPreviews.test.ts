@@ -1,7 +1,7 @@
 /** What people see of a write: all of it, from a real executor, in parts; and nowhere else. */
 import { assert, describe, it } from "@effect/vitest"
 import { Approvals, type FileChange, Journal, ToolAnnotations } from "effect-tool-executor"
-import { type ApiQuestions } from "effect-tool-executor/server"
+import { type ApiApprovals } from "effect-tool-executor/server"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as JournalLines from "../../src/cli/JournalLines.ts"
 import { callsOf } from "../../src/core/store/JournalCalls.ts"
-import * as Questions from "../../src/server/Questions.ts"
+import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { layer, user } from "../support/Asking.ts"
 import { call, open, type ToolSpec } from "../support/Harness.ts"
@@ -24,13 +24,13 @@ const writes = (changes: ReadonlyArray<FileChange.FileChange>): ToolSpec => ({
   annotate: (tool) => tool.annotate(ToolAnnotations.Preview, () => Effect.succeed(changes))
 })
 
-/** Runs one call that writes these files, up to its question. */
+/** Runs one call that writes these files, up to its approval request. */
 const asked = <A, E>(
   changes: ReadonlyArray<FileChange.FileChange>,
   use: (id: string, running: Fiber.Fiber<unknown>, journal: Journal.Journal["Service"]) => Effect.Effect<
     A,
     E,
-    Questions.Questions | Approvals.Approvals
+    PendingApprovals.PendingApprovals | Approvals.Approvals
   >
 ) =>
   VirtualTime.run(
@@ -41,24 +41,28 @@ const asked = <A, E>(
       const { process } = yield* open({ write: writes(changes) }, { policy: { default: "ask" }, approvals, journal })
       const running = yield* Effect.forkChild(process.executeWave([call("1", "write", {})]))
       yield* Effect.sleep("1 second")
-      const [question] = (yield* Context.get(context, Questions.Questions).list(ada)).open
-      return yield* Effect.provide(use(question!.id, running, journal), context)
+      const [approval] = (yield* Context.get(context, PendingApprovals.PendingApprovals).list(ada)).open
+      return yield* Effect.provide(use(approval!.id, running, journal), context)
     })),
     { limit: "1 day" }
   )
 
 const get = (id: string) =>
-  Effect.map(Questions.Questions.use((it) => it.get(ada, id)), (it) => Option.getOrThrow(it) as ApiQuestions.Question)
+  Effect.map(
+    PendingApprovals.PendingApprovals.use((it) => it.get(ada, id)),
+    (it) => Option.getOrThrow(it) as ApiApprovals.ApprovalRequest
+  )
 
-const filesOf = ({ preview }: ApiQuestions.Question) => preview?._tag === "Files" ? preview.files : []
+const filesOf = ({ preview }: ApiApprovals.ApprovalRequest) => preview?._tag === "Files" ? preview.files : []
 
 /** A whole text, part by part. */
 const textOf = Effect.fnUntraced(function*(id: string, index: number, side: "before" | "after") {
   const parts: Array<string> = []
   for (let from: number | undefined = 0; from !== undefined;) {
-    const part: Option.Option<{ readonly text: string; readonly next?: number }> = yield* Questions.Questions.use((
-      it
-    ) => it.part(ada, { id, index, side, from: from! }))
+    const part: Option.Option<{ readonly text: string; readonly next?: number }> = yield* PendingApprovals
+      .PendingApprovals.use((
+        it
+      ) => it.part(ada, { id, index, side, from: from! }))
     const { next, text } = Option.getOrThrow(part)
     parts.push(text)
     from = next
@@ -120,9 +124,11 @@ describe("previews", () => {
           { ...at, from: Number.NaN }
         ]
         for (const it of none) {
-          assert.isTrue(Option.isNone(yield* Questions.Questions.use((questions) => questions.part(ada, it))))
+          assert.isTrue(
+            Option.isNone(yield* PendingApprovals.PendingApprovals.use((approvals) => approvals.part(ada, it)))
+          )
         }
-        const end = yield* Questions.Questions.use((questions) => questions.part(ada, { ...at, from: 4 }))
+        const end = yield* PendingApprovals.PendingApprovals.use((approvals) => approvals.part(ada, { ...at, from: 4 }))
         assert.deepStrictEqual(Option.getOrThrow(end), { text: "" })
       }))
   })
@@ -132,11 +138,11 @@ describe("previews", () => {
       [{ path: "a.txt", before: "", after: `${"line\n".repeat(10_000)}the end of it\n` }],
       (id, running, journal) =>
         Effect.gen(function*() {
-          const questions = yield* Questions.Questions
+          const approvals = yield* PendingApprovals.PendingApprovals
           const [request] = yield* Approvals.Approvals.use((it) => it.list)
           assert.notInclude(JSON.stringify(request), "the end of it")
           const { hash } = yield* get(id)
-          yield* questions.answer(ada, { id, hash, answer: { _tag: "ApproveOnce" } })
+          yield* approvals.answer(ada, { id, hash, answer: { _tag: "ApproveOnce" } })
           yield* Fiber.join(running)
           yield* Effect.sleep(1)
           const entries = (yield* Effect.orDie(Stream.runCollect(journal.read({})))).map(({ entry }) => entry)

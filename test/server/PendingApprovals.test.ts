@@ -1,4 +1,4 @@
-/** Questions of all sessions: who sees and answers them, and how they end. */
+/** Approval requests of all sessions: who sees and answers them, and how they end. */
 import { assert, describe, it } from "@effect/vitest"
 import type { Approvals } from "effect-tool-executor"
 import * as Effect from "effect/Effect"
@@ -10,9 +10,9 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
-import * as ApiQuestions from "../../src/server/ApiQuestions.ts"
+import * as ApiApprovals from "../../src/server/ApiApprovals.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
-import * as Questions from "../../src/server/Questions.ts"
+import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import { ask, layer, user } from "../support/Asking.ts"
 
 const ada = user("ada", ["bob"])
@@ -24,25 +24,28 @@ const deny: Approvals.Answer = { _tag: "Deny", reason: "no" }
 
 /** An answer to what `ada` sees now. */
 const to = Effect.fnUntraced(function*(id: string, answer: Approvals.Answer) {
-  const { open } = yield* Questions.Questions.use((it) => it.list(cy))
+  const { open } = yield* PendingApprovals.PendingApprovals.use((it) => it.list(cy))
   return { id, hash: open.find((it) => it.id === id)!.hash, answer }
 })
 
 const endedOf = (id: string) =>
-  Effect.map(Questions.Questions.use((it) => it.list(cy)), ({ ended }) => ended.find((it) => it.id === id))
+  Effect.map(
+    PendingApprovals.PendingApprovals.use((it) => it.list(cy)),
+    ({ ended }) => ended.find((it) => it.id === id)
+  )
 
-describe("Questions", () => {
+describe("PendingApprovals", () => {
   it.effect("answers once: the second is told who was first, how and when", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const { fiber, id } = yield* ask()
       const given = yield* to(id, once)
       yield* TestClock.adjust("1 minute")
-      const ended = yield* questions.answer(ada, given)
+      const ended = yield* approvals.answer(ada, given)
       assert.deepInclude(ended, { id, how: "approved", answer: "ApproveOnce", by: "ada", endedAt: 60_000 })
       assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Approved", person: "ada" })
       yield* TestClock.adjust("1 minute")
-      const second = yield* Effect.flip(questions.answer(cy, { ...given, answer: deny }))
+      const second = yield* Effect.flip(approvals.answer(cy, { ...given, answer: deny }))
       assert.deepInclude(second, { _tag: "AlreadyEnded", id, how: "approved", by: "ada", at: 60_000 })
       assert.strictEqual(second.message, "It is over: it was approved by ada.")
       assert.deepStrictEqual(yield* endedOf(id), ended)
@@ -50,44 +53,46 @@ describe("Questions", () => {
 
   it.effect("is not there for whoever may not approve, open or over", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const { id } = yield* ask()
       const given = yield* to(id, once)
       const strange = { ...given, id: "00000000-0000-4000-8000-000000000000" }
       const asEve = Effect.gen(function*() {
-        assert.deepStrictEqual(yield* questions.list(eve), { open: [], ended: [] })
-        assert.isTrue(Option.isNone(yield* questions.get(eve, id)))
-        assert.isTrue(Option.isNone(yield* questions.part(eve, { id, index: 0, side: "after", from: 0 })))
+        assert.deepStrictEqual(yield* approvals.list(eve), { open: [], ended: [] })
+        assert.isTrue(Option.isNone(yield* approvals.get(eve, id)))
+        assert.isTrue(Option.isNone(yield* approvals.part(eve, { id, index: 0, side: "after", from: 0 })))
         for (const it of [given, strange]) {
-          const one = yield* Effect.flip(questions.answer(eve, it))
-          const all = yield* Effect.flip(questions.answerAll(eve, [it]))
+          const one = yield* Effect.flip(approvals.answer(eve, it))
+          const all = yield* Effect.flip(approvals.answerAll(eve, [it]))
           for (const error of [one, all]) {
             assert.strictEqual(error._tag, "NotFound")
-            assert.strictEqual(error.detail, `There is no such question: ${it.id}. Nothing was answered.`)
+            assert.strictEqual(error.detail, `There is no such approval: ${it.id}. Nothing was answered.`)
           }
         }
       })
       yield* asEve
       // bob is not named, and may not approve what is his own
-      assert.strictEqual((yield* questions.list(user("bob", []))).open.length, 0)
-      yield* questions.answer(ada, given)
+      assert.strictEqual((yield* approvals.list(user("bob", []))).open.length, 0)
+      yield* approvals.answer(ada, given)
       yield* asEve
     }).pipe(Effect.provide(layer())))
 
   it.effect("answers several in one step: all, or none where one is stale, wrong or somebody else's", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const asked = yield* Effect.forEach(["a", "b", "c"], (callId) => ask({ callId }))
       const [a, b, c] = yield* Effect.forEach(asked, ({ id }) => to(id, once))
       const foreign = yield* ask({ principal: "dan/home" })
-      yield* questions.answer(ada, { ...a!, answer: deny })
-      const none = Effect.fnUntraced(function*(given: ReadonlyArray<Questions.Given>, reasons: ReadonlyArray<string>) {
-        const error = yield* Effect.flip(questions.answerAll(ada, given))
-        assert.deepStrictEqual(error._tag === "NotAnswered" ? error.errors.map((it) => it.reason) : [], reasons)
-        assert.strictEqual((yield* questions.list(ada)).open.length, 2)
-        assert.isUndefined(asked[1]!.fiber.pollUnsafe())
-        return error
-      })
+      yield* approvals.answer(ada, { ...a!, answer: deny })
+      const none = Effect.fnUntraced(
+        function*(given: ReadonlyArray<PendingApprovals.Given>, reasons: ReadonlyArray<string>) {
+          const error = yield* Effect.flip(approvals.answerAll(ada, given))
+          assert.deepStrictEqual(error._tag === "NotAnswered" ? error.errors.map((it) => it.reason) : [], reasons)
+          assert.strictEqual((yield* approvals.list(ada)).open.length, 2)
+          assert.isUndefined(asked[1]!.fiber.pollUnsafe())
+          return error
+        }
+      )
       const stale = yield* none([b!, a!, c!], ["AlreadyEnded"])
       assert.deepInclude(stale, {
         errors: [{ id: a!.id, reason: "AlreadyEnded", problem: "It is over: it was denied by ada.", by: "ada", at: 0 }]
@@ -97,19 +102,19 @@ describe("Questions", () => {
       yield* none([b!, { ...c!, answer: { _tag: "ApproveForDuration", duration: "for ever" } }], ["NoDuration"])
       yield* none([b!, { ...c!, answer: { _tag: "Yes" } as never }], ["NotAnAnswer"])
       yield* none([b!, { ...c!, id: foreign.id }], [])
-      const ended = yield* questions.answerAll(ada, [c!, { ...b!, answer: deny }])
+      const ended = yield* approvals.answerAll(ada, [c!, { ...b!, answer: deny }])
       assert.deepStrictEqual(ended.map(({ how, id }) => [id, how]), [[c!.id, "approved"], [b!.id, "denied"]])
-      assert.strictEqual(yield* questions.count, 1)
+      assert.strictEqual(yield* approvals.count, 1)
     }).pipe(Effect.provide(layer())))
 
   it.effect("ends what an answer to another covers, but not what is answered beside it", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const first = yield* ask()
       const second = yield* ask({ callId: "again" })
       const third = yield* ask({ callId: "once more" })
       const given = [yield* to(first.id, { _tag: "ApproveForScope" }), yield* to(second.id, deny)]
-      const ended = yield* questions.answerAll(ada, given)
+      const ended = yield* approvals.answerAll(ada, given)
       assert.deepStrictEqual(ended.map(({ how }) => how), ["approved", "denied"])
       assert.deepInclude(yield* endedOf(third.id), { how: "covered", by: "ada", answer: "ApproveForScope" })
       assert.deepInclude(yield* Fiber.join(third.fiber), { _tag: "Approved", isOwn: false, person: "ada" })
@@ -118,20 +123,20 @@ describe("Questions", () => {
 
   it.effect("takes edited arguments, but not of a call that is running", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const { fiber, id } = yield* ask()
       const running = yield* ask({ isRunning: true })
       const edited: Approvals.Answer = { _tag: "ApproveOnce", params: { path: "b.txt" } }
-      const refused = yield* Effect.flip(questions.answer(ada, yield* to(running.id, edited)))
+      const refused = yield* Effect.flip(approvals.answer(ada, yield* to(running.id, edited)))
       assert.deepInclude(refused, { _tag: "NotAnswered" })
-      assert.include((yield* questions.answer(ada, yield* to(id, edited))).next, "as they were edited")
+      assert.include((yield* approvals.answer(ada, yield* to(id, edited))).next, "as they were edited")
       assert.deepInclude(yield* Fiber.join(fiber), { edited: { params: { path: "b.txt" } } })
     }).pipe(Effect.provide(layer())))
 
   it.effect("expires when the host says, which is there to see with what can be done", () =>
     Effect.gen(function*() {
       const { fiber, id } = yield* ask()
-      const [open] = (yield* Questions.Questions.use((it) => it.list(ada))).open
+      const [open] = (yield* PendingApprovals.PendingApprovals.use((it) => it.list(ada))).open
       assert.strictEqual(open!.expiresAt, 3_600_000)
       yield* TestClock.adjust("59 minutes")
       assert.isUndefined(fiber.pollUnsafe())
@@ -150,7 +155,7 @@ describe("Questions", () => {
       const { fiber } = yield* ask()
       yield* TestClock.adjust("400 days")
       assert.isUndefined(fiber.pollUnsafe())
-      const [open] = (yield* Questions.Questions.use((it) => it.list(ada))).open
+      const [open] = (yield* PendingApprovals.PendingApprovals.use((it) => it.list(ada))).open
       assert.strictEqual(open!.expiresAt, "unlimited")
     }).pipe(Effect.provide(layer({ timeout: "unlimited" }))))
 
@@ -159,17 +164,17 @@ describe("Questions", () => {
       const scope = yield* Scope.make()
       const context = yield* Layer.buildWithScope(layer(), scope)
       yield* Effect.gen(function*() {
-        const questions = yield* Questions.Questions
+        const approvals = yield* PendingApprovals.PendingApprovals
         const gone = yield* ask()
         yield* Fiber.interrupt(gone.fiber)
         assert.deepInclude(yield* endedOf(gone.id), { how: "withdrawn" })
         const left = yield* ask()
-        yield* questions.suspend("the server stops")
+        yield* approvals.suspend("the server stops")
         assert.deepStrictEqual(yield* Fiber.join(left.fiber), { _tag: "Suspended", reason: "the server stops" })
         assert.deepInclude(yield* endedOf(left.id), { how: "suspended", reason: "the server stops" })
         const late = yield* ask()
         assert.strictEqual((yield* Fiber.join(late.fiber))._tag, "Suspended")
-        assert.strictEqual(yield* questions.count, 0)
+        assert.strictEqual(yield* approvals.count, 0)
       }).pipe(Effect.provide(context))
       const other = yield* Layer.buildWithScope(layer(), scope)
       yield* Effect.gen(function*() {
@@ -182,7 +187,7 @@ describe("Questions", () => {
 
   it.effect("takes no answer to what was shown before under the same id", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const asked = {
         id: "known",
         preview: { _tag: "Diff" as const, diff: "-a\n+b\n" }
@@ -208,26 +213,26 @@ describe("Questions", () => {
       for (const more of others) {
         const again = yield* ask({ ...asked, ...more })
         assert.isUndefined(yield* endedOf("known"), "it is open again")
-        const error = yield* Effect.flip(questions.answer(ada, given))
+        const error = yield* Effect.flip(approvals.answer(ada, given))
         assert.deepInclude(error, { _tag: "NotAnswered" }, JSON.stringify(more))
         yield* Fiber.interrupt(again.fiber)
       }
       const same = yield* ask(asked)
-      yield* questions.answer(ada, given)
+      yield* approvals.answer(ada, given)
       assert.strictEqual((yield* Fiber.join(same.fiber))._tag, "Approved")
     }).pipe(Effect.provide(layer())))
 
   it.effect("keeps so many of those that are over, for so long", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const ids = []
       for (let n = 0; n < 5; n++) {
         const { id } = yield* ask({ callId: `c${n}` })
-        yield* questions.answer(ada, yield* to(id, deny))
+        yield* approvals.answer(ada, yield* to(id, deny))
         ids.push(id)
         yield* TestClock.adjust("1 minute")
       }
-      const kept = Effect.map(questions.list(ada), ({ ended }) => ended.map((it) => it.id))
+      const kept = Effect.map(approvals.list(ada), ({ ended }) => ended.map((it) => it.id))
       assert.deepStrictEqual(yield* kept, ids.slice(2).reverse())
       yield* TestClock.adjust("7 minutes")
       assert.deepStrictEqual(yield* kept, ids.slice(3).reverse())
@@ -235,7 +240,7 @@ describe("Questions", () => {
       assert.deepStrictEqual(yield* kept, [])
       const { id } = yield* ask()
       const given = yield* to(id, deny)
-      assert.strictEqual((yield* questions.answerAll(ada, [given]))[0]!.how, "denied")
+      assert.strictEqual((yield* approvals.answerAll(ada, [given]))[0]!.how, "denied")
     }).pipe(Effect.provide(layer({ maxEnded: 3, keepEnded: "10 minutes" }))))
 
   it.effect("does not put what cannot be shown as it is to anybody", () =>
@@ -245,35 +250,35 @@ describe("Questions", () => {
         const { fiber } = yield* ask({ args })
         assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Denied", by: "noApprover" })
       }
-      assert.strictEqual(yield* Questions.Questions.use((it) => it.count), 0)
+      assert.strictEqual(yield* PendingApprovals.PendingApprovals.use((it) => it.count), 0)
       const plain = yield* ask({ args: undefined })
       assert.isUndefined(plain.fiber.pollUnsafe())
     }).pipe(Effect.provide(layer())))
 
   it.effect("is told live, to those who may see it, and everything it sends is as the API says", () =>
     Effect.gen(function*() {
-      const questions = yield* Questions.Questions
+      const approvals = yield* PendingApprovals.PendingApprovals
       const log = yield* LiveLog.LiveLog
       const start = yield* log.cursor
       const { id } = yield* ask({ args: { text: `${"x".repeat(290)}😀${"y".repeat(1_000)}` } })
-      const [summary] = (yield* questions.list(ada)).open
-      const whole = Option.getOrThrow(yield* questions.get(ada, id))
-      Schema.encodeUnknownSync(ApiQuestions.Question)(whole)
+      const [summary] = (yield* approvals.list(ada)).open
+      const whole = Option.getOrThrow(yield* approvals.get(ada, id))
+      Schema.encodeUnknownSync(ApiApprovals.ApprovalRequest)(whole)
       assert.deepStrictEqual("parameters" in whole && whole.parameters, { type: "object" })
       // not half of the face
       assert.strictEqual(summary!.summary, `{"text":"${"x".repeat(290)}`)
-      const ended = yield* questions.answer(ada, yield* to(id, deny))
-      assert.deepStrictEqual(Option.getOrThrow(yield* questions.get(ada, id)), ended)
+      const ended = yield* approvals.answer(ada, yield* to(id, deny))
+      assert.deepStrictEqual(Option.getOrThrow(yield* approvals.get(ada, id)), ended)
       const seen = yield* log.stream(start, (user) => user === "bob").pipe(
         Stream.filter(({ data }) => data._tag !== "Heartbeat"),
         Stream.take(2),
         Stream.runCollect
       )
       assert.deepStrictEqual(seen.map(({ data }) => data), [
-        { _tag: "QuestionAsked", question: summary! },
-        { _tag: "QuestionEnded", question: ended }
+        { _tag: "ApprovalRequested", approval: summary! },
+        { _tag: "ApprovalResolved", approval: ended }
       ])
-      Schema.encodeUnknownSync(Schema.Array(ApiQuestions.LiveSse))(seen)
+      Schema.encodeUnknownSync(Schema.Array(ApiApprovals.LiveSse))(seen)
     }).pipe(Effect.provide(layer({ schemaOf: () => ({ type: "object" }) }))))
 
   it.effect("names the options that are wrong", () =>

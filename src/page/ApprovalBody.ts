@@ -1,12 +1,12 @@
 /**
- * All there is to see of a question before it is answered: who asks, why, for what, with which
+ * All there is to see of an approval request before it is answered: who asks, why, for what, with which
  * arguments, and what would be written.
  *
  * @since 0.1.0
  */
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"
-import type { EndedQuestion, Part, Question } from "../server/ApiQuestions.ts"
+import type { ApprovalRequest, Part, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { get, type Problem, type Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { Arguments } from "./parts/Arguments.ts"
@@ -16,60 +16,60 @@ import { Preview } from "./Preview.ts"
 import { known } from "./state.ts"
 import { time } from "./words.ts"
 
-/** A question as it was read, or why it was not. */
+/** An approval request as it was read, or why it was not. */
 export type Read =
   | { readonly _tag: "Reading" }
-  | { readonly _tag: "Open"; readonly question: Question }
-  | { readonly _tag: "Ended"; readonly question: EndedQuestion }
+  | { readonly _tag: "Open"; readonly approval: ApprovalRequest }
+  | { readonly _tag: "Ended"; readonly approval: ResolvedApproval }
   | { readonly _tag: "Failed"; readonly problem: Problem }
 
 /**
- * Reads a question whole, and again whenever another one is asked under its id. What is heard of its end
+ * Reads an approval request whole, and again whenever another one is asked under its id. What is heard of its end
  * counts at once; what was read of it before stays to be seen.
  */
-export const useQuestion = (
+export const useApproval = (
   id: string
-): { readonly read: Read; readonly seen: Question | undefined; readonly again: () => void } => {
+): { readonly read: Read; readonly seen: ApprovalRequest | undefined; readonly again: () => void } => {
   const [read, setRead] = useState<Read>({ _tag: "Reading" })
-  const [seen, setSeen] = useState<Question | undefined>(undefined)
+  const [seen, setSeen] = useState<ApprovalRequest | undefined>(undefined)
   const [attempt, setAttempt] = useState(0)
   const waiting = known.value.open.find((it) => it.id === id)
   const ended = known.value.ended.find((it) => it.id === id)
   useEffect(() => {
     const asked = { isCurrent: true }
-    void get<Question | EndedQuestion>(`api/questions/${encodeURIComponent(id)}`).then((reply) => {
+    void get<ApprovalRequest | ResolvedApproval>(`api/approvals/${encodeURIComponent(id)}`).then((reply) => {
       if (!asked.isCurrent) return
       const read = readOf(reply)
       setRead(read)
-      if (read._tag === "Open") setSeen(read.question)
+      if (read._tag === "Open") setSeen(read.approval)
     })
     return () => {
       asked.isCurrent = false
     }
   }, [id, waiting?.hash, waiting?.askedAt, attempt])
   return {
-    read: ended === undefined ? read : { _tag: "Ended", question: ended },
+    read: ended === undefined ? read : { _tag: "Ended", approval: ended },
     seen,
     again: useCallback(() => setAttempt((it) => it + 1), [])
   }
 }
 
-/** Shows a question; `onWhole` is told whether all of it has been loaded. Of one that is over nothing can be loaded. */
-export const QuestionBody = (
-  { isOver = false, onWhole, question }: {
-    readonly question: Question
+/** Shows an approval request; `onWhole` is told whether all of it has been loaded. Of one that is over nothing can be loaded. */
+export const ApprovalBody = (
+  { isOver = false, onWhole, approval }: {
+    readonly approval: ApprovalRequest
     readonly onWhole: (isWhole: boolean) => void
     readonly isOver?: boolean | undefined
   }
 ): VNode => {
-  const { args, askedAt, callId, class: kind, id, preview, targets, why } = question
+  const { args, askedAt, callId, class: kind, id, preview, targets, why } = approval
   const hasPreview = preview !== null
   useEffect(() => {
     if (!hasPreview) onWhole(true)
   }, [hasPreview, onWhole])
   const load = useCallback(
     (index: number, side: "before" | "after", from: number): Promise<Reply<typeof Part.Type>> =>
-      get(`api/questions/${encodeURIComponent(id)}/files/${index}/${side}?from=${from}`),
+      get(`api/approvals/${encodeURIComponent(id)}/files/${index}/${side}?from=${from}`),
     [id]
   )
   return html`
@@ -87,9 +87,9 @@ export const QuestionBody = (
       }</ul>`
   }</dd></div>
       <div><dt>Class</dt><dd><${SafeText} text=${kind} />${classes[kind] ?? ""}${
-    question.isRunning ? ", already running: it waits with what it writes" : ""
+    approval.isRunning ? ", already running: it waits with what it writes" : ""
   }</dd></div>
-      <div><dt>Asked by</dt><dd><${Who} of=${question} /></dd></div>
+      <div><dt>Asked by</dt><dd><${Who} of=${approval} /></dd></div>
       <div><dt>Asked at</dt><dd>${time(askedAt)}</dd></div>
       <div><dt>Call</dt><dd><${SafeText} text=${callId} /></dd></div>
     </dl>
@@ -112,9 +112,9 @@ const classes: Readonly<Record<string, string>> = {
 
 const kinds = { exact: "exactly this", protected: "protected" } as const
 
-const readOf = (reply: Reply<Question | EndedQuestion>): Read =>
+const readOf = (reply: Reply<ApprovalRequest | ResolvedApproval>): Read =>
   !reply.ok
     ? { _tag: "Failed", problem: reply.problem }
     : "hash" in reply.value
-    ? { _tag: "Open", question: reply.value }
-    : { _tag: "Ended", question: reply.value }
+    ? { _tag: "Open", approval: reply.value }
+    : { _tag: "Ended", approval: reply.value }

@@ -27,10 +27,10 @@ export interface Count {
  * @category services
  * @since 0.1.0
  */
-export class Traffic extends Context.Service<Traffic, {
+export class RequestCounts extends Context.Service<RequestCounts, {
   readonly count: (method: string, route: string | undefined, status: number) => void
   readonly counts: () => ReadonlyArray<Count>
-}>()("effect-tool-executor/server/Traffic") {}
+}>()("effect-tool-executor/server/RequestCounts") {}
 
 /**
  * Layer that counts, from zero.
@@ -38,9 +38,9 @@ export class Traffic extends Context.Service<Traffic, {
  * @category layers
  * @since 0.1.0
  */
-export const layer: Layer.Layer<Traffic> = Layer.sync(Traffic, () => {
+export const layer: Layer.Layer<RequestCounts> = Layer.sync(RequestCounts, () => {
   const counts = new Map<string, Count>()
-  return Traffic.of({
+  return RequestCounts.of({
     count: (given, path, status) => {
       const method = methods.has(given) ? given : "other"
       const route = path ?? "other"

@@ -13,7 +13,7 @@ import { mark, type Redactor } from "../internal/secrets/index.ts"
  * @category models
  * @since 0.1.0
  */
-export interface Hidden {
+export interface RedactedArguments {
   /** The arguments without it. */
   readonly args: unknown
   /** A text without it. */
@@ -28,7 +28,7 @@ export interface Hidden {
  * @category constructors
  * @since 0.1.0
  */
-export const of = (args: unknown, declared: Redactor | undefined): Hidden | undefined => {
+export const of = (args: unknown, declared: Redactor | undefined): RedactedArguments | undefined => {
   if (declared === undefined) return undefined
   const { secrets, value } = declared.arguments(args)
   if (secrets.length === 0) return undefined

@@ -1,5 +1,5 @@
 /**
- * The questions of all sessions, for people: those that wait, and those that ended lately,
+ * The approval requests of all sessions, for people: those that wait, and those that ended lately,
  * how and by whom.
  *
  * It stands around `Approvals`: executors ask through what it gives them, and what they ask is
@@ -21,15 +21,15 @@ import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { covers, type User } from "./ApiAccess.ts"
+import type { ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
 import { AlreadyEnded, NotAnswered, NotFound } from "./ApiProblems.ts"
-import type { EndedQuestion, Part, Question, QuestionSummary } from "./ApiQuestions.ts"
+import { ApprovalRecord } from "./ApprovalRecord.ts"
 import { LiveLog } from "./LiveLog.ts"
 import type { Owner } from "./Principals.ts"
-import { QuestionRecord } from "./QuestionRecord.ts"
-import * as ShownRequest from "./ShownRequest.ts"
+import * as RedactedRequest from "./RedactedRequest.ts"
 
 /**
- * An answer to a question, as a person gives it.
+ * An answer to an approval request, as a person gives it.
  *
  * @category models
  * @since 0.1.0
@@ -41,47 +41,47 @@ export interface Given {
 }
 
 /**
- * The questions. What `user` may not see is not there for them.
+ * The approval requests. What `user` may not see is not there for them.
  *
  * @category services
  * @since 0.1.0
  */
-export class Questions extends Context.Service<Questions, {
+export class PendingApprovals extends Context.Service<PendingApprovals, {
   /** Those that wait, oldest first, and those that ended lately, newest first. */
   readonly list: (user: User) => Effect.Effect<{
-    readonly open: ReadonlyArray<QuestionSummary>
-    readonly ended: ReadonlyArray<EndedQuestion>
+    readonly open: ReadonlyArray<ApprovalSummary>
+    readonly ended: ReadonlyArray<ResolvedApproval>
   }>
   /** One of them, whole, whether it waits or is over. */
-  readonly get: (user: User, id: string) => Effect.Effect<Option.Option<Question | EndedQuestion>>
+  readonly get: (user: User, id: string) => Effect.Effect<Option.Option<ApprovalRequest | ResolvedApproval>>
   /** A part of what a file holds before or after the call, from a character on. */
   readonly part: (
     user: User,
     at: { readonly id: string; readonly index: number; readonly side: "before" | "after"; readonly from: number }
   ) => Effect.Effect<Option.Option<typeof Part.Type>>
   /** Answers one. */
-  readonly answer: (user: User, given: Given) => Effect.Effect<EndedQuestion, NotFound | AlreadyEnded | NotAnswered>
+  readonly answer: (user: User, given: Given) => Effect.Effect<ResolvedApproval, NotFound | AlreadyEnded | NotAnswered>
   /** Answers several: all of them, or none where one is stale or wrong. */
   readonly answerAll: (
     user: User,
     given: ReadonlyArray<Given>
-  ) => Effect.Effect<ReadonlyArray<EndedQuestion>, NotFound | NotAnswered>
+  ) => Effect.Effect<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered>
   /** How many wait. */
   readonly count: Effect.Effect<number>
   /** Ends the wait for all answers: what is asked now or later is suspended, and asked again when it is resumed. */
   readonly suspend: (reason: string) => Effect.Effect<void>
-}>()("effect-tool-executor/server/Questions") {}
+}>()("effect-tool-executor/server/PendingApprovals") {}
 
 /**
- * Options of the questions.
+ * Options of the approval requests.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** How long a question waits for an answer, or `"unlimited"`. Default 24 hours. */
+  /** How long an approval request waits for an answer, or `"unlimited"`. Default 24 hours. */
   readonly timeout?: Duration.Input | "unlimited" | undefined
-  /** Questions that are over and still shown. Default 1,000. */
+  /** Approval requests that are over and still shown. Default 1,000. */
   readonly maxEnded?: number | undefined
   /** How long those are shown. Default 24 hours. */
   readonly keepEnded?: Duration.Input | undefined
@@ -98,36 +98,36 @@ export interface Options {
 export const defaults = { timeout: "24 hours", maxEnded: 1_000, keepEnded: "24 hours" } as const
 
 /**
- * Layer of the questions, and of the `Approvals` through which executors ask them.
+ * Layer of the approval requests, and of the `Approvals` through which executors ask them.
  *
  * @category layers
  * @since 0.1.0
  */
 export const layer = (
   options: Options = {}
-): Layer.Layer<Questions | Approvals.Approvals, ConfigurationError, LiveLog> =>
+): Layer.Layer<PendingApprovals | Approvals.Approvals, ConfigurationError, LiveLog> =>
   Layer.effectContext(Effect.gen(function*() {
     const reader = new OptionReader()
     reader.wait("timeout", options.timeout ?? defaults.timeout)
     const number = reader.count("maxEnded", options.maxEnded ?? defaults.maxEnded, 0)
     const millis = reader.millis("keepEnded", options.keepEnded ?? defaults.keepEnded, true)
     const { problems } = reader
-    if (problems.length > 0) return yield* new ConfigurationError({ subject: "Questions", problems })
+    if (problems.length > 0) return yield* new ConfigurationError({ subject: "PendingApprovals", problems })
     const log = yield* LiveLog
     const clock = yield* Clock.Clock
     const handlers = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
     const schemaOf = options.schemaOf ??
       ((tool: string) => handlers?.current().get(tool)?.jsonSchema as Schema.Json | undefined)
-    const record = new QuestionRecord({ number, millis }, () => clock.currentTimeMillisUnsafe())
-    const coming = new WeakMap<Approvals.ApprovalRequest, ShownRequest.ShownRequest>()
+    const record = new ApprovalRecord({ number, millis }, () => clock.currentTimeMillisUnsafe())
+    const coming = new WeakMap<Approvals.ApprovalRequest, RedactedRequest.RedactedRequest>()
     const { answerAll, approvals, suspend } = yield* Approvals.makeRecorded((request) => {
       const shown = coming.get(request)!
       const { owner, summary } = shown
       record.begin(shown)
-      log.tell(owner.user, { _tag: "QuestionAsked", question: summary })
+      log.tell(owner.user, { _tag: "ApprovalRequested", approval: summary })
       return (how) => {
-        const { question } = record.end(shown, how)
-        log.tell(owner.user, { _tag: "QuestionEnded", question })
+        const { approval } = record.end(shown, how)
+        log.tell(owner.user, { _tag: "ApprovalResolved", approval })
       }
     }, { timeout: options.timeout ?? defaults.timeout })
 
@@ -135,7 +135,7 @@ export const layer = (
     const settle = (
       user: User,
       given: ReadonlyArray<Given>
-    ): Result.Result<ReadonlyArray<EndedQuestion>, NotFound | NotAnswered> => {
+    ): Result.Result<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered> => {
       const asked = given.map(({ id }) => record.open.get(id) ?? record.ended.get(id))
       const unknown = given.filter((_, at) => !isSeen(user, asked[at]))
       if (unknown.length > 0) return Result.fail(new NotFound({ detail: nameless(unknown.map(({ id }) => id)) }))
@@ -155,7 +155,7 @@ export const layer = (
       const said = answerAll(meant)
       return Result.isFailure(said)
         ? Result.fail(new NotAnswered({ errors: said.failure.map(notTaken) }))
-        : Result.succeed(given.map(({ id }) => record.ended.get(id)!.question))
+        : Result.succeed(given.map(({ id }) => record.ended.get(id)!.approval))
     }
 
     return Context.make(
@@ -164,21 +164,21 @@ export const layer = (
         ...approvals,
         ask: (request, told) =>
           Effect.suspend(() => {
-            const shown = ShownRequest.make(request, handlers?.current().get(request.tool)?.redactor.declared)
+            const shown = RedactedRequest.make(request, handlers?.current().get(request.tool)?.redactor.declared)
             if (shown === undefined) return Effect.succeed(notShown)
             coming.set(request, shown)
             return approvals.ask(request, told)
           })
       })
     ).pipe(Context.add(
-      Questions,
-      Questions.of({
+      PendingApprovals,
+      PendingApprovals.of({
         list: (user) =>
           Effect.map(Effect.sync(() => record.forget()), () => ({
             // those that are asked again after a start come in any order
             open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary)
               .sort((a, b) => a.askedAt - b.askedAt),
-            ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.question).reverse()
+            ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.approval).reverse()
           })),
         get: (user, id) =>
           Effect.sync(() => {
@@ -187,7 +187,7 @@ export const layer = (
             const found = open ?? record.ended.get(id)
             if (!isSeen(user, found)) return Option.none()
             return Option.some(
-              open === undefined ? record.ended.get(id)!.question : open.whole(schemaOf(open.request.tool))
+              open === undefined ? record.ended.get(id)!.approval : open.whole(schemaOf(open.request.tool))
             )
           }),
         part: (user, { id, ...at }) =>
@@ -196,9 +196,9 @@ export const layer = (
             return isSeen(user, open) ? Option.fromUndefinedOr(open?.part(at)) : Option.none()
           }),
         answer: (user, given) =>
-          Effect.suspend((): Effect.Effect<EndedQuestion, NotFound | AlreadyEnded | NotAnswered> => {
+          Effect.suspend((): Effect.Effect<ResolvedApproval, NotFound | AlreadyEnded | NotAnswered> => {
             const ended = record.ended.get(given.id)
-            if (ended !== undefined && isSeen(user, ended)) return Effect.fail(alreadyEnded(ended.question))
+            if (ended !== undefined && isSeen(user, ended)) return Effect.fail(alreadyEnded(ended.approval))
             return Effect.fromResult(Result.map(settle(user, [given]), ([it]) => it!))
           }),
         answerAll: (user, given) => Effect.suspend(() => Effect.fromResult(settle(user, given))),
@@ -223,7 +223,7 @@ const notShown: Approvals.Resolution = {
 }
 
 const nameless = (ids: ReadonlyArray<string>): string =>
-  `There is no such question: ${ids.join(", ")}. Nothing was answered.`
+  `There is no such approval: ${ids.join(", ")}. Nothing was answered.`
 
 const twice = (id: string): Problem => ({
   id,
@@ -239,10 +239,10 @@ const notPutBack = (id: string): Problem => ({
 })
 
 /** Why an answer is to something that is not asked, or not any more. */
-const staleness = (record: QuestionRecord, { hash, id }: Given): Problem | undefined => {
+const staleness = (record: ApprovalRecord, { hash, id }: Given): Problem | undefined => {
   const open = record.open.get(id)
   if (open === undefined) {
-    const { by, endedAt: at, ...ended } = record.ended.get(id)!.question
+    const { by, endedAt: at, ...ended } = record.ended.get(id)!.approval
     const problem = `It is over: ${saidOf({ by, ...ended })}.`
     return { id, reason: "AlreadyEnded", problem, at, ...(by === undefined ? {} : { by }) }
   }
@@ -257,7 +257,7 @@ const notTaken = ({ id, message, reason }: Approvals.ApprovalError): Problem => 
   problem: message
 })
 
-const alreadyEnded = ({ by, endedAt: at, how, id }: EndedQuestion): AlreadyEnded =>
+const alreadyEnded = ({ by, endedAt: at, how, id }: ResolvedApproval): AlreadyEnded =>
   new AlreadyEnded({
     id,
     how,
@@ -266,7 +266,7 @@ const alreadyEnded = ({ by, endedAt: at, how, id }: EndedQuestion): AlreadyEnded
     ...(by === undefined ? {} : { by })
   })
 
-const saidOf = ({ by, how }: { readonly how: EndedQuestion["how"]; readonly by?: string | undefined }): string => {
+const saidOf = ({ by, how }: { readonly how: ResolvedApproval["how"]; readonly by?: string | undefined }): string => {
   const who = by === undefined ? "" : ` by ${by}`
   switch (how) {
     case "approved":
@@ -274,7 +274,7 @@ const saidOf = ({ by, how }: { readonly how: EndedQuestion["how"]; readonly by?:
     case "denied":
       return `it was denied${who}`
     case "covered":
-      return `an answer to another question${by === undefined ? "" : `, by ${by},`} held for it, too`
+      return `an answer to another approval${by === undefined ? "" : `, by ${by},`} held for it, too`
     case "expired":
       return "its time ran out"
     case "withdrawn":

@@ -1,5 +1,5 @@
 /**
- * Several questions answered at once: all of them, or none where one is not as it was shown any
+ * Several approval requests answered at once: all of them, or none where one is not as it was shown any
  * more. All of each is there to be seen before anybody can say yes to them.
  *
  * @since 0.1.0
@@ -7,56 +7,56 @@
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { EndedQuestion, QuestionSummary } from "../server/ApiQuestions.ts"
+import type { ApprovalSummary, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
+import { ApprovalBody, useApproval } from "./ApprovalBody.ts"
 import { html } from "./html.ts"
 import { after, type Known } from "./known.ts"
 import { No } from "./No.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Deadline, Failure } from "./pieces.ts"
-import { QuestionBody, useQuestion } from "./QuestionBody.ts"
 import { to } from "./routes.ts"
 import { known, say, ticked } from "./state.ts"
 import { count } from "./words.ts"
 
-/** The hash of each question that was loaded whole. */
+/** The hash of each approval request that was loaded whole. */
 type Wholes = ReadonlyMap<string, string>
 
-/** Shows the questions that are ticked, and answers them together. */
-export const Several = ({ questions }: { readonly questions: ReadonlyArray<QuestionSummary> }): VNode => {
+/** Shows the approval requests that are ticked, and answers them together. */
+export const BulkApproval = ({ approvals }: { readonly approvals: ReadonlyArray<ApprovalSummary> }): VNode => {
   const [wholes, setWholes] = useState<Wholes>(new Map())
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
   const [isSending, setIsSending] = useState(false)
   const onWhole = useCallback((id: string, hash: string) => setWholes((it) => new Map(it).set(id, hash)), [])
-  const loaded = questions.filter((it) => wholes.get(it.id) === it.hash).length
-  const isWhole = loaded === questions.length
+  const loaded = approvals.filter((it) => wholes.get(it.id) === it.hash).length
+  const isWhole = loaded === approvals.length
 
   const send = async (answer: Answer) => {
     if (isSending) return
     setIsSending(true)
     setProblem(undefined)
-    const answers = questions.map(({ hash, id }) => ({ id, hash, answer }))
-    const reply = await post<ReadonlyArray<EndedQuestion>>("api/questions/answers", { answers })
+    const answers = approvals.map(({ hash, id }) => ({ id, hash, answer }))
+    const reply = await post<ReadonlyArray<ResolvedApproval>>("api/approvals/answers", { answers })
     setIsSending(false)
     if (!reply.ok) return setProblem(reply.problem)
     ticked.value = new Set()
     known.value = reply.value.reduce<Known>(
-      (known, question) => after(known, { _tag: "QuestionEnded", question }),
+      (known, approval) => after(known, { _tag: "ApprovalResolved", approval }),
       known.value
     )
-    say(`${count(reply.value.length, "question")} answered. ${known.value.open.length} wait.`)
+    say(`${count(reply.value.length, "approval")} answered. ${known.value.open.length} wait.`)
   }
-  const off = isWhole ? "" : `Yes is off until everything has been loaded (${loaded} of ${questions.length}).`
+  const off = isWhole ? "" : `Yes is off until everything has been loaded (${loaded} of ${approvals.length}).`
   const stale = problem?.errors?.flatMap((it) => it.id === undefined ? [] : [it.id]) ?? []
-  if (questions.length === 0) {
+  if (approvals.length === 0) {
     return html`
-      <p class="back"><a href=${to("questions")}>All questions</a></p>
-      <h2 tabindex="-1" data-heading>None is ticked</h2><p>Tick questions in the list to answer them together.</p>
+      <p class="back"><a href=${to("approvals")}>All approvals</a></p>
+      <h2 tabindex="-1" data-heading>None is ticked</h2><p>Tick approvals in the list to answer them together.</p>
       ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}`
   }
   return html`
-    <p class="back"><a href=${to("questions")}>All questions</a></p>
-    <h2 tabindex="-1" data-heading>${count(questions.length, "question")} together</h2>
+    <p class="back"><a href=${to("approvals")}>All approvals</a></p>
+    <h2 tabindex="-1" data-heading>${count(approvals.length, "approval")} together</h2>
     ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
     ${
     stale.length === 0 ? null : html`<p class="row"><button type="button" onClick=${() => {
@@ -65,12 +65,12 @@ export const Several = ({ questions }: { readonly questions: ReadonlyArray<Quest
     }}>Untick ${stale.length === 1 ? "the one" : "those"} that cannot be answered</button></p>`
   }
     ${
-    questions.map((it) =>
+    approvals.map((it) =>
       html`<${One} key=${it.id} summary=${it} isStale=${stale.includes(it.id)} onWhole=${onWhole} />`
     )
   }
     <section class="answer" aria-labelledby="answer-title">
-      <h3 id="answer-title">Your answer to all ${questions.length}</h3>
+      <h3 id="answer-title">Your answer to all ${approvals.length}</h3>
       <p id="yes-off" class="muted" role="status">${off}</p>
       <p class="row"><button type="button" class="main" data-key="yes" aria-disabled=${!isWhole || isSending}
         aria-describedby="yes-off" onClick=${() =>
@@ -83,12 +83,12 @@ export const Several = ({ questions }: { readonly questions: ReadonlyArray<Quest
 
 const One = (
   { isStale, onWhole, summary }: {
-    readonly summary: QuestionSummary
+    readonly summary: ApprovalSummary
     readonly isStale: boolean
     readonly onWhole: (id: string, hash: string) => void
   }
 ): VNode => {
-  const { again, read, seen } = useQuestion(summary.id)
+  const { again, read, seen } = useApproval(summary.id)
   const hash = seen?.hash
   const [isWhole, setIsWhole] = useState(false)
   const tell = useCallback((it: boolean) => setIsWhole(it), [])
@@ -104,7 +104,7 @@ const One = (
       ? html`<${Failure} problem=${read.problem} onAgain=${again} />`
       : seen === undefined
       ? html`<p>Loading …</p>`
-      : html`<${QuestionBody} key=${seen.hash} question=${seen} onWhole=${tell} />`
+      : html`<${ApprovalBody} key=${seen.hash} approval=${seen} onWhole=${tell} />`
   }
     </section>`
 }

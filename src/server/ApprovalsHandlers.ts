@@ -1,5 +1,5 @@
 /**
- * The handlers of questions and standing permissions: they ask whether the user may, and
+ * The handlers of approval requests and standing permissions: they ask whether the user may, and
  * translate.
  *
  * @since 0.1.0
@@ -13,7 +13,7 @@ import { Api } from "./Api.ts"
 import type { Authorization, Checks } from "./ApiAccess.ts"
 import { NotFound } from "./ApiProblems.ts"
 import * as LiveLog from "./LiveLog.ts"
-import * as Questions from "./Questions.ts"
+import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Records from "./Records.ts"
 import * as Rights from "./Rights.ts"
 
@@ -24,32 +24,32 @@ import * as Rights from "./Rights.ts"
  * @since 0.1.0
  */
 export const layer: Layer.Layer<
-  HttpApiGroup.Service<"tool-executor", "questions">,
+  HttpApiGroup.Service<"tool-executor", "approvals">,
   never,
-  Authorization | Checks | LiveLog.LiveLog | Questions.Questions | Records.Records
+  Authorization | Checks | LiveLog.LiveLog | PendingApprovals.PendingApprovals | Records.Records
 > = HttpApiBuilder.group(
   Api,
-  "questions",
+  "approvals",
   Effect.fnUntraced(function*(handlers) {
     const live = yield* LiveLog.LiveLog
-    const questions = yield* Questions.Questions
+    const approvals = yield* PendingApprovals.PendingApprovals
     const records = yield* Records.Records
     const orNotFound = <A>(it: Effect.Effect<Option.Option<A>>) =>
       Effect.flatMap(it, Option.match({ onNone: () => Effect.fail(new NotFound({})), onSome: Effect.succeed }))
 
     return handlers.handleAll({
-      questions: Effect.fnUntraced(function*() {
+      list: Effect.fnUntraced(function*() {
         const user = yield* Rights.approver
         // taken first: what happens meanwhile comes twice and not never
         const cursor = yield* live.cursor
-        return { ...yield* questions.list(user), cursor }
+        return { ...yield* approvals.list(user), cursor }
       }),
-      question: ({ params }) => Effect.flatMap(Rights.approver, (user) => orNotFound(questions.get(user, params.id))),
+      get: ({ params }) => Effect.flatMap(Rights.approver, (user) => orNotFound(approvals.get(user, params.id))),
       part: ({ params: { id, index, side }, query: { from = 0 } }) =>
-        Effect.flatMap(Rights.approver, (user) => orNotFound(questions.part(user, { id, index, side, from }))),
+        Effect.flatMap(Rights.approver, (user) => orNotFound(approvals.part(user, { id, index, side, from }))),
       answer: ({ params, payload }) =>
-        Effect.flatMap(Rights.approver, (user) => questions.answer(user, { id: params.id, ...payload })),
-      answers: ({ payload }) => Effect.flatMap(Rights.approver, (user) => questions.answerAll(user, payload.answers)),
+        Effect.flatMap(Rights.approver, (user) => approvals.answer(user, { id: params.id, ...payload })),
+      answerAll: ({ payload }) => Effect.flatMap(Rights.approver, (user) => approvals.answerAll(user, payload.answers)),
       grants: () => Effect.flatMap(Rights.grantKeeper, records.grants),
       revoke: ({ params }) => Effect.flatMap(Rights.grantKeeper, (user) => records.revoke(user, params.id))
     })

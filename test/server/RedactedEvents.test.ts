@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { SharedEvents } from "../../src/server/SharedEvents.ts"
+import { RedactedEvents } from "../../src/server/RedactedEvents.ts"
 import * as Server from "../support/Server.ts"
 
 const token = `ghp_${"a1B2".repeat(9)}`
@@ -45,9 +45,9 @@ describe("a standing permission", () => {
       const call = ["1", "save", { path: `notes/${token}`, text: "new" }] as const
       const own = yield* server.sse("ada", "/api/sessions/s/waves", { body: { wave: "w", message: message([call]) } })
       yield* own.until(({ event }) => event === "tool_approval_request")
-      const [question] = (yield* server.request("bob", "GET", "/api/questions")).json.open
-      yield* server.request("bob", "POST", `/api/questions/${question.id}/answer`, {
-        body: { hash: question.hash, answer: { _tag: "ApproveForScope", scope: "resources" } }
+      const [approval] = (yield* server.request("bob", "GET", "/api/approvals")).json.open
+      yield* server.request("bob", "POST", `/api/approvals/${approval.id}/answer`, {
+        body: { hash: approval.hash, answer: { _tag: "ApproveForScope", scope: "resources" } }
       })
       yield* own.rest
       const { json, text } = yield* server.request("bob", "GET", "/api/grants")
@@ -60,7 +60,7 @@ describe("redacted events", () => {
   const about = { agentPath: [], batch: "b", process: "p", wave: 1, at: 0, callId: "1", tool: "login", index: 0 }
 
   it("redact what a secret's name stands before, and what repeats it in the same call", () => {
-    const shared = new SharedEvents()
+    const shared = new RedactedEvents()
     const queued = shared.of({
       _tag: "ToolCallQueued",
       ...about,
@@ -80,7 +80,7 @@ describe("redacted events", () => {
   })
 
   it("keep what tells events and calls apart, whatever a secret is", () => {
-    const shared = new SharedEvents()
+    const shared = new RedactedEvents()
     shared.of({ _tag: "ToolCallQueued", ...about, sequence: 1, params: { password: "Tool", secret: "login" } })
     assert.deepStrictEqual(
       shared.of({ _tag: "ToolStatus", ...about, sequence: 2, status: "login: Tool" }),

@@ -1,4 +1,4 @@
-/** Whatever people do in whatever order, questions end as a plain model of them says. */
+/** Whatever people do in whatever order, approval requests end as a plain model of them says. */
 import { assert, describe, it } from "@effect/vitest"
 import { Approvals } from "effect-tool-executor"
 import * as Clock from "effect/Clock"
@@ -8,9 +8,9 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
-import * as Questions from "../../src/server/Questions.ts"
-import { layer, question, user } from "../support/Asking.ts"
-import { approvers, type Asked, type Given, QuestionOracle, Step, type Told } from "../support/questionOracle.ts"
+import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
+import { approval, layer, user } from "../support/Asking.ts"
+import { ApprovalOracle, approvers, type Asked, type Given, Step, type Told } from "../support/questionOracle.ts"
 
 const answers: { readonly [K in Given["answer"]]: Approvals.Answer } = {
   once: { _tag: "ApproveOnce" },
@@ -30,7 +30,7 @@ const cy = user("cy", ["*"])
 const ask = Effect.fnUntraced(function*({ minutes, remember, target, tool, user }: Asked, n: number) {
   const approvals = yield* Approvals.Approvals
   const now = yield* Clock.currentTimeMillis
-  const request = yield* approvals.request(question({
+  const request = yield* approvals.request(approval({
     callId: `c${n}`,
     principal: `${user}/home`,
     tool,
@@ -40,7 +40,7 @@ const ask = Effect.fnUntraced(function*({ minutes, remember, target, tool, user 
     expiresAt: minutes === 0 ? "unlimited" : now + minutes * 60_000
   }))
   const fiber = yield* Effect.forkScoped(approvals.ask(request), { startImmediately: true })
-  const { open } = yield* Questions.Questions.use((it) => it.list(cy))
+  const { open } = yield* PendingApprovals.PendingApprovals.use((it) => it.list(cy))
   return { id: request.id, hash: open.find((it) => it.id === request.id)!.hash, fiber }
 })
 
@@ -51,7 +51,7 @@ const answer = Effect.fnUntraced(function*(
   given: ReadonlyArray<Given>,
   isOne: boolean
 ) {
-  const questions = yield* Questions.Questions
+  const approvals = yield* PendingApprovals.PendingApprovals
   const person = user(by, approvers[by])
   const real = given.map(({ answer, at, isOther }) => ({
     id: known[at]?.id ?? `unknown ${at}`,
@@ -59,8 +59,8 @@ const answer = Effect.fnUntraced(function*(
     answer: answers[answer]
   }))
   const said = isOne
-    ? Effect.map(questions.answer(person, real[0]!), (it) => [it])
-    : questions.answerAll(person, real)
+    ? Effect.map(approvals.answer(person, real[0]!), (it) => [it])
+    : approvals.answerAll(person, real)
   return yield* Effect.match(said, {
     onSuccess: (all): Told => ({ _tag: "Taken", how: all.map(({ how }) => how) }),
     onFailure: (error): Told =>
@@ -78,10 +78,10 @@ const resolutionOf = (how: string): string =>
     ""
 
 /** Everything that anybody can see is as the model has it. */
-const compare = Effect.fnUntraced(function*(known: ReadonlyArray<Known>, model: QuestionOracle) {
-  const questions = yield* Questions.Questions
+const compare = Effect.fnUntraced(function*(known: ReadonlyArray<Known>, model: ApprovalOracle) {
+  const approvals = yield* PendingApprovals.PendingApprovals
   for (const by of ["ada", "dora", "cy", "eve"] as const) {
-    const { ended, open } = yield* questions.list(user(by, approvers[by]))
+    const { ended, open } = yield* approvals.list(user(by, approvers[by]))
     const seen = model.open.filter(({ id }) => model.mayAnswer(by, id))
     assert.deepStrictEqual(open.map(({ id }) => id), seen.map(({ id }) => known[id]!.id))
     const over = Array.from(model.ended).filter(([id]) => model.mayAnswer(by, id))
@@ -115,7 +115,7 @@ const compare = Effect.fnUntraced(function*(known: ReadonlyArray<Known>, model: 
   }
 })
 
-describe("questions", () => {
+describe("approval requests", () => {
   it.effect.prop(
     "end as a plain model of them says, whoever does what in whatever order",
     [Schema.Array(Step).check(Schema.isMinLength(20), Schema.isMaxLength(60))],
@@ -123,7 +123,7 @@ describe("questions", () => {
       Effect.gen(function*() {
         const context = yield* Layer.build(Layer.fresh(layer()))
         yield* Effect.gen(function*() {
-          const model = new QuestionOracle()
+          const model = new ApprovalOracle()
           const known: Array<Known> = []
           for (const step of steps) {
             const now = yield* Clock.currentTimeMillis

@@ -1,0 +1,2 @@
+export type * from "../Authentication.ts"
+export { layer } from "../Authentication.ts"

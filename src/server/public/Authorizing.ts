@@ -1,2 +1,0 @@
-export type * from "../Authorizing.ts"
-export { layer } from "../Authorizing.ts"

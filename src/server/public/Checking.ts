@@ -1,2 +1,0 @@
-export type * from "../Checking.ts"
-export { layer } from "../Checking.ts"

@@ -1,0 +1,2 @@
+export type * from "../PendingApprovals.ts"
+export { layer } from "../PendingApprovals.ts"

@@ -1,2 +1,0 @@
-export type * from "../Questions.ts"
-export { layer } from "../Questions.ts"

@@ -1,0 +1,2 @@
+export type * from "../RequestBody.ts"
+export { layer } from "../RequestBody.ts"
