@@ -14,12 +14,12 @@ import { fileURLToPath } from "node:url"
 const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; readonly files: ReadonlyArray<string> }> =
   [
     {
-      name: "vocabulary, facts and wire formats",
+      name: "vocabulary, rules, facts and wire formats",
       core: true,
-      files: ["core/vocabulary/", "core/facts/", "core/rules/ToolRule.ts", "wire/"]
+      files: ["core/vocabulary/", "core/facts/", "core/rules/", "wire/"]
     },
     { name: "store", core: true, files: ["core/store/"] },
-    { name: "gates and rules", core: true, files: ["core/rules/", "core/gates/"] },
+    { name: "gates", core: true, files: ["core/gates/"] },
     { name: "output", core: true, files: ["core/output/"] },
     // What a handler and a host see of an executor, without the engine.
     { name: "contract", core: true, files: ["core/contract/"] },
@@ -175,14 +175,14 @@ describe("the rings", () => {
     const refuses = (file: string, text: string) => assert.isNotEmpty(problemsOf(file, text), `${file}: ${text}`)
     const allows = (file: string, text: string) => assert.deepStrictEqual(problemsOf(file, text), [])
     refuses("core/vocabulary/ToolCall.ts", `import { execute } from "../engine/ToolExecutor.ts"`)
-    refuses("core/vocabulary/ToolCall.ts", `import type { Rules } from "../rules/Rules.ts"`)
-    refuses("core/rules/Rules.ts", `import { readFileSync } from "node:fs"`)
+    refuses("core/vocabulary/ToolCall.ts", `import type { Rules } from "../gates/Rules.ts"`)
+    refuses("core/gates/Rules.ts", `import { readFileSync } from "node:fs"`)
     refuses("agent/AgentTurn.ts", `import * as Http from "effect/http"`)
-    refuses("core/rules/Rules.ts", `import * as Waves from "../engine/Waves.ts"`)
+    refuses("core/gates/Rules.ts", `import * as Waves from "../engine/Waves.ts"`)
     refuses("internal/glob.ts", `import * as ToolCall from "../core/vocabulary/ToolCall.ts"`)
     refuses("internal/json-schema/check.ts", `import * as Wildcard from "../wildcard.ts"`)
-    refuses("core/rules/Rules.ts", `import { check } from "../../internal/json-schema/check.ts"`)
-    allows("core/rules/Rules.ts", `import { compile } from "../../internal/json-schema/index.ts"`)
+    refuses("core/gates/Rules.ts", `import { check } from "../../internal/json-schema/check.ts"`)
+    allows("core/gates/Rules.ts", `import { compile } from "../../internal/json-schema/index.ts"`)
     allows("internal/json-schema/check.ts", `import { clip } from "../clip.ts"`)
     refuses("testing/Scenario.ts", `import * as Run from "../cli/Run.ts"`)
     refuses("tools/Files.ts", `import { ToolCall } from "../index.ts"`)
@@ -197,7 +197,7 @@ describe("the rings", () => {
     refuses("server/Pages.ts", `import { html } from "../page/html.ts"`)
     allows("page/main.ts", `import type { Me } from "../server/ApiModels.ts"`)
     allows("page/main.ts", `import { escape } from "../internal/escape.ts"`)
-    allows("core/rules/Rules.ts", `import { glob } from "../../internal/glob.ts"`)
+    allows("core/gates/Rules.ts", `import { glob } from "../../internal/glob.ts"`)
   })
 
   it("hold: no file imports outward", () => {

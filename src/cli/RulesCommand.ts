@@ -3,6 +3,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as RuleSet from "../core/rules/RuleSet.ts"
+import * as RuleWalk from "../core/rules/RuleWalk.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import { CliFailure, describe } from "./CliFailure.ts"
@@ -19,7 +20,7 @@ const file = Argument.String("FILE").pipe(
 /** The rule set of a file; fails with exit code 1 and everything that is wrong with it. */
 const load = Effect.fnUntraced(function*(path: string) {
   const read = yield* RuleFiles.read(path)
-  const problems = RuleSet.problems(read.rules, read.tools)
+  const problems = RuleWalk.problems(read.rules, read.tools)
   if (problems.length === 0) return RuleFiles.toSet(read)
   const explanation = describe(new ConfigurationError({ subject: path, problems }))
   return yield* new CliFailure({ code: 1, explanation })
@@ -30,7 +31,7 @@ const check = Command.make(
   { file },
   ({ file }) =>
     Effect.flatMap(load(file), (set) => {
-      const warnings = RuleSet.warnings(set.rules, new Map(set.tools.map((it) => [it, {}])))
+      const warnings = RuleWalk.warnings(set.rules, new Map(set.tools.map((it) => [it, {}])))
       return Files.print(
         [
           `${escape(file)}: ${count(set.rules.length, "rule")} for ${count(set.tools.length, "tool")}, no problems`,
@@ -89,5 +90,5 @@ const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" :
 /** What a model is told, and what only the host does. */
 const sentences = (set: RuleSet.RuleSet): ReadonlyArray<string> => [
   ...RuleSet.describe(set),
-  ...set.periodic.map((rule) => RuleSet.sentence(rule))
+  ...set.periodic.map(({ rule }) => RuleSet.sentence(rule))
 ]

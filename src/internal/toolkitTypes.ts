@@ -6,7 +6,14 @@ import type * as Toolkit from "effect/ai/Toolkit"
 export type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolIn<T, K> }
 
 /** The name of one of them. */
-export type Name<Tools extends Record<string, Tool.Any>> = Extract<keyof Tools, string>
+export type Name<Tools> = Extract<keyof Tools, string>
+
+/** Some of their names. */
+export type Names<Tools> = readonly [Name<Tools>, ...ReadonlyArray<Name<Tools>>]
+
+/** The arguments of one of them, as JSON. */
+export type ArgumentsOf<Tools, N extends keyof Tools> = Tools[N] extends Tool.Any ? Tool.ParametersEncoded<Tools[N]>
+  : never
 
 /** The names of the tools of one or more toolkits. */
 export type NamesIn<T> = T extends { readonly tools: infer Tools } ? Extract<keyof Tools, string> : never

@@ -78,7 +78,7 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
       wanted: call.sharing === true,
       joinable,
       differs: (targets) => Targets.differ(call, targets),
-      isRead: call.rules!.conditionals.length > 0
+      isRead: call.rules!.routes.length > 0
     })
   } catch (defect) {
     wave.threw("Dedupe", call.gateCall!, defect)

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
-import type { Of } from "../rules/ToolRule.ts"
+import type { RuleSet } from "../rules/RuleIndex.ts"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { Orphans } from "./Orphans.ts"
 
@@ -24,8 +24,8 @@ import type { Orphans } from "./Orphans.ts"
  * @since 0.1.0
  */
 export const start = (
-  rules: ReadonlyArray<Of<"Periodic">>,
-  fire: (rule: Of<"Periodic">) => Effect.Effect<ToolOutcome.ToolOutcome>,
+  rules: ReadonlyArray<RuleSet["periodic"][number]>,
+  fire: (rule: RuleSet["periodic"][number]) => Effect.Effect<ToolOutcome.ToolOutcome>,
   orphans: Orphans
 ): Effect.Effect<void, never, Scope.Scope> =>
   Effect.forEach(
@@ -37,8 +37,8 @@ export const start = (
 // Utilities
 
 const firing = (
-  rule: Of<"Periodic">,
-  fire: (rule: Of<"Periodic">) => Effect.Effect<ToolOutcome.ToolOutcome>,
+  rule: RuleSet["periodic"][number],
+  fire: (rule: RuleSet["periodic"][number]) => Effect.Effect<ToolOutcome.ToolOutcome>,
   orphans: Orphans
 ): Effect.Effect<void> => {
   const what = `the periodic call of "${rule.tool}"`
@@ -56,7 +56,9 @@ const firing = (
   })
 }
 
-const scheduleOf = ({ schedule }: Of<"Periodic">): Schedule.Schedule<unknown, unknown, Cron.CronParseError> =>
+const scheduleOf = (
+  { schedule }: RuleSet["periodic"][number]
+): Schedule.Schedule<unknown, unknown, Cron.CronParseError> =>
   Result.match(Cron.parse(schedule, "UTC"), {
     // what is not a cron expression is a duration: the rule was checked
     onFailure: () => Schedule.fixed(schedule as Duration.Input),

@@ -195,7 +195,7 @@ const startTools = (
   args: HostArguments
 ): ReadonlyArray<string> => {
   const pending = RuleSet.startPending(set, history)
-  const any = pending.filter((tool) => set.forTool(tool).start?.mode === "any")
+  const any = pending.filter((tool) => set.forTool(tool).start === "any")
   const given = any.filter((tool) => HostCalls.has(args, tool))
   const chosen = given.length > 0 ? given : any.slice(0, 1)
   return pending.filter((tool) => !any.includes(tool) || chosen.includes(tool))

@@ -217,7 +217,7 @@ const routesOf = (
   outcome: ToolOutcome.ToolOutcome,
   ran: Attempt | undefined
 ): RuleSet.Success["routes"] | undefined =>
-  record === undefined || outcome._tag !== "Succeeded" || rules === undefined || rules.conditionals.length === 0
+  record === undefined || outcome._tag !== "Succeeded" || rules === undefined || rules.routes.length === 0
     ? undefined
     : RuleSet.success(wave.engine.rules.current(), name, valueOf(outcome.output, ran)).routes
 

@@ -25,11 +25,10 @@ export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boo
     ...rules.prefilled === undefined
       ? []
       : [(schema: JsonSchema.JsonSchema) => JsonSchemas.without(schema, Object.keys(rules.prefilled!))],
-    ...rules.operations
-      .filter((rule) => !Object.hasOwn(rules.prefilled ?? {}, rule.field))
-      // * is about those tools that have such a parameter
-      .filter((rule) => rule.tool !== "*" || (JsonSchemas.field(tool.jsonSchema, rule.field)?.length ?? 0) > 0)
-      .map((rule) => (schema: JsonSchema.JsonSchema) => JsonSchemas.narrow(schema, rule.field, rule.allowed)),
+    ...rules.arguments
+      .filter(({ field }) => !Object.hasOwn(rules.prefilled ?? {}, field))
+      .filter(({ field, ifTaken }) => !ifTaken || (JsonSchemas.field(tool.jsonSchema, field)?.length ?? 0) > 0)
+      .map(({ allowed, field }) => (schema: JsonSchema.JsonSchema) => JsonSchemas.narrow(schema, field, allowed)),
     ...needsHeartbeat ? [withHeartbeat] : []
   ]
   return steps.length === 0

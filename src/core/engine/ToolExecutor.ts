@@ -39,12 +39,12 @@ import * as HostGates from "../gates/HostGates.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import { Pools } from "../gates/Pools.ts"
 import * as RateLimits from "../gates/RateLimits.ts"
+import { Rules } from "../gates/Rules.ts"
 import * as TurnBudget from "../gates/TurnBudget.ts"
 import { ArtifactStore } from "../output/ArtifactStore.ts"
 import { Checkpoints } from "../output/Checkpoints.ts"
 import * as OutputPolicy from "../output/OutputPolicy.ts"
-import { Rules } from "../rules/Rules.ts"
-import type { Of } from "../rules/ToolRule.ts"
+import type { RuleSet } from "../rules/RuleIndex.ts"
 import * as Journal from "../store/Journal.ts"
 import * as StateStore from "../store/StateStore.ts"
 import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
@@ -177,7 +177,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
   const batches = new Batches.Batches(engine, {}, unique)
   const executor = Facade.fromEngine(engine, batches)
-  const fire = Effect.fnUntraced(function*({ params = {}, tool }: Of<"Periodic">) {
+  const fire = Effect.fnUntraced(function*({ params = {}, tool }: RuleSet["periodic"][number]) {
     const state = yield* batches.begins(yield* batches.enter(), {}, { fires: tool })
     return yield* Process.make(engine, state).execute(ToolCall.make(state.id, tool, params))
   }, Effect.scoped)

@@ -8,7 +8,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import { kinds } from "../rules/ToolRule.ts"
+import { ToolRule } from "../rules/ToolRule.ts"
 import { Grant } from "../vocabulary/Grant.ts"
 import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
@@ -53,7 +53,7 @@ export type SpanId = typeof SpanId.Type
  * @category schemas
  * @since 0.1.0
  */
-export const Routes = Schema.Array(Schema.Struct({ rule: kinds.Conditional, tools: Schema.Array(Schema.String) }))
+export const Routes = Schema.Array(Schema.Struct({ rule: ToolRule, tools: Schema.Array(Schema.String) }))
 
 /**
  * The calls of a wave were submitted.

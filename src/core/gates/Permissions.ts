@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as Changes from "../../internal/changes.ts"
-import type { Of } from "../rules/ToolRule.ts"
+import type { Consent } from "../rules/RuleKind.ts"
 import { ConfigurationError, type Problem, validateStrict } from "../vocabulary/ConfigurationError.ts"
 import { type RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
@@ -308,7 +308,7 @@ export interface Asks {
 export const asks = (
   self: Permissions["Service"],
   call: GateCall,
-  consent: Of<"RequiresConsent"> | undefined
+  consent: Consent | undefined
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
 
 /**
@@ -331,7 +331,7 @@ export const letsRun = (
   self: Permissions["Service"],
   call: GateCall,
   tool: RegisteredTool,
-  consent: Of<"RequiresConsent"> | undefined
+  consent: Consent | undefined
 ): boolean => {
   const needsApproval = tool.needsApproval !== undefined && tool.needsApproval !== false
   const decision = decide(self, { ...call, tool, needsApproval })
@@ -360,7 +360,7 @@ export type Permit =
 export const permit = (
   self: Permissions["Service"],
   call: GateCall,
-  consent: Of<"RequiresConsent"> | undefined,
+  consent: Consent | undefined,
   target: Target,
   within: string
 ): Permit => {
@@ -427,10 +427,10 @@ const formOf = (policy: Policy.Policy) => {
 const asksOf = (
   self: Permissions["Service"],
   decision: Policy.Decision,
-  consent: Of<"RequiresConsent"> | undefined
+  consent: Consent | undefined
 ): Asks | undefined =>
   consent !== undefined && self.waivesConsent !== true
-    ? { why: "a rule requires consent", remember: consent.scope ?? "tool" }
+    ? { why: "a rule requires consent", remember: consent }
     : decision._tag === "Ask"
     ? { why: decision.why, remember: "tool" }
     : undefined

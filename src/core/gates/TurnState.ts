@@ -7,43 +7,10 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { kinds } from "../rules/ToolRule.ts"
+import { Remembered } from "../rules/RuleHistory.ts"
 import { ConfigurationError, validateStrict } from "../vocabulary/ConfigurationError.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
-
-/**
- * What rules remember of a process.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Remembered = Schema.Struct({
-  /** Tools that succeeded in the process. */
-  succeeded: Schema.Array(Schema.String),
-  /** Tools that succeeded in any process of its batch. */
-  succeededInBatch: Schema.Array(Schema.String),
-  /** The last success in input order, where some rule asks for it. */
-  last: Schema.optionalKey(Schema.Struct({
-    tool: Schema.String,
-    /** What `Conditional` rules made of its output: only these tools may be next. */
-    routes: Schema.Array(Schema.Struct({ rule: kinds.Conditional, tools: Schema.Array(Schema.String) }))
-  })),
-  /** An `ExitLoop` tool succeeded. */
-  exitWanted: Schema.Boolean,
-  /** Waves at whose end a required tool held up the end of the loop. */
-  held: Count,
-  /** It was held up often enough: the required tools are waited for no longer. */
-  letThrough: Schema.Boolean
-})
-
-/**
- * What rules remember of a process.
- *
- * @category models
- * @since 0.1.0
- */
-export type Remembered = typeof Remembered.Type
 
 /**
  * What a process remembers between its waves.

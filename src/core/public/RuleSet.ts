@@ -9,6 +9,5 @@ export {
   history,
   make,
   problems,
-  startPending,
-  warnings
+  startPending
 } from "../rules/RuleSet.ts"

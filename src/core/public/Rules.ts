@@ -1,2 +1,2 @@
-export type * from "../rules/Rules.ts"
-export { fromSet, layer, layerConfig, layerNoop, layerRef, Rules, RulesRef } from "../rules/Rules.ts"
+export type * from "../gates/Rules.ts"
+export { fromSet, layer, layerConfig, layerNoop, layerRef, Rules, RulesRef } from "../gates/Rules.ts"

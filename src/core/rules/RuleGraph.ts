@@ -5,6 +5,8 @@
  * @since 0.1.0
  */
 import type { RuleSet } from "./RuleIndex.ts"
+import type { Drawing } from "./RuleKind.ts"
+import { kindOf } from "./RuleKinds.ts"
 
 /**
  * A node of the picture: a tool, any tool, or where a turn starts or ends.
@@ -53,70 +55,9 @@ export interface Picture {
  * @since 0.1.0
  */
 export const picture = (self: RuleSet): Picture => {
-  const drawn = new Drawing(self)
-  for (const rule of self.rules) {
-    switch (rule._tag) {
-      case "StartConstraint":
-        drawn.edge(start, "next", rule.mode === "any" ? "one of" : "first", drawn.tool(rule.tool))
-        drawn.edge(drawn.tool(rule.tool), "needs", "", drawn.tool("*"))
-        break
-      case "RequiresPrecedingTools":
-        for (const tool of rule.tools) drawn.edge(drawn.tool(tool), "needs", "", drawn.tool(rule.tool))
-        break
-      case "RequiresFollowingTools":
-        for (const tool of rule.tools) drawn.edge(drawn.tool(tool), "forbids", "no more", drawn.tool(rule.tool))
-        break
-      case "ChildTools":
-      case "ParentTools":
-        for (const child of rule.children) {
-          const label = rule._tag === "ChildTools" ? "next" : "next, and only so"
-          drawn.edge(drawn.tool(rule.tool), "next", label, drawn.tool(child))
-        }
-        break
-      case "Conditional": {
-        const from = drawn.tool(rule.tool)
-        const value = rule.path === "" ? "output" : rule.path
-        for (const it of rule.cases) {
-          drawn.edge(from, "next", `${value} = ${JSON.stringify(it.equals)}`, drawn.tool(it.tool))
-        }
-        if (rule.default !== undefined) drawn.edge(from, "next", "otherwise", drawn.tool(rule.default))
-        break
-      }
-      case "ExclusiveGroup":
-        rule.tools.slice(1).forEach((tool, index) =>
-          drawn.edge(drawn.tool(rule.tools[index]!), "excludes", "only one", drawn.tool(tool))
-        )
-        break
-      case "RequiredBeforeExit":
-        for (const tool of rule.when ?? []) drawn.edge(drawn.tool(tool), "needs", "demands", drawn.tool(rule.tool))
-        drawn.edge(drawn.tool(rule.tool), "needs", "required", exit)
-        break
-      case "ExitLoop":
-        drawn.edge(drawn.tool(rule.tool), "next", "ends", exit)
-        break
-      case "AllowedOperations":
-        drawn.note(rule.tool, `${rule.field}: ${rule.allowed.map((it) => JSON.stringify(it)).join(", ")}`)
-        break
-      case "MaxCalls":
-        drawn.note(rule.tool, rule.max === 0 ? "never" : `at most ${rule.max}`)
-        break
-      case "Cooldown":
-        drawn.note(rule.tool, `rests ${rule.duration}`)
-        break
-      case "RequiresConsent":
-        drawn.note(rule.tool, "asks a person")
-        break
-      case "Periodic":
-        drawn.note(rule.tool, `by the host: ${rule.schedule}`)
-        break
-      case "ContinueLoop":
-      case "NeverDedupe":
-      case "AlwaysDedupe":
-        // neither order nor limit
-        break
-    }
-  }
-  return drawn.done
+  const canvas = new Canvas(self)
+  for (const rule of self.rules) kindOf(rule).draw(rule, canvas)
+  return canvas.done
 }
 
 /**
@@ -142,12 +83,11 @@ export const graph = (self: RuleSet): string => {
 
 // Utilities
 
-const start = "start"
-const exit = "exit"
-
 const arrows: { readonly [K in Edge["kind"]]: string } = { needs: "-->", next: "==>", forbids: "-.->" }
 
-class Drawing {
+class Canvas implements Drawing {
+  readonly start = "start"
+  readonly exit = "exit"
   private readonly ids: ReadonlyMap<string, string>
   private readonly notes = new Map<string, Array<string>>()
   /** By what they say: one that two rules make is one. */
@@ -157,7 +97,6 @@ class Drawing {
     this.ids = new Map([...tools.map((name, index) => [name, `t${index}`] as const), ["*", "any"]])
   }
 
-  /** The id of a tool; `*` is one node for any tool. */
   tool(name: string): string {
     return this.ids.get(name) ?? "any"
   }
@@ -169,13 +108,8 @@ class Drawing {
 
   edge(from: string, kind: Edge["kind"] | "excludes", label: string, to: string): void {
     const isMutual = kind === "excludes"
-    this.edges.set(JSON.stringify([from, kind, label, to]), {
-      from,
-      to,
-      kind: isMutual ? "forbids" : kind,
-      label,
-      isMutual
-    })
+    const edge = { from, to, kind: isMutual ? "forbids" as const : kind, label, isMutual }
+    this.edges.set(JSON.stringify([from, kind, label, to]), edge)
   }
 
   get done(): Picture {
@@ -188,9 +122,9 @@ class Drawing {
     }
     return {
       nodes: [
-        ...node(start, "start", "start"),
+        ...node(this.start, "start", "start"),
         ...Array.from(this.ids, ([name, id]) => node(id, "tool", name === "*" ? "any tool" : name)).flat(),
-        ...node(exit, "exit", "exit")
+        ...node(this.exit, "exit", "exit")
       ],
       edges
     }

@@ -4,8 +4,44 @@
  *
  * @since 0.1.0
  */
-import type { Remembered } from "../gates/TurnState.ts"
+import * as Schema from "effect/Schema"
 import * as RuleSet from "./RuleSet.ts"
+import { ToolRule } from "./ToolRule.ts"
+
+const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
+/**
+ * What rules remember of a process.
+ *
+ * @category schemas
+ * @since 0.1.0
+ */
+export const Remembered = Schema.Struct({
+  /** Tools that succeeded in the process. */
+  succeeded: Schema.Array(Schema.String),
+  /** Tools that succeeded in any process of its batch. */
+  succeededInBatch: Schema.Array(Schema.String),
+  /** The last success in input order, where some rule asks for it. */
+  last: Schema.optionalKey(Schema.Struct({
+    tool: Schema.String,
+    /** Where its output leads by the rules: only these tools may be next. */
+    routes: Schema.Array(Schema.Struct({ rule: ToolRule, tools: Schema.Array(Schema.String) }))
+  })),
+  /** An `ExitLoop` tool succeeded. */
+  exitWanted: Schema.Boolean,
+  /** Waves at whose end a required tool held up the end of the loop. */
+  held: Count,
+  /** It was held up often enough: the required tools are waited for no longer. */
+  letThrough: Schema.Boolean
+})
+
+/**
+ * What rules remember of a process.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Remembered = typeof Remembered.Type
 
 /**
  * The history of one process, as it goes on.

@@ -2,28 +2,41 @@
  * Which tools can ever run under a rule set, and which rules count on one that
  * cannot. Pure.
  *
- * A tool can run if some order of successes leads to it. Of a small set every
- * order is looked at (`RuleWalk`). Of others it is looked for as a least
- * fixpoint, which finds most; cycles of prerequisites need no search of their
- * own; they are only named.
+ * A tool can run if some order of successes leads to it. A least fixpoint finds
+ * most of those that cannot. `RuleWalk` tries every order and finds all, which
+ * takes too long for a layer.
  *
  * @since 0.1.0
  */
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
 import * as RuleIndex from "./RuleIndex.ts"
+import type * as Kind from "./RuleKind.ts"
+import { kindOf, type ToolRule } from "./RuleKinds.ts"
 import { namesIn } from "./RuleNames.ts"
-import * as RuleWalk from "./RuleWalk.ts"
-import type { ToolRule } from "./ToolRule.ts"
+import { quote } from "./RuleWords.ts"
 
-interface Placed {
-  readonly path: string
-  readonly rule: ToolRule
+type Placed = Kind.Placed<ToolRule>
+
+/**
+ * What can happen under a rule set, by every order of successes.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Walk {
+  /** Tools that some order of successes leads to. */
+  readonly runnable: ReadonlySet<string>
+  /** Tools whose neighbours' rules let something follow, in some order of successes. */
+  readonly followed: ReadonlySet<string>
+  /** All start tools can succeed in one process. */
+  readonly starts: boolean
+  /** The work can end with everything that is required before. */
+  readonly ends: boolean
 }
 
 /**
  * Gives the problems of rules that count on a tool which can never run, and of
- * tools after which nothing may follow. Where more tools exist than are named,
- * those may come before and after.
+ * tools after which nothing may follow. `walk` tries every order of calls.
  *
  * @category checking
  * @since 0.1.0
@@ -31,65 +44,35 @@ interface Placed {
 export const unreachable = (
   rules: ReadonlyArray<Placed>,
   names: ReadonlyArray<string>,
-  isComplete: boolean
+  walk?: (set: RuleIndex.RuleSet) => Walk | undefined
 ): ReadonlyArray<Problem> => {
-  const reach = new Reach(RuleIndex.make(rules.map(({ rule }) => rule), names), isComplete)
+  const set = RuleIndex.make(rules.map(({ rule }) => rule), names)
+  const reach = new Reach(set, walk?.(set))
   const pathTo = (rule: ToolRule): string => rules.find((it) => it.rule === rule)!.path
-  const exclusive = exclusions(rules)
+  const exclusive = exclusions(set, pathTo)
   const found = [
     ...contradictions(reach, pathTo),
-    ...rules.flatMap((it) => demands(it).flatMap(([place, tool]) => counted(reach, it.path, place, tool))),
+    ...rules.flatMap(({ path, rule }) => kindOf(rule).countsOn(rule).flatMap((it) => counted(reach, path, it))),
     ...deadEnds(reach, pathTo),
-    ...rules.flatMap((it) => alone(reach, it)),
+    ...alone(reach, pathTo),
     ...exclusive.length > 0 ? exclusive : together(reach, pathTo)
   ]
   return [...found, ...stuck(reach, rules, found.length > 0)]
 }
 
-/**
- * Gives what rules that are right each can be led into: an order of calls after which
- * something that they require can never succeed.
- *
- * @category checking
- * @since 0.1.0
- */
-export const traps = (
-  rules: ReadonlyArray<Placed>,
-  names: ReadonlyArray<string>,
-  isComplete: boolean
-): ReadonlyArray<Problem> => {
-  const set = RuleIndex.make(rules.map(({ rule }) => rule), isComplete ? names : [...names, anotherTool])
-  const trap = RuleWalk.trap(set, set.required)
-  if (trap === undefined) return []
-  const { order, required, start } = trap
-  const rule = start ?? required?.rule ?? set.starts[0]!
-  const tool = start?.tool ?? required?.tool ?? rule.tool
-  return [{
-    path: rules.find((it) => it.rule === rule)!.path,
-    problem: `after ${order.map((it) => it === anotherTool ? "another tool" : quote(it)).join(", then ")} ` +
-      `${quote(tool)} can never succeed, and it is required`,
-    expected: `rules under which ${quote(tool)} can still come then`
-  }]
-}
-
 // Utilities
-
-/** No tool has this name. */
-const anotherTool = ""
-
-const quote = (name: string): string => `"${name}"`
 
 class Reach {
   readonly set: RuleIndex.RuleSet
   readonly runnable: ReadonlySet<string>
   /** Every order there is, where the set is small enough for that. */
-  readonly walk: RuleWalk.Walk | undefined
+  readonly walk: Walk | undefined
   private readonly prerequisites = new Map<string, ReadonlySet<string>>()
 
-  constructor(set: RuleIndex.RuleSet, isComplete: boolean) {
+  constructor(set: RuleIndex.RuleSet, walk: Walk | undefined) {
     this.set = set
-    this.walk = RuleWalk.walk(isComplete ? set : RuleIndex.make(set.rules, [...set.tools, anotherTool]), set.required)
-    this.runnable = this.walk?.runnable ?? this.fixpoint()
+    this.walk = walk
+    this.runnable = walk?.runnable ?? this.fixpoint()
   }
 
   private fixpoint(): ReadonlySet<string> {
@@ -104,11 +87,11 @@ class Reach {
   /** What has to succeed right before anything else can lead to the tool. */
   direct(tool: string): ReadonlyArray<string> {
     const rules = this.set.forTool(tool)
-    const [parent, ...others] = rules.parents
+    const parents = rules.onlyAfter.flatMap((it) => it.tools)
     return [
-      ...rules.preceding.flatMap((rule) => rule.tools),
-      ...parent !== undefined && others.length === 0 && parent.tool !== "*" ? [parent.tool] : [],
-      ...rules.start === undefined ? this.set.starts.filter((it) => it.mode !== "any").map((it) => it.tool) : []
+      ...rules.needs.flatMap((it) => it.tools),
+      ...parents.length === 1 && parents[0] !== "*" ? parents : [],
+      ...rules.start === undefined ? this.set.starts.filter((it) => it.mode === "all").map((it) => it.tool) : []
     ]
   }
 
@@ -130,36 +113,38 @@ class Reach {
 
   /** Why the rules about the tool itself contradict each other. */
   contradiction(tool: string): { readonly rule: ToolRule; readonly why: string } | undefined {
-    const { following, groups, parents } = this.set.forTool(tool)
+    const { groups, notAfter, onlyAfter } = this.set.forTool(tool)
     const before = this.before(tool)
-    for (const rule of following) {
-      const clash = rule.tools.find((it) => it !== tool && before.has(it))
+    const clashIn = (tools: ReadonlyArray<string>) => tools.find((it) => it !== tool && before.has(it))
+    for (const { rule, tools } of notAfter) {
+      const clash = clashIn(tools)
       if (clash !== undefined) {
         return { rule, why: `${quote(tool)} needs ${quote(clash)} first and is forbidden once it succeeded` }
       }
     }
-    for (const { rule } of groups) {
-      const clash = rule.tools.find((it) => it !== tool && before.has(it))
+    for (const { rule, tools } of groups) {
+      const clash = clashIn(tools)
       if (clash !== undefined) {
         return { rule, why: `${quote(tool)} needs ${quote(clash)} first, and only one of the group may be used` }
       }
     }
-    const [rule] = parents
-    if (rule === undefined || parents.some((it) => this.parentsOf(it).some((parent) => this.lets(parent, tool)))) {
-      return undefined
-    }
-    return { rule, why: `${quote(tool)} has to come right after ${quote(rule.tool)}, where another rule forbids it` }
+    const [first] = onlyAfter
+    if (first === undefined || this.parentsOf(tool).some((parent) => this.lets(parent, tool))) return undefined
+    const why = `${quote(tool)} has to come right after ${quote(first.tools[0]!)}, where another rule forbids it`
+    return { rule: first.rule, why }
   }
 
-  parentsOf(rule: Extract<ToolRule, { readonly _tag: "ParentTools" }>): ReadonlyArray<string> {
-    return rule.tool === "*" ? this.set.tools : [rule.tool]
+  /** The tools that it may come right after, if some rule lists them. */
+  private parentsOf(tool: string): ReadonlyArray<string> {
+    const parents = this.set.forTool(tool).onlyAfter.flatMap((it) => it.tools)
+    return parents.includes("*") ? this.set.tools : parents
   }
 
   /** Whether the rules of neighbours let a tool come right after another. */
   lets(last: string, tool: string): boolean {
-    const { parents } = this.set.forTool(tool)
-    return this.set.forTool(last).children.every((rule) => rule.children.includes(tool)) &&
-      (parents.length === 0 || parents.some((rule) => rule.tool === "*" || rule.tool === last))
+    const { onlyAfter } = this.set.forTool(tool)
+    return this.set.forTool(last).onlyNext.every((it) => it.tools.includes(tool)) &&
+      (onlyAfter.length === 0 || this.parentsOf(tool).includes(last))
   }
 
   private isNext(tool: string, runnable: ReadonlySet<string>): boolean {
@@ -169,10 +154,8 @@ class Reach {
     if (!this.direct(tool).every((it) => runnable.has(it))) return false
     const any = this.set.starts.filter((it) => it.mode === "any")
     if (rules.start === undefined && any.length > 0 && !any.some((it) => runnable.has(it.tool))) return false
-    return rules.parents.length === 0 ||
-      rules.parents.some((rule) =>
-        this.parentsOf(rule).some((parent) => runnable.has(parent) && this.lets(parent, tool))
-      )
+    return rules.onlyAfter.length === 0 ||
+      this.parentsOf(tool).some((parent) => runnable.has(parent) && this.lets(parent, tool))
   }
 
   /** Why a tool that cannot run cannot. */
@@ -196,11 +179,11 @@ const contradictions = (reach: Reach, pathTo: (rule: ToolRule) => string): Reado
       if (told.has(tool)) return []
       const cycle = cycleOf(reach, tool)
       for (const name of cycle) told.add(name)
-      const { parents, preceding, start } = reach.set.forTool(tool)
-      const rule = preceding.find((it) => it.tools.includes(cycle[1] ?? tool)) ?? parents[0] ?? preceding[0] ?? start ??
-        reach.set.starts[0]!
+      const { needs, onlyAfter } = reach.set.forTool(tool)
+      const link = needs.find((it) => it.tools.includes(cycle[1] ?? tool)) ?? onlyAfter[0] ?? needs[0] ??
+        reach.set.starts.find((it) => it.tool === tool) ?? reach.set.starts[0]!
       return [{
-        path: pathTo(rule),
+        path: pathTo(link.rule),
         problem: `a cycle: ${[...cycle, tool].map(quote).join(" needs ")}`,
         expected: "prerequisites without a cycle"
       }]
@@ -233,23 +216,7 @@ const cycleOf = (reach: Reach, tool: string): ReadonlyArray<string> => {
   return [tool]
 }
 
-/** The tools that a rule counts on, each with its place. */
-const demands = ({ rule }: Placed): ReadonlyArray<readonly [place: string, tool: string]> => {
-  switch (rule._tag) {
-    case "StartConstraint":
-    case "ParentTools":
-    case "RequiredBeforeExit":
-    case "ExitLoop":
-    case "Periodic":
-      return rule.tool === "*" ? [] : [["tool", rule.tool]]
-    case "RequiresPrecedingTools":
-      return rule.tools.map((tool, index) => [`tools[${index}]`, tool])
-    default:
-      return []
-  }
-}
-
-const counted = (reach: Reach, path: string, place: string, tool: string): ReadonlyArray<Problem> => {
+const counted = (reach: Reach, path: string, { place, tool }: Kind.NamedTool): ReadonlyArray<Problem> => {
   // a cycle or contradiction has been told at its own place
   if (reach.runnable.has(tool) || reach.before(tool).has(tool) || reach.contradiction(tool) !== undefined) return []
   return [{
@@ -262,37 +229,38 @@ const counted = (reach: Reach, path: string, place: string, tool: string): Reado
 /** Tools after which the rules of neighbours let nothing follow. */
 const deadEnds = (reach: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> =>
   reach.set.tools.flatMap((tool) => {
-    const { children, conditionals } = reach.set.forTool(tool)
-    const rule = [...conditionals, ...children].at(-1)
-    if (rule === undefined || !reach.runnable.has(tool)) return []
+    const { onlyNext, routes } = reach.set.forTool(tool)
+    const last = [...routes, ...onlyNext].at(-1)
+    if (last === undefined || !reach.runnable.has(tool)) return []
     const done = new Set([tool, ...reach.before(tool)])
     const follows = reach.walk?.followed.has(tool) ??
       reach.set.tools.some((next) =>
         reach.runnable.has(next) && reach.lets(tool, next) &&
-        !reach.set.forTool(next).following.some((rule) => rule.tools.some((it) => done.has(it)))
+        !reach.set.forTool(next).notAfter.some(({ tools }) => tools.some((it) => done.has(it)))
       )
     return follows ? [] : [{
-      path: pathTo(rule),
+      path: pathTo(last.rule),
       problem: `a contradiction: right after ${quote(tool)} nothing may be called`,
       expected: "a child that may come next"
     }]
   })
 
 /** A periodic call is alone in its process: whatever it needs before it never comes. */
-const alone = (reach: Reach, { path, rule }: Placed): ReadonlyArray<Problem> => {
-  if (rule._tag !== "Periodic" || !reach.runnable.has(rule.tool)) return []
-  const { parents, start } = reach.set.forTool(rule.tool)
-  const needs = [
-    ...reach.before(rule.tool),
-    ...parents.map((it) => it.tool),
-    ...start === undefined ? reach.set.starts.map((it) => it.tool) : []
-  ]
-  return needs.length === 0 ? [] : [{
-    path: `${path}.tool`,
-    problem: `${quote(rule.tool)} needs ${quote(needs[0]!)} first, and a periodic call is alone in its process`,
-    expected: "a tool without prerequisites"
-  }]
-}
+const alone = (reach: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> =>
+  reach.set.periodic.flatMap(({ rule, tool }) => {
+    if (!reach.runnable.has(tool)) return []
+    const { onlyAfter, start } = reach.set.forTool(tool)
+    const needs = [
+      ...reach.before(tool),
+      ...onlyAfter.flatMap((it) => it.tools),
+      ...start === undefined ? reach.set.starts.map((it) => it.tool) : []
+    ]
+    return needs.length === 0 ? [] : [{
+      path: `${pathTo(rule)}.tool`,
+      problem: `${quote(tool)} needs ${quote(needs[0]!)} first, and a periodic call is alone in its process`,
+      expected: "a tool without prerequisites"
+    }]
+  })
 
 /** What has to succeed in one process, and cannot together, though each of it can. */
 const together = ({ set, walk }: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> => {
@@ -300,13 +268,13 @@ const together = ({ set, walk }: Reach, pathTo: (rule: ToolRule) => string): Rea
   const isPossible = (tool: string) => walk.runnable.has(tool)
   if (!walk.starts && set.starts.every((it) => isPossible(it.tool))) {
     return [{
-      path: pathTo(set.starts.at(-1)!),
+      path: pathTo(set.starts.at(-1)!.rule),
       problem: "a contradiction: the start tools cannot all succeed in one process",
       expected: "start tools that let each other run"
     }]
   }
   const last = set.required.at(-1)
-  const isTold = set.required.some(({ rule, tool }) => rule.tool !== "*" && !isPossible(tool))
+  const isTold = set.required.some(({ isEach, tool }) => !isEach && !isPossible(tool))
   return walk.ends || last === undefined || isTold ? [] : [{
     path: pathTo(last.rule),
     problem: "a contradiction: the work can never end, for what is required before cannot all succeed",
@@ -321,7 +289,7 @@ const together = ({ set, walk }: Reach, pathTo: (rule: ToolRule) => string): Rea
 const stuck = (reach: Reach, rules: ReadonlyArray<Placed>, isExplained: boolean): ReadonlyArray<Problem> => {
   const { set, walk } = reach
   if (walk?.starts === false) return []
-  const told = new Set(rules.flatMap((it) => demands(it).map(([, tool]) => tool)))
+  const told = new Set(rules.flatMap(({ rule }) => kindOf(rule).countsOn(rule).map(({ tool }) => tool)))
   return set.tools.flatMap((tool) => {
     if (
       reach.runnable.has(tool) || told.has(tool) || set.forTool(tool).maxCalls?.max === 0 ||
@@ -337,20 +305,21 @@ const stuck = (reach: Reach, rules: ReadonlyArray<Placed>, isExplained: boolean)
 }
 
 /** Two tools that are both needed in a request in which only one may be used. */
-const exclusions = (rules: ReadonlyArray<Placed>): ReadonlyArray<Problem> => {
-  const needed = rules.flatMap(({ path, rule }) =>
-    (rule._tag === "RequiredBeforeExit" && rule.when === undefined) ||
-      (rule._tag === "StartConstraint" && rule.mode !== "any")
-      ? [{ path, tool: rule.tool }]
-      : []
-  )
-  return rules.flatMap(({ path, rule }) => {
-    if (rule._tag !== "ExclusiveGroup") return []
-    const both = needed.filter((it) => rule.tools.includes(it.tool))
+const exclusions = (set: RuleIndex.RuleSet, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> => {
+  const place = new Map(set.rules.map((rule, index) => [rule, index]))
+  const needed = [
+    ...set.required.filter(({ isEach, when }) => when === undefined && !isEach),
+    ...set.starts.filter(({ mode }) => mode === "all")
+  ].toSorted((a, b) => place.get(a.rule)! - place.get(b.rule)!)
+  const groups = new Map(needed.flatMap(({ tool }) => set.forTool(tool).groups.map((it) => [it.rule, it.tools])))
+  return Array.from(groups).flatMap(([rule, tools]) => {
+    const both = needed.filter((it) => tools.includes(it.tool))
     const other = both.find((it) => it.tool !== both[0]!.tool)
-    return other === undefined ? [] : [{
-      path: `${path}.tools`,
-      problem: `${quote(both[0]!.tool)} (${both[0]!.path}) and ${quote(other.tool)} (${other.path}) are both required`,
+    if (other === undefined) return []
+    const named = (it: { readonly rule: ToolRule; readonly tool: string }) => `${quote(it.tool)} (${pathTo(it.rule)})`
+    return [{
+      path: pathTo(rule),
+      problem: `${named(both[0]!)} and ${named(other)} are both required`,
       expected: "at most one required tool in the group"
     }]
   })

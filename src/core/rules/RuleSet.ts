@@ -30,10 +30,11 @@ import * as Equal from "effect/Equal"
 import { valueAt } from "../../internal/valuePath.ts"
 import { graph } from "./RuleGraph.ts"
 import { make, type Required, type RuleSet, type ToolRules } from "./RuleIndex.ts"
+import type * as Kind from "./RuleKind.ts"
+import type { ToolRule } from "./RuleKinds.ts"
 import { namesIn } from "./RuleNames.ts"
-import { problems, type RuleTool, warnings } from "./RuleProblems.ts"
+import { problems, type RuleTool } from "./RuleProblems.ts"
 import { describe, explain, sentence, type Violation } from "./RuleText.ts"
-import type * as ToolRule from "./ToolRule.ts"
 
 export {
   /**
@@ -91,16 +92,7 @@ export {
    */
   sentence,
   type ToolRules,
-  type Violation,
-  /**
-   * Gives what a rule set in which nothing is wrong can be led into: an order of calls
-   * after which something that it requires can never succeed any more. Of large sets
-   * nothing is said.
-   *
-   * @category checking
-   * @since 0.1.0
-   */
-  warnings
+  type Violation
 }
 
 /**
@@ -109,23 +101,7 @@ export {
  * @category models
  * @since 0.1.0
  */
-export interface Success {
-  readonly tool: string
-  /** Where its output leads, by its `Conditional` rules. */
-  readonly routes: ReadonlyArray<Route>
-}
-
-/**
- * What a `Conditional` rule made of an output: only these tools may be next.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Route {
-  readonly rule: ToolRule.Of<"Conditional">
-  /** One tool, or none. */
-  readonly tools: ReadonlyArray<string>
-}
+export type Success = Kind.Success<ToolRule>
 
 /**
  * What has happened in a process so far, as far as rules ask.
@@ -133,16 +109,7 @@ export interface Route {
  * @category models
  * @since 0.1.0
  */
-export interface History {
-  /** Tools that succeeded in the process. */
-  readonly succeeded: ReadonlySet<string>
-  /** Tools that succeeded in any process of the batch. */
-  readonly inBatch: ReadonlySet<string>
-  /** The last success in input order. */
-  readonly last: Success | undefined
-  /** An `ExitLoop` tool succeeded. */
-  readonly exitWanted: boolean
-}
+export type History = Kind.History<ToolRule>
 
 /**
  * Creates the history of a process from its successes, in order, with their
@@ -174,10 +141,9 @@ export const history = (
  */
 export const success = (self: RuleSet, tool: string, output: unknown): Success => ({
   tool,
-  routes: self.forTool(tool).conditionals.flatMap((rule) => {
-    const value = valueAt(output, rule.path)
-    const next = rule.cases.find((it) => Equal.equals(it.equals, value))?.tool ?? rule.default
-    return next !== undefined ? [{ rule, tools: [next] }] : rule.strict === true ? [{ rule, tools: [] }] : []
+  routes: self.forTool(tool).routes.flatMap(({ path, rule, to }) => {
+    const tools = to(valueAt(output, path))
+    return tools === undefined ? [] : [{ rule, tools }]
   })
 })
 
@@ -199,7 +165,7 @@ export const check = (
   return (self.starts.length > 0 ? notStarted(self, history, rules, tool) : undefined) ??
     outOfOrder(rules, history, tool) ??
     (self.looksBack ? notNext(self, rules, history, tool) : undefined) ??
-    ("params" in call && rules.operations.length > 0 ? wrongOperation(rules, tool, call.params) : undefined)
+    ("params" in call && rules.arguments.length > 0 ? wrongArgument(rules, tool, call.params) : undefined)
 }
 
 /**
@@ -211,9 +177,9 @@ export const check = (
  */
 export const startPending = (self: RuleSet, { succeeded }: History): ReadonlyArray<string> => {
   if (self.starts.length === 0) return none
-  const enough = self.starts.some((rule) => rule.mode === "any" && succeeded.has(rule.tool))
+  const enough = self.starts.some(({ mode, tool }) => mode === "any" && succeeded.has(tool))
   return unique(
-    self.starts.filter((rule) => rule.mode === "any" ? !enough : !succeeded.has(rule.tool)).map((rule) => rule.tool)
+    self.starts.filter(({ mode, tool }) => mode === "any" ? !enough : !succeeded.has(tool)).map(({ tool }) => tool)
   )
 }
 
@@ -225,9 +191,9 @@ export const startPending = (self: RuleSet, { succeeded }: History): ReadonlyArr
  */
 export const exitPending = (self: RuleSet, history: History): ReadonlyArray<string> =>
   self.required.length === 0 ? none : unique(
-    self.required.filter(({ rule, tool }) => {
-      const succeeded = rule.scope === "batch" ? history.inBatch : history.succeeded
-      return !succeeded.has(tool) && (rule.when?.every((it) => succeeded.has(it)) ?? true)
+    self.required.filter(({ inBatch, tool, when }) => {
+      const succeeded = inBatch ? history.inBatch : history.succeeded
+      return !succeeded.has(tool) && (when?.every((it) => succeeded.has(it)) ?? true)
     }).map(({ tool }) => tool)
   )
 
@@ -272,8 +238,8 @@ export const forcedNext = (
   const starts = startPending(self, history)
   if (starts.length > 0) return allowed.filter((tool) => starts.includes(tool))
   if (history.last !== undefined) {
-    const { children } = self.forTool(history.last.tool)
-    if (children.length > 0 || history.last.routes.length > 0) return allowed
+    const { onlyNext } = self.forTool(history.last.tool)
+    if (onlyNext.length > 0 || history.last.routes.length > 0) return allowed
   }
   if (!history.exitWanted) return none
   const required = exitPending(self, history)
@@ -290,32 +256,36 @@ const notStarted = (self: RuleSet, history: History, rules: ToolRules, tool: str
   if (rules.start !== undefined || self.starts.every((it) => history.succeeded.has(it.tool))) return undefined
   const missing = startPending(self, history)
   if (missing.length === 0) return undefined
-  const rule = self.starts.find((it) => it.tool === missing[0])!
-  return { rule, tool, names: missing, alternatives: self.starts.filter(isAny).map((it) => it.tool) }
+  const { rule } = self.starts.find((it) => it.tool === missing[0])!
+  const alternatives = self.starts.filter(({ mode }) => mode === "any").map((it) => it.tool)
+  return { rule, tool, names: missing, alternatives }
 }
 
-const isAny = (rule: ToolRule.Of<"StartConstraint">): boolean => rule.mode === "any"
-
-const outOfOrder = (rules: ToolRules, { succeeded }: History, tool: string): Violation | undefined => {
+const outOfOrder = (rules: ToolRules, history: History, tool: string): Violation | undefined => {
   // most calls break no rule: lists are made only for those that do
-  const has = (it: string) => succeeded.has(it)
-  for (const rule of rules.preceding) {
-    if (!rule.tools.every(has)) return { rule, tool, names: rule.tools.filter((it) => !has(it)) }
+  const has = (it: string) => history.succeeded.has(it)
+  for (const { rule, tools } of rules.needs) {
+    if (!tools.every(has)) return { rule, tool, names: tools.filter((it) => !has(it)) }
   }
-  for (const rule of rules.following) {
-    if (rule.tools.some(has)) return { rule, tool, names: rule.tools.filter(has) }
+  for (const { rule, tools } of rules.notAfter) {
+    if (tools.some(has)) return { rule, tool, names: tools.filter(has) }
+  }
+  for (const { now, rule } of rules.forbids) {
+    const names = now(history)
+    if (names !== undefined) return { rule, tool, names }
   }
   return undefined
 }
 
 const notNext = (self: RuleSet, rules: ToolRules, { last }: History, tool: string): Violation | undefined => {
-  const [parent] = rules.parents
-  if (parent !== undefined && !rules.parents.some((it) => last !== undefined && isParent(it, last.tool))) {
-    return { rule: parent, tool, names: rules.parents.map((it) => it.tool), isChild: true, last: last?.tool }
+  const [first] = rules.onlyAfter
+  if (first !== undefined && !rules.onlyAfter.some(({ tools }) => last !== undefined && isAmong(tools, last.tool))) {
+    const names = rules.onlyAfter.flatMap((it) => it.tools)
+    return { rule: first.rule, tool, names, isChild: true, last: last?.tool }
   }
   if (last === undefined) return undefined
-  for (const rule of self.forTool(last.tool).children) {
-    if (!rule.children.includes(tool)) return { rule, tool, names: rule.children, last: last.tool }
+  for (const { rule, tools } of self.forTool(last.tool).onlyNext) {
+    if (!tools.includes(tool)) return { rule, tool, names: tools, last: last.tool }
   }
   for (const { rule, tools } of last.routes) {
     if (!tools.includes(tool)) return { rule, tool, names: tools, last: last.tool }
@@ -323,15 +293,14 @@ const notNext = (self: RuleSet, rules: ToolRules, { last }: History, tool: strin
   return undefined
 }
 
-const isParent = (rule: ToolRule.Of<"ParentTools">, tool: string): boolean => rule.tool === "*" || rule.tool === tool
+const isAmong = (tools: ReadonlyArray<string>, tool: string): boolean => tools.includes("*") || tools.includes(tool)
 
-const wrongOperation = (rules: ToolRules, tool: string, params: unknown): Violation | undefined => {
-  for (const rule of rules.operations) {
-    const isThere = typeof params === "object" && params !== null && Object.hasOwn(params, rule.field)
-    // `*` means the tools that have such an argument
-    if (!isThere && rule.tool === "*") continue
-    const value = isThere ? (params as Record<string, unknown>)[rule.field] : undefined
-    if (!rule.allowed.some((it) => Equal.equals(it, value))) return { rule, tool, names: none }
+const wrongArgument = (rules: ToolRules, tool: string, params: unknown): Violation | undefined => {
+  for (const { allowed, field, ifTaken, rule } of rules.arguments) {
+    const isThere = typeof params === "object" && params !== null && Object.hasOwn(params, field)
+    if (!isThere && ifTaken) continue
+    const value = isThere ? (params as Record<string, unknown>)[field] : undefined
+    if (!allowed.some((it) => Equal.equals(it, value))) return { rule, tool, names: none }
   }
   return undefined
 }

@@ -7,26 +7,57 @@
  *
  * @since 0.1.0
  */
-import * as Equal from "effect/Equal"
-import type { Required, RuleSet } from "./RuleIndex.ts"
+import type { Problem } from "../vocabulary/ConfigurationError.ts"
+import * as RuleIndex from "./RuleIndex.ts"
+import type { Required, RuleSet, ToolRules } from "./RuleIndex.ts"
+import type { ToolRule } from "./RuleKinds.ts"
 import { namesIn } from "./RuleNames.ts"
-import type { Of } from "./ToolRule.ts"
+import * as RuleProblems from "./RuleProblems.ts"
+import type { Walk } from "./RuleReach.ts"
+import { quote } from "./RuleWords.ts"
 
 /**
- * What can happen under a rule set.
+ * Gives everything that is wrong with a rule set, as `RuleSet.problems` does, and
+ * tries every order of calls: no tool is left that can never run, and no work that
+ * can never end. Large sets, of some twenty tools or more, are only checked as
+ * `RuleSet.problems` checks them.
  *
- * @category models
+ * @category checking
  * @since 0.1.0
  */
-export interface Walk {
-  /** Tools that some order of successes leads to. */
-  readonly runnable: ReadonlySet<string>
-  /** Tools whose neighbours' rules let something follow, in some order of successes. */
-  readonly followed: ReadonlySet<string>
-  /** All start tools can succeed in one process. */
-  readonly starts: boolean
-  /** The work can end with everything that is required before. */
-  readonly ends: boolean
+export const problems = (
+  rules: ReadonlyArray<unknown>,
+  known?: ReadonlyMap<string, RuleProblems.RuleTool>,
+  expects?: (tool: string) => boolean
+): ReadonlyArray<Problem> =>
+  RuleProblems.problems(rules, known, expects, (set, isComplete) => walk(isComplete ? set : withAnother(set)))
+
+/**
+ * Gives what a rule set without problems can be led into: an order of calls after
+ * which something that it requires can never succeed. Large sets are not checked.
+ *
+ * @category checking
+ * @since 0.1.0
+ */
+export const warnings = (
+  rules: ReadonlyArray<ToolRule>,
+  known?: ReadonlyMap<string, RuleProblems.RuleTool>
+): ReadonlyArray<Problem> => {
+  const all = RuleProblems.placed(rules, known ?? new Map()) as ReadonlyArray<RuleProblems.Placed>
+  const given = all.map(({ rule }) => rule)
+  const names = new Set([...known?.keys() ?? [], ...namesIn(given)])
+  const isComplete = known !== undefined && names.size === known.size
+  const set = RuleIndex.make(given, isComplete ? names : [...names, anotherTool])
+  const found = trap(set, set.required)
+  if (found === undefined) return []
+  const { order, required, start } = found
+  const { rule, tool } = start ?? required ?? set.starts[0]!
+  return [{
+    path: all.find((it) => it.rule === rule)!.path,
+    problem: `after ${order.map((it) => it === anotherTool ? "another tool" : quote(it)).join(", then ")} ` +
+      `${quote(tool)} can never succeed, and it is required`,
+    expected: `rules under which ${quote(tool)} can still come then`
+  }]
 }
 
 /** A moment of a process, as far as rules ask. */
@@ -48,15 +79,17 @@ const maxTools = 24
 /** More ways to go on after one tool are not told apart. */
 const maxOutputs = 256
 
-/**
- * Walks until everything is known; `undefined` where a set is too large for that.
- * `needed` has to succeed before the work may end.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const walk = (set: RuleSet, needed: ReadonlyArray<Required> = set.required): Walk | undefined => {
-  const table = tableOf(set, needed)
+// Utilities
+
+/** No tool has this name. */
+const anotherTool = ""
+
+/** Where more tools exist than are known, those may come before and after. */
+const withAnother = (set: RuleSet): RuleSet => RuleIndex.make(set.rules, [...set.tools, anotherTool])
+
+/** Walks until everything is known; `undefined` where a set is too large for that. */
+const walk = (set: RuleSet): Walk | undefined => {
+  const table = tableOf(set, set.required)
   if (table === undefined) return undefined
   const { asked, bound, caps, first, tools } = table
   const all = 2 ** tools.length - 1
@@ -93,12 +126,9 @@ export const walk = (set: RuleSet, needed: ReadonlyArray<Required> = set.require
 
 /**
  * A shortest order of successes after which something that has to succeed never can any
- * more, and what that is. Undefined if there is none, or if the set is no small one.
- *
- * @category checking
- * @since 0.1.0
+ * more, and what that is. Undefined if there is none, or if the set is large.
  */
-export const trap = (set: RuleSet, needed: ReadonlyArray<Required>): Trap | undefined => {
+const trap = (set: RuleSet, needed: ReadonlyArray<Required>): Trap | undefined => {
   const table = tableOf(set, needed)
   if (table === undefined || (needed.length === 0 && set.starts.length === 0)) return undefined
   const { caps, first, tools } = table
@@ -150,21 +180,14 @@ export const trap = (set: RuleSet, needed: ReadonlyArray<Required>): Trap | unde
   return { order, required: needed[required ?? -1], start: hasStarted(table, done) ? undefined : start }
 }
 
-/**
- * An order of successes that leads nowhere.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Trap {
+/** An order of successes that leads nowhere. */
+interface Trap {
   readonly order: ReadonlyArray<string>
   /** What can never succeed behind it, and is required before the end. */
   readonly required: Required | undefined
   /** The same of a tool that has to succeed before all others. */
-  readonly start: Of<"StartConstraint"> | undefined
+  readonly start: RuleSet["starts"][number] | undefined
 }
-
-// Utilities
 
 /** How a moment is come to first: from another one, by a tool. */
 interface Step {
@@ -229,28 +252,28 @@ const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefin
   const all = 2 ** classes.length - 1
   /** What may come right after the tool, or first, as far as those that follow say it. */
   const heirs = (tool: string | undefined): number =>
-    rules.reduce((bits, { parents }, at) => {
-      const isHeir = parents.length === 0 ||
-        (tool !== undefined && parents.some((it) => it.tool === "*" || it.tool === tool))
+    rules.reduce((bits, { onlyAfter }, at) => {
+      const isHeir = onlyAfter.length === 0 ||
+        (tool !== undefined && onlyAfter.some(({ tools }) => tools.includes("*") || tools.includes(tool)))
       return isHeir ? bits | (1 << at) : bits
     }, 0)
   let bound = 0
   let isSmall = true
   const tools = classes.map((names, at): Entry => {
-    const { children, conditionals, following, groups, maxCalls, preceding, start } = rules[at]!
+    const { groups, maxCalls, needs, notAfter, onlyNext, routes: outputs, start } = rules[at]!
     const most = maxCalls === undefined ? Infinity : maxCalls.max * names.length
-    const own = children.reduce((bits, it) => bits & bitsOf(it.children), all) & heirs(names[0])
-    const routes = routesOf(conditionals, bitsOf, all)
+    const own = onlyNext.reduce((bits, it) => bits & bitsOf(it.tools), all) & heirs(names[0])
+    const routes = routesOf(outputs, bitsOf, all)
     if (routes === undefined) isSmall = false
     const after = new Set((routes ?? []).map((it) => it.next & own))
-    if (children.length + conditionals.length > 0 && routes?.some((it) => !it.isEnd) === true) bound |= 1 << at
+    if (onlyNext.length + outputs.length > 0 && routes?.some((it) => !it.isEnd) === true) bound |= 1 << at
     return {
       names,
       isStart: start !== undefined,
       bit: 1 << at,
-      needs: bitsOf(preceding.flatMap((it) => it.tools)),
-      forbids: bitsOf(following.flatMap((it) => it.tools)),
-      excludes: bitsOf(groups.flatMap(({ rule }) => rule.tools)) & ~(1 << at),
+      needs: bitsOf(needs.flatMap((it) => it.tools)),
+      forbids: bitsOf(notAfter.flatMap((it) => it.tools)),
+      excludes: bitsOf(groups.flatMap((it) => it.tools)) & ~(1 << at),
       cap: most === Infinity ? undefined : caps.push(most) - 1,
       after: Array.from(after)
     }
@@ -261,11 +284,7 @@ const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefin
   const allStarts = startsOf(false)
   const anyStart = startsOf(true)
   const exits = rules.reduce((bits, it, at) => it.exits ? bits | (1 << at) : bits, 0)
-  const required = needed.map(({ rule, tool }) => ({
-    tool: bitsOf([tool]),
-    when: bitsOf(rule.when ?? []),
-    inBatch: rule.scope === "batch"
-  }))
+  const required = needed.map(({ inBatch, tool, when = [] }) => ({ tool: bitsOf([tool]), when: bitsOf(when), inBatch }))
   const asked = tools.reduce((bits, it) => bits | it.needs | it.forbids | it.excludes, 0) |
     required.reduce((bits, it) => bits | it.tool | it.when, allStarts | anyStart | exits)
   return { tools, caps, asked, bound, first: heirs(undefined), allStarts, anyStart, exits, required }
@@ -273,18 +292,17 @@ const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefin
 
 /** Where the outputs of a tool may lead, each way once; an end is where a strict condition has nothing. */
 const routesOf = (
-  conditionals: ReadonlyArray<Of<"Conditional">>,
+  outputs: ToolRules["routes"],
   bitsOf: (names: ReadonlyArray<string>) => number,
   all: number
 ): ReadonlyArray<{ readonly next: number; readonly isEnd: boolean }> | undefined => {
   let routes = [{ next: all, isEnd: false }]
-  for (const path of new Set(conditionals.map((it) => it.path))) {
-    const rules = conditionals.filter((it) => it.path === path)
-    const values: ReadonlyArray<unknown> = [...rules.flatMap((it) => it.cases.map(({ equals }) => equals)), noCase]
-    const ways = values.map((value) => {
-      const found = rules.map((rule) => {
-        const tool = rule.cases.find((it) => Equal.equals(it.equals, value))?.tool ?? rule.default
-        return tool !== undefined ? bitsOf([tool]) : rule.strict === true ? 0 : all
+  for (const path of new Set(outputs.map((it) => it.path))) {
+    const rules = outputs.filter((it) => it.path === path)
+    const ways = [...rules.flatMap((it) => it.values), noCase].map((value) => {
+      const found = rules.map(({ to }) => {
+        const tools = to(value)
+        return tools === undefined ? all : bitsOf(tools)
       })
       return { next: found.reduce((bits, it) => bits & it, all), isEnd: found.includes(0) }
     })

@@ -5,6 +5,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
+import * as RuleWalk from "../../../src/core/rules/RuleWalk.ts"
 import { type ToolRule } from "../../../src/index.ts"
 import { type Dice, dice } from "../../support/randomCase.ts"
 import { seeds, share, timeout } from "../../support/seeds.ts"
@@ -173,7 +174,7 @@ describe("the check of a rule set", () => {
     for (const seed of tried) {
       const random = dice(seed)
       const rules = Array.from({ length: 1 + random.int(5) }, () => randomRule(random))
-      const problems = RuleSet.problems(rules, known).filter((it) => !isOwn(it))
+      const problems = RuleWalk.problems(rules, known).filter((it) => !isOwn(it))
       const { ends, followed, runnable, starts, stuck } = oracle(rules)
       const what = `seed ${seed}: ${JSON.stringify({ rules, problems }, null, 1)}`
       if (problems.length === 0) {
@@ -197,8 +198,8 @@ describe("the check of a rule set", () => {
       for (const seed of tried) {
         const random = dice(seed)
         const rules = Array.from({ length: 1 + random.int(5) }, () => randomRule(random))
-        if (RuleSet.problems(rules, known).length > 0) continue
-        const warnings = RuleSet.warnings(rules, known)
+        if (RuleWalk.problems(rules, known).length > 0) continue
+        const warnings = RuleWalk.warnings(rules, known)
         const what = `seed ${seed}: ${JSON.stringify({ rules, warnings }, null, 1)}`
         assert.strictEqual(warnings.length > 0, isTrap(rules), what)
         if (warnings.length > 0) warned++
@@ -224,7 +225,7 @@ describe("the check of a rule set", () => {
       { _tag: "RequiresFollowingTools", tool: "a", tools: ["c"] },
       { _tag: "RequiresPrecedingTools", tool: "c", tools: ["b"] }
     ]
-    assert.deepStrictEqual(RuleSet.warnings(rules, known).map(({ path, problem }) => `${path}: ${problem}`), [
+    assert.deepStrictEqual(RuleWalk.warnings(rules, known).map(({ path, problem }) => `${path}: ${problem}`), [
       "rules[0]: after \"b\", then \"c\" \"a\" can never succeed, and it is required"
     ])
   })
@@ -241,7 +242,7 @@ describe("the check of a rule set", () => {
           return [`t${index}`]
         }
       })).reverse()
-      assert.isEmpty(RuleSet.problems(rules, named(...chain.toReversed())))
+      assert.isEmpty(RuleWalk.problems(rules, named(...chain.toReversed())))
       return found
     }
     const [short, long] = [reads(100), reads(200)]
@@ -257,15 +258,15 @@ describe("the check of a rule set", () => {
       { _tag: "RequiresPrecedingTools", tool: "t1", tools: ["t2"] },
       { _tag: "RequiresPrecedingTools", tool: "t2", tools: ["t1"] }
     ]
-    assert.isNotEmpty(RuleSet.problems(rules, named(...large)))
-    assert.isEmpty(RuleSet.problems(rules.slice(0, -1), named(...large)))
+    assert.isNotEmpty(RuleWalk.problems(rules, named(...large)))
+    assert.isEmpty(RuleWalk.problems(rules.slice(0, -1), named(...large)))
   })
 
   it("does not take the tools that it knows for all there are, where others may come", () => {
     const rules: ReadonlyArray<ToolRule.ToolRule> = [{ _tag: "ParentTools", tool: "*", children: ["a"] }]
-    assert.isNotEmpty(RuleSet.problems(rules, named("a")))
-    assert.isEmpty(RuleSet.problems(rules, named("a", "b")))
-    assert.isEmpty(RuleSet.problems(rules))
-    assert.isEmpty(RuleSet.problems(rules, new Map(), (it) => it === "a"))
+    assert.isNotEmpty(RuleWalk.problems(rules, named("a")))
+    assert.isEmpty(RuleWalk.problems(rules, named("a", "b")))
+    assert.isEmpty(RuleWalk.problems(rules))
+    assert.isEmpty(RuleWalk.problems(rules, new Map(), (it) => it === "a"))
   })
 })

@@ -2,6 +2,7 @@ import { assert, describe, expectTypeOf, it } from "@effect/vitest"
 import { Tool, Toolkit } from "effect/ai"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { kindOf, kinds } from "../../../src/core/rules/RuleKinds.ts"
 import * as ToolRule from "../../../src/core/rules/ToolRule.ts"
 import { RuleSet, ToolAnnotations } from "../../../src/index.ts"
 
@@ -92,6 +93,38 @@ describe("the constructors of rules", () => {
   })
 })
 
+describe("every kind of rule", () => {
+  const samples: { readonly [T in ToolRule.Tag]: ToolRule.Of<T> } = {
+    StartConstraint: rule.startConstraint("login"),
+    RequiresPrecedingTools: rule.requiresPrecedingTools("search", ["login"]),
+    RequiresFollowingTools: rule.requiresFollowingTools("search", ["login"]),
+    ChildTools: rule.childTools("login", ["search"]),
+    ParentTools: rule.parentTools("login", ["search"]),
+    Conditional: rule.conditional("search", { path: "kind", cases: [{ equals: 1, tool: "login" }] }),
+    AllowedOperations: rule.allowedOperations("search", "mode", ["fast"]),
+    MaxCalls: rule.maxCalls("search", 3),
+    ExclusiveGroup: rule.exclusiveGroup(["login", "search"]),
+    RequiredBeforeExit: rule.requiredBeforeExit("search"),
+    ExitLoop: rule.exitLoop("search"),
+    ContinueLoop: rule.continueLoop("search"),
+    Cooldown: rule.cooldown("search", "2 seconds"),
+    RequiresConsent: rule.requiresConsent("login"),
+    NeverDedupe: rule.neverDedupe("search"),
+    AlwaysDedupe: rule.alwaysDedupe("login"),
+    Periodic: rule.periodic("login", "5 minutes")
+  }
+
+  it("says of the tools it names what is enforced, in words and in data", () => {
+    for (const sample of Object.values(samples)) {
+      const kind = kindOf(sample)
+      const said = kind.names(sample).flatMap(({ tool }) => Object.values(kind.says(sample, tool)))
+      assert.isTrue(said.some((it) => it !== undefined), sample._tag)
+      assert.match(kind.sentence(sample), /"(?:login|search)".*\.$/u)
+      assert.match(kind.explain({ rule: sample, tool: "search", names: ["login"], last: "login" }), /\.$/u)
+    }
+  })
+})
+
 describe("rules as JSON", () => {
   it.effect("are the same when they come back", () =>
     Effect.gen(function*() {
@@ -104,7 +137,7 @@ describe("rules as JSON", () => {
       const decode = Schema.decodeUnknownEffect(Schema.Array(ToolRule.ToolRule))
       assert.deepStrictEqual(yield* Effect.orDie(decode(json)), rules)
       assert.sameMembers(
-        Object.keys(ToolRule.kinds),
+        Object.keys(kinds),
         ToolRule.ToolRule.members.map((it) => it.fields._tag.schema.literal)
       )
     }))

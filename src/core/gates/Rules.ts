@@ -15,14 +15,14 @@ import * as Layer from "effect/Layer"
 import type * as Stream from "effect/Stream"
 import { canonicalJson } from "../../internal/canonicalJson.ts"
 import * as Changes from "../../internal/changes.ts"
-import type { GateCall } from "../gates/Gate.ts"
+import * as RuleProblems from "../rules/RuleProblems.ts"
+import * as RuleSet from "../rules/RuleSet.ts"
+import type { ToolRule } from "../rules/ToolRule.ts"
 import type { Claim, Refused } from "../store/Claims.ts"
 import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
 import { type Registry, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
-import * as RuleProblems from "./RuleProblems.ts"
-import * as RuleSet from "./RuleSet.ts"
-import type { ToolRule } from "./ToolRule.ts"
+import type { GateCall } from "./Gate.ts"
 
 /**
  * The rules of an executor.
@@ -214,7 +214,7 @@ const explained = (rules: RuleSet.ToolRules, tool: string, refused: RuleRefused)
   const { cooldown, groups, maxCalls } = rules
   switch (refused._tag) {
     case "CallsUsedUp":
-      return maxCalls === undefined ? unruled : refusal({ rule: maxCalls, tool, names: none })
+      return maxCalls === undefined ? unruled : refusal({ rule: maxCalls.rule, tool, names: none })
     case "GroupTaken": {
       const group = groups.find((it) => it.id === refused.group)
       return group === undefined ? unruled : refusal({ rule: group.rule, tool, names: [refused.tool] })
@@ -239,10 +239,7 @@ const checkedSet = (
   Effect.suspend(() => {
     const problems = [...RuleSet.problems(rules, handlers.current(), handlers.expects), ...also]
     if (problems.length > 0) return new ConfigurationError({ subject: "Rules", problems })
-    const told = RuleSet.warnings(rules, handlers.current()).map(({ path, problem }) =>
-      Effect.logWarning(`Rules: ${path}: ${problem}`)
-    )
-    return Effect.as(Effect.all(told, { discard: true }), forRegistry(handlers, rules))
+    return Effect.succeed(forRegistry(handlers, rules))
   })
 
 const otherPeriodic = (

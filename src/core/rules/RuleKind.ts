@@ -1,0 +1,390 @@
+/**
+ * What one kind of rule consists of. Each kind is one file in `kinds/` with one
+ * value of this form, listed in `RuleKinds`; everything else about rules is
+ * computed from that table. Pure.
+ *
+ * @since 0.1.0
+ */
+import type * as Tool from "effect/ai/Tool"
+import type * as JsonSchema from "effect/JsonSchema"
+import type * as Schema from "effect/Schema"
+import type { Problem } from "../vocabulary/ConfigurationError.ts"
+
+/**
+ * A rule of some kind.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface AnyRule {
+  readonly _tag: string
+}
+
+/**
+ * One kind of rule.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RuleKind<R extends AnyRule> {
+  /** Its data, with a description that says where it counts. */
+  readonly schema: Schema.Codec<R, unknown>
+  /** Its constructor; `typed` gives the constructor its type for a toolkit. */
+  readonly make: TypedConstructor
+  /** The tools that a rule names, each with its place. A tool that is not registered is a problem. */
+  readonly names: (rule: R) => ReadonlyArray<NamedTool>
+  /** The tools, by place, that a rule can only mean if they are able to run. */
+  readonly countsOn: (rule: R) => ReadonlyArray<NamedTool>
+  /** What a rule says of one tool. This is all that is enforced. `*` asks about every tool. */
+  readonly says: (rule: R, tool: string) => Says
+  /** What is wrong with one rule whose form and names are right, and with the rules before it. */
+  readonly problems: (rule: R, at: Placement) => ReadonlyArray<Problem>
+  /** The rule as a sentence. */
+  readonly sentence: (rule: R) => string
+  /** The sentences for a model's prompt, where they depend on other rules of the set. Default: `sentence`. */
+  readonly sentencesIn?: (rule: R, set: RuleSet) => ReadonlyArray<string>
+  /** Explains a refusal to a model: what was wrong, what is allowed instead, whether to retry. */
+  readonly explain: (violation: Violation<R>) => string
+  /** Draws the rule. */
+  readonly draw: (rule: R, drawing: Drawing) => void
+}
+
+/**
+ * What a rule says of one tool. Everything that is enforced on calls is one of these.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Says {
+  /** The tool starts a process: all start tools, or one of those with `any`, succeed before any other tool. */
+  readonly start?: "all" | "any" | undefined
+  /** Tools that have to succeed before it. */
+  readonly needs?: ReadonlyArray<string> | undefined
+  /** Tools of which none may have succeeded. */
+  readonly notAfter?: ReadonlyArray<string> | undefined
+  /** Any other condition: the tools that stand in the way now. The static checks do not look at it. */
+  readonly forbids?: ((history: History) => ReadonlyArray<string> | undefined) | undefined
+  /** Tools of which one has to be the last success; `*` is any. Several rules add to each other. */
+  readonly onlyAfter?: ReadonlyArray<string> | undefined
+  /** The only tools that may come right after its success. */
+  readonly onlyNext?: ReadonlyArray<string> | undefined
+  /** Which tools may come right after its success depends on its output. */
+  readonly routes?: Routes | undefined
+  /** The values that one of its arguments may have. */
+  readonly argument?: Argument | undefined
+  /** How often it may start in a batch. */
+  readonly maxCalls?: number | undefined
+  /** Tools of which only one may be used in a batch. */
+  readonly group?: ReadonlyArray<string> | undefined
+  /** Milliseconds from the end of one call to the start of the next of the same principal. */
+  readonly cooldown?: number | undefined
+  /** A person has to approve its calls; for how much one approval counts. */
+  readonly consent?: Consent | undefined
+  /** Whether equal calls are duplicates, whatever the tool or the policy says. */
+  readonly dedupe?: "never" | "always" | undefined
+  /** Arguments that override the model's. */
+  readonly prefilled?: Readonly<Record<string, Schema.Json>> | undefined
+  /** It has to succeed before the work may end. */
+  readonly required?: Requirement | undefined
+  /** Its success ends the loop. */
+  readonly exits?: boolean | undefined
+  /** It needs no heartbeat. */
+  readonly continues?: boolean | undefined
+  /** The executor calls it by itself. */
+  readonly fires?: Firing | undefined
+}
+
+/**
+ * For how much one approval counts.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type Consent = "call" | "resources" | "tool"
+
+/**
+ * Which tools an output leads to.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Routes {
+  /** Path of the value inside the encoded output. */
+  readonly path: string
+  /** The values that are told apart; all others lead to the same tools. */
+  readonly values: ReadonlyArray<unknown>
+  /** The only tools that may come next; `undefined` allows any. */
+  readonly to: (value: unknown) => ReadonlyArray<string> | undefined
+}
+
+/**
+ * The values that an argument may have.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Argument {
+  readonly field: string
+  readonly allowed: ReadonlyArray<Schema.Json>
+  /** Only where the tool takes such an argument. */
+  readonly ifTaken: boolean
+}
+
+/**
+ * When a tool has to succeed before the work may end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Requirement {
+  /** Only once all of these succeeded; `undefined` is always. */
+  readonly when: ReadonlyArray<string> | undefined
+  /** A success in another process of the batch is enough. */
+  readonly inBatch: boolean
+}
+
+/**
+ * When the executor calls a tool by itself, and with which arguments.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Firing {
+  /** A duration, or a cron expression in UTC. */
+  readonly schedule: string
+  readonly params?: Readonly<Record<string, Schema.Json>> | undefined
+}
+
+/**
+ * A tool that a rule names, and where.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface NamedTool {
+  /** Place in the rule, such as `tools[1]`. */
+  readonly place: string
+  readonly tool: string
+  /** `*` may stand here. */
+  readonly wildcard: boolean
+}
+
+/**
+ * A rule and where it stands, such as `rules[3]` or `tools.search.rules[0]`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Placed<R = AnyRule> {
+  readonly path: string
+  readonly rule: R
+}
+
+/**
+ * Where a rule that is checked stands, and what is known there.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Placement {
+  readonly path: string
+  /** All rules whose form and names are right. */
+  readonly all: ReadonlyArray<Placed>
+  /** Those that stand before this one. */
+  readonly before: ReadonlyArray<Placed>
+  /** JSON Schema of the parameters of a tool, if it is known. */
+  readonly schemaOf: (tool: string) => JsonSchema.JsonSchema | undefined
+}
+
+/**
+ * A rule that forbids a call now, and the tools that matter to it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Violation<R = AnyRule> {
+  readonly rule: R
+  readonly tool: string
+  /** What is missing, what has happened already, or what alone may come, as the rule has it. */
+  readonly names: ReadonlyArray<string>
+  /** Of a start constraint: the tools of which one is enough. */
+  readonly alternatives?: ReadonlyArray<string>
+  /** The call does not follow a tool that it has to follow (`onlyAfter`). */
+  readonly isChild?: boolean
+  /** The last success. */
+  readonly last?: string | undefined
+}
+
+/**
+ * What has happened in a process so far, as far as rules ask.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface History<R = AnyRule> {
+  /** Tools that succeeded in the process. */
+  readonly succeeded: ReadonlySet<string>
+  /** Tools that succeeded in any process of the batch. */
+  readonly inBatch: ReadonlySet<string>
+  /** The last success in input order. */
+  readonly last: Success<R> | undefined
+  /** A tool that ends the loop succeeded. */
+  readonly exitWanted: boolean
+}
+
+/**
+ * A success as rules remember it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Success<R = AnyRule> {
+  readonly tool: string
+  /** Where its output leads: the only tools that may be next, by each rule that says so. */
+  readonly routes: ReadonlyArray<ListedTools<R>>
+}
+
+/**
+ * A rule and the tools that it lists.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ListedTools<R = AnyRule> {
+  readonly rule: R
+  readonly tools: ReadonlyArray<string>
+}
+
+/**
+ * What all rules of a set say of one tool.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface ToolRules<R = AnyRule> {
+  readonly start: "all" | "any" | undefined
+  readonly needs: ReadonlyArray<ListedTools<R>>
+  readonly notAfter: ReadonlyArray<ListedTools<R>>
+  readonly forbids: ReadonlyArray<
+    { readonly rule: R; readonly now: (history: History) => ReadonlyArray<string> | undefined }
+  >
+  /** It may come right after a tool of any of these. */
+  readonly onlyAfter: ReadonlyArray<ListedTools<R>>
+  /** Right after a success of it, only tools that all of these list. */
+  readonly onlyNext: ReadonlyArray<ListedTools<R>>
+  readonly routes: ReadonlyArray<{ readonly rule: R } & Routes>
+  readonly arguments: ReadonlyArray<{ readonly rule: R } & Argument>
+  /** The strictest limit. */
+  readonly maxCalls: { readonly rule: R; readonly max: number } | undefined
+  readonly groups: ReadonlyArray<ListedTools<R> & { readonly id: string }>
+  /** The longest cooldown. */
+  readonly cooldown: { readonly rule: R; readonly millis: number } | undefined
+  readonly consent: Consent | undefined
+  readonly dedupe: "never" | "always" | undefined
+  readonly prefilled: Readonly<Record<string, Schema.Json>> | undefined
+  readonly continues: boolean
+  readonly exits: boolean
+  /** Another tool has to wait for its success. */
+  readonly isPrerequisite: boolean
+  /** A process may wait for its success: it starts, is a prerequisite, is required before exit, or exits. */
+  readonly mayBeAwaited: boolean
+  /** Nothing about the moment or the arguments can forbid it: gate 9 has nothing to ask. */
+  readonly isFree: boolean
+  /** A rule of order names it: a call of the tool is the last of its run. */
+  readonly closesRun: boolean
+}
+
+/**
+ * A tool that has to succeed before the work may end.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Required<R = AnyRule> extends Requirement {
+  readonly rule: R
+  readonly tool: string
+  /** The rule is about every tool. */
+  readonly isEach: boolean
+}
+
+/**
+ * A rule set, indexed by tool. Made by `RuleSet.make`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface RuleSet<R = AnyRule> {
+  readonly rules: ReadonlyArray<R>
+  /** Names of the tools it is for. */
+  readonly tools: ReadonlyArray<string>
+  readonly forTool: (tool: string) => ToolRules<R>
+  readonly starts: ReadonlyArray<{ readonly rule: R; readonly tool: string; readonly mode: "all" | "any" }>
+  readonly required: ReadonlyArray<Required<R>>
+  readonly periodic: ReadonlyArray<{ readonly rule: R; readonly tool: string } & Firing>
+  /** Whether some rule asks what came right before. */
+  readonly looksBack: boolean
+  /** Whether some rule counts in batches. */
+  readonly countsInBatches: boolean
+}
+
+/**
+ * What a rule draws on.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Drawing {
+  /** Where a turn starts. */
+  readonly start: string
+  /** Where it ends. */
+  readonly exit: string
+  /** The node of a tool; `*` is one node for any tool. */
+  readonly tool: (name: string) => string
+  /** Writes a limit into the node of a tool. */
+  readonly note: (name: string, note: string) => void
+  /** Draws an edge between nodes: `excludes` has no direction. */
+  readonly edge: (from: string, kind: "needs" | "next" | "forbids" | "excludes", label: string, to: string) => void
+}
+
+/**
+ * A constructor whose types depend on the tools of a toolkit: `type` is the
+ * constructor for `this["Tools"]`.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Constructor {
+  readonly Tools: unknown
+  readonly type: unknown
+}
+
+/**
+ * The constructor for some tools.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export type ConstructorFor<F extends Constructor, Tools extends Record<string, Tool.Any>> =
+  (F & { readonly Tools: Tools })["type"]
+
+/**
+ * A constructor for any tools that knows its type for each toolkit.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface TypedConstructor<F extends Constructor = Constructor> {
+  readonly any: ConstructorFor<F, Record<string, Tool.Any>>
+  /** Exists for the compiler only. */
+  readonly typed?: F
+}
+
+/**
+ * Gives a constructor its type for each toolkit.
+ *
+ * @category constructors
+ * @since 0.1.0
+ */
+export const typed = <F extends Constructor>(
+  any: ConstructorFor<F, Record<string, Tool.Any>>
+): TypedConstructor<F> => ({ any })

@@ -1,0 +1,44 @@
+/**
+ * `AlwaysDedupe`: an equal call is a duplicate, whatever the tool or the policy says.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import type { Name } from "../../../internal/toolkitTypes.ts"
+import { contradiction } from "../RuleChecks.ts"
+import { about, AnyTool, none, subject } from "../RuleFields.ts"
+import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
+import { and, noTool } from "../RuleWords.ts"
+
+const schema = Schema.TaggedStruct("AlwaysDedupe", { tool: AnyTool })
+  .annotate({ description: "Static: deduplicated whatever the tool or the policy says" })
+
+type Rule = typeof schema.Type
+
+interface Make extends Constructor {
+  readonly type: (tool: Name<this["Tools"]> | "*") => Rule
+}
+
+const sentence = ({ tool }: Rule): string => `${noTool(tool, "is not", "is")} run again with the same arguments.`
+
+/** The kind. */
+export const AlwaysDedupe = {
+  schema,
+  make: typed<Make>((tool) => ({ _tag: "AlwaysDedupe", tool })),
+  names: ({ tool }) => [subject(tool)],
+  countsOn: none,
+  says: (rule, tool) => about(rule, tool, { dedupe: "always" }),
+  problems: (rule, at) => contradiction(rule, "NeverDedupe", at),
+  sentence,
+  // `NeverDedupe` of the same tool wins
+  sentencesIn: (rule, { forTool, tools }) => {
+    const isNever = (tool: string) => forTool(tool).dedupe === "never"
+    if (rule.tool !== "*") return isNever(rule.tool) ? [] : [sentence(rule)]
+    const except = tools.filter(isNever)
+    if (except.length === 0) return [sentence(rule)]
+    return except.length === tools.length ? [] : [`No tool but ${and(except)} is run again with the same arguments.`]
+  },
+  explain: ({ rule }) => sentence(rule),
+  // it is neither order nor limit
+  draw: () => {}
+} satisfies RuleKind<Rule>

@@ -1,0 +1,47 @@
+/**
+ * `ExclusiveGroup`: only one tool of a group may be used in a batch.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import type { Names } from "../../../internal/toolkitTypes.ts"
+import { listed, none, Tools } from "../RuleFields.ts"
+import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
+import { and, quote } from "../RuleWords.ts"
+
+const schema = Schema.TaggedStruct("ExclusiveGroup", { tools: Tools })
+  .annotate({ description: "Batch: the first tool of the set wins; it may repeat" })
+
+type Rule = typeof schema.Type
+
+interface Make extends Constructor {
+  readonly type: (tools: Names<this["Tools"]>) => Rule
+}
+
+const once = ({ tools }: Rule): string =>
+  `Only one of ${and(tools)} may be used for one request: the first that is called.`
+
+const sentence = (rule: Rule): string => `${once(rule)} It may be repeated.`
+
+/** The kind. */
+export const ExclusiveGroup = {
+  schema,
+  make: typed<Make>((tools) => ({ _tag: "ExclusiveGroup", tools })),
+  names: ({ tools }) => listed("tools", tools),
+  countsOn: none,
+  says: ({ tools }, tool) => tools.includes(tool) ? { group: tools } : {},
+  problems: ({ tools }, { path }) =>
+    new Set(tools).size > 1
+      ? []
+      : [{ path: `${path}.tools`, problem: "it lists only one tool", expected: "two tools or more" }],
+  sentence,
+  sentencesIn: (rule, { forTool }) =>
+    rule.tools.every((tool) => forTool(tool).maxCalls?.max === 1) ? [once(rule)] : [sentence(rule)],
+  explain: ({ names, rule, tool }) =>
+    `Only one of ${and(rule.tools)} may be used for this request, and ${and(names)} was first. ` +
+    `Use ${and(names)} instead of ${quote(tool)}.`,
+  draw: ({ tools }, drawing) =>
+    tools.slice(1).forEach((tool, index) =>
+      drawing.edge(drawing.tool(tools[index]!), "excludes", "only one", drawing.tool(tool))
+    )
+} satisfies RuleKind<Rule>

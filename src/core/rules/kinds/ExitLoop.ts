@@ -1,0 +1,34 @@
+/**
+ * `ExitLoop`: a success ends the loop.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import type { Name } from "../../../internal/toolkitTypes.ts"
+import { about, AnyTool, none, oneSubject, subject } from "../RuleFields.ts"
+import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
+import { whom } from "../RuleWords.ts"
+
+const schema = Schema.TaggedStruct("ExitLoop", { tool: AnyTool })
+  .annotate({ description: "Process: a success ends the loop" })
+
+type Rule = typeof schema.Type
+
+interface Make extends Constructor {
+  readonly type: (tool: Name<this["Tools"]> | "*") => Rule
+}
+
+const sentence = ({ tool }: Rule): string => `The work ends once ${whom(tool)} has succeeded.`
+
+/** The kind. */
+export const ExitLoop = {
+  schema,
+  make: typed<Make>((tool) => ({ _tag: "ExitLoop", tool })),
+  names: ({ tool }) => [subject(tool)],
+  countsOn: oneSubject,
+  says: (rule, tool) => about(rule, tool, { exits: true }),
+  problems: none,
+  sentence,
+  explain: ({ rule }) => sentence(rule),
+  draw: ({ tool }, drawing) => drawing.edge(drawing.tool(tool), "next", "ends", drawing.exit)
+} satisfies RuleKind<Rule>

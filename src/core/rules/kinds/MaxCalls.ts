@@ -1,0 +1,44 @@
+/**
+ * `MaxCalls`: how often a tool may start in a batch.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import type { Name } from "../../../internal/toolkitTypes.ts"
+import { about, AnyTool, Count, none, subject } from "../RuleFields.ts"
+import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
+import { noTool, quote, times, who } from "../RuleWords.ts"
+
+const schema = Schema.TaggedStruct("MaxCalls", { tool: AnyTool, max: Count })
+  .annotate({ description: "Batch: at most max starts" })
+
+type Rule = typeof schema.Type
+
+interface Make extends Constructor {
+  readonly type: (tool: Name<this["Tools"]> | "*", max: number) => Rule
+}
+
+const sentence = ({ max, tool }: Rule): string =>
+  max === 0
+    ? `${noTool(tool, "may not be", "may be")} called.`
+    : `${who(tool)} may be called at most ${times(max)} for one request.`
+
+/** The kind. */
+export const MaxCalls = {
+  schema,
+  make: typed<Make>((tool, max) => ({ _tag: "MaxCalls", tool, max })),
+  names: ({ tool }) => [subject(tool)],
+  countsOn: none,
+  says: (rule, tool) => about(rule, tool, { maxCalls: rule.max }),
+  problems: none,
+  sentence,
+  // a stricter rule about the same tool has its own sentence
+  sentencesIn: (rule, { forTool }) =>
+    rule.tool === "*" || forTool(rule.tool).maxCalls?.rule === rule ? [sentence(rule)] : [],
+  explain: ({ rule, tool }) =>
+    rule.max === 0
+      ? `${quote(tool)} may not be called here. Go on without it.`
+      : `${quote(tool)} may run at most ${times(rule.max)} for this request, and that is used up. ` +
+        "Do not call it again; go on with what you have.",
+  draw: ({ max, tool }, drawing) => drawing.note(tool, max === 0 ? "never" : `at most ${max}`)
+} satisfies RuleKind<Rule>

@@ -1,0 +1,39 @@
+/**
+ * `RequiresConsent`: a person approves each call, whatever the policy allows.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import type { Name } from "../../../internal/toolkitTypes.ts"
+import { about, AnyTool, none, subject } from "../RuleFields.ts"
+import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
+import { who } from "../RuleWords.ts"
+
+const schema = Schema.TaggedStruct("RequiresConsent", {
+  tool: AnyTool,
+  scope: Schema.optionalKey(Schema.Literals(["call", "resources", "tool"]))
+}).annotate({ description: "Principal: a person is asked, whatever the policy allows" })
+
+type Rule = typeof schema.Type
+
+interface Make extends Constructor {
+  readonly type: (
+    tool: Name<this["Tools"]> | "*",
+    options?: { readonly scope?: "call" | "resources" | "tool" }
+  ) => Rule
+}
+
+const sentence = ({ tool }: Rule): string => `${who(tool)} runs only if a person allows it.`
+
+/** The kind. */
+export const RequiresConsent = {
+  schema,
+  make: typed<Make>((tool, options) => ({ _tag: "RequiresConsent", tool, ...options })),
+  names: ({ tool }) => [subject(tool)],
+  countsOn: none,
+  says: (rule, tool) => about(rule, tool, { consent: rule.scope ?? "tool" }),
+  problems: none,
+  sentence,
+  explain: ({ rule }) => sentence(rule),
+  draw: ({ tool }, drawing) => drawing.note(tool, "asks a person")
+} satisfies RuleKind<Rule>

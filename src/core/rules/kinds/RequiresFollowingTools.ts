@@ -1,0 +1,37 @@
+/**
+ * `RequiresFollowingTools`: a tool is forbidden once another one succeeded.
+ *
+ * @since 0.1.0
+ */
+import * as Schema from "effect/Schema"
+import type { Name, Names } from "../../../internal/toolkitTypes.ts"
+import { about, AnyTool, listed, none, subject, Tools } from "../RuleFields.ts"
+import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
+import { and, have, noTool, or, quote } from "../RuleWords.ts"
+
+const schema = Schema.TaggedStruct("RequiresFollowingTools", { tool: AnyTool, tools: Tools })
+  .annotate({ description: "Process: forbidden once any listed tool succeeded" })
+
+type Rule = typeof schema.Type
+
+interface Make extends Constructor {
+  readonly type: (tool: Name<this["Tools"]> | "*", tools: Names<this["Tools"]>) => Rule
+}
+
+/** The kind. */
+export const RequiresFollowingTools = {
+  schema,
+  make: typed<Make>((tool, tools) => ({ _tag: "RequiresFollowingTools", tool, tools })),
+  names: (rule) => [subject(rule.tool), ...listed("tools", rule.tools)],
+  countsOn: none,
+  says: (rule, tool) => about(rule, tool, { notAfter: rule.tools }),
+  problems: none,
+  sentence: ({ tool, tools }) =>
+    `${noTool(tool, "may no longer be", "may be")} called once ${or(tools)} has succeeded.`,
+  explain: ({ names, rule, tool }) =>
+    `${quote(tool)} may no longer be called once ${or(rule.tools)} has succeeded, and ${and(names)} ${have(names)}. ` +
+    "Go on without it.",
+  draw: ({ tool, tools }, drawing) => {
+    for (const it of tools) drawing.edge(drawing.tool(it), "forbids", "no more", drawing.tool(tool))
+  }
+} satisfies RuleKind<Rule>
