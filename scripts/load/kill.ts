@@ -9,14 +9,14 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { dice } from "../../test/support/randomCase.ts"
+import { randomFrom } from "../../test/support/randomCase.ts"
 import * as Client from "./client.ts"
 
 const { values } = parseArgs({
   options: { kills: { type: "string", default: "30" }, seed: { type: "string", default: "1" } }
 })
 
-const random = dice(Number(values.seed))
+const random = randomFrom(Number(values.seed))
 const problems: Array<string> = []
 const outcomes = new Map<string, number>()
 const folder = mkdtempSync(join(tmpdir(), "tool-executor-kill-"))

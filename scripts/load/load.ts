@@ -10,7 +10,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
-import { dice } from "../../test/support/randomCase.ts"
+import { randomFrom } from "../../test/support/randomCase.ts"
 import { median } from "../bench/measure.ts"
 import * as Client from "./client.ts"
 
@@ -25,7 +25,7 @@ const { values } = parseArgs({
 })
 const sessions = Number(values.sessions)
 const millis = Number(values.minutes) * 60_000
-const random = dice(Number(values.seed))
+const random = randomFrom(Number(values.seed))
 const problems: Array<string> = []
 const problem = (text: string) => problems.length < 20 ? void problems.push(text) : undefined
 

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import type { Faults } from "effect-tool-executor/testing"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Dice } from "../../test/support/randomCase.ts"
+import type { SeededRandom } from "../../test/support/randomCase.ts"
 
 /**
  * What a driver does while it is in trouble: it refuses, it does its work and its answer is lost, or it answers
@@ -38,7 +38,11 @@ export class Faulty implements Faults.Trouble {
 }
 
 /** Trouble of one part after another, for ever. */
-export const trouble = (parts: ReadonlyArray<Faulty>, { chance, int, pick }: Dice, kinds: ReadonlyArray<Kind>) =>
+export const trouble = (
+  parts: ReadonlyArray<Faulty>,
+  { chance, int, pick }: SeededRandom,
+  kinds: ReadonlyArray<Kind>
+) =>
   Effect.gen(function*() {
     const faulty = pick(parts)
     yield* Effect.sleep(1_000 + int(12_000))
@@ -48,7 +52,7 @@ export const trouble = (parts: ReadonlyArray<Faulty>, { chance, int, pick }: Dic
   }).pipe(Effect.forever)
 
 /** Somebody else's connection that keeps the whole database for itself now and then. */
-export const locks = ({ chance, int }: Dice) =>
+export const locks = ({ chance, int }: SeededRandom) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const tables = sql.literal("tool_executor_scopes, tool_executor_journal, tool_executor_journal_entries")

@@ -9,7 +9,7 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import * as Approvals from "../../src/core/gates/Approvals.ts"
 import * as Pools from "../../src/core/gates/Pools.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
-import type { Dice } from "../../test/support/randomCase.ts"
+import type { SeededRandom } from "../../test/support/randomCase.ts"
 import * as Faults from "./faults.ts"
 import * as Tools from "./tools.ts"
 
@@ -27,7 +27,7 @@ export interface Host {
   /** Opens an executor for the rest of the scope. */
   readonly open: (
     principal: string,
-    dice: Dice
+    random: SeededRandom
   ) => Effect.Effect<ToolExecutor.Service, unknown, Scope.Scope>
 }
 
@@ -65,7 +65,7 @@ const settings = {
 } as const
 
 /** What executors over the same records and pools have for themselves. */
-const optionsOf = ({ chance, pick }: Dice) => ({
+const optionsOf = ({ chance, pick }: SeededRandom) => ({
   ...settings,
   rules: Tools.rules,
   policy: Tools.policy,
@@ -80,10 +80,10 @@ const optionsOf = ({ chance, pick }: Dice) => ({
   } as const
 })
 
-/** Opens a host for the rest of the scope; `dice` are those of the executors that share all gates. */
+/** Opens a host for the rest of the scope; `random` are those of the executors that share all gates. */
 export const make = Effect.fnUntraced(function*(
   database: Database,
-  dice: Dice,
+  random: SeededRandom,
   problems: Array<string>
 ): Effect.fn.Return<Host, unknown, Scope.Scope> {
   const [store, journal] = [new Faults.Faulty(), new Faults.Faulty()]
@@ -103,10 +103,10 @@ export const make = Effect.fnUntraced(function*(
   const host = { store, journal, approvals, running, areSessions }
   // in a database each executor is opened by itself; in memory they are sessions of one program
   if (!areSessions) {
-    const open = (principal: string, dice: Dice) =>
+    const open = (principal: string, random: SeededRandom) =>
       Effect.map(
         Layer.build(Layer.fresh(
-          LocalExecutor.layer(Tools.kit, { ...optionsOf(dice), principal }).pipe(Layer.provide([handlers, shared]))
+          LocalExecutor.layer(Tools.kit, { ...optionsOf(random), principal }).pipe(Layer.provide([handlers, shared]))
         )),
         (context) => Context.get(context, ToolExecutor.ToolExecutor)
       )
@@ -115,7 +115,7 @@ export const make = Effect.fnUntraced(function*(
   const executors = Context.get(
     yield* Layer.build(
       ToolExecutors.layer({ idleTimeToLive: "1 second" }).pipe(
-        Layer.provide(LocalExecutor.layerGates(optionsOf(dice))),
+        Layer.provide(LocalExecutor.layerGates(optionsOf(random))),
         Layer.provide(ToolHandlers.layer(Tools.kit)),
         Layer.provide([handlers, shared])
       )

@@ -3,7 +3,7 @@ import { Effect, Fiber, type Scope, Stream } from "effect"
 import { ToolCall } from "effect-tool-executor"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
-import { dice } from "../../test/support/randomCase.ts"
+import { randomFrom } from "../../test/support/randomCase.ts"
 import type { Host } from "./hosts.ts"
 import * as Tools from "./tools.ts"
 
@@ -13,7 +13,7 @@ export const inHost = Effect.fnUntraced(function*(
   principal: string
 ): Effect.fn.Return<ReadonlyArray<string>, unknown, Scope.Scope> {
   const problems: Array<string> = []
-  const executor = yield* host.open(principal, dice(0))
+  const executor = yield* host.open(principal, randomFrom(0))
   for (const [name, count] of host.running.counts) problems.push(`${count} of ${name} still run`)
   for (const { callId } of yield* host.approvals.list) problems.push(`the question of ${callId} is still open`)
   const process = yield* executor.process()

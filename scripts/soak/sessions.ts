@@ -9,7 +9,7 @@ import {
   type ToolProcess
 } from "effect-tool-executor"
 import { inspect } from "node:util"
-import { type Dice, dice as diceOf } from "../../test/support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../../test/support/randomCase.ts"
 import type { Host } from "./hosts.ts"
 import * as Tools from "./tools.ts"
 
@@ -57,7 +57,7 @@ export interface Session {
   readonly name: string
   readonly principal: string
   readonly hosts: ReadonlyArray<Host>
-  readonly dice: Dice
+  readonly random: SeededRandom
   unfinished: Array<Unfinished>
   calls: number
   lastId: number
@@ -75,11 +75,11 @@ export interface Life {
 /** Lives until the time is over; ends with nothing open but what is in `unfinished`. */
 export const live = (session: Session, seen: Seen, isOver: () => boolean) =>
   Effect.gen(function*() {
-    const { chance, int, pick } = session.dice
+    const { chance, int, pick } = session.random
     while (!isOver()) {
       const scope = yield* Scope.make()
       const host = pick(session.hosts)
-      const executor = yield* host.open(session.principal, session.dice).pipe(
+      const executor = yield* host.open(session.principal, session.random).pipe(
         Effect.provideService(Scope.Scope, scope)
       )
       seen.executors++
@@ -120,10 +120,10 @@ const lane = Effect.fnUntraced(function*(
     if (life.isClosed || isOver()) session.unfinished.push(it)
     else yield* resume(session, life, it, seen)
   }
-  const turns = 5 + session.dice.int(15)
+  const turns = 5 + session.random.int(15)
   for (let n = 0; n < turns && !life.isClosed && !isOver(); n++) {
     yield* Effect.scoped(turn(session, life, seen))
-    yield* Effect.sleep(session.dice.int(150))
+    yield* Effect.sleep(session.random.int(150))
   }
 })
 
@@ -145,11 +145,11 @@ export const resume = Effect.fnUntraced(function*(session: Session, life: Life, 
 
 /** One turn of a model: some waves, in a batch that ends with it. */
 const turn = Effect.fnUntraced(function*(session: Session, life: Life, seen: Seen) {
-  const { chance, int } = session.dice
+  const { chance, int } = session.random
   const name = `${session.name}.${++session.lastId}`
   const process = yield* life.executor.process({ batch: `batch ${name}`, id: name })
   for (let waves = 1 + int(3); waves > 0 && !life.isClosed; waves--) {
-    const calls = Tools.wave(session.dice, (kind) => `${kind} ${session.name}.${++session.lastId}`)
+    const calls = Tools.wave(session.random, (kind) => `${kind} ${session.name}.${++session.lastId}`)
     const wave = { batch: process.batch, id: process.id, calls }
     seen.waves++
     seen.calls += calls.length
@@ -175,7 +175,7 @@ const turn = Effect.fnUntraced(function*(session: Session, life: Life, seen: See
 
 /** What hosts do while a wave runs. */
 const meddle = Effect.fnUntraced(function*(
-  { dice: { chance, int, pick } }: Session,
+  { random: { chance, int, pick } }: Session,
   { executor }: Life,
   process: ToolProcess.ToolProcess,
   calls: ReadonlyArray<ToolCall.ToolCall>,
@@ -209,7 +209,7 @@ export const people = (approvals: Approvals.Approvals["Service"], seen: Seen, se
   Stream.runForEach(approvals.changes, (change) => {
     if (change._tag === "Ended") return Effect.void
     const { callId, id } = change.request
-    const { chance, int, pick } = diceOf(
+    const { chance, int, pick } = randomFrom(
       seed + Array.from(callId).reduce((sum, it) => 31 * sum + it.charCodeAt(0) | 0, 7)
     )
     if (chance(0.2)) return Effect.void

@@ -10,7 +10,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { inspect, parseArgs } from "node:util"
 import * as Postgres from "../../test/support/Postgres.ts"
-import { dice } from "../../test/support/randomCase.ts"
+import { randomFrom } from "../../test/support/randomCase.ts"
 import { heap, median } from "../bench/measure.ts"
 import * as Faults from "./faults.ts"
 import * as Hosts from "./hosts.ts"
@@ -30,7 +30,7 @@ const begin = performance.now()
 const isOver = () => performance.now() - begin >= millis
 const problems: Array<string> = []
 const seen = new Sessions.Seen(problems)
-const diceOf = (n: number) => dice(1_000 * Number(seed) + n)
+const randomAt = (n: number) => randomFrom(1_000 * Number(seed) + n)
 const samples: Array<number> = []
 
 /** Megabytes of the heap from time to time: what is there after the first third has to be enough. */
@@ -46,7 +46,7 @@ const third = (n: number) =>
 const open = (database: Hosts.Database, first: number) =>
   Effect.gen(function*() {
     const scope = yield* Scope.make()
-    const hosts = yield* Effect.forEach([0, 1], (n) => Hosts.make(database, diceOf(first + n), problems)).pipe(
+    const hosts = yield* Effect.forEach([0, 1], (n) => Hosts.make(database, randomAt(first + n), problems)).pipe(
       Effect.provideService(Scope.Scope, scope)
     )
     return { hosts, close: Scope.close(scope, Exit.void) }
@@ -59,7 +59,7 @@ const drain = (sessions: ReadonlyArray<Sessions.Session>, hostOf: (session: Sess
     (session) =>
       Effect.gen(function*() {
         const host = hostOf(session)
-        const executor = yield* host.open(session.principal, session.dice)
+        const executor = yield* host.open(session.principal, session.random)
         const life = { executor, host, isClosed: false, waves: [] }
         for (let tries = 0; tries < 3 && session.unfinished.length > 0; tries++) {
           for (const it of session.unfinished.splice(0)) yield* Sessions.resume(session, life, it, seen)
@@ -82,7 +82,7 @@ const soak = (database: Hosts.Database) =>
         name,
         principal: n < 12 && database !== undefined ? `principal ${n % 6}` : name,
         hosts: n < 12 && database !== undefined ? own : [own[n % 2]!],
-        dice: diceOf(n),
+        random: randomAt(n),
         unfinished: [],
         calls: 0,
         lastId: 0
@@ -93,17 +93,17 @@ const soak = (database: Hosts.Database) =>
         // without leases nothing comes back of which nobody was told
         Faults.trouble(
           [it.store],
-          diceOf(200 + 10 * index + n),
+          randomAt(200 + 10 * index + n),
           it.areSessions ? ["fails", "hangs"] : ["fails", "loses", "hangs"]
         ),
-        Faults.trouble([it.journal], diceOf(205 + 10 * index + n), ["fails", "hangs"])
+        Faults.trouble([it.journal], randomAt(205 + 10 * index + n), ["fails", "hangs"])
       ])
     )
     const meddlers = yield* Effect.forEach([
       sampling,
       ...hosts.map((it) => Sessions.people(it.approvals, seen, Number(seed))),
       ...faulty,
-      ...database === undefined ? [] : [Effect.provide(Faults.locks(diceOf(220)), Hosts.client(database))]
+      ...database === undefined ? [] : [Effect.provide(Faults.locks(randomAt(220)), Hosts.client(database))]
     ], (it) => Effect.forkChild(it))
     yield* Effect.forEach(sessions, (it) => Sessions.live(it, seen, isOver), { concurrency: "unbounded" })
     yield* Fiber.interruptAll(meddlers)

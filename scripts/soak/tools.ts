@@ -3,7 +3,7 @@
 import { Effect, Schema } from "effect"
 import { type Policy, ToolAnnotations, ToolCall, ToolContext, type ToolRule } from "effect-tool-executor"
 import { Tool, Toolkit } from "effect/ai"
-import type { Dice } from "../../test/support/randomCase.ts"
+import type { SeededRandom } from "../../test/support/randomCase.ts"
 
 /** What a handler is told to do. */
 const Params = Schema.Struct({
@@ -163,7 +163,10 @@ const agent = ({ inner = [], key, millis }: Params): Effect.Effect<string, strin
 const tools = Object.keys(kit.tools)
 
 /** A random wave; `id` makes ids that no other call has. */
-export const wave = ({ chance, int, pick }: Dice, id: (kind: "c" | "n") => string): ReadonlyArray<ToolCall.ToolCall> =>
+export const wave = (
+  { chance, int, pick }: SeededRandom,
+  id: (kind: "c" | "n") => string
+): ReadonlyArray<ToolCall.ToolCall> =>
   Array.from({ length: 1 + int(9) }, () => {
     const tool = chance(0.02) ? "nope" : chance(0.3) ? "read" : pick(tools)
     return ToolCall.make(id("c"), tool, {

@@ -21,7 +21,7 @@ import { CheckpointError, type Checkpoints } from "../core/output/Checkpoints.ts
 import * as Journal from "../core/store/Journal.ts"
 import * as StateStore from "../core/store/StateStore.ts"
 import type { RegisteredTool, Registry, ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
-import * as Dice from "./Dice.ts"
+import { randomFrom, type SeededRandom } from "./SeededRandom.ts"
 
 /**
  * What may go wrong with a call.
@@ -105,13 +105,13 @@ export interface Options {
  * @since 0.1.0
  */
 export const make = ({ kinds: wanted = all, late = "1 second", rate = 0.2, seed }: Options): Faults => {
-  const dice = new Map<string, Dice.Dice>()
+  const random = new Map<string, SeededRandom>()
   const injected: Array<{ readonly name: string; readonly kind: Kind }> = []
   return {
     next: (name, kinds) => {
       const possible = kinds.filter((it) => wanted.includes(it))
-      let own = dice.get(name)
-      if (own === undefined) dice.set(name, own = Dice.make(seed + hash(name)))
+      let own = random.get(name)
+      if (own === undefined) random.set(name, own = randomFrom(seed + hash(name)))
       const isHit = own.chance(rate)
       const kind = own.pick(possible)
       if (!isHit || kind === undefined) return undefined

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import * as StateStore from "../core/store/StateStore.ts"
 import * as Contract from "./Contract.ts"
-import * as Dice from "./Dice.ts"
+import { randomFrom } from "./SeededRandom.ts"
 import {
   type Bounds,
   calls,
@@ -54,7 +54,7 @@ const answersOf = (
   ask: (requests: ReadonlyArray<StateStore.Request>, now: number) => ReturnType<Store["reserve"]>
 ) =>
   Effect.gen(function*() {
-    const { chance, int, pick } = Dice.make(seed)
+    const { chance, int, pick } = randomFrom(seed)
     const owners = new Map<string, string>()
     const held = new Map<string, StateStore.Reservation>()
     const seen: Array<unknown> = []

@@ -33,13 +33,6 @@ export * as Comparison from "./Comparison.ts"
 export * as Contract from "./Contract.ts"
 
 /**
- * Chance from a seed.
- *
- * @since 0.1.0
- */
-export * as Dice from "./Dice.ts"
-
-/**
  * Parts of an executor that fail, hang, die, answer late or twice, by a seed.
  *
  * @since 0.1.0
@@ -52,43 +45,6 @@ export * as Faults from "./Faults.ts"
  * @since 0.1.0
  */
 export * as JournalContract from "./JournalContract.ts"
-
-/**
- * What happened in a run that laws were tried on.
- *
- * @since 0.1.0
- */
-export * as LawHistory from "./LawHistory.ts"
-
-/**
- * Plays a run that laws are tried on.
- *
- * @since 0.1.0
- */
-export * as LawPlay from "./LawPlay.ts"
-
-/**
- * A random run that laws are tried on, as plain data.
- *
- * @since 0.1.0
- */
-export * as LawRun from "./LawRun.ts"
-
-/**
- * The promises of an executor as properties that hold in random runs.
- *
- * @since 0.1.0
- */
-export * as Laws from "./Laws.ts"
-
-export { laws } from "./Laws.ts"
-
-/**
- * What a law run gives to an executor.
- *
- * @since 0.1.0
- */
-export * as LawWorld from "./LawWorld.ts"
 
 /**
  * What a scripted model was asked, compared with what its turn expects.

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
 import * as Conversation from "../../src/agent/Conversation.ts"
-import { type Dice, dice } from "../support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../support/randomCase.ts"
 
 const origins = ["one", "other"].map((model) => ({ provider: "anthropic", model, run: { batch: "b", process: "p" } }))
 const [one, other] = origins as unknown as readonly [Conversation.Origin, Conversation.Origin]
@@ -13,10 +13,10 @@ const toolNames = ["read", "9lives", "functions.read", "write file!", "", "x".re
 const texts = ["", " \n", "Hello", "Wörld"]
 
 /** What is bound to a model says so, so that it can be found. */
-const bound = ({ chance }: Dice, model: string): Prompt.ProviderOptions =>
+const bound = ({ chance }: SeededRandom, model: string): Prompt.ProviderOptions =>
   chance(0.5) ? { anthropic: { signature: `signed by ${model}` } } : {}
 
-const part = (random: Dice, model: string): Prompt.AssistantMessagePart => {
+const part = (random: SeededRandom, model: string): Prompt.AssistantMessagePart => {
   const { chance, int, pick } = random
   const options = bound(random, model)
   const [id, name] = [pick(ids), pick(toolNames)]
@@ -42,10 +42,10 @@ const part = (random: Dice, model: string): Prompt.AssistantMessagePart => {
   }
 }
 
-const many = <A>({ int }: Dice, most: number, make: (index: number) => A): ReadonlyArray<A> =>
+const many = <A>({ int }: SeededRandom, most: number, make: (index: number) => A): ReadonlyArray<A> =>
   Array.from({ length: int(most + 1) }, (_, index) => make(index))
 
-const message = (random: Dice): Prompt.Message => {
+const message = (random: SeededRandom): Prompt.Message => {
   const { chance, int, pick } = random
   switch (int(5)) {
     case 0:
@@ -78,7 +78,7 @@ const message = (random: Dice): Prompt.Message => {
 const everyId = /^[a-zA-Z0-9]{9}$/
 
 const history = (seed: number): ReadonlyArray<Prompt.Message> => {
-  const random = dice(seed)
+  const random = randomFrom(seed)
   return many(random, 8, () => message(random))
 }
 
@@ -118,11 +118,11 @@ const refused = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<string>
   })
 }
 
-const law = (name: string, holds: (messages: ReadonlyArray<Prompt.Message>, random: Dice) => void) =>
+const law = (name: string, holds: (messages: ReadonlyArray<Prompt.Message>, random: SeededRandom) => void) =>
   it.prop(
     name,
     [Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 31 - 1 }))],
-    ([seed]) => holds(history(seed), dice(seed + 1)),
+    ([seed]) => holds(history(seed), randomFrom(seed + 1)),
     { arbitrary: { runs: 400 } }
   )
 

@@ -2,13 +2,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type Name, names } from "../support/providers/providers.ts"
-import { dice } from "../support/randomCase.ts"
+import { randomFrom } from "../support/randomCase.ts"
 import { eventsOver, executions, problemsOf, type Way } from "../support/talks/stopped.ts"
 
 /** Some events of an operation, from a seed, each with who goes on. Few of them are deltas, which most events are. */
 const stops = (way: Way, over: Name, count: number, seed: number) =>
   Effect.map(eventsOver(over), (events) => {
-    const random = dice(seed)
+    const random = randomFrom(seed)
     const places = events.flatMap((tag, at) => tag !== "AssistantMessagePart" || random.chance(0.1) ? [at] : [])
     return Array.from({ length: count }, () => ({ way, over, at: random.pick(places), next: [random.pick(names)] }))
   })

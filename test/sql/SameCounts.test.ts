@@ -5,7 +5,7 @@ import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as StateStore from "../../src/core/store/StateStore.ts"
-import { type Dice, make as diceOf } from "../../src/testing/Dice.ts"
+import { randomFrom, type SeededRandom } from "../../src/testing/SeededRandom.ts"
 import { seeds } from "../support/seeds.ts"
 
 type Store = StateStore.StateStore["Service"]
@@ -19,26 +19,26 @@ interface Side {
 const sessions = ["s1", "s2"]
 const batches = ["b1", "b2"]
 
-const claimsOf = (dice: Dice): ReadonlyArray<StateStore.Claim> => {
-  const [batch, tool] = [dice.pick(batches), dice.pick(["t", "u"])]
+const claimsOf = (random: SeededRandom): ReadonlyArray<StateStore.Claim> => {
+  const [batch, tool] = [random.pick(batches), random.pick(["t", "u"])]
   const all: ReadonlyArray<StateStore.Claim> = [
     {
       _tag: "Key",
-      reach: dice.pick(["process", "batch", "principal"]),
+      reach: random.pick(["process", "batch", "principal"]),
       principal: "p",
       batch,
       process: "process",
       tool,
-      key: dice.pick(["1", "2"]),
-      readOnly: dice.chance(0.3),
+      key: random.pick(["1", "2"]),
+      readOnly: random.chance(0.3),
       ignoreOtherProcesses: false,
-      ...dice.chance(0.5) ? { windowMillis: 40 } : {}
+      ...random.chance(0.5) ? { windowMillis: 40 } : {}
     },
-    { _tag: "Calls", batch, tool, max: dice.pick([1, 2]) },
+    { _tag: "Calls", batch, tool, max: random.pick([1, 2]) },
     { _tag: "Group", batch, group: "g", tool },
     { _tag: "Cooldown", principal: "p", tool, millis: 30 }
   ]
-  const some = all.filter(() => dice.chance(0.6))
+  const some = all.filter(() => random.chance(0.6))
   return some.length === 0 ? [all[1]!] : some
 }
 
@@ -62,7 +62,7 @@ describe("the stores of states", () => {
 })
 
 const live = Effect.fnUntraced(function*(seed: number, sides: readonly [Side, Side]) {
-  const dice = diceOf(seed)
+  const random = randomFrom(seed)
   const said: Array<string> = []
   let now = 1_000
   let requests = 0
@@ -79,11 +79,11 @@ const live = Effect.fnUntraced(function*(seed: number, sides: readonly [Side, Si
     return it === undefined ? [] : [it]
   }
   for (let step = 0; step < 40; step++) {
-    now += dice.pick([0, 1, 7, 20, 51])
-    const number = 1 + dice.int(Math.max(1, requests))
-    switch (dice.pick(["reserve", "reserve", "start", "settle", "release", "abandon", "close", "mutated"])) {
+    now += random.pick([0, 1, 7, 20, 51])
+    const number = 1 + random.int(Math.max(1, requests))
+    switch (random.pick(["reserve", "reserve", "start", "settle", "release", "abandon", "close", "mutated"])) {
       case "reserve": {
-        const [claims, owner, session] = [claimsOf(dice), `call ${++requests}`, dice.pick(sessions)]
+        const [claims, owner, session] = [claimsOf(random), `call ${++requests}`, random.pick(sessions)]
         const mine = requests
         yield* both(
           `reserve ${mine} ${session} ${JSON.stringify(claims)}`,
@@ -100,7 +100,7 @@ const live = Effect.fnUntraced(function*(seed: number, sides: readonly [Side, Si
         yield* both(`start ${number}`, (side) => Effect.map(side.store.start(of(number)(side), now), (it) => it.length))
         break
       case "settle": {
-        const [started, key] = [dice.chance(0.6), dice.pick(["keep", "release", "running"] as const)]
+        const [started, key] = [random.chance(0.6), random.pick(["keep", "release", "running"] as const)]
         yield* both(
           `settle ${number} ${started} ${key}`,
           (side) =>
@@ -118,8 +118,8 @@ const live = Effect.fnUntraced(function*(seed: number, sides: readonly [Side, Si
         )
         break
       case "abandon": {
-        const session = dice.pick(sessions)
-        const known = dice.chance(0.5)
+        const session = random.pick(sessions)
+        const known = random.chance(0.5)
         yield* both(
           `abandon ${session} ${known ? number : ""}`,
           (side) => side.store.abandon(session, now, known ? of(number)(side) : [])
@@ -127,15 +127,15 @@ const live = Effect.fnUntraced(function*(seed: number, sides: readonly [Side, Si
         break
       }
       case "close": {
-        if (dice.chance(0.7)) break
-        const batch = dice.pick(batches)
+        if (random.chance(0.7)) break
+        const batch = random.pick(batches)
         yield* both(`close ${batch}`, ({ store }) => store.closeBatch(batch))
         break
       }
       case "mutated":
         yield* both("mutated", ({ store }) => store.mutated("p"))
     }
-    const claims = claimsOf(dice)
+    const claims = claimsOf(random)
     yield* both(`check ${JSON.stringify(claims)}`, ({ store }) => Effect.map(store.check(claims, now), plain))
   }
 })

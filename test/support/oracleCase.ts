@@ -1,12 +1,12 @@
 /** A random world for the model of the contract. */
 import type { Answer, Asked, Move, Part, Rules, Tool, World } from "./oracleWorld.ts"
-import { dice } from "./randomCase.ts"
+import { randomFrom } from "./randomCase.ts"
 
 const hour = 3_600_000
 const waits = ["wait0", "wait1", "wait2"]
 
 export const make = (seed: number): World => {
-  const { chance, int, pick } = dice(seed)
+  const { chance, int, pick } = randomFrom(seed)
   const takes = () => 1 + int(pick([100, 10_000, 100_000]))
   const tool = (kind: Tool["class"]): Tool => {
     const timeout = chance(0.7) ? 120_000 : takes()

@@ -14,14 +14,13 @@ import {
   type ToolRule,
   TurnBudget
 } from "effect-tool-executor"
-import { Dice as Dices, type Scenario, ScriptedTools } from "effect-tool-executor/testing"
+import { type Scenario, ScriptedTools } from "effect-tool-executor/testing"
 import * as StateStore from "../../src/core/store/StateStore.ts"
+import { randomFrom, type SeededRandom } from "../../src/testing/SeededRandom.ts"
 
-export const dice = Dices.make
+export { randomFrom, type SeededRandom }
 
-export type Dice = Dices.Dice
-
-const behaviour = ({ chance, int, pick }: Dice): Scenario.Behaviour => ({
+const behaviour = ({ chance, int, pick }: SeededRandom): Scenario.Behaviour => ({
   takes: `${pick([0, 0, 5, 10, 20, 50])} millis`,
   ...(chance(0.15) ? { fails: "no" } : {}),
   ...(chance(0.1) ? { retryable: false } : {}),
@@ -32,7 +31,7 @@ const behaviour = ({ chance, int, pick }: Dice): Scenario.Behaviour => ({
   ...(chance(0.1) ? { lateCommit: "5 millis" } : {})
 })
 
-const tool = (random: Dice): Scenario.ScriptedTool => {
+const tool = (random: SeededRandom): Scenario.ScriptedTool => {
   const { chance, int, pick } = random
   return {
     class: pick(["ReadOnly", "ConcurrentMut", "SerialMut"]),
@@ -75,7 +74,7 @@ export const recordingStore = () => {
 }
 
 export const make = (seed: number) => {
-  const random = dice(seed)
+  const random = randomFrom(seed)
   const { chance, int, pick } = random
   const tools = Object.fromEntries(Array.from({ length: 1 + int(5) }, (_, index) => [`t${index}`, tool(random)]))
   const names = Object.keys(tools)

@@ -23,7 +23,7 @@ import type * as ModelRequest from "../../src/testing/ModelRequest.ts"
 import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
 import { agentTool, run, words } from "./Agents.ts"
 import type { Handler, ToolSpec } from "./Harness.ts"
-import { type Dice, dice } from "./randomCase.ts"
+import { randomFrom, type SeededRandom } from "./randomCase.ts"
 
 /** A handler that started. */
 export interface Ran {
@@ -95,7 +95,7 @@ const hashOf = (text: string): number => {
 
 /** The turn of an agent, by the seed, its task and how often it was asked. */
 const turnOf = (seed: number, task: Task, turn: number, again: number): ModelTurn.Turn => {
-  const random = dice(hashOf(`${seed} ${task.id} ${turn}`))
+  const random = randomFrom(hashOf(`${seed} ${task.id} ${turn}`))
   const { chance, int, pick } = random
   // wide at the top, a chain below
   const level = task.path.length
@@ -113,7 +113,7 @@ const turnOf = (seed: number, task: Task, turn: number, again: number): ModelTur
   }
 }
 
-const faultOf = ({ chance, int, pick }: Dice, again: number): Partial<ModelTurn.Turn> => {
+const faultOf = ({ chance, int, pick }: SeededRandom, again: number): Partial<ModelTurn.Turn> => {
   switch (pick(["busy", "broken", "dies", "cut", "unproven", "never", "length", "slow"] as const)) {
     case "busy":
       return again > 0 ? {} : { cutAfter: 0, fails: "busy" }
@@ -137,7 +137,7 @@ const faultOf = ({ chance, int, pick }: Dice, again: number): Partial<ModelTurn.
   }
 }
 
-const callOf = ({ chance, pick }: Dice, task: Task, turn: number, index: number) => {
+const callOf = ({ chance, pick }: SeededRandom, task: Task, turn: number, index: number) => {
   const place = `${turn}.${index}`
   const isChain = task.isChain && turn === 0 && index === 0
   const isAgent = task.depth > 0 && (isChain || chance(task.isChain ? 0.2 : task.path.length < 3 ? 0.65 : 0.5))
@@ -149,7 +149,7 @@ const callOf = ({ chance, pick }: Dice, task: Task, turn: number, index: number)
 
 /** Plays the tree of a seed. */
 export const play = (seed: number): Effect.Effect<Seen, unknown> => {
-  const random = dice(seed)
+  const random = randomFrom(seed)
   const { chance, int, pick } = random
   const mode = pick(["Automatic", "Interactive"] as const)
   const limits: AgentLimits.AgentLimits = {
@@ -222,7 +222,7 @@ export const play = (seed: number): Effect.Effect<Seen, unknown> => {
       const agent = yield* agents.start({ prompt: taskText(root), mode, limits })
       const events: Array<AgentEvent.AgentEvent> = []
       const answer = Effect.fnUntraced(function*({ id }: Approvals.ApprovalRequest) {
-        const its = dice(hashOf(`${seed} ${events.length}`))
+        const its = randomFrom(hashOf(`${seed} ${events.length}`))
         const wait = its.pick([0, 1, 1_000, 20_000])
         const says = its.pick(["yes", "yes", "no", "silence"] as const)
         if (says === "silence") return

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Scenario from "../../src/testing/Scenario.ts"
 import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
-import { type Dice, dice } from "./randomCase.ts"
+import { randomFrom, type SeededRandom } from "./randomCase.ts"
 
 /** Tools by what becomes of one of their calls that had started: those that are not here may be `Unknown`. */
 const runsAgain: ReadonlySet<string> = new Set(["read", "look", "safe", "keyed", "asked", "fails"])
@@ -28,7 +28,7 @@ const tools = {
 
 const names = Object.keys(tools)
 
-const randomRule = ({ chance, int, pick }: Dice): ToolRule.ToolRule => {
+const randomRule = ({ chance, int, pick }: SeededRandom): ToolRule.ToolRule => {
   const one = () => pick(names)
   const other = (tool: string) => pick(names.filter((it) => it !== tool))
   const tool = one()
@@ -64,7 +64,7 @@ interface World {
 
 /** A world in which something happens, from a seed. */
 const worldOf = (seed: number): World => {
-  const random = dice(seed)
+  const random = randomFrom(seed)
   const { chance, int, pick } = random
   const rules = Array.from({ length: int(4) }, () => randomRule(random))
   let last = 0
@@ -152,7 +152,7 @@ export const tried = Effect.fnUntraced(function*(
   const decoded = yield* Effect.result(Scenario.decode(scenario(undefined)))
   if (Result.isFailure(decoded)) return undefined
   const whole = (yield* ScenarioRunner.run(decoded.success, options)).waves.at(-1)!.outcomes
-  const random = dice(seed + 1_000_003)
+  const random = randomFrom(seed + 1_000_003)
   const found: Array<Found> = []
   for (let left = deaths; left > 0; left--) {
     const crash = 1 + random.int(isAgent ? 40 : 20)

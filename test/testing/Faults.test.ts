@@ -2,12 +2,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema, Stream } from "effect"
 import { Checkpoints, LocalExecutor, ToolCall, ToolExecutor, ToolHandlers } from "effect-tool-executor"
-import { Faults, Laws, ScriptedModel, VirtualTime } from "effect-tool-executor/testing"
+import { Faults, ScriptedModel, VirtualTime } from "effect-tool-executor/testing"
 import { LanguageModel, Tool, Toolkit } from "effect/ai"
 import * as Approvals from "../../src/core/gates/Approvals.ts"
 import * as ArtifactStore from "../../src/core/output/ArtifactStore.ts"
 import * as Journal from "../../src/core/store/Journal.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
+import * as Laws from "../support/laws/Laws.ts"
 
 const always = (kind: Faults.Kind) => Faults.make({ seed: 1, rate: 1, kinds: [kind] })
 

@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Schema } from "effect"
 import { LocalExecutor, Permissions, StateStore, ToolExecutor } from "effect-tool-executor"
-import { Laws } from "effect-tool-executor/testing"
 import { Tool, Toolkit } from "effect/ai"
+import * as Laws from "../support/laws/Laws.ts"
 import { bugs } from "./planted/bugs.ts"
 import { processes } from "./planted/plant.ts"
 

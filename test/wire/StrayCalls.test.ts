@@ -5,7 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Dice } from "../../src/testing/index.ts"
+import { randomFrom, type SeededRandom } from "../../src/testing/SeededRandom.ts"
 import * as WireFormat from "../../src/wire/WireFormat.ts"
 import * as Wire from "../support/wire.ts"
 
@@ -288,7 +288,7 @@ describe("a call where its format has none", () => {
     "is in the wave, or the message is refused, however a message of any format was changed",
     [Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))],
     ([seed]) => {
-      const dice = Dice.make(seed)
+      const random = randomFrom(seed)
       const wanted = ["one", "two", "three"].map((name, index) => ({
         id: `id-${index}-x`,
         name,
@@ -299,9 +299,9 @@ describe("a call where its format has none", () => {
         for (const message of Wire.asking[format](wanted)) {
           let input = message
           // one thing is written wrong, or two are elsewhere
-          const kind = dice.int(5)
-          input = changed(input, dice, kind)
-          if (kind > 1) input = changed(input, dice, 2 + dice.int(3))
+          const kind = random.int(5)
+          input = changed(input, random, kind)
+          if (kind > 1) input = changed(input, random, 2 + random.int(3))
           const has = JSON.stringify(input)
           for (const { id, name } of wanted) {
             // what has lost its name or its id is nobody's
@@ -316,8 +316,8 @@ describe("a call where its format has none", () => {
 })
 
 /** A message in which something stands elsewhere, twice, deeper or under another name. */
-const changed = (message: unknown, dice: Dice.Dice, kind: number): unknown => {
-  const { chance, int, pick } = dice
+const changed = (message: unknown, random: SeededRandom, kind: number): unknown => {
+  const { chance, int, pick } = random
   const copy: unknown = JSON.parse(JSON.stringify(message))
   const places: Array<{ readonly parent: Record<string, unknown>; readonly key: string }> = []
   const walk = (value: unknown) => {

@@ -12,7 +12,7 @@ import * as StateStore from "../../../src/core/store/StateStore.ts"
 import { ToolAnnotations, ToolCall, ToolContext, type ToolOutcome } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { type Options, run, tag, tags, type ToolSpec } from "../../support/Harness.ts"
-import { dice } from "../../support/randomCase.ts"
+import { randomFrom } from "../../support/randomCase.ts"
 import { seeds, timeout } from "../../support/seeds.ts"
 
 const classes = ["ReadOnly", "ConcurrentMut", "SerialMut"] as const
@@ -67,7 +67,7 @@ const watchedStore = (delay: () => number) => {
 }
 
 const play = (seed: number) => {
-  const { chance, int, pick } = dice(seed)
+  const { chance, int, pick } = randomFrom(seed)
   const problems: Array<string> = []
   const isSlow = chance(0.5)
   const { mistakes, store } = watchedStore(() => isSlow && chance(0.7) ? 1 + int(5) : 0)

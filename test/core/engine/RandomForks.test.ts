@@ -10,7 +10,7 @@ import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import { ToolAnnotations, ToolContext, type ToolExecutor, type ToolProcess } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, tag, type ToolSpec } from "../../support/Harness.ts"
-import { type Dice, dice } from "../../support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../../support/randomCase.ts"
 import { seeds, timeout } from "../../support/seeds.ts"
 
 interface Node {
@@ -26,7 +26,7 @@ interface Node {
 
 const many = <A>(count: number, make: () => A): ReadonlyArray<A> => Array.from({ length: count }, make)
 
-const nodeOf = (random: Dice, depth: number): Node => {
+const nodeOf = (random: SeededRandom, depth: number): Node => {
   const { chance, int, pick } = random
   const isAgent = depth > 0 && chance(0.5)
   return {
@@ -45,7 +45,7 @@ const nodeOf = (random: Dice, depth: number): Node => {
 }
 
 const play = (seed: number) => {
-  const random = dice(seed)
+  const random = randomFrom(seed)
   const { chance, int } = random
   const problems: Array<string> = []
   const running = new Map<string, number>()

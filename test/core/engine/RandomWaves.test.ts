@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as StateStore from "../../../src/core/store/StateStore.ts"
 import { ToolAnnotations, ToolCall, ToolContext, type ToolOutcome } from "../../../src/index.ts"
-import * as Dice from "../../../src/testing/Dice.ts"
+import { randomFrom } from "../../../src/testing/SeededRandom.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { type Options, run, tag, type ToolSpec } from "../../support/Harness.ts"
 import { seeds, timeout } from "../../support/seeds.ts"
@@ -16,7 +16,7 @@ const classes = ["ReadOnly", "ConcurrentMut", "SerialMut"] as const
 const caps = { ReadOnly: 3, ConcurrentMut: 2, SerialMut: 1 }
 
 const play = (seed: number) => {
-  const { chance, int, pick } = Dice.make(seed)
+  const { chance, int, pick } = randomFrom(seed)
   const problems: Array<string> = []
   const running = new Map<string, number>()
   let interrupted = 0

@@ -11,7 +11,7 @@ import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import { type ToolCall, type ToolOutcome } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, type Options, run, tag, type ToolSpec, value } from "../../support/Harness.ts"
-import { dice } from "../../support/randomCase.ts"
+import { randomFrom } from "../../support/randomCase.ts"
 import { seeds } from "../../support/seeds.ts"
 
 const boom = (): never => {
@@ -170,7 +170,7 @@ describe("what is no call is one refused call", () => {
       Effect.gen(function*() {
         const hostile = Object.values(noCalls).slice(0, -1)
         for (const seed of seeds(300)) {
-          const { chance, int, pick } = dice(seed)
+          const { chance, int, pick } = randomFrom(seed)
           const items = Array.from(
             { length: int(12) },
             (_, n) =>

@@ -21,13 +21,13 @@ import {
 } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, type Options, type ToolSpec } from "../../support/Harness.ts"
-import { type Dice, dice } from "../../support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../../support/randomCase.ts"
 import { seeds, timeout } from "../../support/seeds.ts"
 
 const names = ["read", "look", "write", "send", "serial", "pay"]
 const known = new Map(names.map((name) => [name, {}]))
 
-const randomRule = ({ chance, int, pick }: Dice): ToolRule.ToolRule => {
+const randomRule = ({ chance, int, pick }: SeededRandom): ToolRule.ToolRule => {
   const tool = chance(0.15) ? "*" : pick(names)
   const other = pick(names)
   switch (int(11)) {
@@ -61,7 +61,7 @@ const randomRule = ({ chance, int, pick }: Dice): ToolRule.ToolRule => {
   }
 }
 
-const randomRules = (random: Dice): ReadonlyArray<ToolRule.ToolRule> => {
+const randomRules = (random: SeededRandom): ReadonlyArray<ToolRule.ToolRule> => {
   for (;;) {
     const rules = Array.from({ length: random.int(5) }, () => randomRule(random))
     if (RuleSet.problems(rules, known).length === 0) return rules
@@ -82,7 +82,7 @@ interface Case {
   readonly answers: ReadonlyMap<string, { readonly tag: "ApproveOnce" | "Deny"; readonly millis: number }>
 }
 
-const randomCase = (random: Dice, count: number): Case => {
+const randomCase = (random: SeededRandom, count: number): Case => {
   const { chance, int, pick } = random
   const does = (): Does => ({
     millis: pick([0, 3, 7, 11, 19]),
@@ -232,7 +232,7 @@ const isRefused = (outcome: ToolOutcome.ToolOutcome): boolean =>
 
 /** Lets waves die at two moments, one after the other; gives what differs. */
 const dies = Effect.fnUntraced(function*(seed: number, count: number) {
-  const random = dice(seed)
+  const random = randomFrom(seed)
   const world = randomCase(random, count)
   const asked: Array<string> = []
   const whole = yield* Effect.scoped(live(world, undefined, () => false, asked))

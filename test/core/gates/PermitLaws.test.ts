@@ -11,7 +11,7 @@ import * as Pools from "../../../src/core/gates/Pools.ts"
 import { type ToolHandlers } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, calls, open, run, tags } from "../../support/Harness.ts"
-import { type Dice, dice } from "../../support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../../support/randomCase.ts"
 import { seeds } from "../../support/seeds.ts"
 
 /** A call that does nothing but hold its permits. */
@@ -408,7 +408,7 @@ class Model {
   }
 }
 
-const randomCaller = (name: string, { chance, int, pick }: Dice): Caller =>
+const randomCaller = (name: string, { chance, int, pick }: SeededRandom): Caller =>
   new Caller(
     name,
     {
@@ -422,7 +422,7 @@ describe("any order of takes, releases and interruptions", () => {
   it.effect("gives each permit to the first in its line, to no more than there are, and leaves none unused", () =>
     Effect.gen(function*() {
       for (const seed of seeds(300)) {
-        const random = dice(seed)
+        const random = randomFrom(seed)
         const sizes = { "the read pool": 1 + random.int(3), "the concurrent pool": 1 + random.int(2) }
         const pools = yield* Pools.make({ read: sizes["the read pool"], concurrent: sizes["the concurrent pool"] })
         const model = new Model({ ...sizes, "the cap of \"capped\"": 2 })
@@ -486,7 +486,7 @@ describe("any order of takes, releases and interruptions", () => {
   it.effect("shares a host's semaphore: never more at once than it has, calls in their order, and none waits for what is free", () =>
     Effect.gen(function*() {
       for (const seed of seeds(100)) {
-        const random = dice(seed)
+        const random = randomFrom(seed)
         const size = 1 + random.int(3)
         const semaphore = Semaphore.makeUnsafe(size)
         const pools = yield* Pools.make({ read: semaphore })

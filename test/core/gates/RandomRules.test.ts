@@ -9,13 +9,13 @@ import * as Stream from "effect/Stream"
 import { RuleSet, ToolCall, type ToolOutcome, type ToolProcess, type ToolRule } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { type Options, run, type ToolSpec } from "../../support/Harness.ts"
-import { type Dice, dice, recordingStore } from "../../support/randomCase.ts"
+import { randomFrom, recordingStore, type SeededRandom } from "../../support/randomCase.ts"
 import { seeds, timeout } from "../../support/seeds.ts"
 
 const names = ["a", "b", "c", "d", "e"]
 const known = new Map(names.map((name) => [name, {}]))
 
-const randomRule = ({ chance, int, pick }: Dice): ToolRule.ToolRule => {
+const randomRule = ({ chance, int, pick }: SeededRandom): ToolRule.ToolRule => {
   const tool = chance(0.2) ? "*" : pick(names)
   const other = pick(names)
   switch (int(10)) {
@@ -49,7 +49,7 @@ const randomRule = ({ chance, int, pick }: Dice): ToolRule.ToolRule => {
 }
 
 /** A rule set without problems. */
-const randomRules = (random: Dice): ReadonlyArray<ToolRule.ToolRule> => {
+const randomRules = (random: SeededRandom): ReadonlyArray<ToolRule.ToolRule> => {
   for (;;) {
     const rules = Array.from({ length: random.int(6) }, () => randomRule(random))
     if (RuleSet.problems(rules, known).length === 0) return rules
@@ -143,7 +143,7 @@ const act = ({ millis, will, kind }: Record<string, unknown>): Effect.Effect<unk
 
 describe("random rule sets", () => {
   const agrees = (seed: number) => {
-    const random = dice(seed)
+    const random = randomFrom(seed)
     const { chance, int, pick } = random
     const rules = randomRules(random)
     const options: Options = { rules, dedupe: false, executionTimeout: 40, mode: pick(["sequential", "classes"]) }
@@ -221,7 +221,7 @@ describe("random rule sets", () => {
 
   /** Everything at once: waves side by side, failures, deaf handlers, cancellation, interruption. */
   const holds = (seed: number) => {
-    const random = dice(seed)
+    const random = randomFrom(seed)
     const { chance, int, pick } = random
     const rules = randomRules(random)
     const { mistakes, states, store } = recordingStore()

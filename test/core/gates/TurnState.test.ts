@@ -7,13 +7,13 @@ import { RuleHistory } from "../../../src/core/rules/RuleHistory.ts"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
 import { ToolAnnotations, type ToolRule, TurnState } from "../../../src/index.ts"
 import { call, calls, type Handler, open, type Options, run, tags, type ToolSpec } from "../../support/Harness.ts"
-import { type Dice, dice } from "../../support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../../support/randomCase.ts"
 import { seeds } from "../../support/seeds.ts"
 
 const names = ["a", "b", "c", "d"]
 
 /** The kinds of rules that look at a history. */
-const randomRule = ({ chance, int, pick }: Dice): ToolRule.ToolRule => {
+const randomRule = ({ chance, int, pick }: SeededRandom): ToolRule.ToolRule => {
   const tool = chance(0.2) ? "*" : pick(names)
   const [one, other] = [pick(names), pick(names)]
   switch (int(8)) {
@@ -70,7 +70,7 @@ describe("a history that is rebuilt from its record", () => {
   }
 
   /** One wave, whose calls end in any order. */
-  const randomWave = ({ chance, int, pick }: Dice) => ({
+  const randomWave = ({ chance, int, pick }: SeededRandom) => ({
     asked: chance(0.5),
     successes: Array.from({ length: int(4) }, () => ({
       index: int(10),
@@ -89,7 +89,7 @@ describe("a history that is rebuilt from its record", () => {
 
   it("says the same of every call, then and after whatever comes next", () => {
     for (const seed of seeds(2_000)) {
-      const random = dice(seed)
+      const random = randomFrom(seed)
       const set = RuleSet.make(Array.from({ length: 1 + random.int(5) }, () => randomRule(random)), names)
       // the batch has other processes, too
       const first = new RuleHistory(new Set(random.chance(0.3) ? [random.pick(names)] : []))

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
 import { type ToolRule } from "../../../src/index.ts"
-import { type Dice, dice } from "../../support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../../support/randomCase.ts"
 
 type Rule<T extends ToolRule.Tag = ToolRule.Tag> = ToolRule.Of<T>
 type Names = readonly [string, ...ReadonlyArray<string>]
@@ -756,7 +756,7 @@ describe("what rules say of a tool", () => {
   })
 })
 
-const randomRule = ({ chance, int, pick }: Dice): Rule => {
+const randomRule = ({ chance, int, pick }: SeededRandom): Rule => {
   const tool = chance(0.2) ? "*" : pick(names)
   switch (int(12)) {
     case 0:
@@ -785,9 +785,12 @@ const randomRule = ({ chance, int, pick }: Dice): Rule => {
   }
 }
 
-const law = (name: string, holds: (random: Dice, rules: ReadonlyArray<Rule>, past: ReadonlyArray<Past>) => void) =>
+const law = (
+  name: string,
+  holds: (random: SeededRandom, rules: ReadonlyArray<Rule>, past: ReadonlyArray<Past>) => void
+) =>
   it.prop(name, [Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 31 - 1 }))], ([seed]) => {
-    const random = dice(seed)
+    const random = randomFrom(seed)
     const rules = Array.from({ length: random.int(7) }, () => randomRule(random))
     const past = Array.from({ length: random.int(6) }, () => ({
       tool: random.pick(names),

@@ -7,13 +7,13 @@ import { assert, describe, it } from "@effect/vitest"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
 import * as RuleWalk from "../../../src/core/rules/RuleWalk.ts"
 import { type ToolRule } from "../../../src/index.ts"
-import { type Dice, dice } from "../../support/randomCase.ts"
+import { randomFrom, type SeededRandom } from "../../support/randomCase.ts"
 import { seeds, share, timeout } from "../../support/seeds.ts"
 
 const names = ["a", "b", "c", "d"]
 const known = new Map(names.map((name) => [name, {}]))
 
-const randomRule = ({ chance, int, pick }: Dice): ToolRule.ToolRule => {
+const randomRule = ({ chance, int, pick }: SeededRandom): ToolRule.ToolRule => {
   const one = () => pick(names)
   const any = () => chance(0.15) ? "*" : one()
   const some = (): [string, ...Array<string>] => chance(0.7) ? [one()] : [one(), one()]
@@ -172,7 +172,7 @@ describe("the check of a rule set", () => {
     let [accepted, refused] = [0, 0]
     const tried = seeds(250)
     for (const seed of tried) {
-      const random = dice(seed)
+      const random = randomFrom(seed)
       const rules = Array.from({ length: 1 + random.int(5) }, () => randomRule(random))
       const problems = RuleWalk.problems(rules, known).filter((it) => !isOwn(it))
       const { ends, followed, runnable, starts, stuck } = oracle(rules)
@@ -196,7 +196,7 @@ describe("the check of a rule set", () => {
       let [warned, fine] = [0, 0]
       const tried = seeds(600)
       for (const seed of tried) {
-        const random = dice(seed)
+        const random = randomFrom(seed)
         const rules = Array.from({ length: 1 + random.int(5) }, () => randomRule(random))
         if (RuleWalk.problems(rules, known).length > 0) continue
         const warnings = RuleWalk.warnings(rules, known)

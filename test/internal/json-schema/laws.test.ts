@@ -7,32 +7,32 @@ import { Ajv2020 } from "ajv/dist/2020.js"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import { compile } from "../../../src/internal/json-schema/validator.ts"
-import { dice } from "../../support/randomCase.ts"
+import { randomFrom } from "../../support/randomCase.ts"
 import { seeds, timeout } from "../../support/seeds.ts"
 
-type Dice = ReturnType<typeof dice>
+type SeededRandom = ReturnType<typeof randomFrom>
 
 const names = ["a", "b", "c", "dd"]
 
-const scalar = ({ int, pick }: Dice): unknown =>
+const scalar = ({ int, pick }: SeededRandom): unknown =>
   pick([null, true, 0, int(9), -int(9), 2.5, 0.1, "", "a", "bb", "ccc", "🙂", "2024"])
 
-const valueOf = (dice: Dice, depth: number): unknown => {
-  const { chance, int, pick } = dice
-  if (depth === 0 || chance(0.4)) return scalar(dice)
-  if (chance(0.4)) return Array.from({ length: int(4) }, () => valueOf(dice, depth - 1))
-  return Object.fromEntries(Array.from({ length: int(4) }, () => [pick(names), valueOf(dice, depth - 1)]))
+const valueOf = (random: SeededRandom, depth: number): unknown => {
+  const { chance, int, pick } = random
+  if (depth === 0 || chance(0.4)) return scalar(random)
+  if (chance(0.4)) return Array.from({ length: int(4) }, () => valueOf(random, depth - 1))
+  return Object.fromEntries(Array.from({ length: int(4) }, () => [pick(names), valueOf(random, depth - 1)]))
 }
 
-const schemaOf = (dice: Dice, depth: number): unknown => {
-  const { chance, int, pick } = dice
-  const inner = () => schemaOf(dice, depth - 1)
+const schemaOf = (random: SeededRandom, depth: number): unknown => {
+  const { chance, int, pick } = random
+  const inner = () => schemaOf(random, depth - 1)
   const several = () => Array.from({ length: 1 + int(2) }, inner)
   const some = <A>(make: () => A) => Object.fromEntries(names.filter(() => chance(0.4)).map((name) => [name, make()]))
   const plain: ReadonlyArray<() => object> = [
     () => ({ type: pick(["object", "array", "string", "number", "integer", "null", ["string", "object"]]) }),
-    () => ({ enum: Array.from({ length: 1 + int(3) }, () => valueOf(dice, 1)) }),
-    () => ({ const: valueOf(dice, 1) }),
+    () => ({ enum: Array.from({ length: 1 + int(3) }, () => valueOf(random, 1)) }),
+    () => ({ const: valueOf(random, 1) }),
     () => ({ minimum: int(5), exclusiveMaximum: 5 + int(5) }),
     () => ({ multipleOf: pick([1, 2, 2.5]) }),
     () => ({ minLength: int(2), maxLength: 1 + int(3) }),
@@ -59,8 +59,8 @@ const schemaOf = (dice: Dice, depth: number): unknown => {
 }
 
 /** A whole schema; its definitions lead to each other below a property or an item alone. */
-const documentOf = (dice: Dice) => ({
-  ...Object(schemaOf(dice, 3)) as object,
+const documentOf = (random: SeededRandom) => ({
+  ...Object(schemaOf(random, 3)) as object,
   $defs: {
     one: { anyOf: [{ type: ["string", "number"] }, { properties: { a: { $ref: "#/$defs/two" } } }] },
     two: { type: ["array", "object", "null"], items: { $ref: "#/$defs/one" } }
@@ -72,7 +72,7 @@ const oursOf = (schema: unknown) => Result.getOrThrow(compile(schema as JsonSche
 describe("a compiled JSON Schema", () => {
   it("takes what ajv takes, and nothing else", () => {
     for (const seed of seeds(100)) {
-      const at = dice(seed)
+      const at = randomFrom(seed)
       const schema = documentOf(at)
       const ours = oursOf(schema)
       const theirs = new Ajv2020({ strict: false, validateFormats: false, logger: false }).compile(schema)
@@ -85,7 +85,7 @@ describe("a compiled JSON Schema", () => {
 
   it("is checked however large a value is", () => {
     for (const seed of seeds(40)) {
-      const at = dice(seed)
+      const at = randomFrom(seed)
       const { $defs, ...items } = documentOf(at)
       // what has to be left over is looked at anew each time
       const left = seed % 2 === 0 ? { unevaluatedItems: {}, unevaluatedProperties: {} } : {}

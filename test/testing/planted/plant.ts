@@ -7,7 +7,8 @@ import {
   ToolHandlers,
   type ToolProcess
 } from "effect-tool-executor"
-import type { LawPlay, LawWorld } from "effect-tool-executor/testing"
+import type * as LawPlay from "../../support/laws/LawPlay.ts"
+import type * as LawWorld from "../../support/laws/LawWorld.ts"
 
 export type Planted = LawPlay.ExecutorLayer<ConfigurationError.ConfigurationError>
 

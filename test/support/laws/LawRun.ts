@@ -4,7 +4,7 @@
  *
  * @since 0.1.0
  */
-import type * as Dice from "./Dice.ts"
+import type { SeededRandom } from "../../../src/testing/SeededRandom.ts"
 
 /**
  * What an executor is given besides its tools, if it does not bring its own.
@@ -104,7 +104,7 @@ export interface Run {
  */
 export interface Caller {
   readonly name: string
-  readonly params: (dice: Dice.Dice) => unknown
+  readonly params: (random: SeededRandom) => unknown
 }
 
 /**
@@ -113,8 +113,8 @@ export interface Caller {
  * @category constructors
  * @since 0.1.0
  */
-export const random = (dice: Dice.Dice): Run => {
-  const { chance, int, pick } = dice
+export const random = (random: SeededRandom): Run => {
+  const { chance, int, pick } = random
   const world: World = {
     read: 2 + int(3),
     concurrent: 1 + int(3),
@@ -122,7 +122,7 @@ export const random = (dice: Dice.Dice): Run => {
     dedupe: pick(["reject", "reject", "reject", "join", "replay", "off"]),
     approval: chance(0.2) ? "upfront" : "perCall"
   }
-  const steps = Array.from({ length: 2 + int(4) }, () => pick(motifs)(dice, world)).flat()
+  const steps = Array.from({ length: 2 + int(4) }, () => pick(motifs)(random, world)).flat()
   return { world, steps }
 }
 
@@ -132,12 +132,12 @@ export const random = (dice: Dice.Dice): Run => {
  * @category constructors
  * @since 0.1.0
  */
-export const randomOver = (dice: Dice.Dice, callers: ReadonlyArray<Caller>): Run => ({
+export const randomOver = (random: SeededRandom, callers: ReadonlyArray<Caller>): Run => ({
   world: { read: 20, concurrent: 10, max: 1, dedupe: "reject", approval: "perCall" },
-  steps: Array.from({ length: 1 + dice.int(4) }, () =>
-    randomWave(dice, () => {
-      const { name, params } = dice.pick(callers)
-      return { tool: name, params: params(dice) as Params }
+  steps: Array.from({ length: 1 + random.int(4) }, () =>
+    randomWave(random, () => {
+      const { name, params } = random.pick(callers)
+      return { tool: name, params: params(random) as Params }
     }))
 })
 
@@ -209,11 +209,11 @@ const shorterWaves = (wave: Wave): ReadonlyArray<Wave> => {
 }
 
 /** Something that a law is about, as it may well happen. */
-type Motif = (dice: Dice.Dice, world: World) => ReadonlyArray<Step>
+type Motif = (random: SeededRandom, world: World) => ReadonlyArray<Step>
 
 const sleep = (millis: number): Step => ({ _tag: "sleep", millis })
 
-const waveOf = ({ chance, int }: Dice.Dice, calls: ReadonlyArray<Call>): Wave => ({
+const waveOf = ({ chance, int }: SeededRandom, calls: ReadonlyArray<Call>): Wave => ({
   _tag: "wave",
   process: int(3),
   calls,
@@ -221,7 +221,7 @@ const waveOf = ({ chance, int }: Dice.Dice, calls: ReadonlyArray<Call>): Wave =>
   waits: true
 })
 
-const callOf = ({ chance, int, pick }: Dice.Dice, tool: string): Call => ({
+const callOf = ({ chance, int, pick }: SeededRandom, tool: string): Call => ({
   tool,
   params: {
     millis: pick([0, 5, 10, 20]),
@@ -241,22 +241,22 @@ const callOf = ({ chance, int, pick }: Dice.Dice, tool: string): Call => ({
 const inner = ["read", "read", "capped", "promoted", "write", "asked", "denied"]
 const outer = [...inner, "limited", "cooled", "after"]
 
-const agentOf = (dice: Dice.Dice, depth: number): Call => ({
+const agentOf = (random: SeededRandom, depth: number): Call => ({
   tool: "agent",
   params: {
-    n: dice.int(1_000_000),
-    ...dice.chance(0.5) ? { forbids: dice.pick(["changes", "promoted"] as const) } : {},
+    n: random.int(1_000_000),
+    ...random.chance(0.5) ? { forbids: random.pick(["changes", "promoted"] as const) } : {},
     calls: Array.from(
-      { length: 1 + dice.int(3) },
-      () => depth > 1 && dice.chance(0.3) ? agentOf(dice, depth - 1) : callOf(dice, dice.pick(inner))
+      { length: 1 + random.int(3) },
+      () => depth > 1 && random.chance(0.3) ? agentOf(random, depth - 1) : callOf(random, random.pick(inner))
     )
   }
 })
 
-const randomWave = (dice: Dice.Dice, make: () => Call): Wave => {
-  const { chance, int } = dice
+const randomWave = (random: SeededRandom, make: () => Call): Wave => {
+  const { chance, int } = random
   return {
-    ...waveOf(dice, Array.from({ length: 1 + int(6) }, make)),
+    ...waveOf(random, Array.from({ length: 1 + int(6) }, make)),
     waits: chance(0.6),
     ...chance(0.15) ? { cancelAfter: int(30) } : chance(0.15) ? { cancelCallAfter: int(30) } : chance(0.15)
       ? { interruptAfter: int(30) }
@@ -266,83 +266,83 @@ const randomWave = (dice: Dice.Dice, make: () => Call): Wave => {
 
 const motifs: ReadonlyArray<Motif> = [
   // anything beside anything
-  (dice) => [
-    randomWave(dice, () => dice.chance(0.1) ? agentOf(dice, 2) : callOf(dice, dice.pick(outer))),
-    ...dice.chance(0.5) ? [sleep(dice.int(20))] : []
+  (random) => [
+    randomWave(random, () => random.chance(0.1) ? agentOf(random, 2) : callOf(random, random.pick(outer))),
+    ...random.chance(0.5) ? [sleep(random.int(20))] : []
   ],
   // an equal call after one that failed or succeeded
-  (dice) => {
-    const call = callOf(dice, dice.pick(["read", "promoted", "write"]))
-    const again: Call = { ...call, params: { ...call.params, act: dice.pick(["fail", "die", "commit"]), millis: 1 } }
-    const wave = waveOf(dice, [again])
+  (random) => {
+    const call = callOf(random, random.pick(["read", "promoted", "write"]))
+    const again: Call = { ...call, params: { ...call.params, act: random.pick(["fail", "die", "commit"]), millis: 1 } }
+    const wave = waveOf(random, [again])
     return [wave, sleep(1), wave]
   },
   // a limit that is used up, with calls that never started in between
-  (dice, { max }) => {
+  (random, { max }) => {
     const limited = (answer: "once" | "no") => ({
-      ...callOf(dice, "limited"),
-      params: { target: "b", answer, patience: 1, millis: 1, n: dice.int(1_000_000) }
+      ...callOf(random, "limited"),
+      params: { target: "b", answer, patience: 1, millis: 1, n: random.int(1_000_000) }
     })
-    const { process } = waveOf(dice, [])
+    const { process } = waveOf(random, [])
     return Array.from({ length: max + 2 }, (_, index) => [
-      { ...waveOf(dice, [limited(index === 0 ? "no" : "once")]), process },
+      { ...waveOf(random, [limited(index === 0 ? "no" : "once")]), process },
       sleep(1)
     ]).flat()
   },
   // the same again while it cools down, and after it
-  (dice) => {
-    const wave = () => waveOf(dice, [{ tool: "cooled", params: { millis: 1, n: dice.int(1_000_000) } }])
-    return [wave(), sleep(5), wave(), sleep(dice.pick([5, 150])), wave()]
+  (random) => {
+    const wave = () => waveOf(random, [{ tool: "cooled", params: { millis: 1, n: random.int(1_000_000) } }])
+    return [wave(), sleep(5), wave(), sleep(random.pick([5, 150])), wave()]
   },
   // a grant, what it is not for, and what becomes of it once it is revoked
-  (dice) => {
+  (random) => {
     const asked = (target: string, answer: NonNullable<Params["answer"]>) =>
-      waveOf(dice, [{ tool: "asked", params: { target, answer, millis: 1, n: dice.int(1_000_000) } }])
+      waveOf(random, [{ tool: "asked", params: { target, answer, millis: 1, n: random.int(1_000_000) } }])
     const others = [
-      asked("b", dice.pick(["no", "silence", "edit"])),
+      asked("b", random.pick(["no", "silence", "edit"])),
       asked("a", "no"),
       { _tag: "revoke", tool: "asked" } as const,
       asked("a", "no")
     ]
-    return [asked("a", dice.pick(["scope", "duration"])), ...others.filter(() => dice.chance(0.8))]
+    return [asked("a", random.pick(["scope", "duration"])), ...others.filter(() => random.chance(0.8))]
   },
   // reads and writes in turn
-  (dice) => [
+  (random) => [
     waveOf(
-      dice,
-      Array.from({ length: 2 + dice.int(3) }, () => ({
-        tool: dice.pick(["read", "capped", "promoted", "write"]),
-        params: { millis: 10, key: dice.pick(["a", "b"]), n: dice.int(1_000_000) }
+      random,
+      Array.from({ length: 2 + random.int(3) }, () => ({
+        tool: random.pick(["read", "capped", "promoted", "write"]),
+        params: { millis: 10, key: random.pick(["a", "b"]), n: random.int(1_000_000) }
       }))
     )
   ],
   // many of a kind
-  (dice) => {
-    const tool = dice.pick(["read", "capped", "promoted", "write"])
+  (random) => {
+    const tool = random.pick(["read", "capped", "promoted", "write"])
     return [
       waveOf(
-        dice,
-        Array.from({ length: 3 + dice.int(4) }, () => ({
+        random,
+        Array.from({ length: 3 + random.int(4) }, () => ({
           tool,
-          params: { millis: 10, key: dice.pick(["a", "b"]), n: dice.int(1_000_000) }
+          params: { millis: 10, key: random.pick(["a", "b"]), n: random.int(1_000_000) }
         }))
       )
     ]
   },
   // a queue that is cancelled
-  (dice) => [
+  (random) => [
     {
-      ...waveOf(dice, [callOf(dice, "write"), callOf(dice, "write"), callOf(dice, "read")]),
-      ...dice.chance(0.7) ? { cancelAfter: dice.int(10) } : { interruptAfter: dice.int(10) }
+      ...waveOf(random, [callOf(random, "write"), callOf(random, "write"), callOf(random, "read")]),
+      ...random.chance(0.7) ? { cancelAfter: random.int(10) } : { interruptAfter: random.int(10) }
     }
   ],
   // a sub-agent
-  (dice) => [waveOf(dice, [agentOf(dice, 2)])],
+  (random) => [waveOf(random, [agentOf(random, 2)])],
   // what does not end by itself
-  (dice) => [
-    waveOf(dice, [{
-      tool: dice.pick(["read", "promoted", "write"]),
-      params: { act: dice.pick(["hang", "deaf", "late"]), millis: dice.pick([5, 20]), n: dice.int(1_000_000) }
+  (random) => [
+    waveOf(random, [{
+      tool: random.pick(["read", "promoted", "write"]),
+      params: { act: random.pick(["hang", "deaf", "late"]), millis: random.pick([5, 20]), n: random.int(1_000_000) }
     }])
   ]
 ]

@@ -1,8 +1,8 @@
 /**
  * A history as laws look at it: what belongs to which call, and when it ran. Pure.
  */
-import { isEnd, type ToolEvent } from "../core/facts/ToolEvent.ts"
-import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
+import { isEnd, type ToolEvent } from "../../../src/core/facts/ToolEvent.ts"
+import type { ToolOutcome } from "../../../src/core/vocabulary/ToolOutcome.ts"
 import type { History, Moment, Start, WaveSeen } from "./LawHistory.ts"
 import type { Params } from "./LawRun.ts"
 

@@ -10,7 +10,7 @@
  * @category models
  * @since 0.1.0
  */
-export interface Dice {
+export interface SeededRandom {
   /** A whole number from 0, below the given one. */
   readonly int: (below: number) => number
   readonly chance: (probability: number) => boolean
@@ -23,7 +23,7 @@ export interface Dice {
  * @category constructors
  * @since 0.1.0
  */
-export const make = (seed: number): Dice => {
+export const randomFrom = (seed: number): SeededRandom => {
   let state = seed | 0
   const next = () => {
     state = state + 0x6d2b79f5 | 0

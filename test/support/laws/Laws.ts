@@ -11,9 +11,9 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
-import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
-import * as Dice from "./Dice.ts"
+import type { ConfigurationError } from "../../../src/core/vocabulary/ConfigurationError.ts"
+import type { RegisteredTool } from "../../../src/core/vocabulary/ToolHandlers.ts"
+import { randomFrom, type SeededRandom } from "../../../src/testing/SeededRandom.ts"
 import { Facts, type Law } from "./LawFacts.ts"
 import * as LawList from "./LawList.ts"
 import * as LawPlay from "./LawPlay.ts"
@@ -36,7 +36,7 @@ export interface Options {
   /** Names of laws that the composition breaks on purpose: `mode: "parallel"` has no runs that wait for others. */
   readonly without?: ReadonlyArray<string> | undefined
   /** Arguments for calls of an executor's own tools. Default: what their JSON Schema requires, and nothing in it. */
-  readonly params?: { readonly [tool: string]: (dice: Dice.Dice) => unknown } | undefined
+  readonly params?: { readonly [tool: string]: (random: SeededRandom) => unknown } | undefined
 }
 
 /**
@@ -110,8 +110,8 @@ export const laws = Effect.fnUntraced(function*<E>(
     judged: new Set()
   }
   for (let played = 0; played < runs; played++) {
-    const dice = Dice.make(seed + played)
-    const run = trial.plain ? LawRun.randomOver(dice, callers) : LawRun.random(dice)
+    const random = randomFrom(seed + played)
+    const run = trial.plain ? LawRun.randomOver(random, callers) : LawRun.random(random)
     const broken = yield* tried(trial, run)
     if (broken.size === 0) continue
     const violations: Array<Violation> = []

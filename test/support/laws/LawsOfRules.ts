@@ -2,7 +2,7 @@
  * Laws of what rules and the memory of equal calls let through. Pure.
  */
 import * as Equal from "effect/Equal"
-import type { ToolRefusal } from "../core/vocabulary/ToolRefusal.ts"
+import type { ToolRefusal } from "../../../src/core/vocabulary/ToolRefusal.ts"
 import { type CallSeen, type Facts, grouped, type Law } from "./LawFacts.ts"
 import { times } from "./LawWorld.ts"
 

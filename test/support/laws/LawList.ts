@@ -5,8 +5,8 @@
  * @since 0.1.0
  */
 import * as Equal from "effect/Equal"
-import { isEnd } from "../core/facts/ToolEvent.ts"
-import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
+import { isEnd } from "../../../src/core/facts/ToolEvent.ts"
+import type { ToolOutcome } from "../../../src/core/vocabulary/ToolOutcome.ts"
 import { type CallSeen, eventsOf, grouped, isBefore, type Law, overlap, peak } from "./LawFacts.ts"
 import * as LawsOfPeople from "./LawsOfPeople.ts"
 import * as LawsOfRules from "./LawsOfRules.ts"

@@ -4,9 +4,9 @@
  *
  * @since 0.1.0
  */
-import type { ToolEvent } from "../core/facts/ToolEvent.ts"
-import type { ToolCall } from "../core/vocabulary/ToolCall.ts"
-import type { ToolMessage, ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
+import type { ToolEvent } from "../../../src/core/facts/ToolEvent.ts"
+import type { ToolCall } from "../../../src/core/vocabulary/ToolCall.ts"
+import type { ToolMessage, ToolOutcome } from "../../../src/core/vocabulary/ToolOutcome.ts"
 import type { Params, World } from "./LawRun.ts"
 
 /**
