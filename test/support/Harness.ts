@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import type { Artifacts, Kept } from "../../src/core/engine/Ports.ts"
+import type { Artifacts, Kept } from "../../src/core/engine/TimedPorts.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
 import {
   Approvals,

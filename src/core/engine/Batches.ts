@@ -19,9 +19,9 @@ import { RuleHistory } from "../rules/RuleHistory.ts"
 import { StateStoreError } from "../store/StateStore.ts"
 import { tooLate } from "./End.ts"
 import type { Above, Caller, Engine } from "./Engine.ts"
-import type { People } from "./Ports.ts"
 import { EventHub } from "./report/EventHub.ts"
 import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "./State.ts"
+import type { People } from "./TimedPorts.ts"
 
 /**
  * The open batches of one executor.

@@ -16,10 +16,10 @@ import type { StateStoreError } from "../store/StateStore.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
-import * as Claims from "./Claims.ts"
+import * as CallClaims from "./CallClaims.ts"
 import { denied, type End, refused } from "./End.ts"
 import * as Hosts from "./Hosts.ts"
-import type { Reserved } from "./PatientStore.ts"
+import type { Reserved } from "./RetryingStore.ts"
 import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -120,7 +120,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
     if (over !== undefined) all.push(ends(over))
     else if (wanted._tag === "OutOfOrder") all.push(ends(yield* outOfOrder(wave, call, wanted)))
     else {
-      const end = isSlow && call.resumed?.started === undefined ? Claims.orderEnd(wave, call) : undefined
+      const end = isSlow && call.resumed?.started === undefined ? CallClaims.orderEnd(wave, call) : undefined
       if (end !== undefined) all.push(ends(end))
       else if (answer !== undefined && "_tag" in answer) all.push(yield* taken(wave, call, answer))
       else {
@@ -139,7 +139,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
  * @since 0.1.0
  */
 export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
-  endBefore(wave, call, now) ?? denied(call.guarded) ?? Claims.of(wave, call)
+  endBefore(wave, call, now) ?? denied(call.guarded) ?? CallClaims.of(wave, call)
 
 /**
  * Counts a call in its turn.
@@ -192,7 +192,7 @@ const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>
   if (call.resumed?.started !== undefined) return wantAgain(wave, call, now, requests)
   const found = claims(wave, call, now)
   if ("_tag" in found) return { _tag: "Ends", end: found }
-  const end = Claims.orderEnd(wave, call)
+  const end = CallClaims.orderEnd(wave, call)
   if (end !== undefined) {
     return { _tag: "OutOfOrder", end, key: found.find((it) => it._tag === "Key") }
   }
@@ -206,7 +206,7 @@ const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Req
     ? undefined
     : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.refused ?? call.guarded)
   if (end !== undefined) return { _tag: "Ends", end }
-  const all = isOver && call.resumed!.started === "spent" ? [] : Claims.again(wave, call)
+  const all = isOver && call.resumed!.started === "spent" ? [] : CallClaims.again(wave, call)
   // what its earlier life has spent stays so; its key tells equal calls of how it ends this time
   const claims = call.resumed!.started === "spent" ? all.filter((it) => it._tag === "Key") : all
   const wanted = ask(wave, call, claims, requests)
@@ -240,7 +240,9 @@ const recalled = (
     ? spendRest(wave, call, answer)
     : Effect.void
   return Effect.mapEager(spent, () => {
-    if (call.reservation !== undefined && Claims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
+    if (call.reservation !== undefined && CallClaims.leads(wave, call)) {
+      wave.engine.leaders.set(call.reservation.id, call)
+    }
     return recalls
   })
 }
@@ -250,7 +252,7 @@ const spendRest = Effect.fnUntracedEager(function*(wave: WaveState, call: Call, 
   const { call: { id: owner } } = call
   const { store } = wave.engine
   const { session } = store
-  let claims = Claims.again(wave, call)
+  let claims = CallClaims.again(wave, call)
   for (let it: Refused | undefined = refused; it !== undefined;) {
     const left: ReadonlyArray<Claim> = claims.filter((claim) => !isRefusedBy(claim, it!))
     if (left.length === 0 || left.length === claims.length) return
@@ -310,7 +312,7 @@ const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
 /** Everything of the call is reserved: gate 12, as far as it has been answered. */
 const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
   count(wave.process, call)
-  if (call.reservation !== undefined && Claims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
+  if (call.reservation !== undefined && CallClaims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
   const question = toAsk(wave, call)
   return question === undefined ?
     passes :
@@ -348,7 +350,7 @@ const taken = Effect.fnUntracedEager(function*(
   // the store may not know yet that the other one is over
   if (it.running && store.pendingKey(it.reservation) === "release") return ends(unavailable({ operation: "settle" }))
   const leader = it.running ? leaders.get(it.reservation) : undefined
-  const gets = Claims.duplicate(wave, call, it, leader !== undefined && !leader.isSettled)
+  const gets = CallClaims.duplicate(wave, call, it, leader !== undefined && !leader.isSettled)
   if (gets._tag === "Anew" && call.anew !== true) {
     call.anew = true
     return (yield* dispatch(wave, [call]))[0]!
@@ -374,7 +376,7 @@ const outOfOrder = Effect.fnUntracedEager(function*(
     }
     if (found?._tag === "KeyTaken") {
       const leader = found.running ? wave.engine.leaders.get(found.reservation) : undefined
-      const gets = Claims.duplicate(wave, call, found, leader !== undefined && !leader.isSettled)
+      const gets = CallClaims.duplicate(wave, call, found, leader !== undefined && !leader.isSettled)
       if (gets._tag === "Refused") return duplicateOf(wave, found)
     }
   }

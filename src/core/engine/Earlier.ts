@@ -16,8 +16,8 @@ import type * as Journal from "../store/Journal.ts"
 import { isOfCall } from "../store/Journal.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import * as Lives from "./Lives.ts"
-import * as Ports from "./Ports.ts"
 import { block, recounts } from "./State.ts"
+import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
@@ -83,7 +83,7 @@ const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journ
     Stream.takeUntil((entry) => isFirst(entry) && entry.index === 0),
     Stream.runCollect
   )
-  const exit = yield* Detached.within(entries, Ports.patience)
+  const exit = yield* Detached.within(entries, TimedPorts.timeoutMillis)
   if (exit?._tag === "Success") return exit.value.reverse()
   const message = `Process ${JSON.stringify(process.id)} goes on without its earlier waves: they could not be read`
   yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })

@@ -16,12 +16,12 @@ import type { RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts
 import type { Agent, Call } from "./Call.ts"
 import type { CheckedSettings } from "./CheckedSettings.ts"
 import type { Orphans } from "./Orphans.ts"
-import type { PatientStore } from "./PatientStore.ts"
-import type { Artifacts, Kept, People } from "./Ports.ts"
 import type { EventHub } from "./report/EventHub.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
 import type { Telemetry } from "./report/Telemetry.ts"
+import type { RetryingStore } from "./RetryingStore.ts"
 import type { BatchTree, OpenBatch, ProcessState } from "./State.ts"
+import type { Artifacts, Kept, People } from "./TimedPorts.ts"
 
 /**
  * The gates that calls pass; the permissions are their agent's.
@@ -47,7 +47,7 @@ export interface Gates {
  * @since 0.1.0
  */
 export interface Ports {
-  readonly store: PatientStore
+  readonly store: RetryingStore
   /** What is on record before it happens; absent: nothing. */
   readonly journal: JournalWriter | undefined
   /** Who is asked; absent: nobody is there. */

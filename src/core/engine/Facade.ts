@@ -22,12 +22,12 @@ import * as Grant from "../vocabulary/Grant.ts"
 import * as Agents from "./Agents.ts"
 import * as Batches from "./Batches.ts"
 import { Caller, type Engine } from "./Engine.ts"
-import { orFail } from "./PatientStore.ts"
-import * as Ports from "./Ports.ts"
 import * as Process from "./Process.ts"
 import * as Reporter from "./report/Reporter.ts"
+import { orFail } from "./RetryingStore.ts"
 import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
+import * as TimedPorts from "./TimedPorts.ts"
 
 /**
  * Creates the executor of an engine. As the handle of a call (`handle`) it acts for
@@ -56,7 +56,7 @@ export const fromEngine = (
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
             const { approval, approvals, id, meta, provided, tools } = options
             if (tools !== undefined || provided !== undefined || approval !== undefined) yield* checked(engine, options)
-            const people = typeof approvals === "object" ? Ports.people(approvals, engine.context) : approvals
+            const people = typeof approvals === "object" ? TimedPorts.people(approvals, engine.context) : approvals
             const above = Agents.aboveOf(engine, yield* caller)
             const begun = { approval, id, meta, people, provided, state: before, tools, turn }
             const state = yield* batches.begins(open, begun, { above })

@@ -1,8 +1,4 @@
-/**
- * A state store whose answers are timed, from the first wave on whose caller asks for metrics.
- *
- * @since 0.1.0
- */
+/** A state store whose answers are timed. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,13 +8,7 @@ import type { Telemetry } from "./report/Telemetry.ts"
 
 type Driver = StateStore["Service"]
 
-/**
- * A store that tells how long it took to answer. What it gives is what the driver
- * gives, whatever that is.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** A store that reports how long the driver took, once a wave was measured. */
 export const make = (driver: Driver, telemetry: Telemetry, context: Context.Context<never>): Driver => {
   const clock = Context.get(context, Clock.Clock)
 
@@ -28,10 +18,10 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
     const startedAt = clock.currentTimeNanosUnsafe()
     const over = (exit: Exit.Exit<unknown, unknown>): void =>
       meters.store(operation, Number(clock.currentTimeNanosUnsafe() - startedAt) / 1e9, Exit.isFailure(exit))
-    const given = ask()
-    if (Exit.isExit(given)) over(given)
-    else if (Effect.isEffect(given)) return Effect.onExit(given, (exit) => Effect.sync(() => over(exit)))
-    return given
+    const answer = ask()
+    if (!Exit.isExit(answer)) return Effect.onExit(answer, (exit) => Effect.sync(() => over(exit)))
+    over(answer)
+    return answer
   }
 
   return {
@@ -40,7 +30,11 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
     renew: (reservations, now) => timed("renew", () => driver.renew(reservations, now)),
     start: (reservations, now) => timed("start", () => driver.start(reservations, now)),
     abandon: (session, now, started) => timed("abandon", () => driver.abandon(session, now, started)),
-    settle: (reservation, settlement, now) => timed("settle", () => driver.settle(reservation, settlement, now)),
+    // asked once for each call: without metrics it costs nothing
+    settle: (reservation, settlement, now) =>
+      telemetry.meters === undefined
+        ? driver.settle(reservation, settlement, now)
+        : timed("settle", () => driver.settle(reservation, settlement, now)),
     release: (reservation, now) => timed("release", () => driver.release(reservation, now)),
     grant: (grant) => timed("grant", () => driver.grant(grant)),
     grants: (principal, now) => timed("grants", () => driver.grants(principal, now)),

@@ -10,7 +10,7 @@ import type { StateStoreError } from "../store/StateStore.ts"
 import type * as Grant from "../vocabulary/Grant.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Call } from "./Call.ts"
-import * as Claims from "./Claims.ts"
+import * as CallClaims from "./CallClaims.ts"
 import { denied, type End } from "./End.ts"
 import * as Revisions from "./Revisions.ts"
 import { blockedEnd, turnEnd } from "./State.ts"
@@ -69,7 +69,7 @@ export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
 
 /** One that had started in an earlier life is judged by neither any more. */
 const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
-  blockedEnd(wave.process, call.call.name) ?? Claims.orderEnd(wave, call)
+  blockedEnd(wave.process, call.call.name) ?? CallClaims.orderEnd(wave, call)
 
 /**
  * A standing permission is looked at once more: it may have been taken back. One

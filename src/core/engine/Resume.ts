@@ -17,10 +17,10 @@ import * as Earlier from "./Earlier.ts"
 import { cancelled, type End } from "./End.ts"
 import * as Lives from "./Lives.ts"
 import * as LookUp from "./LookUp.ts"
-import * as Ports from "./Ports.ts"
 import type { CallRecord } from "./report/CallRecord.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
 import * as State from "./State.ts"
+import * as TimedPorts from "./TimedPorts.ts"
 import type { ResumeProblem, Resumption } from "./WaveOptions.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -136,7 +136,7 @@ const claim = (
       if (isLate && claimed._tag === "Claimed") late(claimed.ended)
       return claimed
     })
-    return Effect.flatMap(Detached.within(Effect.uninterruptible(claiming), Ports.patience), (exit) => {
+    return Effect.flatMap(Detached.within(Effect.uninterruptible(claiming), TimedPorts.timeoutMillis), (exit) => {
       if (exit?._tag === "Success") return Effect.succeed(exit.value)
       isLate = exit === undefined
       return Effect.fail(unavailable(exit === undefined ? "no answer in time" : exit.cause))
@@ -314,7 +314,7 @@ const read = (
   query: Journal.Query
 ): Effect.Effect<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> =>
   Effect.flatMap(
-    Detached.within(Stream.runCollect(journal.driver.read(query)), Ports.patience),
+    Detached.within(Stream.runCollect(journal.driver.read(query)), TimedPorts.timeoutMillis),
     (exit) =>
       exit?._tag === "Success"
         ? Effect.succeed(exit.value.map((it) => it.entry))

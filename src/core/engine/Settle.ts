@@ -14,7 +14,7 @@ import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
-import * as Claims from "./Claims.ts"
+import * as CallClaims from "./CallClaims.ts"
 import { denied, type End } from "./End.ts"
 import * as Hosts from "./Hosts.ts"
 import * as Notes from "./Notes.ts"
@@ -76,7 +76,7 @@ const settled = (
     ? Effect.void
     : store.settle(
       reservation,
-      Claims.settlement(wave, call, outcome, fiber !== undefined),
+      CallClaims.settlement(wave, call, outcome, fiber !== undefined),
       // what ended in an earlier life counts from then
       call.resumed?.recalled?.endedAt ?? now,
       wave.patienceAt(now),

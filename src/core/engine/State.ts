@@ -11,9 +11,9 @@ import type { RuleHistory } from "../rules/RuleHistory.ts"
 import type * as Journal from "../store/Journal.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { cancelled, denied, type End } from "./End.ts"
-import type { PatientStore } from "./PatientStore.ts"
-import type { People } from "./Ports.ts"
 import type { EventHub } from "./report/EventHub.ts"
+import type { RetryingStore } from "./RetryingStore.ts"
+import type { People } from "./TimedPorts.ts"
 
 /**
  * The state of a batch that its processes share.
@@ -219,7 +219,7 @@ export const turnEnd = (process: ProcessState, isCounted: boolean, now: number):
  */
 export const recounts = (
   { batch }: ProcessState,
-  store: Pick<PatientStore, "recounts" | "session">,
+  store: Pick<RetryingStore, "recounts" | "session">,
   { at, key, session }: Pick<Journal.CallEntry, "at" | "key" | "session">
 ): boolean => !(session === store.session && at >= batch.since) && store.recounts(batch.key, key)
 

@@ -13,8 +13,8 @@ import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
 import type { End } from "./End.ts"
-import * as Ports from "./Ports.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
+import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
@@ -31,7 +31,7 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
   if (record === undefined || journal === undefined || term === undefined) return Effect.succeed(end)
   const asked = Effect.repeat(term.renew, { until: (it) => it !== undefined, schedule: again })
   const owned = Effect.map(
-    Detached.within(asked, Ports.patience),
+    Detached.within(asked, TimedPorts.timeoutMillis),
     (exit) => exit?._tag === "Success" ? exit.value : undefined
   )
   return Effect.flatMap(owned, (isOurs) => {
@@ -61,7 +61,7 @@ export const watch = (call: Call, attempt: Attempt): void => {
   attempt.lapses = () => {
     const lapsing = lapses?.()
     if (lapsing !== undefined || term.isHeld) return lapsing
-    return Effect.map(Detached.within(term.renew, Ports.patience), (exit) => {
+    return Effect.map(Detached.within(term.renew, TimedPorts.timeoutMillis), (exit) => {
       if (exit?._tag !== "Success" || exit.value !== true) stop()
     })
   }
@@ -82,7 +82,7 @@ const unknown = (wave: WaveState, call: Call): End =>
 /** The outcome that another process has recorded. */
 const recorded = (journal: JournalWriter, key: string): Effect.Effect<End | undefined> =>
   Effect.map(
-    Detached.within(Stream.runCollect(journal.driver.read({ keys: [key] })), Ports.patience),
+    Detached.within(Stream.runCollect(journal.driver.read({ keys: [key] })), TimedPorts.timeoutMillis),
     (exit) => {
       if (exit?._tag !== "Success") return undefined
       let outcome: ToolOutcome | undefined

@@ -57,13 +57,13 @@ import type { Engine } from "./Engine.ts"
 import * as Facade from "./Facade.ts"
 import * as MeasuredStore from "./MeasuredStore.ts"
 import { Orphans } from "./Orphans.ts"
-import { PatientStore } from "./PatientStore.ts"
 import * as Periodic from "./Periodic.ts"
-import * as Ports from "./Ports.ts"
 import * as Principals from "./Principal.ts"
 import * as Process from "./Process.ts"
 import { JournalWriter } from "./report/JournalWriter.ts"
 import { Telemetry } from "./report/Telemetry.ts"
+import { RetryingStore } from "./RetryingStore.ts"
+import * as TimedPorts from "./TimedPorts.ts"
 
 export {
   type Batch,
@@ -124,18 +124,20 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const context = apart(yield* Effect.context<never>())
   const { output, telemetry: mode, telemetryContent: hasContent, ...settings } = yield* CheckedSettings.checked
   const telemetry = mode === "off" ? undefined : new Telemetry(mode, hasContent)
-  const artifacts = Option.getOrUndefined(Option.map(yield* Effect.serviceOption(ArtifactStore), Ports.artifactStore))
+  const artifacts = Option.getOrUndefined(
+    Option.map(yield* Effect.serviceOption(ArtifactStore), TimedPorts.artifactStore)
+  )
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
   // no other executor over the same store may have ids of ours
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
-  const { patienceMillis: patience, retryMillis: retry } = settings
+  const { patienceMillis: timeout, retryMillis: retry } = settings
   const measured = telemetry === undefined ? driver : MeasuredStore.make(driver, telemetry, context)
-  const store = new PatientStore(measured, context, { session: unique, patience, retry, outages: outagesOf(driver) })
+  const store = new RetryingStore(measured, context, { session: unique, timeout, retry, outages: outagesOf(driver) })
   yield* Effect.addFinalizer(() => store.close)
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
   const writer = journal === undefined || journal === Journal.noop
     ? undefined
-    : new JournalWriter(Ports.journal(journal), context, {
+    : new JournalWriter(TimedPorts.journal(journal), context, {
       session: unique,
       principal: settings.principal,
       outages: outagesOf(journal),
@@ -147,7 +149,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     rules: yield* Rules,
     permissions: yield* Permissions.Permissions,
     approvals: Option.getOrUndefined(
-      Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => Ports.people(it, context))
+      Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => TimedPorts.people(it, context))
     ),
     revoked: new Map(),
     dedupe: yield* Dedupe,
@@ -155,7 +157,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     store,
     journal: writer,
     artifacts,
-    checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), Ports.checkpoints)),
+    checkpoints: Option.getOrUndefined(Option.map(yield* Effect.serviceOption(Checkpoints), TimedPorts.checkpoints)),
     output: OutputPolicy.make(output, artifacts),
     orphans: new Orphans(),
     telemetry,

@@ -20,7 +20,7 @@ import * as Arrive from "./Arrive.ts"
 import * as Asking from "./Asking.ts"
 import * as Authorize from "./Authorize.ts"
 import { type Call, phases } from "./Call.ts"
-import * as Claims from "./Claims.ts"
+import * as CallClaims from "./CallClaims.ts"
 import * as Dispatch from "./Dispatch.ts"
 import * as Hosts from "./Hosts.ts"
 import type * as Preview from "./Preview.ts"
@@ -191,7 +191,7 @@ const reserve = Effect.fnUntraced(function*(
     ? Dispatch.claims(wave, call, wave.now())
     : resumed.started === "spent"
     ? []
-    : Claims.again(wave, call)
+    : CallClaims.again(wave, call)
   if ("_tag" in claims) return undefined
   // what throws here throws again at the dispatch of the call, and is logged there
   const forbidden = resumed?.started !== undefined ? undefined : HostGates.orRefused(
@@ -208,6 +208,6 @@ const reserve = Effect.fnUntraced(function*(
   if (!("_tag" in answer)) return [answer]
   if (resumed?.started !== undefined) return []
   // a call that may share another's outcome is asked about like one that runs
-  const gets = answer._tag === "KeyTaken" ? Claims.duplicate(wave, call, answer, true)._tag : "Refused"
+  const gets = answer._tag === "KeyTaken" ? CallClaims.duplicate(wave, call, answer, true)._tag : "Refused"
   return gets === "Joins" || gets === "Replays" ? [] : undefined
 })

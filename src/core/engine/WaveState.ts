@@ -26,11 +26,11 @@ import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Host } from "./Attempt.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { Caller, Engine } from "./Engine.ts"
-import * as Ports from "./Ports.ts"
 import { Principal } from "./Principal.ts"
 import { Reporter } from "./report/Reporter.ts"
 import type { ProcessState } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
+import * as TimedPorts from "./TimedPorts.ts"
 import type { Restore } from "./Waits.ts"
 import { Waits } from "./Waits.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
@@ -266,7 +266,7 @@ export class WaveState implements Host, HostGates.Reporter {
   }
 
   storeMillis(now: number): number {
-    return this.process.budget.limit(Ports.patience, now).millis
+    return this.process.budget.limit(TimedPorts.timeoutMillis, now).millis
   }
 
   get commitMillis(): number {

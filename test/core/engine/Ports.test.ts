@@ -23,8 +23,6 @@ const ways: Readonly<Record<string, () => Effect.Effect<never, never>>> = {
   fails: () => Effect.fail("the driver failed") as unknown as Effect.Effect<never>,
   "interrupts itself": () => Effect.interrupt,
   "never answers": () => Effect.never,
-  "answers nonsense": () => undefined as never,
-  "answers nonsense late": () => Effect.delay(Effect.succeed(7 as never), 10),
   "is deaf": () => Effect.uninterruptible(Effect.never)
 }
 
@@ -144,52 +142,6 @@ describe("a state store", () => {
       })
     })))
   })
-})
-
-describe("a driver that answers what is no answer", () => {
-  const values: ReadonlyArray<unknown> = [
-    null,
-    7,
-    {},
-    [null, 5],
-    Promise.resolve(),
-    { _tag: "Refused" },
-    { _tag: "GroupTaken", group: "of none" },
-    [{ _tag: "KeyTaken", owner: "x", reservation: "1", process: "p", untold: false, running: false, value: 5 }],
-    [{ id: 1, epoch: 1 }],
-    [{ id: "1", epoch: 1, leaseMillis: "soon" }],
-    {
-      get _tag() {
-        throw new Error("the answer threw")
-      }
-    }
-  ]
-  const answers = values.flatMap((it) => [() => it as never, () => Effect.succeed(it) as never])
-
-  it.effect("is no worse than one that fails, whatever it was asked", () =>
-    Effect.gen(function*() {
-      for (const operation of operations) {
-        for (const answer of answers) {
-          const store = { ...StateStore.makeMemory(), [operation]: answer }
-          const { closed, outcomes, typed } = yield* everything({ store })
-          assert.lengthOf(outcomes, 7)
-          assert.isTrue(Exit.isSuccess(closed) && typed.every((it) => it === "Fail"), operation)
-        }
-      }
-    }))
-
-  it.effect("of artifacts: the output is cut instead", () =>
-    Effect.gen(function*() {
-      for (const put of answers) {
-        const artifacts = { put, read: () => Effect.never }
-        yield* run({ large: () => Effect.succeed("x".repeat(50_000)) }, { artifacts }, ({ process }) =>
-          Effect.gen(function*() {
-            assert.deepInclude(yield* process.execute(call("1", "large")), { _tag: "Succeeded" })
-            const [outcome] = (yield* process.executeWave([call("2", "large", { n: 2 })])).outcomes
-            assert.strictEqual(outcome?._tag === "Succeeded" && outcome.output._tag, "Truncated")
-          }))
-      }
-    }))
 })
 
 describe("people, by a driver", () => {

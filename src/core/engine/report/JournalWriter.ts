@@ -15,7 +15,7 @@ import * as CallLog from "../../../internal/callLog.ts"
 import * as Detached from "../../../internal/detached.ts"
 import type { Outages } from "../../../internal/outages.ts"
 import type { Journal, JournalError, Line } from "../../store/Journal.ts"
-import * as Ports from "../Ports.ts"
+import * as TimedPorts from "../TimedPorts.ts"
 
 /** Lines that are written next, and who waits for them. */
 interface Batch {
@@ -112,7 +112,7 @@ export class JournalWriter {
       })
     )
     return Effect.andThen(
-      Detached.within(written, 2 * Ports.patience),
+      Detached.within(written, 2 * TimedPorts.timeoutMillis),
       Effect.suspend(() => {
         const { length } = this.kept
         return length === 0
@@ -154,7 +154,7 @@ export class JournalWriter {
         this.giveUp(batch)
         // who came meanwhile and has waited for as long as one waits does not wait for a second failure
         const behind = this.next as Batch | undefined
-        if (behind !== undefined && this.now() - behind.since >= Ports.patience) {
+        if (behind !== undefined && this.now() - behind.since >= TimedPorts.timeoutMillis) {
           this.next = undefined
           this.giveUp(behind)
         }

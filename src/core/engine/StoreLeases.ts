@@ -1,13 +1,10 @@
 /**
- * Reservations that a store holds for a time only: one fiber renews them all, at half
+ * Leases of an executor: what a store holds for a limited time. One fiber renews them all at half
  * time, until they are settled.
  *
- * A lease that could not be renewed is given up before it ends: whoever uses what it
- * holds is told to stop while nobody else can have it yet. Time is counted from before
- * the store was asked, by a clock that nobody sets and that goes on while the program
- * is stopped, so it is never later here than in the store.
- *
- * @since 0.1.0
+ * A lease that cannot be renewed is given up before it ends: its call is stopped while nobody else can
+ * have what it holds. Time is counted from before the store was asked, by a monotonic clock that also runs
+ * while the machine sleeps, so a lease never ends later here than in the store.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -15,16 +12,11 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { Reservation, StateStoreError } from "../store/StateStore.ts"
 
-/**
- * Asks the store to hold reservations for longer; gives those that are still held.
- *
- * @category models
- * @since 0.1.0
- */
+/** Asks the store to hold reservations for longer; gives those that are still held. */
 export type Renew = (
   reservations: ReadonlyArray<Reservation>,
   now: number,
-  patience: number
+  timeout: number
 ) => Effect.Effect<ReadonlyArray<Reservation> | StateStoreError>
 
 /** A lease, in milliseconds of the monotonic clock. */
@@ -32,7 +24,7 @@ interface Lease {
   readonly reservation: Reservation
   readonly leaseMillis: number
   since: number
-  /** It is not renewed any more. */
+  /** It is no longer renewed. */
   isLost: boolean
   onLost: (() => void) | undefined
 }
@@ -40,13 +32,8 @@ interface Lease {
 /** A lease is given up once so much of it is over. */
 const givenUp = 7 / 8
 
-/**
- * The leases that an executor holds.
- *
- * @category models
- * @since 0.1.0
- */
-export class Leases {
+/** The leases that an executor holds. */
+export class StoreLeases {
   private readonly renew: Renew
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock
@@ -61,7 +48,7 @@ export class Leases {
     this.clock = Context.get(context, Clock.Clock)
   }
 
-  /** Milliseconds of the monotonic clock: what a lease is counted from is asked for before the store is. */
+  /** Milliseconds of the monotonic clock; a lease counts from before the store was asked. */
   now(): number {
     return Number(this.clock.monotonicTimeNanosUnsafe()) / 1e6
   }
@@ -82,19 +69,19 @@ export class Leases {
     if (lease !== undefined) lease.onLost = onLost
   }
 
-  /** Tells whether nobody else can have what a reservation holds. */
+  /** Whether nobody else can have what a reservation holds. */
   holds({ id, leaseMillis }: Reservation): boolean {
     if (leaseMillis === undefined) return true
     const lease = this.all.get(id)
     return lease !== undefined && this.now() < lease.since + lease.leaseMillis
   }
 
-  /** Renews a reservation no longer. */
+  /** Stops renewing a reservation. */
   delete({ id, leaseMillis }: Reservation): void {
     if (leaseMillis !== undefined && this.all.delete(id) && this.all.size === 0) this.stop()
   }
 
-  /** Renews nothing any more: all that is held ends with its lease. */
+  /** Stops renewing: all that is held ends with its lease. */
   close(): void {
     this.all.clear()
     this.stop()
@@ -121,8 +108,8 @@ export class Leases {
         return
       }
       const since = this.now()
-      const patience = Math.min(pause, this.left())
-      const held = yield* this.renew(asked.map((it) => it.reservation), yield* Clock.currentTimeMillis, patience)
+      const timeout = Math.min(pause, this.left())
+      const held = yield* this.renew(asked.map((it) => it.reservation), yield* Clock.currentTimeMillis, timeout)
       wait = "operation" in held ? pause : half
       if (!("operation" in held)) yield* this.keep(asked, new Set(held.map(({ id }) => id)), since)
     }
@@ -152,7 +139,7 @@ export class Leases {
       if (held.has(lease.reservation.id)) lease.since = since
       else {
         gone.add(lease)
-        // what it holds may be another's by now
+        // another call may hold it by now
         lease.since = -Infinity
       }
     }

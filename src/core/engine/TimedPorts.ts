@@ -1,10 +1,8 @@
 /**
- * What an executor relies on and does not own: the state store, the journal,
- * artifacts, checkpoints, people. How long each is waited for is decided here and
- * nowhere else: a driver that throws, dies, does not answer in time or gives something
- * that is not an answer has failed like one that says so.
+ * Drivers as an executor uses them: the journal, artifacts, checkpoints and approvers.
  *
- * @since 0.1.0
+ * How long each may take is decided here and nowhere else. A driver that throws, dies or does not answer in time has
+ * failed like one that says so. The state store is in `RetryingStore`.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -15,65 +13,31 @@ import * as Schema from "effect/Schema"
 import * as CallLog from "../../internal/callLog.ts"
 import { type Deadline, Deadlines } from "../../internal/deadlines.ts"
 import * as Detached from "../../internal/detached.ts"
-import { exitOf } from "../../internal/exitOf.ts"
 import { type Outages, outagesOf } from "../../internal/outages.ts"
 import { ToolContext } from "../contract/ToolContext.ts"
 import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../gates/Approvals.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
-import { Checkpoint, CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
+import { CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type Journal, JournalError } from "../store/Journal.ts"
-import { StateStoreError } from "../store/StateStore.ts"
-import { ArtifactRef } from "../vocabulary/ToolOutcome.ts"
 
-/**
- * Milliseconds that a driver has for an answer; the state store has a setting of its own.
- *
- * @category constants
- * @since 0.1.0
- */
-export const patience = 5_000
+/** How long a driver may take for an answer; the state store has a setting of its own. */
+export const timeoutMillis = 5_000
 
-/**
- * What a driver of the state store answers, or its failure, at once or in time. It
- * may come from code that no compiler has seen: anything that is not an answer is a failure.
- *
- * @category asking
- * @since 0.1.0
- */
-export const ask = <A>(
-  operation: string,
-  question: () => Effect.Effect<A, StateStoreError>,
-  isAnswer: IsAnswer = isAny,
-  millis = patience
-): Effect.Effect<A | StateStoreError> => {
-  try {
-    const answer = question()
-    const exit = exitOf(answer)
-    if (exit !== undefined) {
-      if (exit._tag === "Failure") return Effect.succeed(failure(operation, Cause.squash(exit.cause)))
-      return Effect.succeed(isAnswer(exit.value) ? exit.value : failure(operation, nonsense))
-    }
-    if (!Effect.isEffect(answer)) return Effect.succeed(failure(operation, nonsense))
-    return Effect.catch(inTime(answer, (cause) => failure(operation, cause), isAnswer, millis), Effect.succeed)
-  } catch (cause) {
-    return Effect.succeed(failure(operation, cause))
-  }
-}
+/** Waits for a driver no longer than `millis`, and not for its clean-up. `failed` makes the error of whatever went wrong. */
+export const inTime = <A, E>(
+  effect: Effect.Effect<A, E>,
+  failed: (cause: unknown) => E,
+  millis = timeoutMillis
+): Effect.Effect<A, E> =>
+  Effect.flatMap(Detached.within(effect, millis), (exit) => {
+    if (exit === undefined) return Effect.fail(failed("no answer in time"))
+    return Exit.isSuccess(exit) ? Effect.succeed(exit.value) : Effect.fail(failed(Cause.squash(exit.cause)))
+  })
 
-/**
- * What an executor asks an artifact store for; pruning is its host's.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an executor uses of an artifact store; pruning is left to its host. */
 export type Artifacts = Pick<ArtifactStore["Service"], "put" | "read">
 
-/**
- * An artifact store that answers in time.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** An artifact store that answers in time. */
 export const artifactStore = (driver: Artifacts): Artifacts => {
   const outages = outagesOf(driver)
   const failed = (id: string) => (cause: unknown) =>
@@ -82,56 +46,35 @@ export const artifactStore = (driver: Artifacts): Artifacts => {
     put: (owner, payload) =>
       inTime(
         logged(outages, "ArtifactStore.put", Effect.suspend(() => driver.put(owner, payload)), owner),
-        failed(""),
-        isRef
+        failed("")
       ),
     read: (owner, id, range) =>
       inTime(
         logged(outages, "ArtifactStore.read", Effect.suspend(() => driver.read(owner, id, range)), owner),
-        failed(id),
-        isPart
+        failed(id)
       )
   }
 }
 
-/**
- * What an executor asks checkpoints for; pruning is their host's.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an executor uses of checkpoints; pruning is left to their host. */
 export type Kept = Omit<Checkpoints["Service"], "prune">
 
-/**
- * Checkpoints that answer in time.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Checkpoints that answer in time. */
 export const checkpoints = (driver: Kept): Kept => {
   const outages = outagesOf(driver)
   const failed = (id: string) => (cause: unknown) =>
     cause instanceof CheckpointError ? cause : new CheckpointError({ reason: "Store", id, cause })
   return {
     save: (write) =>
-      inTime(
-        logged(outages, "Checkpoints.save", Effect.suspend(() => driver.save(write)), write),
-        failed(""),
-        isCheckpoint
-      ),
-    list: (principal) => inTime(Effect.suspend(() => driver.list(principal)), failed(""), areCheckpoints),
+      inTime(logged(outages, "Checkpoints.save", Effect.suspend(() => driver.save(write)), write), failed("")),
+    list: (principal) => inTime(Effect.suspend(() => driver.list(principal)), failed("")),
     content: (checkpoint, path) =>
-      inTime(Effect.suspend(() => driver.content(checkpoint, path)), failed(checkpoint.id), isContent),
+      inTime(Effect.suspend(() => driver.content(checkpoint, path)), failed(checkpoint.id)),
     forget: (checkpoint) => inTime(Effect.suspend(() => driver.forget(checkpoint)), failed(checkpoint.id))
   }
 }
 
-/**
- * A journal that answers in time.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** A journal that answers in time. */
 export const journal = (driver: Journal["Service"]): Journal["Service"] => {
   const failed = (operation: string) => (cause: unknown) =>
     cause instanceof JournalError ? cause : new JournalError({ operation, cause })
@@ -149,36 +92,25 @@ export const journal = (driver: Journal["Service"]): Journal["Service"] => {
     },
     read: (query) => driver.read(query),
     page: (query, bounds) => inTime(Effect.suspend(() => driver.page(query, bounds)), failed("page")),
-    // what is taken over late has to be given back: whoever claims decides how long that is waited for
-    claim: (keys) => inTime(Effect.suspend(() => driver.claim(keys)), failed("claim"), isClaimed, Infinity)
+    // a claim that succeeds late has to be given back: its caller decides how long to wait
+    claim: (keys) => inTime(Effect.suspend(() => driver.claim(keys)), failed("claim"), Infinity)
   }
 }
 
-/**
- * People, as an executor asks them: neither fails, dies or hangs, whatever the driver does.
- *
- * @category models
- * @since 0.1.0
- */
+/** Approvers as an executor asks them: neither method fails, dies or hangs, whatever the driver does. */
 export interface People {
-  /** Makes a request of a question, with its id; `undefined` where it could not be made: there is nobody to ask. */
+  /** Makes a request with an id; `undefined` if that failed, which means that there is no approver. */
   readonly request: (question: Question) => Effect.Effect<ApprovalRequest | undefined>
   /**
-   * Asks and waits. What follows runs in a turn of its own, never in the fiber of
-   * whoever answers. Interruption withdraws the request, and nothing holds it up.
-   * `told` is called once, the moment that there is an answer, so that nothing of it is
-   * lost where whoever waits is interrupted before that turn.
+   * Waits for the answer to a request. What follows runs in a turn of its own, never in the fiber that
+   * answers. Interruption withdraws the request at once.
+   * `told` is called once, as soon as there is an answer: it is not lost if the caller is interrupted
+   * before its turn.
    */
   readonly ask: (request: ApprovalRequest, told: (resolution: Resolution) => void) => Effect.Effect<Resolution>
 }
 
-/**
- * People who answer in time: silence for longer than the request lasts is a no, and
- * so is anything that is not an answer.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Approvers who answer in time. Silence after the request has expired is a denial, and so is a malformed answer. */
 export const people = (driver: Approvals["Service"], context: Context.Context<never>): People => {
   const run = Effect.runForkWith(context)
   const clock = Context.get(context, Clock.Clock)
@@ -188,7 +120,8 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
 
   return {
     request: (question) =>
-      inTime(Effect.suspend(() => driver.request(question)), (cause) => cause, isRequest).pipe(
+      inTime(Effect.suspend(() => driver.request(question)), (cause) => cause).pipe(
+        Effect.filterOrFail(isRequest, () => "it is not an approval request"),
         Effect.map(({ askedAt, expiresAt, id }) => ({ ...question, askedAt, expiresAt, id })),
         Effect.catch((cause) => Effect.as(warn("request failed", Cause.die(cause), question), undefined))
       ),
@@ -222,7 +155,7 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
         })
         if (isOver) return
         if (request.expiresAt !== "unlimited") {
-          deadline = deadlines.add(request.expiresAt + patience, () => {
+          deadline = deadlines.add(request.expiresAt + timeoutMillis, () => {
             end({ _tag: "Denied", by: "timeout" })
             asked.interruptUnsafe()
           })
@@ -238,20 +171,7 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
 
 // Utilities
 
-/** Whether what a driver gave is an answer; it may throw like the driver. */
-type IsAnswer = (answer: unknown) => boolean
-
-const isAny = () => true
-
-const nonsense = "it is no answer"
-
-const isRef = Schema.is(ArtifactRef)
-const isPart = Schema.is(Schema.Struct({ text: Schema.String, chars: Schema.Finite }))
-const isCheckpoint = Schema.is(Checkpoint)
-const areCheckpoints = Schema.is(Schema.Array(Checkpoint))
-const isContent = (answer: unknown) => answer === undefined || answer instanceof Uint8Array
-
-/** Whether it is that, also where looking at it throws. */
+/** Answers of approvers are checked, also where reading them throws: only a well-formed one lets a call run. */
 const safely = <A>(is: (value: unknown) => value is A) => (value: unknown): value is A => {
   try {
     return is(value)
@@ -262,22 +182,13 @@ const safely = <A>(is: (value: unknown) => value is A) => (value: unknown): valu
 
 const isResolution = safely(Schema.is(Resolution))
 
-/** What a driver gives to a question. */
-const isRequest = Schema.is(Schema.Struct({
+const isRequest = safely(Schema.is(Schema.Struct({
   id: Schema.String,
   askedAt: Schema.Finite,
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")])
-}))
+})))
 
-const isClaimed = Schema.is(Schema.Union([
-  Schema.TaggedStruct("Claimed", { ended: Schema.Array(Schema.String) }),
-  Schema.TaggedStruct("Busy", { keys: Schema.Array(Schema.String) })
-]))
-
-const failure = (operation: string, cause: unknown): StateStoreError =>
-  cause instanceof StateStoreError ? cause : new StateStoreError({ operation, cause })
-
-/** The same effect; what it fails of is in the log, with the call that it is for, for nobody else is told. */
+/** Logs failures with the call that they affect: the outcome of the call does not mention them. */
 const logged = <A, E>(
   outages: Outages,
   what: string,
@@ -293,25 +204,8 @@ const logged = <A, E>(
         if (message !== undefined) yield* CallLog.log("Warn", message, cause, { callId, tool, ...about })
       }))
 
-/** An artifact that is not there is an answer like any other. */
+/** A missing artifact is an answer, not an outage. */
 const isAnswered = (cause: Cause.Cause<unknown>): boolean => {
   const error = Cause.findErrorOption(cause)
   return error._tag === "Some" && error.value instanceof ArtifactError && error.value.reason !== "StoreFailed"
 }
-
-/** The value of an effect that nobody waits for any longer than that; `failed` makes the error of whatever went wrong. */
-const inTime = <A, E>(
-  effect: Effect.Effect<A, E>,
-  failed: (cause: unknown) => E,
-  isAnswer: IsAnswer = isAny,
-  millis = patience
-): Effect.Effect<A, E> =>
-  Effect.flatMap(Detached.within(effect, millis), (exit) => {
-    if (exit === undefined) return Effect.fail(failed("no answer in time"))
-    if (Exit.isFailure(exit)) return Effect.fail(failed(Cause.squash(exit.cause)))
-    try {
-      return isAnswer(exit.value) ? Effect.succeed(exit.value) : Effect.fail(failed(nonsense))
-    } catch (cause) {
-      return Effect.fail(failed(cause))
-    }
-  })

@@ -1,0 +1,400 @@
+/**
+ * The state store as an executor uses it: every answer has a timeout, what must arrive is sent again until it does,
+ * and leases are renewed. A driver that fails or hangs refuses calls; it never holds up a wave.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Detached from "../../internal/detached.ts"
+import { exitOf } from "../../internal/exitOf.ts"
+import { Grouped } from "../../internal/grouped.ts"
+import type { Outages } from "../../internal/outages.ts"
+import {
+  type Claim,
+  type Refused,
+  type Request,
+  type Reservation,
+  type Settlement,
+  type StateStore,
+  StateStoreError
+} from "../store/StateStore.ts"
+import { type Grant, isOpen } from "../vocabulary/Grant.ts"
+import { StoreLeases } from "./StoreLeases.ts"
+import { answered, type ForCall, isAccepted, storeError, StoreOutbox } from "./StoreOutbox.ts"
+import { inTime } from "./TimedPorts.ts"
+
+/** The answer to the claims of a call. */
+export type Reserved = Reservation | Refused | StateStoreError
+
+/** How a store is used. */
+export interface Options {
+  /** The owner of all that the executor and its sub-agents reserve; different from every other executor's over the same store. */
+  readonly session: string
+  /** Milliseconds to wait for the driver, unless the caller gives another timeout. */
+  readonly timeout: number
+  /** Milliseconds before a message that failed is sent again, at first. */
+  readonly retry: number
+  /** Shared with other executors over the same driver. */
+  readonly outages: Outages
+}
+
+/** A call that is about to start. */
+interface Starting {
+  readonly reservation: Reservation
+  readonly now: number
+}
+
+const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
+
+/** Turns a `StateStoreError` that was returned into a failure. */
+export const orFail = <A>(
+  answer: Effect.Effect<A | StateStoreError>
+): Effect.Effect<Exclude<A, StateStoreError>, StateStoreError> =>
+  Effect.flatMap(
+    answer,
+    (it) => it instanceof StateStoreError ? Effect.fail(it) : Effect.succeed(it as Exclude<A, StateStoreError>)
+  )
+
+/**
+ * The state store of an executor. Its methods never fail: they return a `StateStoreError` instead. Timeouts are in
+ * milliseconds. What the driver answers at once is an `Exit`.
+ */
+export class RetryingStore {
+  readonly session: string
+  readonly outages: Outages
+  private readonly timeout: number
+  private readonly driver: StateStore["Service"]
+  private readonly context: Context.Context<never>
+  private readonly clock: Clock.Clock
+  private readonly leases: StoreLeases
+  private readonly outbox: StoreOutbox
+  /** Whether the driver leases what it gives; undefined until it has given something. */
+  private isLeased: boolean | undefined
+  private readonly starting: Grouped<Starting, boolean | StateStoreError>
+  /** The driver does not have its answers at once. */
+  private isSlow = false
+  /** By principal, those who wait for its next `mutated`. */
+  private readonly mutating = new Map<string, Array<() => void>>()
+  /** By batch, calls that count here although they started elsewhere. */
+  private readonly recounted = new Map<string, Set<string>>()
+  /** Standing permissions that the driver has not stored yet. */
+  private readonly granted = new Map<string, Grant>()
+
+  constructor(driver: StateStore["Service"], context: Context.Context<never>, options: Options) {
+    const { outages, retry, session, timeout } = options
+    this.session = session
+    this.outages = outages
+    this.timeout = timeout
+    this.driver = driver
+    this.context = context
+    this.clock = Context.get(context, Clock.Clock)
+    this.outbox = new StoreOutbox(context, { outages, timeout, retry })
+    this.starting = new Grouped((all) => this.startAll(all), context)
+    this.leases = new StoreLeases(
+      (held, now, timeout) => this.ask("renew", () => driver.renew(held, now), timeout),
+      context
+    )
+  }
+
+  /** Takes for each request all of its claims or none. What is reserved after the timeout is given back. */
+  reserve(
+    requests: ReadonlyArray<Request>,
+    now: number,
+    timeout = this.timeout
+  ): Effect.Effect<ReadonlyArray<Reserved>> {
+    const since = this.isLeased === false ? 0 : this.leases.now()
+    const answer = answered(() => this.driver.reserve(requests, now))
+    const exit = exitOf(answer)
+    if (exit?._tag === "Success") return Effect.succeed(this.noted(exit.value, requests, since))
+    return Effect.map(
+      this.ask("reserve", () => exit === undefined ? this.givenBackLate(answer) : answer, timeout),
+      (it) => this.noted(it, requests, since)
+    )
+  }
+
+  /** The driver is not interrupted: what it gives too late has to be given back. */
+  private givenBackLate(
+    answer: Effect.Effect<ReadonlyArray<Reservation | Refused>, StateStoreError>
+  ): Effect.Effect<ReadonlyArray<Reservation | Refused>, StateStoreError> {
+    return Effect.contextWith((context: Context.Context<never>) =>
+      Effect.callback((resume) => {
+        let isAwaited = true
+        Effect.runForkWith(context)(answer).addObserver((exit) => {
+          if (isAwaited) resume(exit)
+          else if (Exit.isSuccess(exit)) {
+            for (const it of exit.value) if (isReservation(it)) this.runs(this.giveBack(it, this.now()))
+          }
+        })
+        return Effect.sync(() => {
+          isAwaited = false
+        })
+      })
+    )
+  }
+
+  /** The store outlives this process, and others use it, too: what is reserved is held for a time. */
+  get outlives(): boolean {
+    return this.isLeased === true
+  }
+
+  private noted(
+    answers: ReadonlyArray<Reserved> | StateStoreError,
+    requests: ReadonlyArray<Request>,
+    since: number
+  ): ReadonlyArray<Reserved> {
+    if (answers instanceof StateStoreError) return requests.map(() => answers)
+    if (answers.length !== requests.length) {
+      const cause = `${requests.length} requests have ${answers.length} answers`
+      return requests.map(() => new StateStoreError({ operation: "reserve", cause }))
+    }
+    if (this.isLeased === false) return answers
+    for (const it of answers) {
+      if (!isReservation(it)) continue
+      if (it.leaseMillis === undefined) this.isLeased ??= false
+      else {
+        this.isLeased = true
+        this.leases.add(it, since)
+      }
+    }
+    return answers
+  }
+
+  /**
+   * A call is about to start: what it has reserved is spent. False if it is no longer held, which means that the call
+   * may not start. Calls that start at one moment ask together.
+   */
+  start(reservation: Reservation, now: number, timeout = this.timeout): Effect.Effect<boolean | StateStoreError> {
+    if (reservation.leaseMillis === undefined) return isHeld
+    return Effect.map(
+      Detached.within(this.starting.ask({ reservation, now }), timeout),
+      (exit) => exit !== undefined && Exit.isSuccess(exit) ? exit.value : storeError("start", "no answer in time")
+    )
+  }
+
+  private startAll(all: ReadonlyArray<Starting>): Effect.Effect<ReadonlyArray<boolean | StateStoreError>> {
+    const reservations = all.map((it) => it.reservation)
+    const now = Math.max(...all.map((it) => it.now))
+    return Effect.map(this.ask("start", () => this.driver.start(reservations, now), this.timeout), (answer) => {
+      if (answer instanceof StateStoreError) return reservations.map(() => answer)
+      const held = new Set(answer.map(({ id }) => id))
+      return reservations.map((it) => held.has(it.id) && this.leases.holds(it))
+    })
+  }
+
+  /** Calls back once if a reservation is lost, or about to be, before it is settled. */
+  watch(reservation: Reservation, onLost: () => void): void {
+    this.leases.watch(reservation, onLost)
+  }
+
+  /** Whether nobody else can have what a reservation holds. */
+  holds(reservation: Reservation): boolean {
+    return this.leases.holds(reservation)
+  }
+
+  /** Frees what an ended session has reserved and not started. */
+  abandon(
+    session: string,
+    now: number,
+    started: ReadonlyArray<Reservation>,
+    timeout = this.timeout
+  ): Effect.Effect<void> {
+    const send = () => this.driver.abandon(session, now, started)
+    return this.outbox.send({ operation: "abandon", send, about: `session ${session}` }, timeout)
+  }
+
+  /** The first claim that could not be had now; takes nothing. */
+  check(
+    claims: ReadonlyArray<Claim>,
+    now: number,
+    timeout = this.timeout
+  ): Effect.Effect<Refused | undefined | StateStoreError> {
+    return this.ask("check", () => this.driver.check(claims, now), timeout)
+  }
+
+  /** Keeps a batch from being idle, from now until the effect is run. */
+  hold(batch: string): Effect.Effect<void> {
+    const state: { isOver: boolean; reservation?: Reservation } = { isOver: false }
+    const hold = ([reserved]: ReadonlyArray<Reserved>): void => {
+      if (reserved !== undefined && isReservation(reserved)) state.reservation = reserved
+      if (state.isOver) free()
+    }
+    const free = (): void => {
+      state.isOver = true
+      if (state.reservation !== undefined) this.runs(this.giveBack(state.reservation, this.now()))
+    }
+    const claims = [{ _tag: "Batch", batch }] as const
+    const answer = this.reserve([{ owner: "", session: this.session, claims }], this.now())
+    const exit = exitOf(answer)
+    if (exit !== undefined && Exit.isSuccess(exit)) hold(exit.value)
+    else this.runs(Effect.map(answer, hold))
+    return Effect.sync(free)
+  }
+
+  /** Settles a reservation; ends with the first attempt, whatever comes of it. */
+  settle(
+    reservation: Reservation,
+    settlement: Settlement,
+    now: number,
+    timeout = this.timeout,
+    of?: ForCall
+  ): Effect.Effect<void> {
+    const { key } = settlement
+    if (key !== "running") this.leases.delete(reservation)
+    // asked once for each call: a message is only made if the driver has not accepted it at once
+    const first = this.outbox.isEmpty ? this.settled(reservation, settlement, now) : undefined
+    if (first !== undefined && isAccepted(first)) return Effect.void
+    const send = () => this.settled(reservation, settlement, now)
+    return this.outbox.send({ operation: "settle", send, about: reservation.id, key, of }, timeout, first)
+  }
+
+  private settled(
+    reservation: Reservation,
+    settlement: Settlement,
+    now: number
+  ): Effect.Effect<boolean, StateStoreError> {
+    try {
+      return this.driver.settle(reservation, settlement, now)
+    } catch (defect) {
+      return Effect.die(defect)
+    }
+  }
+
+  /** The fiber of a reservation that was settled as running has ended. */
+  release(reservation: Reservation, now: number, timeout = this.timeout, of?: ForCall): Effect.Effect<void> {
+    this.leases.delete(reservation)
+    const send = () => this.driver.release(reservation, now)
+    return this.outbox.send({ operation: "release", send, about: reservation.id, key: "release", of }, timeout)
+  }
+
+  /** Gives back what a call that never started has reserved. */
+  giveBack(reservation: Reservation, now: number, timeout = this.timeout): Effect.Effect<void> {
+    return this.settle(reservation, nothing, now, timeout)
+  }
+
+  /** What becomes of the key of a reservation, if the store could not be reached and still has its call running. */
+  pendingKey(reservation: string): Settlement["key"] | undefined {
+    return this.outbox.pendingKey(reservation)
+  }
+
+  /** Keeps a standing permission: it counts from now on, whenever the driver stores it. */
+  grant(grant: Grant, timeout = this.timeout): Effect.Effect<void> {
+    const { id } = grant
+    this.granted.set(id, grant)
+    const onOver = () => void this.granted.delete(id)
+    const send = () => this.driver.grant(grant)
+    return this.outbox.send({ operation: "grant", send, about: grantKey(id), onOver }, timeout)
+  }
+
+  /** The standing permissions of a principal that have not expired at a time. */
+  grants(
+    principal: string,
+    at: number,
+    timeout = this.timeout
+  ): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
+    const known = this.ask("grants", () => this.driver.grants(principal, at), timeout)
+    if (this.granted.size === 0) return known
+    // the driver may store them before it has answered, and not have them in its answer
+    const unsent = Array.from(this.granted.values()).filter((it) => it.principal === principal && isOpen(it, at))
+    return unsent.length === 0 ? known : Effect.map(known, (grants) =>
+      grants instanceof StateStoreError
+        ? grants
+        : [...grants, ...unsent.filter(({ id }) => grants.every((it) => it.id !== id))])
+  }
+
+  /** Revokes a standing permission; false if there is none with that id. */
+  revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
+    const send = () => this.driver.revoke(principal, id)
+    // after what the driver has still to store, which would bring it back
+    const isBehind = this.granted.delete(id) && this.outbox.sendBehind(grantKey(id), { operation: "revoke", send })
+    return isBehind ? Effect.succeed(true) : this.ask("revoke", send, this.timeout)
+  }
+
+  /** Ends the keys of what the principal has read. A driver that is slow is told once for all of one moment. */
+  mutated(principal: string, timeout = this.timeout, of?: ForCall): Effect.Effect<void> {
+    const send = () =>
+      this.outbox.send({ operation: "mutated", send: () => this.driver.mutated(principal), of }, this.timeout)
+    if (!this.isSlow) {
+      const sent = send()
+      this.isSlow = !Exit.isExit(sent)
+      return sent
+    }
+    const waiting = this.mutating.get(principal) ?? []
+    if (waiting.length === 0) {
+      this.mutating.set(principal, waiting)
+      // what came until then is before it
+      const later = Effect.andThen(
+        Effect.yieldNow,
+        Effect.suspend(() => {
+          this.mutating.delete(principal)
+          return send()
+        })
+      )
+      Effect.runForkWith(this.context)(later).addObserver(() => {
+        for (const resume of waiting) resume()
+      })
+    }
+    const sent = Effect.callback<void>((resume) => {
+      waiting.push(() => resume(Effect.void))
+    })
+    return timeout >= this.timeout ? sent : Effect.asVoid(Effect.timeoutOption(sent, timeout))
+  }
+
+  /** Notes that what a call of a batch, known by its key, used up elsewhere counts here; false if it does already. */
+  recounts(batch: string, call: string): boolean {
+    const calls = this.recounted.get(batch)
+    if (calls === undefined) this.recounted.set(batch, new Set([call]))
+    else if (calls.has(call)) return false
+    else calls.add(call)
+    return true
+  }
+
+  /** Forgets a batch. The message is sent once: another batch with this id may begin at any time. */
+  closeBatch(batch: string): Effect.Effect<void | StateStoreError> {
+    this.recounted.delete(batch)
+    return this.ask("closeBatch", () => this.driver.closeBatch(batch), this.timeout)
+  }
+
+  /** Drops what is past its window; gives the number of entries. */
+  pruneExpired(now: number): Effect.Effect<number | StateStoreError> {
+    return this.ask("pruneExpired", () => this.driver.pruneExpired(now), this.timeout)
+  }
+
+  /** Waits for what is being sent, with a timeout; nothing is sent again, and no lease is renewed. */
+  get close(): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.leases.close()
+      return this.outbox.close
+    })
+  }
+
+  private now(): number {
+    return this.clock.currentTimeMillisUnsafe()
+  }
+
+  /** The driver's answer, or its failure, at once or in time. */
+  private ask<A>(
+    operation: string,
+    question: () => Effect.Effect<A, StateStoreError>,
+    timeout: number
+  ): Effect.Effect<A | StateStoreError> {
+    const answer = answered(question)
+    const failed = (cause: unknown) => storeError(operation, cause)
+    const exit = exitOf(answer)
+    if (exit?._tag === "Success") return Effect.succeed(exit.value)
+    return Effect.catch(inTime(answer, failed, timeout), Effect.succeed)
+  }
+
+  /** Runs what nobody waits for; what the driver answers at once is done already. */
+  private runs(effect: Effect.Effect<void>): void {
+    if (!Exit.isExit(effect)) Effect.runForkWith(this.context)(effect)
+  }
+}
+
+// Utilities
+
+const isHeld = Effect.succeed(true)
+
+const isReservation = (it: Reserved): it is Reservation => "epoch" in it
+
+const grantKey = (id: string): string => `grant ${id}`
