@@ -12,6 +12,7 @@ import {
   CircuitBreakers,
   type ConfigurationError,
   Dedupe,
+  LayerConfig,
   LocalExecutor,
   Permissions,
   Pools,
@@ -64,7 +65,7 @@ describe("a layer from the configuration", () => {
           local(
             Layer.merge(
               allow,
-              Dedupe.layerConfig({ window: Config.Duration("X"), onDuplicate: Config.succeed("reject") })
+              LayerConfig.from(Dedupe.layer, { window: Config.Duration("X"), onDuplicate: Config.succeed("reject") })
             )
           ),
           "5 minutes",
@@ -72,19 +73,19 @@ describe("a layer from the configuration", () => {
           "soon"
         ],
         [
-          local(Permissions.layerConfig({ default: Config.Literals(["allow", "deny"], "X") })),
+          local(LayerConfig.from(Permissions.layer, { default: Config.Literals(["allow", "deny"], "X") })),
           "deny",
           ["PolicyDenied", "PolicyDenied"],
           "perhaps"
         ],
         [
-          local(Layer.merge(allow, Pools.layerConfig({ serial: Config.Int("X") }))),
+          local(Layer.merge(allow, LayerConfig.from(Pools.layer, { serial: Config.Int("X") }))),
           "1",
           ["Succeeded", "DuplicateCall"],
           "0"
         ],
         [
-          local(Layer.merge(allow, CircuitBreakers.layerConfig({ storeTimeout: Config.Duration("X") }))),
+          local(Layer.merge(allow, LayerConfig.from(CircuitBreakers.layer, { storeTimeout: Config.Duration("X") }))),
           "1 second",
           ["Succeeded", "DuplicateCall"],
           "soon"
@@ -93,32 +94,34 @@ describe("a layer from the configuration", () => {
           local(Layer.mergeAll(
             allow,
             Dedupe.layerNoop,
-            RateLimits.layerConfig({ perPrincipal: { limit: Config.Int("X"), window: Config.succeed("1 minute") } })
+            LayerConfig.from(RateLimits.layer, {
+              perPrincipal: { limit: Config.Int("X"), window: Config.succeed("1 minute") }
+            })
           )),
           "1",
           ["Succeeded", "RateLimited"],
           "0"
         ],
         [
-          local(Approvals.layerConfig({ timeout: Config.Duration("X") })),
+          local(LayerConfig.from(Approvals.layer, { timeout: Config.Duration("X") })),
           "1 second",
           ["PermissionDenied", "PermissionDenied"],
           "soon"
         ],
         [
-          local(Layer.merge(allow, ArtifactStore.layerMemoryConfig({ maxCount: Config.Int("X") }))),
+          local(Layer.merge(allow, LayerConfig.from(ArtifactStore.layerMemory, { maxCount: Config.Int("X") }))),
           "3",
           ["Succeeded", "DuplicateCall"],
           "-1"
         ],
         [
-          local(Layer.merge(allow, Checkpoints.layerMemoryConfig({ maxCount: Config.Int("X") }))),
+          local(Layer.merge(allow, LayerConfig.from(Checkpoints.layerMemory, { maxCount: Config.Int("X") }))),
           "3",
           ["Succeeded", "DuplicateCall"],
           "0"
         ],
         [
-          local(Layer.merge(allow, StateStore.layerMemoryConfig({ maxKeys: Config.Int("X") }))),
+          local(Layer.merge(allow, LayerConfig.from(StateStore.layerMemory, { maxKeys: Config.Int("X") }))),
           "0",
           ["Succeeded", "Succeeded"],
           "-1"
@@ -126,7 +129,7 @@ describe("a layer from the configuration", () => {
         [
           Layer.fresh(ToolExecutor.layer).pipe(
             Layer.provide(LocalExecutor.layerGates({ policy: { default: "allow" } })),
-            Layer.provide(Rules.layerConfig(ruleSet)),
+            Layer.provide(LayerConfig.from(Rules.layer, ruleSet)),
             Layer.provide(ToolHandlers.layer(kit)),
             Layer.provide(handlers)
           ),
@@ -135,7 +138,7 @@ describe("a layer from the configuration", () => {
           "[{}]"
         ],
         [
-          LocalExecutor.layerConfig(kit, {
+          LayerConfig.from((options: LocalExecutor.Options) => LocalExecutor.layer(kit, options), {
             policy: Config.succeed({ default: "allow" } as const),
             rules: ruleSet,
             dedupe: Config.succeed(false as const)

@@ -8,6 +8,7 @@ import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import { Config, Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"
 import {
   Approvals,
+  LayerConfig,
   LocalExecutor,
   ToolContext,
   ToolEvent,
@@ -61,7 +62,9 @@ export const Executors = ToolExecutors.layer({ idleTimeToLive: "30 minutes" }).p
 
 /** Counts, grants and the record of every call outlast the program, in a file of their own. */
 export const Records = Layer.mergeAll(SqlStateStore.layer(), SqlJournal.layer()).pipe(
-  Layer.provide(Sqlite.layerConfig({ filename: Config.withDefault(Config.String("RECORDS"), "records.db") }))
+  Layer.provide(
+    LayerConfig.from(Sqlite.layer, { filename: Config.withDefault(Config.String("RECORDS"), "records.db") })
+  )
 )
 
 // Authentication. Replace it with yours: everything below trusts it

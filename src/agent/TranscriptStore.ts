@@ -101,7 +101,7 @@ export const layer: Layer.Layer<Transcripts, never, KeyValueStore.KeyValueStore>
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory: Layer.Layer<Transcripts> = Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
+export const layerMemory = (): Layer.Layer<Transcripts> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
 // Utilities
 

@@ -259,7 +259,7 @@ export const layer: Layer.Layer<WaveStore, never, KeyValueStore.KeyValueStore> =
  * @category layers
  * @since 0.1.0
  */
-export const layerMemory: Layer.Layer<WaveStore> = Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
+export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
 // Utilities
 

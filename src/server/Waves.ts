@@ -157,7 +157,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const executors = yield* ToolExecutors
   const live = yield* LiveLog
   const given = Option.getOrUndefined(yield* Effect.serviceOption(WaveStore.WaveStore))
-  const store = given ?? Context.get(yield* Layer.build(WaveStore.layerMemory), WaveStore.WaveStore)
+  const store = given ?? Context.get(yield* Layer.build(WaveStore.layerMemory()), WaveStore.WaveStore)
   // without a store that outlives it, nobody asks for what is no longer in memory
   const retention = given === undefined ? bounds.listed : bounds.retention
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))

@@ -8,7 +8,6 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { MigrationError } from "effect/sql/Migrator"
@@ -33,20 +32,6 @@ export const layer = (
   ConfigurationError | MigrationError | SqlError,
   SqlClient.SqlClient
 > => Layer.effect(ArtifactStore.ArtifactStore, make(options))
-
-/**
- * The same with bounds from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<ArtifactStore.Options>
-): Layer.Layer<
-  ArtifactStore.ArtifactStore,
-  ConfigurationError | Config.ConfigError | MigrationError | SqlError,
-  SqlClient.SqlClient
-> => Layer.effect(ArtifactStore.ArtifactStore, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Creates the store in the database of the client.

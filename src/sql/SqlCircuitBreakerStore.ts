@@ -7,7 +7,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -91,18 +90,6 @@ export const layer = (options?: Options): Layer.Layer<
   ConfigurationError | Migrator.MigrationError | SqlError.SqlError,
   SqlClient.SqlClient
 > => Layer.effect(CircuitBreaker.CircuitBreakerStore, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (options: Config.Wrap<Options>): Layer.Layer<
-  CircuitBreaker.CircuitBreakerStore,
-  Config.ConfigError | ConfigurationError | Migrator.MigrationError | SqlError.SqlError,
-  SqlClient.SqlClient
-> => Layer.effect(CircuitBreaker.CircuitBreakerStore, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Deletes the circuits that nobody has asked about for their time; gives how many

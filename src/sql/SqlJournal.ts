@@ -13,7 +13,6 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -77,20 +76,6 @@ export const layer = (
   ConfigurationError | Migrator.MigrationError | SqlError | Journal.JournalError,
   SqlClient.SqlClient
 > => Layer.effect(Journal.Journal, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<
-  Journal.Journal,
-  ConfigurationError | Config.ConfigError | Migrator.MigrationError | SqlError | Journal.JournalError,
-  SqlClient.SqlClient
-> => Layer.effect(Journal.Journal, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Creates the journal, and opens its term for the rest of the scope.

@@ -14,7 +14,6 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -230,20 +229,6 @@ export const layer = (
   options?: Options
 ): Layer.Layer<StateStore, ConfigurationError | MigrationError | SqlError.SqlError, SqlClient.SqlClient> =>
   Layer.effect(StateStore, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<
-  StateStore,
-  ConfigurationError | Config.ConfigError | MigrationError | SqlError.SqlError,
-  SqlClient.SqlClient
-> => Layer.effect(StateStore, Effect.flatMap(Config.unwrap(options), make))
 
 // Utilities
 

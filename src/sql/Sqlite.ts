@@ -15,7 +15,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -131,19 +130,6 @@ export const layer = (
   options: Options
 ): Layer.Layer<SqlClient.SqlClient, ConfigurationError | SqlError.SqlError> =>
   Layer.effect(SqlClient.SqlClient, make(options)).pipe(Layer.provide(Reactivity.layer))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<SqlClient.SqlClient, ConfigurationError | Config.ConfigError | SqlError.SqlError> =>
-  Layer.effect(SqlClient.SqlClient, Effect.flatMap(Config.unwrap(options), make)).pipe(
-    Layer.provide(Reactivity.layer)
-  )
 
 // Utilities
 

@@ -12,7 +12,6 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Semaphore from "effect/Semaphore"
@@ -47,17 +46,6 @@ export interface Options extends ArtifactStore.Options {
  */
 export const layer = (options: Options): Layer.Layer<ArtifactStore.ArtifactStore, ConfigurationError> =>
   Layer.effect(ArtifactStore.ArtifactStore, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<ArtifactStore.ArtifactStore, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(ArtifactStore.ArtifactStore, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Creates the store; fails with `ConfigurationError` where the folder lies in the root,

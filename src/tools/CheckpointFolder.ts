@@ -8,7 +8,6 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -43,17 +42,6 @@ export interface Options extends Checkpoints.Options {
  */
 export const layer = (options: Options): Layer.Layer<Checkpoints.Checkpoints, ConfigurationError> =>
   Layer.effect(Checkpoints.Checkpoints, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<Checkpoints.Checkpoints, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Checkpoints.Checkpoints, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Creates the service; fails with `ConfigurationError` where the folder lies in

@@ -14,7 +14,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
@@ -69,17 +68,6 @@ export const layer = (
   options: Options
 ): Layer.Layer<Journal.Journal, ConfigurationError | Journal.JournalError> =>
   Layer.effect(Journal.Journal, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<Journal.Journal, ConfigurationError | Config.ConfigError | Journal.JournalError> =>
-  Layer.effect(Journal.Journal, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Creates the journal. It takes the lock when it is first written to, and has it for

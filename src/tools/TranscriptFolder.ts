@@ -9,7 +9,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
@@ -46,17 +45,6 @@ export interface Options {
  */
 export const layer = (options: Options): Layer.Layer<Transcripts, ConfigurationError> =>
   Layer.effect(Transcripts, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<Transcripts, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Transcripts, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Creates the service; fails with `ConfigurationError` where the folder lies in the

@@ -70,7 +70,7 @@ const program = (how: How, perHeartbeat: boolean, seen: Seen) =>
     }
     const layer = AgentExecutor.layer.pipe(
       Layer.provideMerge(Harness.layer(tools, host)),
-      Layer.provide([model.layer, Layer.succeed(Approvals.Approvals, approvals), TranscriptStore.layerMemory])
+      Layer.provide([model.layer, Layer.succeed(Approvals.Approvals, approvals), TranscriptStore.layerMemory()])
     )
     const context = yield* Effect.orDie(Layer.build(layer))
     const agents = Context.get(context, AgentExecutor.AgentExecutor)

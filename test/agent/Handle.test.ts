@@ -63,7 +63,7 @@ describe("the handle of an operation", () => {
           assert.strictEqual(words(last.history).length, 8)
         }),
       {},
-      TranscriptStore.layerMemory as Layer.Layer<never>
+      TranscriptStore.layerMemory() as Layer.Layer<never>
     ))
 
   it.effect("gives a history that stays what it was, and goes on from one that is there now", () =>
@@ -98,7 +98,7 @@ describe("the handle of an operation", () => {
       Layer.provide([Harness.layer({}), Layer.unwrap(Effect.map(ScriptedModel.make(() => done), (it) => it.layer))])
     )
     return Effect.gen(function*() {
-      const transcripts = Context.get(yield* Layer.build(TranscriptStore.layerMemory), Transcripts.Transcripts)
+      const transcripts = Context.get(yield* Layer.build(TranscriptStore.layerMemory()), Transcripts.Transcripts)
       const said = Effect.fnUntraced(function*(principal: string, prompt: string) {
         const whose = Layer.succeed(ToolExecutor.Principal, principal)
         const around = Layer.merge(whose, Layer.succeed(Transcripts.Transcripts, transcripts))

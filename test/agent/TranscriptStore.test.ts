@@ -70,7 +70,7 @@ describe("sessions", () => {
         assert.deepStrictEqual(session.messages, [])
       }))
       assert.deepStrictEqual(yield* read(transcripts, "s"), [user("one"), user("two"), user("three")])
-    }).pipe(Effect.provide(TranscriptStore.layerMemory)))
+    }).pipe(Effect.provide(TranscriptStore.layerMemory())))
 
   const names = [
     "",

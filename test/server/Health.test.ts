@@ -12,7 +12,7 @@ const health = (reads: Effect.Effect<void, Journal.JournalError>) =>
   Health.layer.pipe(Layer.provide(Layer.mergeAll(
     Layer.mock(Draining.Draining, { isBegun: Effect.succeed(false) }),
     StateStore.layerMemory(),
-    WaveStore.layerMemory,
+    WaveStore.layerMemory(),
     Layer.succeed(Journal.Journal, {
       keeps: { arguments: "full", outputs: "full" },
       digest: (text) => text,

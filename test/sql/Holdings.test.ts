@@ -17,7 +17,7 @@ import * as TestClock from "effect/testing/TestClock"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { ArtifactStore, Checkpoints } from "../../src/index.ts"
+import { ArtifactStore, Checkpoints, LayerConfig } from "../../src/index.ts"
 import * as SqlArtifacts from "../../src/sql/SqlArtifacts.ts"
 import * as SqlCheckpoints from "../../src/sql/SqlCheckpoints.ts"
 import { write } from "../support/checkpoints.ts"
@@ -251,11 +251,11 @@ const suite = (
           )
         const put = (MAX: string) =>
           Effect.flatMap(ArtifactStore.ArtifactStore, ({ put }) => put(owner("p"), "text")).pipe(
-            Effect.provide(configured(SqlArtifacts.layerConfig({ maxChars: Config.Int("MAX") }), MAX))
+            Effect.provide(configured(LayerConfig.from(SqlArtifacts.layer, { maxChars: Config.Int("MAX") }), MAX))
           )
         const save = (MAX: string) =>
           Effect.flatMap(Checkpoints.Checkpoints, ({ save }) => save(write({ "a.txt": "text" }))).pipe(
-            Effect.provide(configured(SqlCheckpoints.layerConfig({ maxBytes: Config.Int("MAX") }), MAX))
+            Effect.provide(configured(LayerConfig.from(SqlCheckpoints.layer, { maxBytes: Config.Int("MAX") }), MAX))
           )
         assert.propertyVal(yield* Effect.flip(put("3")), "reason", "TooLarge")
         assert.isFalse((yield* save("15")).files[0]?.isKept)

@@ -22,7 +22,7 @@ import * as TestClock from "effect/testing/TestClock"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { LocalExecutor, ToolCall, ToolExecutor } from "../../src/index.ts"
+import { LayerConfig, LocalExecutor, ToolCall, ToolExecutor } from "../../src/index.ts"
 import { tag, toolkit } from "../support/Harness.ts"
 import * as Postgres from "../support/Postgres.ts"
 
@@ -256,7 +256,7 @@ layer(Postgres.layer, { timeout: 60_000 })("limits in a database", (it) => {
     Effect.gen(function*() {
       const client = yield* databases["SQLite"]!
       const layer = (LEASE: string) =>
-        SqlCircuitBreakerStore.layerConfig({ probeLease: Config.Duration("LEASE") }).pipe(
+        LayerConfig.from(SqlCircuitBreakerStore.layer, { probeLease: Config.Duration("LEASE") }).pipe(
           Layer.provide(client),
           Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { LEASE } })))
         )

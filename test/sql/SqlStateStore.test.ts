@@ -10,6 +10,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
 import * as TestClock from "effect/testing/TestClock"
 import * as StateStore from "../../src/core/store/StateStore.ts"
+import * as LayerConfig from "../../src/core/vocabulary/LayerConfig.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import * as Contract from "../support/contract.ts"
 import * as Postgres from "../support/Postgres.ts"
@@ -184,7 +185,7 @@ describe("the layer of a store in SQL", () => {
 
   it.effect("is told its options by the configuration, and says what is wrong with them", () =>
     Effect.gen(function*() {
-      const layer = SqlStateStore.layerConfig({ lease: Config.Duration("LEASE") })
+      const layer = LayerConfig.from(SqlStateStore.layer, { lease: Config.Duration("LEASE") })
       const built = (LEASE: string) =>
         over(layer.pipe(Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env: { LEASE } })))))
       const store = yield* Effect.provideContext(StateStore.StateStore, yield* built("12 seconds"))

@@ -12,6 +12,7 @@ import * as Stream from "effect/Stream"
 import { mkdtempSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as LayerConfig from "../../src/core/vocabulary/LayerConfig.ts"
 
 /** A folder for the rest of the scope. */
 const folder = Effect.acquireRelease(
@@ -124,7 +125,10 @@ describe("a client of SQLite", () => {
 
   it.effect("is told its options by the configuration, and says what is wrong with them", () =>
     Effect.gen(function*() {
-      const layer = Sqlite.layerConfig({ filename: Config.String("FILE"), busyTimeout: Config.Duration("BUSY") })
+      const layer = LayerConfig.from(Sqlite.layer, {
+        filename: Config.String("FILE"),
+        busyTimeout: Config.Duration("BUSY")
+      })
       const built = (env: Record<string, string>) =>
         Layer.build(Layer.provide(layer, ConfigProvider.layer(ConfigProvider.fromEnv({ env }))))
       const context = yield* built({ FILE: ":memory:", BUSY: "1 second" })

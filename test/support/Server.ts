@@ -242,7 +242,7 @@ const everybody = only(users)
 
 const stores = (folder: string | undefined) =>
   folder === undefined
-    ? Layer.mergeAll(Journal.layerMemory(), WaveStore.layerMemory)
+    ? Layer.mergeAll(Journal.layerMemory(), WaveStore.layerMemory())
     : Layer.mergeAll(
       SqlJournal.layer(),
       SqlStateStore.layer(),

@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
 import * as NodeFs from "node:fs"
-import { ArtifactStore } from "../../src/index.ts"
+import { ArtifactStore, LayerConfig } from "../../src/index.ts"
 import * as ArtifactFolder from "../../src/tools/ArtifactFolder.ts"
 import * as Contract from "../support/contract.ts"
 import { makeFolders, pathsIn, put } from "./fixture.ts"
@@ -160,7 +160,10 @@ describe("Artifacts in a folder", () => {
       const reasonFor = (MAX: string) =>
         Effect.flatMap(ArtifactStore.ArtifactStore, ({ put }) => put(owner("p"), "text")).pipe(
           Effect.provide(
-            ArtifactFolder.layerConfig({ directory: Config.String("DIRECTORY"), maxChars: Config.Int("MAX") }).pipe(
+            LayerConfig.from(ArtifactFolder.layer, {
+              directory: Config.String("DIRECTORY"),
+              maxChars: Config.Int("MAX")
+            }).pipe(
               Layer.provide(
                 ConfigProvider.layer(ConfigProvider.fromEnv({ env: { DIRECTORY: `${outside}/artifacts`, MAX } }))
               )

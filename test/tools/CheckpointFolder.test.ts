@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
 import * as NodeFs from "node:fs"
-import { Checkpoints } from "../../src/index.ts"
+import { Checkpoints, LayerConfig } from "../../src/index.ts"
 import * as CheckpointFolder from "../../src/tools/CheckpointFolder.ts"
 import { idsOf, write } from "../support/checkpoints.ts"
 import * as Contract from "../support/contract.ts"
@@ -280,7 +280,7 @@ describe("Checkpoints in a folder", () => {
       const keep = (MAX: string) =>
         Effect.flatMap(Checkpoints.Checkpoints, ({ save }) => save(write({ "a.txt": "text" }))).pipe(
           Effect.provide(
-            CheckpointFolder.layerConfig({
+            LayerConfig.from(CheckpointFolder.layer, {
               root: Config.succeed(root),
               directory: Config.String("DIRECTORY"),
               maxBytes: Config.Int("MAX")

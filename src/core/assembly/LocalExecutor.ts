@@ -16,7 +16,6 @@
  * @since 0.1.0
  */
 import type * as Toolkit from "effect/ai/Toolkit"
-import * as Config from "effect/Config"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -113,22 +112,6 @@ export const layerReadOnly = <T extends Toolkit.Any>(
   options: Omit<Options<NamesIn<T>>, "policy"> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(readOnly(), toolkits, options)
-
-/**
- * Layer of an executor in memory with options from the configuration, such as
- * environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = <T extends Toolkit.Any>(
-  toolkits: T | ReadonlyArray<T>,
-  options: Config.Wrap<Options<NamesIn<T>>>
-): Layer.Layer<
-  ToolExecutor.ToolExecutor,
-  ConfigurationError | Config.ConfigError,
-  ToolHandlers.HandlersOf<T>
-> => Layer.unwrap(Effect.map(Config.unwrap(options), (it) => layer(toolkits, it)))
 
 /**
  * Layer of all gates, stores in memory and settings, for a registry of one's own:

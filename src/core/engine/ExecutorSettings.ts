@@ -21,7 +21,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -127,15 +126,6 @@ export const defaults = {
  * @since 0.1.0
  */
 export const layer = (options: Options): Layer.Layer<never> => Layer.effect(ExecutorSettings, over(options))
-
-/**
- * Layer of settings from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (options: Config.Wrap<Options>): Layer.Layer<never, Config.ConfigError> =>
-  Layer.effect(ExecutorSettings, Effect.flatMap(Config.unwrap(options), over))
 
 /**
  * Gives settings over others: field by field, what the first leave open is as the

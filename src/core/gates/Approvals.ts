@@ -11,7 +11,6 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import type * as Duration from "effect/Duration"
@@ -222,17 +221,6 @@ export const makeAsk = Effect.fnUntraced(function*<R>(
  */
 export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationError> =>
   Layer.effect(Approvals, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Pick<Options, "timeout">>
-): Layer.Layer<Approvals, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Approvals, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Layer that asks people by a function of the host's.

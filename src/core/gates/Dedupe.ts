@@ -8,7 +8,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -99,17 +98,6 @@ export const make = (options?: Options): Effect.Effect<Dedupe["Service"], Config
  * @since 0.1.0
  */
 export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> => Layer.effect(Dedupe, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<Dedupe, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Dedupe, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Layer that lets equal calls run, except where a rule says `AlwaysDedupe`.

@@ -6,7 +6,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -98,18 +97,6 @@ export const make = (
  */
 export const layer = (policy: Policy.Policy): Layer.Layer<Permissions, ConfigurationError> =>
   Layer.effect(Permissions, make(policy))
-
-/**
- * Layer that decides by a policy from the configuration, such as environment
- * variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  policy: Config.Wrap<Policy.Policy>
-): Layer.Layer<Permissions, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Permissions, Effect.flatMap(Config.unwrap(policy), make))
 
 /**
  * The policy of `layerRef`, to be read and replaced while executors run.

@@ -11,7 +11,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -136,17 +135,6 @@ export const make = Effect.fnUntraced(function*(
  * @since 0.1.0
  */
 export const layer = (options?: Options): Layer.Layer<Pools, ConfigurationError> => Layer.effect(Pools, make(options))
-
-/**
- * The same with sizes from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<Pools, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Pools, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Layer without class pools. Caps of tools and resource keys still hold: they

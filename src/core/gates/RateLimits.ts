@@ -14,7 +14,6 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -137,17 +136,6 @@ export const make = Effect.fnUntraced(function*(
  * @since 0.1.0
  */
 export const layer = (options?: Options): Layer.Layer<never, ConfigurationError> => Gate.layer(make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<never, ConfigurationError | Config.ConfigError> =>
-  Gate.layer(Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Layer without rate limits, whatever tools declare.

@@ -8,7 +8,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -132,17 +131,6 @@ export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
 export const layer = (
   rules: ReadonlyArray<ToolRule>
 ): Layer.Layer<Rules, ConfigurationError, ToolHandlers> => Layer.effect(Rules, make(rules))
-
-/**
- * The same with rules from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  rules: Config.Wrap<ReadonlyArray<ToolRule>>
-): Layer.Layer<Rules, ConfigurationError | Config.ConfigError, ToolHandlers> =>
-  Layer.effect(Rules, Effect.flatMap(Config.unwrap(rules), make))
 
 /**
  * The rules of `layerRef`, to be read and replaced while executors run.

@@ -6,7 +6,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -175,17 +174,6 @@ export const make = Effect.fnUntraced(function*(
  */
 export const layer = (options?: Options): Layer.Layer<TurnBudget, ConfigurationError> =>
   Layer.effect(TurnBudget, make(options))
-
-/**
- * The same with options from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<TurnBudget, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(TurnBudget, Effect.flatMap(Config.unwrap(options), make))
 
 /**
  * Layer without limits, but for those that a process is given.

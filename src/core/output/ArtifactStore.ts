@@ -10,7 +10,6 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -224,17 +223,6 @@ export const makeMemory = (options?: Options): ArtifactStore["Service"] => memor
  */
 export const layerMemory = (options?: Options): Layer.Layer<ArtifactStore, ConfigurationError> =>
   Layer.effect(ArtifactStore, Effect.map(boundsOf(options), memory))
-
-/**
- * The same with bounds from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerMemoryConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<ArtifactStore, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(ArtifactStore, Effect.map(Effect.flatMap(Config.unwrap(options), boundsOf), memory))
 
 // Utilities
 

@@ -9,7 +9,6 @@
  * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import type * as Duration from "effect/Duration"
@@ -284,17 +283,6 @@ export const isOver = (at: number, now: number, { maxAgeMillis }: Bounds): boole
  */
 export const layerMemory = (options?: Options): Layer.Layer<Checkpoints, ConfigurationError> =>
   Layer.effect(Checkpoints, Effect.map(boundsOf(options), memory))
-
-/**
- * The same with bounds from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerMemoryConfig = (
-  options: Config.Wrap<Options>
-): Layer.Layer<Checkpoints, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Checkpoints, Effect.map(Effect.flatMap(Config.unwrap(options), boundsOf), memory))
 
 // Utilities
 

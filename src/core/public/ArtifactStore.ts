@@ -1,2 +1,2 @@
 export type * from "../output/ArtifactStore.ts"
-export { ArtifactError, ArtifactStore, layerMemory, layerMemoryConfig } from "../output/ArtifactStore.ts"
+export { ArtifactError, ArtifactStore, layerMemory } from "../output/ArtifactStore.ts"

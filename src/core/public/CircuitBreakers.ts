@@ -1,2 +1,2 @@
 export type * from "../gates/CircuitBreakers.ts"
-export { layer, layerConfig, layerNoop } from "../gates/CircuitBreakers.ts"
+export { layer, layerNoop } from "../gates/CircuitBreakers.ts"

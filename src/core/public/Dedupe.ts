@@ -1,2 +1,2 @@
 export type * from "../gates/Dedupe.ts"
-export { Dedupe, layer, layerConfig, layerNoop, make } from "../gates/Dedupe.ts"
+export { Dedupe, layer, layerNoop, make } from "../gates/Dedupe.ts"

@@ -3,7 +3,6 @@ export {
   both,
   layer,
   layerAllowAll,
-  layerConfig,
   layerDenyAll,
   layerReadOnly,
   layerRef,

@@ -1,2 +1,2 @@
 export type * from "../gates/Pools.ts"
-export { layer, layerConfig, layerNoop, Pools } from "../gates/Pools.ts"
+export { layer, layerNoop, Pools } from "../gates/Pools.ts"

@@ -1,2 +1,2 @@
 export type * from "../gates/RateLimits.ts"
-export { layer, layerConfig, layerNoop } from "../gates/RateLimits.ts"
+export { layer, layerNoop } from "../gates/RateLimits.ts"

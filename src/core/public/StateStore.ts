@@ -1,2 +1,2 @@
 export type * from "../store/StateStore.ts"
-export { layerMemory, layerMemoryConfig } from "../store/StateStore.ts"
+export { layerMemory } from "../store/StateStore.ts"

@@ -10,7 +10,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -109,17 +108,6 @@ export const memoryDefaults = MemoryJournal.defaults
  */
 export const layerMemory = (options?: MemoryOptions): Layer.Layer<Journal, ConfigurationError> =>
   Layer.effect(Journal, checked(options))
-
-/**
- * The same with its options from the configuration.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerMemoryConfig = (
-  options: Config.Wrap<Omit<MemoryOptions, "entries">>
-): Layer.Layer<Journal, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(Journal, Effect.flatMap(Config.unwrap(options), checked))
 
 /**
  * Layer without a journal, as if none were provided: for a part of a program that

@@ -8,7 +8,6 @@
  *
  * @since 0.1.0
  */
-import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -136,17 +135,6 @@ export type MemoryOptions = MemoryStore.Options
  */
 export const layerMemory = (options?: MemoryOptions): Layer.Layer<StateStore, ConfigurationError> =>
   Layer.effect(StateStore, checked(options))
-
-/**
- * The same with bounds from the configuration, such as environment variables.
- *
- * @category layers
- * @since 0.1.0
- */
-export const layerMemoryConfig = (
-  options: Config.Wrap<MemoryOptions>
-): Layer.Layer<StateStore, ConfigurationError | Config.ConfigError> =>
-  Layer.effect(StateStore, Effect.flatMap(Config.unwrap(options), checked))
 
 /**
  * The default bounds of the memory driver.

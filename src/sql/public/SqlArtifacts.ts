@@ -1,2 +1,2 @@
 export type * from "../SqlArtifacts.ts"
-export { layer, layerConfig } from "../SqlArtifacts.ts"
+export { layer } from "../SqlArtifacts.ts"

@@ -1,2 +1,2 @@
 export type * from "../SqlCheckpoints.ts"
-export { layer, layerConfig } from "../SqlCheckpoints.ts"
+export { layer } from "../SqlCheckpoints.ts"

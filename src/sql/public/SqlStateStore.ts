@@ -1,2 +1,2 @@
 export type * from "../SqlStateStore.ts"
-export { layer, layerConfig } from "../SqlStateStore.ts"
+export { layer } from "../SqlStateStore.ts"

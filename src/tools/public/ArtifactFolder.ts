@@ -1,2 +1,2 @@
 export type * from "../ArtifactFolder.ts"
-export { layer, layerConfig } from "../ArtifactFolder.ts"
+export { layer } from "../ArtifactFolder.ts"

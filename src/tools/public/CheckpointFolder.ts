@@ -1,2 +1,2 @@
 export type * from "../CheckpointFolder.ts"
-export { layer, layerConfig } from "../CheckpointFolder.ts"
+export { layer } from "../CheckpointFolder.ts"

@@ -1,2 +1,2 @@
 export type * from "../TranscriptFolder.ts"
-export { layer, layerConfig } from "../TranscriptFolder.ts"
+export { layer } from "../TranscriptFolder.ts"

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { checked } from "../../../src/core/engine/CheckedSettings.ts"
 import * as ToolExecutor from "../../../src/core/engine/ToolExecutor.ts"
-import { ExecutorSettings } from "../../../src/index.ts"
+import { ExecutorSettings, LayerConfig } from "../../../src/index.ts"
 
 const read = <E>(layer: Layer.Layer<never, E>) => Effect.provide(checked, layer)
 
@@ -94,7 +94,7 @@ describe("settings", () => {
 
   it.effect("come from the configuration", () =>
     Effect.gen(function*() {
-      const layer = ExecutorSettings.layerConfig({
+      const layer = LayerConfig.from(ExecutorSettings.layer, {
         executionTimeout: Config.Duration("TIMEOUT"),
         output: { maxChars: Config.Int("CHARS") }
       })

@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PermissionPattern from "../../../src/core/gates/PermissionPattern.ts"
 import * as Policy from "../../../src/core/gates/Policy.ts"
-import { Permissions, ToolAnnotations, type ToolHandlers } from "../../../src/index.ts"
+import { LayerConfig, Permissions, ToolAnnotations, type ToolHandlers } from "../../../src/index.ts"
 import { plainWords } from "../../../src/internal/plainWords.ts"
 import { matches } from "../../../src/internal/wildcard.ts"
 import { calls, run, tags, type ToolSpec } from "../../support/Harness.ts"
@@ -361,7 +361,7 @@ describe("Permissions", () => {
 
   it.effect("reads a policy from the configuration", () =>
     Effect.gen(function*() {
-      const layer = Permissions.layerConfig({
+      const layer = LayerConfig.from(Permissions.layer, {
         default: Config.Literals(["allow", "ask", "deny"], "DEFAULT"),
         deny: Config.Array(Schema.String, "DENY")
       })

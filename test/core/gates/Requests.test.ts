@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as LayerConfig from "../../../src/core/vocabulary/LayerConfig.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 
 type Service = Approvals.Approvals["Service"]
@@ -176,7 +177,7 @@ describe("the time of a request", () => {
     virtual(Effect.gen(function*() {
       const of = (env: Record<string, string>) =>
         Effect.gen(function*() {
-          const layer = Approvals.layerConfig({ timeout: Config.Duration("PATIENCE") }).pipe(
+          const layer = LayerConfig.from(Approvals.layer, { timeout: Config.Duration("PATIENCE") }).pipe(
             Layer.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
           )
           const approvals = Context.get(yield* Layer.build(layer), Approvals.Approvals)

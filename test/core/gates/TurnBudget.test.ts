@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as TurnBudget from "../../../src/core/gates/TurnBudget.ts"
+import * as LayerConfig from "../../../src/core/vocabulary/LayerConfig.ts"
 import { calls, run } from "../../support/Harness.ts"
 
 const tools = { t: () => Effect.succeed(1) }
@@ -66,7 +67,10 @@ describe("the budget of a turn", () => {
 
   it.effect("comes from the configuration", () =>
     Effect.gen(function*() {
-      const layer = TurnBudget.layerConfig({ maxCalls: Config.Int("CALLS"), timeout: Config.Duration("TIME") })
+      const layer = LayerConfig.from(TurnBudget.layer, {
+        maxCalls: Config.Int("CALLS"),
+        timeout: Config.Duration("TIME")
+      })
       const provide = (env: Record<string, string>) =>
         Layer.provide(layer, ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
       assert.strictEqual((yield* begin(provide({ CALLS: "2", TIME: "1 minute" }))).limitMillis, 60_000)
