@@ -65,7 +65,10 @@ describe("a layer from the configuration", () => {
           local(
             Layer.merge(
               allow,
-              LayerConfig.from(Dedupe.layer, { window: Config.Duration("X"), onDuplicate: Config.succeed("reject") })
+              LayerConfig.from(Dedupe.layer, {
+                window: Config.Duration("X"),
+                onDuplicate: Config.succeed("reject" as const)
+              })
             )
           ),
           "5 minutes",
@@ -95,7 +98,7 @@ describe("a layer from the configuration", () => {
             allow,
             Dedupe.layerNoop,
             LayerConfig.from(RateLimits.layer, {
-              perPrincipal: { limit: Config.Int("X"), window: Config.succeed("1 minute") }
+              perPrincipal: { limit: Config.Int("X"), window: Config.succeed("1 minute" as const) }
             })
           )),
           "1",
