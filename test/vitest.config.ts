@@ -14,13 +14,10 @@ const needs = {
   process: /"node:child_process"|node-pty|\/(?:serveProcess|process)\.ts"|process\.env/
 }
 
-/** Takes minutes or makes sure that other tests find bugs: `npm run test:all` has these, too. */
-const slow: ReadonlyArray<string> = []
-
 const files = globSync("test/**/*.test.ts", { cwd: root }).map((file) => {
   const text = readFileSync(join(root, file), "utf8")
   const project = Object.entries(needs).find(([, need]) => need.test(text))?.[0] ?? "unit"
-  return { file, project, isRandom: /support\/seeds\.ts"/.test(text), isSlow: slow.includes(file) }
+  return { file, project, isRandom: /support\/seeds\.ts"/.test(text), isSlow: file.endsWith(".slow.test.ts") }
 })
 
 export default defineConfig(({ mode }) => {

@@ -25,6 +25,13 @@ export const seeds = (count: number): ReadonlyArray<number> => {
   }
 }
 
+/** Chooses among cases that would take long together: every tenth, and one that the fresh seed picks. */
+export const sample = <A>(cases: ReadonlyArray<A>): ReadonlyArray<A> =>
+  cases.length === 0 ? cases : Array.from(new Set(seeds(cases.length).map((seed) => cases[seed % cases.length]!)))
+
+/** The steps that a test of every step tries: each, or every tenth from one that the fresh seed picks. */
+export const everyStep = share === "tenth" ? { first: 1 + fresh % 10, next: 10 } : { first: 1, next: 1 }
+
 /** How long a random test may take, in milliseconds: with every seed on a busy machine. */
 export const timeout = 300_000
 
