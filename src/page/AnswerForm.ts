@@ -1,6 +1,6 @@
 /**
- * The answers that an approval request takes. "Yes" is off until all that is to be seen has been loaded,
- * and says so to whoever tries; a "no" never waits.
+ * The form that answers an approval request. Approving is unavailable until the whole request has loaded; denying is
+ * always possible.
  *
  * @since 0.1.0
  */
@@ -9,22 +9,22 @@ import { useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
 import type { ApprovalRequest, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
+import { DenyForm } from "./DenyForm.ts"
 import { html } from "./html.ts"
 import { after } from "./known.ts"
 import { useLater } from "./later.ts"
-import { No } from "./No.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import type { Edited } from "./parts/types.ts"
 import { Failure } from "./pieces.ts"
 import { known, say, ticked } from "./state.ts"
 import { ending, time } from "./words.ts"
 
-/** How long a "yes" may hold; the first is what is chosen at first. */
+/** Durations of a standing approval; the first is the default. */
 const durations = ["15 minutes", "1 hour", "8 hours", "7 days"] as const
 
 const formModule = () => import("./parts/ArgsForm.ts")
 
-/** The form; `onStale`: what is asked is not what was shown any more. */
+/** The form. `onStale` is called when the request has changed or ended. */
 export const AnswerForm = (
   { isWhole, onStale, approval }: {
     readonly approval: ApprovalRequest
@@ -52,19 +52,19 @@ export const AnswerForm = (
       next.delete(id)
       ticked.value = next
       known.value = after(known.value, { _tag: "ApprovalResolved", approval: reply.value })
-      return say(`${ending(reply.value)}. ${known.value.open.length} wait.`)
+      return say(`${ending(reply.value)}. ${known.value.open.length} pending.`)
     }
     setProblem(reply.problem)
     const { at, by } = reply.problem
-    if (by !== undefined) say(`${by} was first${at === undefined ? "" : `, at ${time(at)}`}.`)
+    if (by !== undefined) say(`${by} answered first${at === undefined ? "" : `, at ${time(at)}`}.`)
     if (reply.problem.status === 409 || reply.problem.status === 404) onStale()
   }
 
   const isOff = !isWhole || isSending || (isEditing && edited?._tag !== "Fits")
   const why = !isWhole
-    ? "Yes is off until everything above has been loaded."
+    ? "Approve is unavailable until everything above has loaded."
     : isEditing && edited?._tag !== "Fits"
-    ? "Yes is off until the arguments fit."
+    ? "Approve is unavailable until the arguments are valid."
     : ""
   const yes = (answer: Answer) => () => {
     if (isOff) return say(why)
@@ -75,7 +75,7 @@ export const AnswerForm = (
   const mayRemember = remember !== "call" && !isEditing
   return html`
     <section class="answer" aria-labelledby="answer-title">
-      <h3 id="answer-title">Your answer</h3>
+      <h3 id="answer-title">Decision</h3>
       ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
       ${
     isRunning
@@ -83,16 +83,16 @@ export const AnswerForm = (
       : html`<p class="row"><button type="button" data-key="edit" aria-expanded=${isEditing} onClick=${() => {
         setIsEditing(!isEditing)
         setEdited(undefined)
-      }}>${isEditing ? "Do not edit" : "Edit the arguments"}</button></p>`
+      }}>${isEditing ? "Cancel editing" : "Edit arguments"}</button></p>`
   }
       ${
     isEditing
-      ? html`<p class="muted">The call is looked at anew with what you enter; such an answer is not remembered.</p>
+      ? html`<p class="muted">The edited call passes all checks again. The approval holds for this call only.</p>
         ${
         form === undefined
           ? html`<p>Loading …</p>`
           : form === "failed"
-          ? html`<p class="problem">The form could not be loaded. Load the page anew to try again.</p>`
+          ? html`<p class="problem">The form could not be loaded. Reload the page to try again.</p>`
           : html`<${form.module.ArgsForm} schema=${approval.parameters} value=${approval.args} onChange=${setEdited} />`
       }`
       : null
@@ -101,43 +101,43 @@ export const AnswerForm = (
       <p class="row">
         <button type="button" class="main" data-key="yes" aria-disabled=${isOff} aria-describedby="yes-off"
           onClick=${yes({ _tag: "ApproveOnce", ...params })}>${
-    isEditing ? "Yes, once, as edited" : "Yes, once"
+    isEditing ? "Approve edited call" : "Approve once"
   }</button>
       </p>
       ${
     mayRemember
       ? html`
         <fieldset>
-          <legend>Yes, and remember it ${
-        targets.length > 0 ? "" : html`for every call of <${SafeText} text=${tool} />`
+          <legend>Approve similar calls ${
+        targets.length > 0 ? "" : html`(all calls of <${SafeText} text=${tool} />)`
       }</legend>
           ${
         targets.length > 0 && remember === "tool"
           ? html`<p class="row">
-            <label><input type="radio" name="scope" checked=${!isWide} onChange=${() => setIsWide(false)} /> for ${
-            targets.length === 1 ? "this target" : "these targets"
+            <label><input type="radio" name="scope" checked=${!isWide} onChange=${() => setIsWide(false)} /> ${
+            targets.length === 1 ? "This target only" : "These targets only"
           }</label>
             <label><input type="radio" name="scope" checked=${isWide} onChange=${() =>
-            setIsWide(true)} /> for every call of <${SafeText} text=${tool} /></label>
+            setIsWide(true)} /> all calls of <${SafeText} text=${tool} /></label>
           </p>`
           : targets.length > 0
-          ? html`<p>It holds for ${targets.length === 1 ? "this target" : "these targets"} alone.</p>`
+          ? html`<p>Only for ${targets.length === 1 ? "this target" : "these targets"}.</p>`
           : null
       }
           <p class="row">
-            <label for="duration">How long</label>
+            <label for="duration">Duration</label>
             <select id="duration" data-key="while" value=${duration} onChange=${(event: Event) =>
         setDuration((event.currentTarget as HTMLSelectElement).value)}>
               ${durations.map((it) => html`<option value=${it}>${it}</option>`)}
             </select>
             <button type="button" aria-disabled=${isOff} aria-describedby="yes-off"
-              onClick=${yes({ _tag: "ApproveForDuration", duration, ...scope })}>Yes, for ${duration}</button>
+              onClick=${yes({ _tag: "ApproveForDuration", duration, ...scope })}>Approve for ${duration}</button>
             <button type="button" aria-disabled=${isOff} aria-describedby="yes-off"
-              onClick=${yes({ _tag: "ApproveForScope", ...scope })}>Yes, until revoked</button>
+              onClick=${yes({ _tag: "ApproveForScope", ...scope })}>Approve until revoked</button>
           </p>
         </fieldset>`
       : null
   }
-      <${No} label="No" send=${(answer: Answer) => void send(answer)} />
+      <${DenyForm} label="Deny" send=${(answer: Answer) => void send(answer)} />
     </section>`
 }

@@ -1,6 +1,5 @@
 /**
- * The frame of the page: who is logged in, where one can go, how the connection is, and what is
- * announced.
+ * The frame of the page: user, navigation, connection state, and announcements for screen readers.
  *
  * @since 0.1.0
  */
@@ -25,7 +24,7 @@ import { announced, connection, known, me, say } from "./state.ts"
 import { Waves } from "./Waves.ts"
 import { count } from "./words.ts"
 
-/** The page: asks who is there, and shows them what they may see. */
+/** The page for the logged-in user, or the login form. */
 export const App = (): VNode => {
   useEffect(() => {
     void get<Me>("api/me").then((reply) => {
@@ -62,12 +61,12 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
     document.title = `${open.value > 0 ? `(${open.value}) ` : ""}${shown.title} – tool-executor`
   }, [open.value, shown])
   useEffect(() => {
-    // whoever goes somewhere is there: the heading of what they went to has the focus
+    // after navigation the heading of the new view gets the focus
     if (!isFirst.current) place.current?.querySelector<HTMLElement>("[data-heading]")?.focus()
     isFirst.current = false
   }, [address])
   return html`
-    <button class="skip" type="button" onClick=${() => place.current?.focus()}>Skip to the content</button>
+    <button class="skip" type="button" onClick=${() => place.current?.focus()}>Skip to content</button>
     <header>
       <p class="brand">tool-executor</p>
       <nav aria-label="Views">
@@ -84,7 +83,7 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
       <p class="user"><${SafeText} text=${user.name} /></p>
       <button type="button" onClick=${() => {
     isHelpOpen.value = true
-  }}>Keys</button>
+  }}>Shortcuts</button>
       <button type="button" onClick=${logOut}>Log out</button>
     </header>
     ${
@@ -102,7 +101,7 @@ const useTellOfNew = (): void => {
   const { open } = known.value
   useEffect(() => {
     const fresh = before.current === undefined ? [] : open.filter((it) => !before.current!.has(it.id))
-    if (fresh.length > 0) say(`${count(fresh.length, "new approval")}. ${open.length} wait.`)
+    if (fresh.length > 0) say(`${count(fresh.length, "new approval request")}. ${open.length} pending.`)
     if (connection.peek() !== "connecting") before.current = new Set(open.map((it) => it.id))
   }, [open])
 }

@@ -25,7 +25,7 @@ export type Read =
 
 /**
  * Reads an approval request whole, and again whenever another one is asked under its id. What is heard of its end
- * counts at once; what was read of it before stays to be seen.
+ * counts immediately; what was read before stays visible.
  */
 export const useApproval = (
   id: string
@@ -54,7 +54,7 @@ export const useApproval = (
   }
 }
 
-/** Shows an approval request; `onWhole` is told whether all of it has been loaded. Of one that is over nothing can be loaded. */
+/** Shows an approval request; `onWhole` is called with whether all of it has loaded. Resolved requests have nothing more to load. */
 export const ApprovalBody = (
   { isOver = false, onWhole, approval }: {
     readonly approval: ApprovalRequest
@@ -74,10 +74,10 @@ export const ApprovalBody = (
   )
   return html`
     <dl class="facts">
-      <div><dt>Why it is asked</dt><dd><${SafeText} text=${why} /></dd></div>
-      <div><dt>For</dt><dd>${
+      <div><dt>Reason</dt><dd><${SafeText} text=${why} /></dd></div>
+      <div><dt>Targets</dt><dd>${
     targets.length === 0
-      ? "no target that is known"
+      ? "none known"
       : html`<ul class="plain">${
         targets.map((it) =>
           html`<li><${SafeText} text=${it.text} />${
@@ -87,16 +87,16 @@ export const ApprovalBody = (
       }</ul>`
   }</dd></div>
       <div><dt>Class</dt><dd><${SafeText} text=${kind} />${classes[kind] ?? ""}${
-    approval.isRunning ? ", already running: it waits with what it writes" : ""
+    approval.isRunning ? ", already running; its write waits for approval" : ""
   }</dd></div>
-      <div><dt>Asked by</dt><dd><${Who} of=${approval} /></dd></div>
-      <div><dt>Asked at</dt><dd>${time(askedAt)}</dd></div>
+      <div><dt>Requested by</dt><dd><${Who} of=${approval} /></dd></div>
+      <div><dt>Requested at</dt><dd>${time(askedAt)}</dd></div>
       <div><dt>Call</dt><dd><${SafeText} text=${callId} /></dd></div>
     </dl>
     ${
     preview === null || isOver
       ? null
-      : html`<h3>What it would write</h3><${Preview} preview=${preview} load=${load} onWhole=${onWhole} />`
+      : html`<h3>Changes</h3><${Preview} preview=${preview} load=${load} onWhole=${onWhole} />`
   }
     <h3>Arguments</h3>
     <div class="text"><${Arguments} value=${args} /></div>`
@@ -105,12 +105,12 @@ export const ApprovalBody = (
 // Utilities
 
 const classes: Readonly<Record<string, string>> = {
-  ReadOnly: ": it only reads",
-  ConcurrentMut: ": it may change things, and runs beside others",
-  SerialMut: ": it may change things, and runs alone"
+  ReadOnly: ": reads only",
+  ConcurrentMut: ": may change things; runs in parallel with other calls",
+  SerialMut: ": may change things; runs alone"
 }
 
-const kinds = { exact: "exactly this", protected: "protected" } as const
+const kinds = { exact: "exact", protected: "protected" } as const
 
 const readOf = (reply: Reply<ApprovalRequest | ResolvedApproval>): Read =>
   !reply.ok

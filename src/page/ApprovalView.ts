@@ -13,13 +13,13 @@ import { SafeText } from "./parts/SafeText.ts"
 import { Deadline, Failure } from "./pieces.ts"
 import { to } from "./routes.ts"
 import { known, me } from "./state.ts"
-import { count, ending, time } from "./words.ts"
+import { ending, time } from "./words.ts"
 
 /** Shows the approval request of an id. */
 export const ApprovalView = ({ id }: { readonly id: string }): VNode => {
   const { again, read, seen } = useApproval(id)
   const hash = seen?.hash
-  // what was loaded of one approval request says nothing of the next under its id
+  // a new request under the same id has to load again
   const [whole, setWhole] = useState<string | undefined>(undefined)
   const onWhole = useCallback((it: boolean) => setWhole(it ? hash : undefined), [hash])
   const body = (isOver: boolean) =>
@@ -35,7 +35,7 @@ export const ApprovalView = ({ id }: { readonly id: string }): VNode => {
       ? html`<h2 tabindex="-1" data-heading>Approval request</h2><${Failure} problem=${read.problem} onAgain=${again} />`
       : read._tag === "Ended"
       ? html`<${Ended} approval=${read.approval} />${
-        seen === undefined ? null : html`<details><summary>What was asked</summary>${body(true)}</details>`
+        seen === undefined ? null : html`<details><summary>Request</summary>${body(true)}</details>`
       }`
       : html`
         <h2 tabindex="-1" data-heading><${SafeText} text=${read.approval.tool} /></h2>
@@ -52,7 +52,7 @@ export const ApprovalView = ({ id }: { readonly id: string }): VNode => {
 const Ended = ({ approval }: { readonly approval: ResolvedApproval }): VNode => {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {
-    // what had the focus is gone: a button of the answer; of whoever is elsewhere nothing is taken
+    // the focused button is gone: move the focus here unless it is elsewhere
     if (document.activeElement === document.body) heading.current?.focus()
   }, [])
   const user = me.value
@@ -63,15 +63,15 @@ const Ended = ({ approval }: { readonly approval: ResolvedApproval }): VNode => 
     <p>${time(approval.endedAt)}${
     approval.by === undefined
       ? null
-      : html`, by <strong><${SafeText} text=${approval.by} /></strong>${isOther ? ", who was first" : ""}`
+      : html`, by <strong><${SafeText} text=${approval.by} /></strong>${isOther ? ", who answered first" : ""}`
   }.</p>
     ${approval.reason === undefined ? null : html`<p>Reason: <${SafeText} text=${approval.reason} /></p>`}
     <p>${approval.next}</p>
     ${
     next === undefined
-      ? html`<p>Nothing else waits.</p>`
-      : html`<p><a class="button" href=${to("approvals", next.id)}>Next approval</a> ${
-        count(known.value.open.length, "waits", "wait")
-      }.</p>`
+      ? html`<p>No other requests are pending.</p>`
+      : html`<p><a class="button" href=${
+        to("approvals", next.id)
+      }>Next request</a> ${known.value.open.length} pending.</p>`
   }`
 }

@@ -1,6 +1,6 @@
 /**
- * What waits for a person, oldest first, and what ended lately: a list, and beside it the approval request
- * that is looked at, or several that are answered together.
+ * Pending approval requests, oldest first, and recently resolved ones: a list, and next to it the approval request
+ * in detail, or several that are answered together.
  *
  * @since 0.1.0
  */
@@ -16,10 +16,10 @@ import { route, to } from "./routes.ts"
 import { known, me, shownApproval, ticked } from "./state.ts"
 import { count, ending, time } from "./words.ts"
 
-/** So many are shown at first, and so many more each time. */
+/** How many requests are shown first, and added by each "Show more". */
 const step = 50
 
-/** As wide as the list and an approval request are beside each other. */
+/** From this width on, the list and a request are shown side by side. */
 const wide = "(min-width: 52.01rem)"
 
 /** The view. */
@@ -30,8 +30,8 @@ export const Approvals = (): VNode => {
   const [overs, setOvers] = useState(10)
   const user = me.value
   const mayApprove = typeof user === "object" && user.approve.length > 0
-  // on a wide screen the oldest is open by itself, and stays, whatever comes or goes, until somebody goes
-  // elsewhere: what an answer is to must never change under a hand
+  // on a wide screen the oldest request opens by default and stays open until the user navigates: the request must
+  // never change while a person is about to answer
   const [opened, setOpened] = useState<string | undefined>(undefined)
   const looked = chosen ?? opened ?? (matchMedia(wide).matches ? open[0]?.id : undefined)
   useEffect(() => {
@@ -49,19 +49,19 @@ export const Approvals = (): VNode => {
         <p>${
     mayApprove
       ? open.length === 0
-        ? "Nothing waits for you."
-        : `${count(open.length, "approval waits", "approvals wait")}, oldest first.`
-      : "You may not answer approvals of anybody."
+        ? "No pending requests."
+        : `${count(open.length, "pending request")}, oldest first.`
+      : "You do not have permission to approve requests."
   }</p>
         ${
     open.length < 2 && chosenOnes.length === 0 ? null : html`<p class="row">
           <button type="button" onClick=${() => {
       ticked.value = chosenOnes.length === open.length ? new Set() : new Set(open.map((it) => it.id))
-    }}>${chosenOnes.length === open.length ? "Tick none" : `Tick all ${open.length}`}</button>
+    }}>${chosenOnes.length === open.length ? "Clear selection" : `Select all ${open.length}`}</button>
           ${
       chosenOnes.length === 0
         ? null
-        : html`<a class="button" href=${to("approvals", "several")}>Answer ${chosenOnes.length} together</a>`
+        : html`<a class="button" href=${to("approvals", "bulk")}>Review ${chosenOnes.length} selected</a>`
     }
         </p>`
   }
@@ -77,8 +77,8 @@ export const Approvals = (): VNode => {
       } further)</button>`
       : null
   }
-        <h2>Ended lately</h2>
-        ${ended.length === 0 ? html`<p>None yet.</p>` : null}
+        <h2>Recently resolved</h2>
+        ${ended.length === 0 ? html`<p>None.</p>` : null}
         <ul class="cards">
           ${ended.slice(0, overs).map((it) => html`<${Over} key=${it.id} approval=${it} />`)}
         </ul>
@@ -90,13 +90,13 @@ export const Approvals = (): VNode => {
       : null
   }
       </section>
-      <section class="detail" aria-label="The approval">
+      <section class="detail" aria-label="Approval request">
         ${
     looked === undefined
       ? html`<p class="muted">${
-        open.length === 0 ? "What is asked comes up here by itself." : "Choose an approval request to see all of it."
-      } <kbd>?</kbd> shows the keys.</p>`
-      : looked === "several"
+        open.length === 0 ? "New requests appear here." : "Select a request to see its details."
+      } <kbd>?</kbd> lists keyboard shortcuts.</p>`
+      : looked === "bulk"
       ? html`<${BulkApproval} approvals=${chosenOnes} />`
       : html`<${ApprovalView} key=${looked} id=${looked} />`
   }
@@ -106,7 +106,7 @@ export const Approvals = (): VNode => {
 
 // Utilities
 
-/** A list is looked through: the whole of what is long is in the approval request. */
+/** Shortens a text for the list; the request shows all of it. */
 const brief = (text: string): string => text.length > 160 ? `${text.slice(0, 160)}…` : text
 
 const Item = (
@@ -121,7 +121,7 @@ const Item = (
   return html`
     <li class="card">
       <input type="checkbox" checked=${ticked.value.has(id)} onChange=${toggle}
-        aria-label=${`Tick ${[tool, ...targets.map((it) => it.text)].join(" ").slice(0, 100)}`} />
+        aria-label=${`Select ${[tool, ...targets.map((it) => it.text)].join(" ").slice(0, 100)}`} />
       <div class="what">
         <a href=${to("approvals", id)} aria-current=${isChosen ? "true" : undefined}><${SafeText} text=${tool} /></a>
         ${targets.slice(0, 3).map((it) => html`<span class="target"><${SafeText} text=${brief(it.text)} /></span>`)}

@@ -1,6 +1,6 @@
 /**
- * Several approval requests answered at once: all of them, or none where one is not as it was shown any
- * more. All of each is there to be seen before anybody can say yes to them.
+ * Answers several approval requests with one decision: all of them, or none if one has changed. Approving requires that
+ * every request has loaded completely.
  *
  * @since 0.1.0
  */
@@ -10,9 +10,9 @@ import type { Answer } from "../core/gates/ApprovalRequest.ts"
 import type { ApprovalSummary, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
 import { ApprovalBody, useApproval } from "./ApprovalBody.ts"
+import { DenyForm } from "./DenyForm.ts"
 import { html } from "./html.ts"
 import { after, type Known } from "./known.ts"
-import { No } from "./No.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Deadline, Failure } from "./pieces.ts"
 import { to } from "./routes.ts"
@@ -44,25 +44,25 @@ export const BulkApproval = ({ approvals }: { readonly approvals: ReadonlyArray<
       (known, approval) => after(known, { _tag: "ApprovalResolved", approval }),
       known.value
     )
-    say(`${count(reply.value.length, "approval")} answered. ${known.value.open.length} wait.`)
+    say(`${count(reply.value.length, "request")} answered. ${known.value.open.length} pending.`)
   }
-  const off = isWhole ? "" : `Yes is off until everything has been loaded (${loaded} of ${approvals.length}).`
+  const off = isWhole ? "" : `Approve is unavailable until everything has loaded (${loaded} of ${approvals.length}).`
   const stale = problem?.errors?.flatMap((it) => it.id === undefined ? [] : [it.id]) ?? []
   if (approvals.length === 0) {
     return html`
       <p class="back"><a href=${to("approvals")}>All approvals</a></p>
-      <h2 tabindex="-1" data-heading>None is ticked</h2><p>Tick approvals in the list to answer them together.</p>
+      <h2 tabindex="-1" data-heading>Nothing selected</h2><p>Select requests in the list to answer them together.</p>
       ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}`
   }
   return html`
     <p class="back"><a href=${to("approvals")}>All approvals</a></p>
-    <h2 tabindex="-1" data-heading>${count(approvals.length, "approval")} together</h2>
+    <h2 tabindex="-1" data-heading>${count(approvals.length, "selected request")}</h2>
     ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
     ${
     stale.length === 0 ? null : html`<p class="row"><button type="button" onClick=${() => {
       ticked.value = new Set(Array.from(ticked.value).filter((it) => !stale.includes(it)))
       setProblem(undefined)
-    }}>Untick ${stale.length === 1 ? "the one" : "those"} that cannot be answered</button></p>`
+    }}>Deselect ${stale.length === 1 ? "the request" : "requests"} that cannot be answered</button></p>`
   }
     ${
     approvals.map((it) =>
@@ -70,12 +70,12 @@ export const BulkApproval = ({ approvals }: { readonly approvals: ReadonlyArray<
     )
   }
     <section class="answer" aria-labelledby="answer-title">
-      <h3 id="answer-title">Your answer to all ${approvals.length}</h3>
+      <h3 id="answer-title">Decision for all ${approvals.length}</h3>
       <p id="yes-off" class="muted" role="status">${off}</p>
       <p class="row"><button type="button" class="main" data-key="yes" aria-disabled=${!isWhole || isSending}
         aria-describedby="yes-off" onClick=${() =>
-    isWhole ? void send({ _tag: "ApproveOnce" }) : say(off)}>Yes to all, once</button></p>
-      <${No} label="No to all" send=${(answer: Answer) => void send(answer)} />
+    isWhole ? void send({ _tag: "ApproveOnce" }) : say(off)}>Approve all once</button></p>
+      <${DenyForm} label="Deny all" send=${(answer: Answer) => void send(answer)} />
     </section>`
 }
 
@@ -97,7 +97,7 @@ const One = (
   }, [isWhole, hash, summary.id, onWhole])
   return html`
     <section class=${isStale ? "one stale" : "one"}>
-      <h3><${SafeText} text=${summary.tool} />${isStale ? " (cannot be answered any more)" : ""}</h3>
+      <h3><${SafeText} text=${summary.tool} />${isStale ? " (can no longer be answered)" : ""}</h3>
       <p><${Deadline} expiresAt=${summary.expiresAt} /></p>
       ${
     read._tag === "Failed"

@@ -1,6 +1,5 @@
 /**
- * What the page knows of the server, and how an item of the live stream changes it. Pure: the
- * same items give the same, however often one of them comes.
+ * What the page knows of the server, and how items of the live stream change it. Pure; repeated items change nothing.
  *
  * @since 0.1.0
  */
@@ -11,7 +10,7 @@ import type { WaveInfo, Waves } from "../server/ApiModels.ts"
 /** A wave and its events, in their order. */
 export interface KnownWave extends WaveInfo {
   readonly events: ReadonlyArray<Wire>
-  /** How often it was told that there is more of it, which has to be read; 0: all of it is here. */
+  /** How many events the live stream left out; 0 if all events are here. */
   readonly missing: number
 }
 
@@ -22,24 +21,24 @@ export interface Known {
   readonly waves: ReadonlyMap<string, KnownWave>
 }
 
-/** Nothing is known. */
+/** The initial state. */
 export const nothing: Known = { open: [], ended: [], waves: new Map() }
 
-/** How many of those that are over stay. */
+/** How many resolved requests and ended waves are kept. */
 const kept = { ended: 200, waves: 100 }
 
-/** Names a wave. */
+/** The key of a wave. */
 export const keyOf = (of: { readonly user: string; readonly session: string; readonly wave: string }): string =>
   JSON.stringify([of.user, of.session, of.wave])
 
-/** What the lists of the server say. */
+/** The state from the lists of the server. */
 export const ofLists = (approvals: typeof Approvals.Type, { waves }: typeof Waves.Type): Known => ({
   open: approvals.open.toSorted(byAge),
   ended: approvals.ended,
   waves: new Map(waves.map((it) => [keyOf(it), { ...it, events: [], missing: it.calls === 0 ? 0 : 1 }]))
 })
 
-/** What is known once everything that happened in a wave was read, as far as it was missing then. */
+/** The state after all events of a wave were read; `missing` is what was missing when the read began. */
 export const withEvents = (known: Known, key: string, events: ReadonlyArray<Wire>, missing: number): Known => {
   const wave = known.waves.get(key)
   if (wave === undefined) return known
@@ -48,14 +47,14 @@ export const withEvents = (known: Known, key: string, events: ReadonlyArray<Wire
   return { ...known, waves: new Map(known.waves).set(key, whole) }
 }
 
-/** What is known after an item. */
+/** The state after an item of the live stream. */
 export const after = (known: Known, item: LiveItem): Known => {
   switch (item._tag) {
     case "ApprovalRequested": {
       const { approval } = item
       return {
         ...known,
-        // one that was suspended is asked again under its id
+        // a suspended request comes again under its id
         open: [...known.open.filter((it) => it.id !== approval.id), approval].sort(byAge),
         ended: known.ended.filter((it) => it.id !== approval.id)
       }
@@ -96,7 +95,7 @@ export const after = (known: Known, item: LiveItem): Known => {
 const byAge = (a: ApprovalSummary, b: ApprovalSummary): number =>
   a.askedAt - b.askedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** An event has its place in its wave; a wave of a sub-agent has places of its own. */
+/** Events are numbered per wave; waves of sub-agents have their own numbers. */
 const isSame = (a: Wire, b: Wire): boolean =>
   a.sequence === b.sequence && a.process === b.process && a.wave === b.wave && a._tag === b._tag &&
   JSON.stringify(a.agentPath) === JSON.stringify(b.agentPath)

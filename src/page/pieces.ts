@@ -1,5 +1,5 @@
 /**
- * Small things that several views show.
+ * Small components shared by views.
  *
  * @since 0.1.0
  */
@@ -8,15 +8,15 @@ import { type Problem, sentenceOf } from "./api.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { now } from "./state.ts"
-import { waits } from "./words.ts"
+import { expires } from "./words.ts"
 
-/** How long an approval request still waits: it alone is drawn anew each second. */
+/** How long an approval request has left. Only this is redrawn every second. */
 export const Deadline = ({ expiresAt }: { readonly expiresAt: number | "unlimited" }): VNode =>
   html`<span class=${expiresAt !== "unlimited" && expiresAt - now.value < 60_000 ? "urgent" : ""}>${
-    waits(expiresAt, now.value)
+    expires(expiresAt, now.value)
   }</span>`
 
-/** The text of a problem, and a way to try again. */
+/** Shows a problem and a button to try again. */
 export const Failure = (
   { onAgain, problem }: { readonly problem: Problem; readonly onAgain?: (() => void) | undefined }
 ): VNode =>
@@ -24,7 +24,7 @@ export const Failure = (
     onAgain === undefined ? null : html`<button type="button" onClick=${onAgain}>Try again</button>`
   }</p>`
 
-/** Who it is, from the user down to the agent. What separates them is the page's, and the names are not. */
+/** The user, session and agent path of a request. Names are untrusted; separators are the page's. */
 export const Who = (
   { of: { agentPath = [], session, user } }: {
     readonly of: { readonly user: string; readonly session: string; readonly agentPath?: ReadonlyArray<string> }

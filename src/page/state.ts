@@ -22,10 +22,10 @@ export const clockOffset = signal(0)
 /** The server's time in epoch milliseconds, updated every second. */
 export const now = signal(Date.now())
 
-/** The approval request that is shown whole, chosen or open by itself. */
+/** The id of the approval request in the detail view. */
 export const shownApproval = signal<string | undefined>(undefined)
 
-/** Approval requests that are ticked. */
+/** Ids of the selected approval requests. */
 export const ticked = signal<ReadonlySet<string>>(new Set())
 
 /** The latest announcement for screen readers. */

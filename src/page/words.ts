@@ -17,13 +17,13 @@ export const span = (millis: number): string => {
   }).filter((it) => it !== "").join(" ")
 }
 
-/** How long an approval request still waits. */
-export const waits = (expiresAt: number | "unlimited", now: number): string =>
+/** Describes when an approval request expires. */
+export const expires = (expiresAt: number | "unlimited", now: number): string =>
   expiresAt === "unlimited"
-    ? "waits without limit"
+    ? "does not expire"
     : expiresAt <= now
-    ? "its time is over"
-    : `waits another ${span(expiresAt - now)}`
+    ? "expired"
+    : `expires in ${span(expiresAt - now)}`
 
 /** Formats a time in the reader's locale. */
 export const time = (millis: number): string => new Date(millis).toLocaleString()
@@ -32,13 +32,13 @@ export const time = (millis: number): string => new Date(millis).toLocaleString(
 export const count = (number: number, one: string, many = `${one}s`): string => `${number} ${number === 1 ? one : many}`
 
 const endings: Readonly<Record<ResolvedApproval["how"], string>> = {
-  approved: "Allowed",
+  approved: "Approved",
   denied: "Denied",
-  covered: "Allowed by the answer to another approval",
-  expired: "Nobody answered in time, so it was denied",
-  withdrawn: "Withdrawn: nobody waits for it any more",
-  suspended: "Suspended: the server stopped, and asks again",
-  closed: "Closed: whoever asked has ended"
+  covered: "Approved with another request",
+  expired: "Expired and denied: nobody answered in time",
+  withdrawn: "Withdrawn: the call no longer waits",
+  suspended: "Suspended: the request returns after the restart",
+  closed: "Closed: the caller has ended"
 }
 
 const answers: Readonly<Record<string, string>> = {

@@ -67,16 +67,16 @@ describe("the page", () => {
     server().ask({ id: "q2", tool: "send_mail", args: { to: "bob" } })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "2 approvals wait, oldest first.")
+    await untilText(page, "2 pending requests, oldest first.")
     const tools = await page.$$eval("ol.cards a", (links) => links.map((it) => it.textContent))
     assert.deepStrictEqual(tools, ["write_file", "send_mail"])
     await page.click("ol.cards a")
     await page.waitForSelector(ready)
     assert.include(await textOf(page, ".detail"), "notes.md")
     await page.click("[data-key=yes]")
-    await untilText(page, "write_file: Allowed once")
+    await untilText(page, "write_file: Approved once")
     assert.deepStrictEqual(server().answers.map((it) => it.answer), [{ _tag: "ApproveOnce" }])
-    await untilText(page, "1 approval waits")
+    await untilText(page, "1 pending request")
     await leave(visitation)
   }, limit)
 
@@ -90,7 +90,7 @@ describe("the page", () => {
     const visitation = await come()
     const { page } = visitation
     const answered = (count: number) => until(page, `document.querySelectorAll("ol.cards > li").length === ${count}`)
-    await untilText(page, "5 approvals wait")
+    await untilText(page, "5 pending requests")
 
     await next(page)
     await page.waitForSelector(ready)
@@ -117,7 +117,7 @@ describe("the page", () => {
     await next(page)
     await page.waitForSelector(ready)
     await press(page, "e", "Enter")
-    await untilText(page, "looked at anew")
+    await untilText(page, "passes all checks again")
     await tabTo(page, `it.value === "notes.md"`)
     await page.keyboard.type(".bak")
     await page.waitForSelector(ready)
@@ -138,7 +138,7 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 approval waits")
+    await untilText(page, "1 pending request")
     await next(page)
     await page.waitForSelector(ready)
     await press(page, "y", "n", "Escape")
@@ -173,16 +173,16 @@ describe("the page", () => {
     server().holdParts(true)
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 approval waits")
+    await untilText(page, "1 pending request")
     await next(page)
-    await untilText(page, "Yes is off until everything above has been loaded.")
+    await untilText(page, "Approve is unavailable until everything above has loaded.")
     await page.click("[data-key=yes]")
     server().holdParts(false)
     await page.waitForSelector(ready)
     assert.deepStrictEqual(server().answers, [])
     assert.include(await textOf(page, ".detail"), "two")
     await page.click("[data-key=yes]")
-    await untilText(page, "Allowed once")
+    await untilText(page, "Approved once")
     await leave(visitation)
   }, limit)
 
@@ -193,7 +193,7 @@ describe("the page", () => {
     server().failParts(true)
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 approval waits")
+    await untilText(page, "1 pending request")
     await untilText(page, "The part cannot be read.")
     assert.strictEqual(await page.$(ready), null)
     server().failParts(false)
@@ -220,7 +220,7 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 approval waits")
+    await untilText(page, "1 pending request")
     await visitation.page.deleteCookie(...await page.cookies())
     server().goAway()
     await untilText(page, "Connection lost.")
@@ -237,7 +237,7 @@ describe("the page", () => {
     server().ask({ id: "q1", tool: markup, args: { [markup]: bidi, long }, why: bidi, targets: [{ text: markup }] })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 approval waits")
+    await untilText(page, "1 pending request")
     await next(page)
     await page.waitForSelector(ready)
     const text = await textOf(page)
@@ -253,9 +253,9 @@ describe("the page", () => {
     for (const id of ["q1", "q2", "q3"]) server().ask({ id, tool: `tool_${id}` })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "3 approvals wait")
+    await untilText(page, "3 pending requests")
     for (const box of await page.$$("ol.cards input")) await box.click()
-    await page.evaluate(`[...document.querySelectorAll("a")].find((it) => it.textContent.includes("together")).click()`)
+    await page.evaluate(`[...document.querySelectorAll("a")].find((it) => it.textContent.includes("selected")).click()`)
     await page.waitForSelector(ready)
     // another person answers, and the page is not told before it sends its own answers
     server().hold(true)
@@ -264,10 +264,10 @@ describe("the page", () => {
     await untilText(page, "q2 is over.")
     assert.deepStrictEqual(server().answers, [])
     server().hold(false)
-    await untilText(page, "2 approvals together")
+    await untilText(page, "2 selected requests")
     await page.waitForSelector(ready)
     await page.click("[data-key=yes]")
-    await untilText(page, "Nothing waits for you.")
+    await untilText(page, "No pending requests.")
     assert.deepStrictEqual(server().answers.map((it) => it.id), ["q1", "q3"])
     await leave(visitation)
   }, limit)
@@ -277,7 +277,7 @@ describe("the page", () => {
     const first = await come()
     const second = await come()
     for (const { page } of [first, second]) {
-      await untilText(page, "1 approval waits")
+      await untilText(page, "1 pending request")
       await next(page)
       await page.waitForSelector(ready)
     }
@@ -285,9 +285,9 @@ describe("the page", () => {
     server().hold(true)
     server().end("q1", { how: "approved", answer: "ApproveOnce", by: "bob" })
     await press(second.page, "y", "Enter")
-    await untilText(second.page, "bob, who was first")
+    await untilText(second.page, "bob, who answered first")
     server().hold(false)
-    await untilText(first.page, "bob, who was first")
+    await untilText(first.page, "bob, who answered first")
     assert.deepStrictEqual(server().answers, [])
     await leave(first)
     await leave(second)
@@ -297,7 +297,7 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 approval waits")
+    await untilText(page, "1 pending request")
     server().goAway()
     await untilText(page, "Connection lost.")
     server().ask({ id: "q2", tool: "asked_meanwhile" })
@@ -310,7 +310,7 @@ describe("the page", () => {
     server().ask({ id: "q3", tool: "asked_in_another_life" })
     server().comeBack()
     await untilText(page, "asked_in_another_life")
-    await untilText(page, "3 approvals wait")
+    await untilText(page, "3 pending requests")
     await until(page, `!document.body.innerText.includes("Connection lost.")`)
     assert.strictEqual(server().streams(), 1)
     await leave(visitation)
@@ -328,7 +328,7 @@ describe("the page", () => {
       assert.isBelow((await textOf(page, "ol.cards li")).length, 500)
       await press(page, "x")
       await until(page, `document.querySelector("ol.cards input").checked`)
-      await untilText(page, "Answer 1 together")
+      await untilText(page, "Review 1 selected")
       await leave(visitation)
     },
     limit
@@ -338,16 +338,16 @@ describe("the page", () => {
     for (let at = 0; at < 200; at++) server().ask({ id: `q${at}`, tool: `tool_${at}`, args: { text: "x".repeat(300) } })
     const visitation = await come({ width: 360, height: 740 })
     const { page } = visitation
-    await untilText(page, "200 approvals wait")
+    await untilText(page, "200 pending requests")
     const wide = () => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert.strictEqual(await wide(), 0)
     await page.click("ol.cards a")
     await page.waitForSelector(ready)
     assert.strictEqual(await wide(), 0)
     await press(page, "y", "Enter")
-    await untilText(page, "Allowed once")
+    await untilText(page, "Approved once")
     await page.click(".back a")
-    await untilText(page, "199 approvals wait")
+    await untilText(page, "199 pending requests")
     for (let shown = 50; shown < 199; shown += 50) {
       await page.evaluate(
         `[...document.querySelectorAll("button")].find((it) => it.textContent.startsWith("Show more (")).click()`

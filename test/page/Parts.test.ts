@@ -262,7 +262,9 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
   it("show a call whole", async () => {
     const seen = await shown("CallView", `{ approvals: [], events: ${events(2)}.filter((it) => it.index === 1) }`)
     const text = await textOf(seen.page, "main")
-    for (const it of ["Succeeded", "It starts, and has 1.0 s", markup, "Writes that landed"]) assert.include(text, it)
+    for (const it of ["Succeeded", "Started, with a timeout of 1 s", markup, "Committed writes"]) {
+      assert.include(text, it)
+    }
     await fine(seen)
   })
 

@@ -43,7 +43,7 @@ export const ArgsForm = ({ onChange, schema, value: given }: ArgsFormProps): VNo
     problem === undefined ? [] : [{ path: placeOf(path), message: problem }]
   )
     .concat(problems)
-  // without delay, so that nobody approves the old value
+  // without delay, so that the old value cannot be approved
   useLayoutEffect(() => {
     onChange(all.length === 0 ? { _tag: "Fits", value } : { _tag: "Wrong", problems: all } satisfies Edited)
   }, [value, drafts, problems])

@@ -39,7 +39,7 @@ export const CallView = ({ events, approvals }: CallViewProps): VNode => {
 type CallEvent = Extract<Wire, { readonly callId: string }>
 type Outcome = Extract<Wire, { readonly _tag: "ToolCallComplete" }>["outcome"]
 
-/** So many of its events are shown one by one. */
+/** How many events are listed. */
 const maxEvents = 200
 
 const inOrder = (events: ReadonlyArray<CallEvent>): ReadonlyArray<CallEvent> =>
@@ -63,10 +63,14 @@ const One = ({ events, from, approvals, state }: Pick<CallViewProps, "approvals"
       ${complete !== undefined && times(complete.outcome, complete.at)}
     </dl>
     <h2>Arguments</h2>
-    ${queued === undefined ? html`<p>They are not known any more.</p>` : html`<${Arguments} value=${queued.params} />`}
+    ${
+    queued === undefined
+      ? html`<p>The arguments are no longer kept.</p>`
+      : html`<${Arguments} value=${queued.params} />`
+  }
     ${
     approvals.map((it) =>
-      html`<p key=${it.id} class="call-asked">A person is asked: <${SafeText} text=${it.why} /> <a href=${`#/approvals/${
+      html`<p key=${it.id} class="call-asked">Approval requested: <${SafeText} text=${it.why} /> <a href=${`#/approvals/${
         encodeURIComponent(it.id)
       }`}>Answer</a></p>`
     )
@@ -79,7 +83,7 @@ const One = ({ events, from, approvals, state }: Pick<CallViewProps, "approvals"
     )
   }
       ${shown.length > maxEvents && html`<li>${`and ${shown.length - maxEvents} more`}</li>`}
-      ${shown.length === 0 && html`<li>It has not started yet.</li>`}
+      ${shown.length === 0 && html`<li>The call has not started.</li>`}
     </ol>
     ${
     complete !== undefined &&
@@ -98,31 +102,31 @@ const times = (outcome: Outcome, at: number): ComponentChildren => [
   fact("Ended", time(at)),
   outcome.duration !== undefined && fact("Ran for", duration(outcome.duration)),
   fact("Attempts", String(outcome.attempt)),
-  fact("Writes that landed", String(outcome.commits)),
+  fact("Committed writes", String(outcome.commits)),
   "openCommits" in outcome && outcome.openCommits !== undefined &&
-  fact("Writes that may land yet", String(outcome.openCommits))
+  fact("Writes still running", String(outcome.openCommits))
 ]
 
 const answers: Readonly<Record<string, string>> = {
-  ApproveOnce: "Allowed once",
-  ApproveForDuration: "Allowed for a while",
-  ApproveForScope: "Allowed until revoked",
+  ApproveOnce: "Approved once",
+  ApproveForDuration: "Approved for a while",
+  ApproveForScope: "Approved until revoked",
   Deny: "Denied"
 }
 
 const said = (event: CallEvent): ComponentChildren => {
   switch (event._tag) {
     case "ToolApprovalRequested":
-      return html`A person is asked: <${SafeText} text=${event.why} />${
+      return html`Approval requested: <${SafeText} text=${event.why} />${
         event.diff !== undefined && html`<${DiffText} diff=${event.diff} />`
       }`
     case "ToolApprovalResolved":
-      return html`The answer: <${SafeText} text=${
+      return html`Answer: <${SafeText} text=${
         Object.hasOwn(answers, event.answer) ? answers[event.answer]! : event.answer
       } />`
     case "ToolCallStart":
-      return `${event.attempt > 1 ? `Attempt ${event.attempt} starts` : "It starts"}${
-        event.limitMillis === null ? "" : `, and has ${duration(event.limitMillis)}`
+      return `${event.attempt > 1 ? `Attempt ${event.attempt} started` : "Started"}${
+        event.limitMillis === null ? "" : `, with a timeout of ${duration(event.limitMillis)}`
       }`
     case "ToolProgress":
       return html`Progress: ${event.progress ?? ""}${
@@ -137,7 +141,7 @@ const said = (event: CallEvent): ComponentChildren => {
         event.data !== undefined && html`<${Arguments} value=${event.data} />`
       }`
     case "ToolPartialResult":
-      return html`A part of the output: <${Arguments} value=${event.value} />`
+      return html`Partial result: <${Arguments} value=${event.value} />`
     case "ToolOptions":
       return html`Options: <${Arguments} value=${event.options} />`
     case "ToolCustom":
@@ -153,13 +157,13 @@ const OutcomeOf = ({ dropped, outcome }: { readonly outcome: Outcome; readonly d
     ${outcome._tag === "Succeeded" && html`<${OutputOf} output=${outcome.output} />`}
     ${
     outcome._tag === "Failed" && (outcome.error === null
-      ? html`<p>What went wrong is in the log of the server.</p>`
+      ? html`<p>The cause is in the server's log.</p>`
       : html`<${Arguments} value=${outcome.error} />`)
   }
     ${outcome._tag === "Denied" && html`<${Arguments} value=${outcome.reason} />`}
     ${
     "grant" in outcome && outcome.grant !== undefined &&
-    html`<h3>Let through by a standing permission</h3><${Arguments} value=${outcome.grant} />`
+    html`<h3>Approved by a standing approval</h3><${Arguments} value=${outcome.grant} />`
   }
     ${dropped > 0 && html`<p>${`${dropped} events of this call were not kept.`}</p>`}
   </div>`
@@ -168,7 +172,7 @@ type Output = Extract<Outcome, { readonly _tag: "Succeeded" }>["output"]
 
 const OutputOf = ({ output }: { readonly output: Output }): VNode =>
   output._tag === "Artifact"
-    ? html`<p>${`It is kept apart, ${
+    ? html`<p>${`Stored as an artifact of ${
       output.ref.chars.toLocaleString("en")
-    } characters; this is its beginning:`}</p><${SafeText} text=${output.preview} block />`
+    } characters. It begins with:`}</p><${SafeText} text=${output.preview} block />`
     : html`<${Arguments} value=${output.value} />`

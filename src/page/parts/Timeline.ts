@@ -247,7 +247,7 @@ const Table = ({ lanes, now, onLane }: {
 const labelOf = ({ agentPath, callId, tool }: Lane): string =>
   `${agentPath.length === 0 ? "" : `${agentPath.at(-1)}: `}${tool} ${callId}`
 
-/** Without times that go on: what is announced is not to change each second. */
+/** Leaves out running times, so that the announcement does not change every second. */
 const spoken = (lane: Lane): string => {
   const times = lane.to === undefined
     ? ""

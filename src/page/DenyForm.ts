@@ -1,5 +1,5 @@
 /**
- * The form of a no: with a reason, which the model is told, or without one.
+ * The form that denies, with an optional reason for the model.
  *
  * @since 0.1.0
  */
@@ -8,8 +8,8 @@ import { useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
 import { html } from "./html.ts"
 
-/** The form; `label` is what its button says. */
-export const No = (
+/** The form; `label` is the text of its button. */
+export const DenyForm = (
   { label, send }: { readonly label: string; readonly send: (answer: Answer) => void }
 ): VNode => {
   const [reason, setReason] = useState("")
@@ -18,7 +18,7 @@ export const No = (
     event.preventDefault()
     send({ _tag: "Deny", ...reason.trim() === "" ? {} : { reason: reason.trim() } })
   }}>
-      <label for="reason">Reason for a no, which the model is told</label>
+      <label for="reason">Reason for denying, sent to the model (optional)</label>
       <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
     setReason((event.currentTarget as HTMLInputElement).value)} />
       <button type="submit" class="deny">${label}</button>
