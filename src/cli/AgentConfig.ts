@@ -74,7 +74,7 @@ const join = (one: unknown, other: unknown, path: string, problems: Array<Proble
     )
   }
   if (one !== other) {
-    problems.push({ path, problem: "each of them says something else", expected: "one of them to say it" })
+    problems.push({ path, problem: "the two files disagree", expected: "the setting in one file only" })
   }
   return one
 }

@@ -61,10 +61,10 @@ export const text = (options: {
       case "AssistantMessageFinal":
         return isRoot ? endLine() : {}
       case "Reminded":
-        return { stderr: `… reminded: it has to call ${event.tools.map((it) => escape(it)).join(", ")}\n` }
+        return { stderr: `… reminded to call ${event.tools.map((it) => escape(it)).join(", ")}\n` }
       case "ModelRetry":
         // what follows the first line is advice, and is said where it was the last try
-        return { stderr: `… the model is asked again: ${escape(event.error.message.replace(/\n.*/s, ""))}\n` }
+        return { stderr: `… retrying the model: ${escape(event.error.message.replace(/\n.*/s, ""))}\n` }
       case "OperationEnd":
         return { stderr: `${totalOf(event)}\n` }
       default:

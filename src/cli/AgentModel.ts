@@ -40,14 +40,14 @@ export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Option
     )
   )
   if (name === undefined) {
-    return yield* wrong(`A model is needed: --model PROVIDER:NAME, or ${variable} in the environment. ${expected}`)
+    return yield* wrong(`No model is given. Set --model PROVIDER:NAME, or ${variable} in the environment. ${expected}`)
   }
   const [, provider, model] = /^([^:]+):(.+)$/s.exec(name) ?? []
   if (provider === undefined || model === undefined || !isProvider(provider)) {
-    return yield* wrong(`There is no model ${escape(JSON.stringify(name))}. ${expected}`)
+    return yield* wrong(`Unknown model ${escape(JSON.stringify(name))}. ${expected}`)
   }
   if (baseUrl !== undefined && !isHttp(baseUrl)) {
-    return yield* wrong("--base-url: it is no URL of http or https, such as http://127.0.0.1:11434/v1")
+    return yield* wrong("--base-url is not an http or https URL, such as http://127.0.0.1:11434/v1")
   }
   const { load, variable: keyVariable } = sources[provider]
   if (provider === "openai-compatible" && baseUrl === undefined) {

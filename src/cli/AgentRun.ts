@@ -75,13 +75,13 @@ export const run = Effect.fnUntraced(function*(input: Input) {
 // Utilities
 
 const noTask =
-  "Standard input is a terminal: pipe the task in, or write it behind the command, as in tool-executor agent \"What is in here?\"."
+  "Standard input is a terminal. Pipe the task in, or pass it as an argument: tool-executor agent \"What is in here?\"."
 
 /** What a model is told of its part unless a file says it. */
 const part = (root: string): string =>
-  `You are an agent that was started at a command line. Your tools work in the folder ${root}. Nobody can answer ` +
-  "questions while you work: do as much of the task as you may, then say what you did and what is left. " +
-  "A call that is refused stays refused; find another way, or say what would have to be allowed."
+  `You are an agent started from a command line. Your tools work in the folder ${root}. Nobody can answer questions ` +
+  "or approve calls while you work. Do as much of the task as you can, then report what you did and what is left. " +
+  "Do not repeat a denied call; find another way, or report which call needs permission."
 
 const writerOf = Effect.fnUntraced(function*(json: boolean) {
   if (json) return AgentLines.json
@@ -111,12 +111,12 @@ const operate = Effect.fnUntraced(
         saying,
         Effect.catch(Files.write(withoutKey(stdout)), (error) => {
           failure = error
-          return agent.cancel("nobody reads what it says any more")
+          return agent.cancel("the output is closed")
         })
       )
     })
     const { reason } = yield* agent.result
-    if (hadNobody) yield* Files.tell(`Nobody was there to ask. ${FolderTools.howToAllow}.\n`)
+    if (hadNobody) yield* Files.tell(`No approver was available. ${FolderTools.howToAllow}.\n`)
     yield* FolderTools.cleanUp(yield* ToolExecutor)
     if (failure !== undefined) return yield* failure
     if (isDone(reason)) return

@@ -6,8 +6,8 @@ import * as Schema from "effect/Schema"
 import type * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Approvals from "../core/gates/Approvals.ts"
+import * as ApprovalPrompt from "./ApprovalPrompt.ts"
 import { type Keyboard, Terminal } from "./Keyboard.ts"
-import * as Question from "./Question.ts"
 
 /** Approves whatever is asked, each call once; does not end. */
 export const approveAll: Effect.Effect<never, never, Approvals.Approvals> = Effect.gen(function*() {
@@ -30,11 +30,12 @@ export const askPerson = (screen: Semaphore.Semaphore): Effect.Effect<never, nev
             ask(approvals, keyboard, request),
             (cause) => !Cause.hasInterruptsOnly(cause),
             // who cannot be shown what is asked cannot say yes
-            () => Effect.ignore(approvals.answer(request.id, { _tag: "Deny", reason: "it could not be shown" }))
+            () =>
+              Effect.ignore(approvals.answer(request.id, { _tag: "Deny", reason: "the request could not be shown" }))
           )),
           Effect.as(gone(approvals, request), Option.none())
         )
-        if (Option.isNone(answered)) yield* keyboard.write(`\n${Question.over}\n`)
+        if (Option.isNone(answered)) yield* keyboard.write(`\n${ApprovalPrompt.over}\n`)
       }))))
   })
 
@@ -72,12 +73,12 @@ const ask = Effect.fnUntraced(function*(
   request: Approvals.ApprovalRequest
 ) {
   const waiting = (yield* approvals.list).length - 1
-  yield* keyboard.write(Question.show(request, { waiting, ...keyboard }))
+  yield* keyboard.write(ApprovalPrompt.show(request, { waiting, ...keyboard }))
   while (true) {
-    yield* keyboard.write(Question.choices(request, keyboard.columns))
+    yield* keyboard.write(ApprovalPrompt.choices(request, keyboard.columns))
     const answer = yield* answerOf(keyboard, request, yield* keyboard.key)
     if (answer === undefined) continue
-    yield* keyboard.write(`${Question.said(answer)}\n`)
+    yield* keyboard.write(`${ApprovalPrompt.said(answer)}\n`)
     yield* Effect.ignore(approvals.answer(request.id, answer, request))
     return
   }
@@ -109,7 +110,7 @@ const answerOf = Effect.fnUntraced(function*(
     case "e":
       return request.isRunning ? undefined : yield* edited(keyboard, request)
     case "v":
-      yield* keyboard.write(Question.show(request, { waiting: 0, ...keyboard, whole: true }))
+      yield* keyboard.write(ApprovalPrompt.show(request, { waiting: 0, ...keyboard, whole: true }))
       return undefined
     default:
       return undefined
@@ -121,14 +122,14 @@ const edited = Effect.fnUntraced(function*(
   keyboard: Keyboard,
   { args }: Approvals.ApprovalRequest
 ): Effect.fn.Return<Approvals.Answer | undefined> {
-  let text = Question.json(args)
+  let text = ApprovalPrompt.json(args)
   while (true) {
     const line = yield* keyboard.line("\narguments: ", text)
     if (Option.isNone(line) || line.value.trim() === "") return undefined
     const params = decode(line.value)
     if (Option.isSome(params)) return { _tag: "ApproveOnce", params: params.value }
     text = line.value
-    yield* keyboard.write("This is not JSON. Correct it, or empty the line to go back.\n")
+    yield* keyboard.write("This is not valid JSON. Correct it, or clear the line to go back.\n")
   }
 })
 

@@ -1,19 +1,17 @@
 /** Where the command line keeps what files were before a write. */
-import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as CheckpointFolder from "../tools/CheckpointFolder.ts"
 import { wrong } from "./CliFailure.ts"
+import * as Flags from "./Flags.ts"
 import * as StateFolder from "./StateFolder.ts"
 
 /** The flag that says where. */
-export const flag = Flag.String("checkpoints").pipe(
-  Flag.withMetavar("DIR"),
-  Flag.withDescription(
-    "Folder for what files were before a write, outside the root; none keeps nothing. Default: a folder per root in " +
-      "$XDG_STATE_HOME/tool-executor, or ~/.local/state/tool-executor"
-  ),
-  Flag.optional
+export const flag = Flags.text(
+  "checkpoints",
+  "DIR",
+  "Folder for what files were before a write, outside the root; none keeps nothing. Default: a folder per root in " +
+    "$XDG_STATE_HOME/tool-executor, or ~/.local/state/tool-executor"
 )
 
 /** Gives the layer that keeps checkpoints for a root; `undefined` where none are kept. */
@@ -31,5 +29,5 @@ export const principal = "default"
 const defaultFolder = Effect.fnUntraced(function*(root: string) {
   const folder = yield* StateFolder.folderOf("checkpoints", root)
   if (Option.isSome(folder)) return folder.value
-  return yield* wrong("There is no home folder to keep checkpoints in. Give --checkpoints DIR, or --checkpoints none.")
+  return yield* wrong("There is no home folder for checkpoints. Use --checkpoints DIR, or --checkpoints none.")
 })

@@ -81,7 +81,7 @@ const usage = CliOutput.Presenter.of({
     return Effect.gen(function*() {
       const formatter = CliOutput.defaultFormatter({ colors: false })
       const errors = event._tag === "Help"
-        ? `A command is missing: ${commandsOf(event.helpDoc).join(", ")}.`
+        ? `Specify a command: ${commandsOf(event.helpDoc).join(", ")}.`
         : formatter.formatErrors(event.errors)
       // how the command is meant comes first and in one line: what is wrong is the last that is read
       yield* Console.error(

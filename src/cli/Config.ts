@@ -47,13 +47,13 @@ export const Config = Schema.Struct({
   ),
   fetch: Schema.optionalKey(Schema.Struct({
     allowPrivate: Schema.optionalKey(Schema.Array(Private)).annotate({
-      description: "Hosts, addresses and ranges that may be reached though they are not public"
+      description: "Hosts, addresses and ranges that may be reached although they are private"
     }),
-    maxBytes: Schema.optionalKey(AtLeastOne).annotate({ description: "How many bytes of a body are given at most" }),
+    maxBytes: Schema.optionalKey(AtLeastOne).annotate({ description: "Maximum number of bytes of a body" }),
     connectTimeout: Schema.optionalKey(Span).annotate({
-      description: "How long looking up a name and connecting may take"
+      description: "Timeout for looking up a name and connecting"
     })
-  })).annotate({ description: "What fetch_url may reach and return; the policy says which hosts are fetched unasked" }),
+  })).annotate({ description: "What fetch_url may reach and return; the policy decides which hosts need no approval" }),
   environment: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of the environment variables that run_command may see"
   })

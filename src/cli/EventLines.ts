@@ -61,7 +61,7 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
     const result = Lanes.summary(outcome) + (outcome._tag === "Failed" ? `, ${ToolOutcome.text(outcome)}` : "")
     const args = clip(jsonOf(params.get(key)), argumentColumns)
     const time = timeOf(outcome.duration ?? at - outcome.queuedAt)
-    const lost = dropped > 0 ? `  (${dropped} reports not shown)` : ""
+    const lost = dropped > 0 ? `  (${dropped} progress reports omitted)` : ""
     params.delete(key)
     shownAt.delete(key)
     return `${paint(color, mark)} ${nameOf(event)}  ${paint("dim", args)}  ${time}  ${

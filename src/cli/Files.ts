@@ -27,7 +27,7 @@ export const readStdin = Effect.fnUntraced(function*(missing: string) {
   if (yield* stdio.stdinIsTerminal) return yield* wrong(missing)
   const text = yield* Effect.mapError(
     Stream.mkString(Stream.decodeText(stdio.stdin)),
-    (error) => wrong(`standard input: it cannot be read (${reasonOf(error)})`)
+    (error) => wrong(`standard input: cannot be read (${reasonOf(error)})`)
   )
   return withoutMark(text)
 })
@@ -53,7 +53,7 @@ export const write = Effect.fnUntraced(function*(text: string) {
     (error) =>
       new CliFailure({
         code: 1,
-        explanation: isGone(error) ? "" : `standard output: it cannot be written to (${reasonOf(error)})`
+        explanation: isGone(error) ? "" : `standard output: cannot be written (${reasonOf(error)})`
       })
   )
 })
@@ -79,10 +79,10 @@ const unreadable = (error: PlatformError): string =>
   error.reason._tag === "NotFound"
     ? "there is no such file"
     : error.reason._tag === "PermissionDenied"
-    ? "it may not be read"
+    ? "permission denied"
     : hasCode(error, "EISDIR")
     ? "it is a folder"
-    : `it cannot be read (${reasonOf(error)})`
+    : `cannot be read (${reasonOf(error)})`
 
 const hasCode = ({ reason: { cause } }: PlatformError, ...codes: ReadonlyArray<unknown>): boolean =>
   Predicate.hasProperty(cause, "code") && codes.includes(cause.code)

@@ -11,6 +11,7 @@ import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import * as FetchTools from "../tools/FetchTools.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import type * as Config from "./Config.ts"
+import * as Flags from "./Flags.ts"
 
 /** The flags. */
 export const flags = {
@@ -22,28 +23,26 @@ export const flags = {
   allow: Flag.String("allow").pipe(
     Flag.withMetavar("PATTERN"),
     Flag.withDescription(
-      "Calls that may run: a tool, or tool(target) such as \"write_file(src/*)\" or \"run_command(npm test)\"; may be repeated"
+      "Calls to allow: a tool, or tool(target) such as \"write_file(src/*)\" or \"run_command(npm test)\"; may be repeated"
     ),
     Flag.atLeast(0)
   ),
   deny: Flag.String("deny").pipe(
     Flag.withMetavar("PATTERN"),
-    Flag.withDescription("Calls that may not run, whatever else allows them; may be repeated"),
+    Flag.withDescription("Calls to deny, even if something else allows them; may be repeated"),
     Flag.atLeast(0)
   ),
   mode: Flag.Literals("mode", ["ask", "acceptEdits", "readOnly", "offline", "plan", "denyAll"]).pipe(
     Flag.withDescription(
-      "What holds on top: acceptEdits lets edits run, readOnly and plan nothing that changes things, offline nothing " +
-        "that reaches outside, denyAll nothing"
+      "Mode: acceptEdits allows edits, readOnly and plan deny changes, offline denies calls that reach other hosts, " +
+        "denyAll denies every call"
     ),
     Flag.optional
   ),
-  config: Flag.String("config").pipe(
-    Flag.withMetavar("FILE"),
-    Flag.withDescription(
-      "JSON file with rules, policy and limits; `tool-executor schema config` prints its JSON Schema"
-    ),
-    Flag.optional
+  config: Flags.text(
+    "config",
+    "FILE",
+    "JSON file with rules, policy and limits; `tool-executor schema config` prints its JSON Schema"
   )
 }
 

@@ -81,7 +81,7 @@ export const check = Effect.fnUntraced(function*(
   yield* ready
   yield* Effect.scoped(Layer.build(gatesOf(handlers, config)))
   for (const { path, problem } of GatewayProblems.meaningless(config, handlers.current())) {
-    yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
+    yield* Effect.logWarning(`${path}: ${problem} at the moment`)
   }
 })
 
@@ -165,7 +165,7 @@ const listening = Effect.fnUntraced(function*<E, R>(
   port: number
 ) {
   const http = yield* HttpPort
-  if (http === undefined) return yield* wrong("HTTP cannot be served here.")
+  if (http === undefined) return yield* wrong("This platform cannot serve HTTP.")
   const guarded = Layer.provide(routes, GatewayHttp.layer(lifecycle))
   const app = isAnywhere(host) ? guarded : Layer.merge(guarded, onlyFor(namesOf(host)))
   const server = serveRoutes(app, http.server({ host, port }), { disableListenLog: true, disableLogger: true }).pipe(

@@ -26,12 +26,14 @@ export const GatewayConfig = Schema.Struct({
   }),
   ...fields,
   policy: fields.policy.annotate({ description: "What may run" }),
-  dedupe: fields.dedupe.annotate({ description: "What happens to equal calls; false, the default, lets them run" }),
+  dedupe: fields.dedupe.annotate({
+    description: "How equal calls are deduplicated; false, the default, runs them all"
+  }),
   tools: Schema.optionalKey(Schema.Record(Schema.String, Tool)).annotate({
-    description: "What holds for single tools, by their names as the gateway gives them"
+    description: "Settings of single tools, by the names that the gateway gives them"
   }),
   approvalTimeout: Schema.optionalKey(Span).annotate({
-    description: "How long a person may take to answer; default 5 minutes"
+    description: "Timeout of an approval request; default 5 minutes"
   })
 })
 

@@ -30,7 +30,7 @@ export const open = Effect.fnUntraced(function*(
   port: number
 ) {
   const http = yield* HttpPort
-  if (http === undefined) return yield* wrong("The page cannot be served here.")
+  if (http === undefined) return yield* wrong("This platform cannot serve the page.")
   const token = yield* Tokens.make
   const person = {
     name: "person",
@@ -52,6 +52,6 @@ export const open = Effect.fnUntraced(function*(
   )
   const { address } = Context.get(yield* Layer.build(page), HttpServer.HttpServer)
   const url = `http://127.0.0.1:${"port" in address ? address.port : port}/`
-  yield* Files.tell(`Questions are answered at ${url} with the token of this run: ${Redacted.value(token)}\n`)
+  yield* Files.tell(`Approve calls at ${url} with the token of this run: ${Redacted.value(token)}\n`)
   return { executors, url }
 })

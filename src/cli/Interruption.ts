@@ -16,7 +16,7 @@ export const Interruption = Context.Reference<Effect.Effect<string>>("effect-too
 
 /** The reasons, by the signals that ask to stop: what models and users read. */
 export const reasons = {
-  SIGINT: "the user stopped it",
-  SIGTERM: "the program was asked to end",
-  SIGHUP: "the terminal is gone"
+  SIGINT: "the user pressed Ctrl-C",
+  SIGTERM: "the program received SIGTERM",
+  SIGHUP: "the terminal was closed"
 } as const

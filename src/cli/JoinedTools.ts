@@ -34,7 +34,7 @@ export const layer = <T extends Toolkit.Any>(
 const warn = Effect.fnUntraced(function*(unsure: Options["unsure"]) {
   const there = (yield* ToolHandlers.ToolHandlers).current()
   for (const { path, problem } of unsure.flatMap((it) => GatewayProblems.meaningless(it, there))) {
-    yield* Effect.logWarning(`${path}: ${problem}, at least not now`)
+    yield* Effect.logWarning(`${path}: ${problem} at the moment`)
   }
 })
 

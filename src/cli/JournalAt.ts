@@ -1,5 +1,4 @@
 /** Where a journal of the command line is: in a file of lines, in a SQLite database, or in PostgreSQL. */
-import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
@@ -14,18 +13,17 @@ import * as PrivateFolder from "../tools/PrivateFolder.ts"
 import * as Workspace from "../tools/Workspace.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
+import * as Flags from "./Flags.ts"
 
 /** What it says of where a journal may be. */
 export const description = "a file of lines (NDJSON), a SQLite database (*.db, *.sqlite), or postgres://…"
 
 /** The flag that has a command record what it does. */
-export const flag = Flag.String("journal").pipe(
-  Flag.withMetavar("FILE|DSN"),
-  Flag.withDescription(
-    `Where every call is put on record, before it changes anything: ${description}. Default: nowhere. ` +
-      "`tool-executor journal` shows it"
-  ),
-  Flag.optional
+export const flag = Flags.text(
+  "journal",
+  "FILE|DSN",
+  `Record every call here before it changes anything: ${description}. Default: no journal. ` +
+    "`tool-executor journal` shows it"
 )
 
 /** The layer of the journal that is there, made if it is not. */
@@ -46,7 +44,7 @@ export const layerBeside = Effect.fnUntraced(function*(at: string, root: string)
   const folder = yield* PrivateFolder.locate("--journal", { directory: path.dirname(path.resolve(at)) })
   if (!Workspace.isWithin(workspace.root, folder)) return layerOf(at)
   return yield* wrong(
-    `${escape(at)} lies in the root, where tools could change it. Keep the journal elsewhere, such as beside it.`
+    `${escape(at)} lies in the root, where tools can change it. Move the journal out of the root.`
   )
 }, Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error)))))
 
@@ -83,7 +81,7 @@ const isStrayUrl = (at: string): boolean => isUrl(at) && !Database.isPostgres(at
 
 /** It does not repeat the URL: there may be a password in it. */
 const strayUrl: Effect.Effect<never, CliFailure> = Effect.suspend(() =>
-  Effect.fail(wrong(`A journal may be at no such URL: give ${description}`))
+  Effect.fail(wrong(`Unsupported URL for a journal. Use ${description}`))
 )
 
 const isFile = (at: string): boolean => !Database.isPostgres(at) && !/\.(?:db|sqlite3?)$/i.test(at)

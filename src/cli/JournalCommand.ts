@@ -13,34 +13,33 @@ import * as Calls from "../core/store/JournalCalls.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import { incomplete, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
+import * as Flags from "./Flags.ts"
 import { Interruption } from "./Interruption.ts"
 import * as JournalAt from "./JournalAt.ts"
 import * as Lines from "./JournalLines.ts"
 
-const text = (name: string, metavar: string, description: string) =>
-  Flag.String(name).pipe(Flag.withMetavar(metavar), Flag.withDescription(description), Flag.optional)
-
-const whether = (name: string, description: string) =>
-  Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
-
 const input = {
   at: Argument.String("FILE|DSN").pipe(Argument.withDescription(`The journal: ${JournalAt.description}`)),
-  call: text("call", "ID", "Show calls of this id whole"),
-  tool: text("tool", "NAME", "Calls of this tool alone"),
+  call: Flags.text("call", "ID", "Show the calls with this id in full"),
+  tool: Flags.text("tool", "NAME", "Only calls of this tool"),
   outcome: Flag.Literals("outcome", Lines.states).pipe(
     Flag.withMetavar("NAME"),
     Flag.withDescription(
-      "Calls with this outcome alone; Running: started and without an end, Waiting: not started, Suspended: its host stopped"
+      "Only calls with this outcome or state. Running: started, not ended; Waiting: not started; Suspended: its host stopped"
     ),
     Flag.optional
   ),
-  principal: text("principal", "NAME", "What is of this principal alone"),
-  batch: text("batch", "ID", "Calls of this batch alone"),
-  since: text("since", "TIME", "What happened since then: 2026-11-22T10:00Z, or \"2 hours\" ago"),
-  timeline: whether("timeline", "Draw each wave as `simulate` does"),
-  json: whether("json", "Print entries as JSON, one a line"),
-  follow: whether("follow", "Print entries as they come, until it is stopped"),
-  verify: whether("verify", "Check that every call that was started has its one end; name those that have none")
+  principal: Flags.text("principal", "NAME", "Only calls of this principal"),
+  batch: Flags.text("batch", "ID", "Only calls of this batch"),
+  since: Flags.text(
+    "since",
+    "TIME",
+    "Only entries since this time, such as 2026-11-22T10:00Z, or within this duration, such as \"2 hours\""
+  ),
+  timeline: Flags.toggle("timeline", "Draw each wave as `simulate` does"),
+  json: Flags.toggle("json", "Print entries as JSON, one per line"),
+  follow: Flags.toggle("follow", "Print entries as they arrive, until stopped"),
+  verify: Flags.toggle("verify", "Check that every started call has exactly one end, and list those that do not")
 }
 
 /** The command. */
@@ -49,7 +48,7 @@ export const command = Command.make(
   input,
   Effect.fnUntraced(function*({ at, follow, json, outcome, timeline, verify, ...filters }) {
     const given = [follow, timeline, verify].filter(Boolean).length
-    if (given > 1) return yield* wrong("--follow, --timeline and --verify are three views: give one of them.")
+    if (given > 1) return yield* wrong("--follow, --timeline and --verify exclude one another. Use only one of them.")
     const query = yield* queryOf(filters)
     const wanted = Option.getOrUndefined(outcome)
     const read = yield* JournalAt.open(at)
@@ -71,7 +70,7 @@ export const command = Command.make(
           : new Set<Journal.JournalEntry>(calls.flatMap((it) => it.entries))
         const shown = recorded.filter(({ entry }) => entries === undefined || entries.has(entry))
         if (shown.length > 0) yield* Files.print(shown.map(jsonLine).join("\n"))
-      } else if (calls.length === 0) yield* Files.tell("There are no such calls.\n")
+      } else if (calls.length === 0) yield* Files.tell("No matching calls.\n")
       else if (timeline) yield* Files.print(Lines.timeline(calls))
       else if (Option.isSome(filters.call)) yield* Files.print(calls.map(Lines.whole).join("\n\n"))
       else yield* Files.print(Lines.table(calls))
@@ -79,16 +78,19 @@ export const command = Command.make(
     yield* Effect.catchTag(print, "JournalError", (error) => Effect.fail(JournalAt.unusable(at, error)))
   }, Effect.scoped)
 ).pipe(
-  Command.withShortDescription("Show what happened to calls, as it is on record"),
+  Command.withShortDescription("Show recorded calls"),
   Command.withDescription(
-    "Shows what `run` and `mcp`, or a backend of yours, have put on record: a line for each call, or as the flags say. " +
-      "Nothing is written; whoever writes the journal may go on meanwhile. Exit code: 0 shown, and for --verify " +
-      "everything goes together, 1 it does not, 2 bad usage, or a journal that cannot be read."
+    "Shows what `run`, `agent`, `mcp` or your own backend recorded: one line per call, or the view that a flag selects. " +
+      "It only reads, so other processes can write the journal at the same time. Exit codes: 0 shown (with --verify: " +
+      "consistent), 1 not consistent, 2 invalid usage or unreadable journal."
   ),
   Command.withExamples([
     { command: "tool-executor journal journal.ndjson --since \"1 hour\"", description: "The calls of the last hour" },
-    { command: "tool-executor journal journal.db --outcome Failed --json", description: "All of those that failed" },
-    { command: "tool-executor journal postgres://localhost/agent --verify", description: "Whether anything is open" }
+    { command: "tool-executor journal journal.db --outcome Failed --json", description: "Failed calls as JSON" },
+    {
+      command: "tool-executor journal postgres://localhost/agent --verify",
+      description: "Check for calls without an end"
+    }
   ])
 )
 
@@ -151,7 +153,7 @@ const verified = Effect.fnUntraced(function*(recorded: ReadonlyArray<Journal.Rec
   yield* Files.print([
     ...findings.map(Lines.findingLine),
     `${calls.length} calls, ${started} of them started: ` +
-    (findings.length === 0 ? "each has its one end" : `${findings.length} to look at`)
+    (findings.length === 0 ? "each has exactly one end" : `${findings.length} need attention`)
   ].join("\n"))
   if (findings.length > 0) return yield* incomplete
 })

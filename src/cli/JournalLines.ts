@@ -128,7 +128,7 @@ const limitOf = ({ limitMillis }: Of<"Started">): string => limitMillis === "unl
 const ofCall = (entry: CallEntry): string => {
   switch (entry._tag) {
     case "Arrived":
-      return entry.isResumed === true ? "handed over again" : "arrived"
+      return entry.isResumed === true ? "submitted again" : "arrived"
     case "Decided":
       return `${entry.verdict} by ${entry.gate}: ${entry.sentence}`
     case "Asked":
@@ -140,13 +140,13 @@ const ofCall = (entry: CallEntry): string => {
     case "Started":
       return `started, attempt ${entry.attempt}, limit ${limitOf(entry)}, allowed by ${entry.allowedBy}`
     case "Committed":
-      return `a write has landed (${entry.commits})`
+      return `write ${entry.commits} committed`
     case "Settled":
       return Lanes.summary(entry.outcome)
     case "Suspended":
       return `suspended: ${entry.reason}`
     case "LateWriteBlocked":
-      return "a late write was kept out"
+      return "a late write was blocked"
     case "OrphanEnded":
       return "its handler has ended"
   }

@@ -6,6 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { escape } from "../internal/escape.ts"
 import { describe, inLines, wrong } from "./CliFailure.ts"
+import * as Flags from "./Flags.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import * as JournalAt from "./JournalAt.ts"
@@ -17,35 +18,27 @@ const input = {
       "JSON file with mcpServers, rules, policy and limits; `tool-executor schema gateway` prints its JSON Schema"
     )
   ),
-  http: Flag.Int("http").pipe(
-    Flag.withMetavar("PORT"),
-    Flag.withDescription("Serve Streamable HTTP on this port at /mcp, instead of standard input and output"),
-    Flag.filter((port) => port >= 1 && port <= 65_535, () => "a port, 1 to 65535"),
-    Flag.optional
-  ),
+  http: Flags.port("http", 1, "Serve Streamable HTTP on this port at /mcp, instead of standard input and output"),
   host: Flag.String("host").pipe(
     Flag.withMetavar("HOST"),
-    Flag.withDescription("Address to serve HTTP on; default 127.0.0.1. There is no authentication"),
+    Flag.withDescription("Address to listen on for HTTP; default 127.0.0.1. There is no authentication"),
     Flag.withDefault("127.0.0.1")
   ),
   approve: Flag.Literals("approve", ["ask", "page", "deny", "auto"]).pipe(
     Flag.withDescription(
-      "What happens to calls that a person has to allow: ask through the client (elicitation), the default, and deny " +
-        "where it cannot; page asks on a page of this machine where the client cannot; deny; auto allows them all"
+      "How approval requests are answered. ask (default): through the client (elicitation), denied if the client cannot; " +
+        "page: on a local web page if the client cannot; deny: denied; auto: all approved"
     ),
     Flag.withDefault("ask")
   ),
   pagePort: Flag.Int("page-port").pipe(
     Flag.withMetavar("PORT"),
-    Flag.withDescription("Port of the page (--approve page), on 127.0.0.1; default any that is free, which is printed"),
+    Flag.withDescription("Port of the page (--approve page) on 127.0.0.1; default a free port, which is printed"),
     Flag.filter((port) => port >= 0 && port <= 65_535, () => "a port, 0 to 65535"),
     Flag.withDefault(0)
   ),
   journal: JournalAt.flag,
-  list: Flag.Boolean("list").pipe(
-    Flag.withDescription("Print the tools as a client would see them, and end"),
-    Flag.withDefault(false)
-  )
+  list: Flags.toggle("list", "Print the tools as a client sees them, and exit")
 }
 
 /** The command. */
@@ -66,7 +59,7 @@ export const command = Command.make(
       Effect.catchTags({
         ConfigurationError: (error) => Effect.fail(wrong(describe(GatewayProblems.inFile(path, error)))),
         McpServerError: (error) => Effect.fail(wrong(inLines(error.message))),
-        ServeError: (error) => Effect.fail(wrong(`HTTP cannot be served there (${escape(String(error.cause))}).`))
+        ServeError: (error) => Effect.fail(wrong(`Cannot listen for HTTP (${escape(String(error.cause))}).`))
       })
     )
   })
@@ -74,10 +67,9 @@ export const command = Command.make(
   Command.withShortDescription("Serve the tools of MCP servers, behind rules, permissions and limits"),
   Command.withDescription(
     "Serves the tools of MCP servers as one MCP server, on standard input and output or over HTTP. Every call goes " +
-      "through the rules, the policy and the limits of the config. What a server says about its tools is believed only " +
-      "where the config says so: else every tool counts as one that changes things, and is asked about. Standard error " +
-      "shows what the servers write to theirs. Exit code: 0 the client is gone, 2 bad usage or config, or a server that " +
-      "cannot be reached, 130 it was told to end."
+      "through the rules, the policy and the limits of the config. The hints of a server about its tools count only if " +
+      "the config trusts it. Without trust, every tool counts as one that changes things and needs an approval. Exit " +
+      "codes: 0 the client disconnected, 2 invalid usage or config, or unreachable server, 130 it was interrupted."
   ),
   Command.withExamples([
     { command: "tool-executor mcp --config gateway.json", description: "What an editor starts" },

@@ -21,7 +21,7 @@ export const read = (path: string): Effect.Effect<RuleFile, CliFailure, FileSyst
   Effect.gen(function*() {
     const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
     const rules = Array.isArray(input) ? input : own(input, "rules")
-    if (!Array.isArray(rules)) return yield* wrong(`${escape(path)}: it holds no rules; expected ${expected}`)
+    if (!Array.isArray(rules)) return yield* wrong(`${escape(path)}: the file contains no rules. Expected: ${expected}`)
     return { rules, tools: Array.isArray(input) ? undefined : toolsOf(input) }
   })
 

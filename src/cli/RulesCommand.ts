@@ -13,7 +13,7 @@ import * as RuleFiles from "./RuleFiles.ts"
 const file = Argument.String("FILE").pipe(
   Argument.withDescription(
     "JSON: an array of rules, { tools: [names], rules }, a scenario, or a config of run. " +
-      "Without tools, the names in the rules are taken for them"
+      "Without tools, the names in the rules count as the tools"
   )
 )
 
@@ -41,11 +41,11 @@ const check = Command.make(
     })
 ).pipe(
   Command.withDescription(
-    "Lists everything that is wrong with a rule set: values of the wrong form, tools and arguments that are not " +
-      "there, cycles, tools that can never run, contradictions. Warns of an order of calls after which something that is " +
-      "required can never run. Exit code: 0 nothing is wrong, 1 something is, 2 the file cannot be read."
+    "Lists every problem of a rule set: invalid values, unknown tools and arguments, cycles, tools that can never run, " +
+      "contradictions. Warns about an order of calls that makes a required call impossible. Exit codes: 0 no problems, " +
+      "1 problems, 2 unreadable file."
   ),
-  Command.withShortDescription("List everything that is wrong with a rule set")
+  Command.withShortDescription("List the problems of a rule set")
 )
 
 const explain = Command.make("explain", { file }, ({ file }) =>
@@ -53,10 +53,10 @@ const explain = Command.make("explain", { file }, ({ file }) =>
     const first = RuleSet.allowedNext(set, RuleSet.history(set, []))
       .filter((tool) => set.forTool(tool).maxCalls?.max !== 0)
     const begin = first.length === set.tools.length ? "any tool" : first.length === 0 ? "no tool" : first.join(", ")
-    return Files.print([...sentences(set), "", `May be called at the start: ${begin}`].map(escape).join("\n"))
+    return Files.print([...sentences(set), "", `Tools that may be called first: ${begin}`].map(escape).join("\n"))
   })).pipe(
     Command.withDescription(
-      "Prints a sentence per rule, as a model is told, and which tools may be called at the start. Exit code as for check."
+      "Prints one sentence per rule, as models read it, and the tools that may be called first. Exit codes as for check."
     ),
     Command.withShortDescription("Print a rule set as sentences")
   )
@@ -67,18 +67,18 @@ const graph = Command.make(
   ({ file }) => Effect.flatMap(load(file), (set) => Files.print(RuleSet.graph(set)))
 ).pipe(
   Command.withDescription(
-    "Prints the order that a rule set enforces as the text of a Mermaid flowchart, which Markdown viewers draw. " +
-      "Exit code as for check."
+    "Prints the order that a rule set enforces as a Mermaid flowchart, which Markdown viewers can render. " +
+      "Exit codes as for check."
   ),
   Command.withShortDescription("Print the order of a rule set as a Mermaid flowchart"),
   Command.withExamples([
-    { command: "tool-executor rules graph rules.json > rules.mmd", description: "Keep the picture's text" }
+    { command: "tool-executor rules graph rules.json > rules.mmd", description: "Store the flowchart" }
   ])
 )
 
 /** The command with its subcommands. */
 export const command = Command.make("rules").pipe(
-  Command.withDescription("Looks at a rule set without running anything"),
+  Command.withDescription("Inspects a rule set without running anything"),
   Command.withShortDescription("Check, explain or draw a rule set"),
   Command.withSubcommands([check, explain, graph])
 )

@@ -30,6 +30,7 @@ import { clip } from "./clip.ts"
 import * as Config from "./Config.ts"
 import * as EventLines from "./EventLines.ts"
 import * as Files from "./Files.ts"
+import * as Flags from "./Flags.ts"
 import * as FolderTools from "./FolderTools.ts"
 import { Interruption } from "./Interruption.ts"
 import * as JournalAt from "./JournalAt.ts"
@@ -42,25 +43,23 @@ const input = {
   ),
   ...FolderTools.flags,
   format: Flag.Literals("format", ["auto", ...WireFormat.Format.literals]).pipe(
-    Flag.withDescription("Shape of the message and of the results; auto, the default, goes by the message"),
+    Flag.withDescription("Format of the message and of the results; auto (default) detects it from the message"),
     Flag.withDefault("auto")
   ),
   approve: Flag.Literals("approve", ["ask", "deny", "auto"]).pipe(
     Flag.withDescription(
-      "What happens to calls that a person has to allow: ask on the terminal, the default; deny; auto allows them all"
+      "How approval requests are answered: ask (default) on the terminal; deny: denied; auto: all approved"
     ),
     Flag.withDefault("ask")
   ),
   checkpoints: Checkpoints.flag,
   journal: JournalAt.flag,
-  resume: Flag.Boolean("resume").pipe(
-    Flag.withDescription(
-      "Go on with these calls where an earlier run with the same --journal stopped: what has an outcome is not run again"
-    ),
-    Flag.withDefault(false)
+  resume: Flags.toggle(
+    "resume",
+    "Resume these calls after an earlier run with the same --journal stopped; calls with an outcome do not run again"
   ),
   events: Flag.Literals("events", ["pretty", "ndjson", "sse", "none"]).pipe(
-    Flag.withDescription("How standard error shows what happens; default pretty"),
+    Flag.withDescription("Format of events on standard error; default pretty"),
     Flag.withDefault("pretty")
   )
 }
@@ -75,7 +74,7 @@ export const command = Command.make(
     const policy: Policy.Policy = { allow, deny, mode: Option.getOrUndefined(mode) }
     yield* Config.checkFlags(policy)
     if (resume && Option.isNone(journal)) {
-      return yield* wrong("--resume goes on from what is on record: give --journal FILE|DSN.")
+      return yield* wrong("--resume needs the journal of the earlier run: add --journal FILE|DSN.")
     }
     const { resolve } = yield* Path.Path
     const settings = Option.isSome(config) ? yield* Config.read(config.value) : {}
@@ -110,13 +109,12 @@ export const command = Command.make(
     "Runs the tool calls of an assistant message on a folder and prints the results, ready to send back. " +
       `The tools are ${
         Config.toolNames.join(", ")
-      }. Tools that change things or reach outside are asked about on the ` +
-      "terminal unless allowed, and refused where there is none. What files held before a write is kept: " +
-      "`tool-executor undo` brings it back. The file tools cannot leave the root; run_command can: it starts in the root and is NOT confined to " +
-      "it, so allow it only where any command may run. fetch_url reaches public hosts only, and what the config says " +
-      "under fetch. Standard error shows what happens. Exit code: 0 all calls " +
-      "succeeded, 1 some did not, 2 bad usage, input or config. Ctrl-C cancels; every call still gets a result. A " +
-      "second one ends at once."
+      }. Tools that change things or reach other hosts need an approval on the ` +
+      "terminal unless allowed, and are denied without a terminal. Earlier versions of written files are kept: " +
+      "`tool-executor undo` restores them. The file tools cannot leave the root. run_command starts in the root and is " +
+      "NOT confined to it, so allow it only where any command may run. fetch_url reaches public hosts, and those that " +
+      "fetch in the config lists. Standard error shows events. Exit codes: 0 all calls succeeded, 1 some did not, 2 " +
+      "invalid usage, input or config. Ctrl-C cancels; every call still gets a result. A second Ctrl-C stops immediately."
   ),
   Command.withExamples([
     { command: "tool-executor run reply.json --root .", description: "Run the calls that only read" },
@@ -202,7 +200,7 @@ const batchOf = Effect.fnUntraced(function*(calls: WireFormat.Wave["calls"], tur
         ? entry.batch
         : batch
   ).pipe(Effect.mapError((error) => JournalAt.unusable("--journal", error)))
-  if (found === undefined) yield* Files.tell("None of these calls is on record: all of them run.\n")
+  if (found === undefined) yield* Files.tell("The journal contains none of these calls: all of them run.\n")
   return found
 })
 
@@ -213,12 +211,12 @@ const tellOfEqualIds = ({ calls }: WireFormat.Wave) => {
   return Effect.forEach(
     Array.from(counts).filter(([, count]) => count > 1),
     ([id, count]) =>
-      Files.tell(`${count} calls have the id ${clip(id, 100)}: each is answered, in the order of the message.\n`),
+      Files.tell(`${count} calls share the id ${clip(id, 100)}. Each gets a result, in the order of the message.\n`),
     { discard: true }
   )
 }
 
 const noMessage = "No FILE is given and standard input is a terminal. Name a file, or pipe the message in."
 
-const howToAllow = `Nobody was there to ask. ${FolderTools.howToAllow}, ` +
-  "run it on a terminal to be asked, or let --approve auto allow what would be asked.\n"
+const howToAllow = `No approver was available. ${FolderTools.howToAllow}, ` +
+  "run it on a terminal to approve calls there, or use --approve auto to approve all of them.\n"

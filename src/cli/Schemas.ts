@@ -32,7 +32,8 @@ export const command = Command.make(
   {
     of: Argument.Literals("FORMAT", ["config", "gateway", "serve", "scenario", "rules", "tools"]).pipe(
       Argument.withDescription(
-        "Which file: the config of run, that of mcp (gateway), that of serve, the scenario of simulate, or an array of rules; tools: what the tools of run take"
+        "config: the config of run; gateway: that of mcp; serve: that of serve; scenario: the input of simulate; rules: " +
+          "an array of rules; tools: the parameters of the tools of run"
       )
     )
   },
@@ -40,7 +41,7 @@ export const command = Command.make(
 ).pipe(
   Command.withDescription("Print the JSON Schema of a file that the other commands read"),
   Command.withExamples([
-    { command: "tool-executor schema config > tool-executor.schema.json", description: "Keep it for an editor" }
+    { command: "tool-executor schema config > tool-executor.schema.json", description: "Store it for an editor" }
   ])
 )
 

@@ -1,5 +1,6 @@
 /** The server of `tool-executor serve`, put together, started and ended. Loaded only when it is used. */
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -61,14 +62,19 @@ export const serve = Effect.fnUntraced(function*(options: Options) {
     const { address: bound } = Context.get(yield* Layer.buildWithScope(layer, scope), HttpServer.HttpServer)
     const url = ServeAddress.urlOf(address, "port" in bound ? bound.port : address.port)
     yield* Files.print(`Serving ${url}/`)
-    if (address.publicUrl !== undefined) yield* Files.print(`Users reach it at ${escape(address.publicUrl)}`)
+    if (address.publicUrl !== undefined) yield* Files.print(`Public URL: ${escape(address.publicUrl)}`)
     return yield* Effect.never
   })
   const reason = yield* Effect.onError(
     Effect.raceFirst(explained(serving, options.path), interruption),
     () => end
   )
-  yield* Effect.logInfo(`It ends: ${reason}. What runs comes to its end; told again, it ends at once`)
+  const drain = Duration.fromInputUnsafe((options.config.server?.drain ?? ServeConfig.defaults.drain) as Duration.Input)
+  yield* Effect.logInfo(
+    `Shutting down: ${reason}. Waiting up to ${
+      Duration.format(drain)
+    } for running calls; press Ctrl-C again to stop now`
+  )
   // what takes long is left behind by whoever does not want to wait
   const ending = yield* Effect.forkDetach(end)
   const isDrained = yield* Effect.raceFirst(
@@ -85,7 +91,7 @@ const layerOf = Effect.fnUntraced(
     const path = yield* Path.Path
     const { server = {}, workspace } = config
     const http = yield* HttpPort
-    if (http === undefined) return yield* wrong("HTTP cannot be served here.")
+    if (http === undefined) return yield* wrong("This platform cannot serve HTTP.")
     const beside = (it: string) => path.resolve(path.dirname(file), it)
     const root = workspace === undefined ? undefined : beside(workspace.root)
     const tls = server.tls === undefined ? undefined : { cert: beside(server.tls.cert), key: beside(server.tls.key) }
@@ -177,7 +183,7 @@ const checkKey = Effect.fnUntraced(function*(root: string, key: string) {
   const real = yield* Workspace.resourceKey(workspace, key)
   if (!Workspace.isWithin(workspace.root, real)) return
   return yield* wrong(
-    `${escape(key)} lies in the root of the workspace, where tools could read it. Keep the key elsewhere.`
+    `${escape(key)} lies in the root of the workspace, where tools can read it. Move the key elsewhere.`
   )
 }, Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error)))))
 
@@ -190,7 +196,7 @@ const webhookOf = Effect.fnUntraced(
       problems.push({
         path: "server.publicUrl",
         problem: "it is missing",
-        expected: "where users reach it, for the link of the webhook"
+        expected: "the public URL, for the link in the webhook"
       })
     }
     if (secret === undefined || publicUrl === undefined) return yield* wrong(describe({ subject: file, problems }))
@@ -202,8 +208,8 @@ const webhookOf = Effect.fnUntraced(
 
 const unserved = ({ cause }: ServeError): string => {
   const isTaken = Predicate.hasProperty(cause, "code") && cause.code === "EADDRINUSE"
-  const hint = isTaken ? " Something else serves there: choose another port with --port, or server.port." : ""
-  return `It cannot be served there (${escape(String(cause))}).${hint}`
+  const hint = isTaken ? " The port is in use. Choose another one with --port or server.port." : ""
+  return `Cannot listen there (${escape(String(cause))}).${hint}`
 }
 
 /** What showed when it was built is told as one of the file, or as what it is. */
@@ -215,5 +221,5 @@ const explained = <A, R>(
     ConfigurationError: (error) => Effect.fail(wrong(describe(GatewayProblems.inFile(file, error)))),
     McpServerError: (error) => Effect.fail(wrong(inLines(error.message))),
     ServeError: (error) => Effect.fail(wrong(unserved(error))),
-    WaveStoreError: (error) => Effect.fail(wrong(escape(`What was handed over cannot be read: ${String(error.cause)}`)))
+    WaveStoreError: (error) => Effect.fail(wrong(escape(`Stored waves cannot be read: ${String(error.cause)}`)))
   })

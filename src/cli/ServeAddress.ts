@@ -34,13 +34,13 @@ export const make = (
   if (Object.keys(users).length === 0) {
     return refused(
       "users",
-      "Nobody may use it: there are no users",
-      "a user. `tool-executor token ada` makes a token for one and prints what to put there. Loopback needs one, too: " +
-        "every program of this machine can reach it"
+      "it has no users",
+      "at least one user. `tool-executor token ada` creates a token and prints the entry for this file. Loopback also " +
+        "needs a token, because every program on this machine can reach it"
     )
   }
   if (tls !== undefined && publicUrl?.startsWith("http:") === true) {
-    return refused("publicUrl", "it serves HTTPS (server.tls), so this has to begin with https://", "https://…")
+    return refused("publicUrl", "it must begin with https://, because server.tls is set", "https://…")
   }
   const at = { host, port, isTls: tls !== undefined, publicUrl, names: namesOf(host, publicUrl) }
   if (isLoopback(host)) return Result.succeed({ ...at, warnings: [] })
@@ -48,22 +48,22 @@ export const make = (
   if (tls === undefined && publicUrl === undefined) {
     return refused(
       "host",
-      `beyond this machine (${shown}) tokens would travel readable`,
-      "HTTPS by server.tls, or server.publicUrl \"https://…\" of a proxy that ends it"
+      `tokens would be sent unencrypted beyond this machine (${shown})`,
+      "HTTPS: either server.tls, or server.publicUrl \"https://…\" of a proxy that terminates TLS"
     )
   }
   if (isAnywhere(host) && publicUrl === undefined) {
     return refused(
       "host",
-      `${shown} stands for every address of this machine`,
-      "the name by which it is reached, as server.publicUrl \"https://…\""
+      `${shown} means every address of this machine`,
+      "its public name, as server.publicUrl \"https://…\""
     )
   }
   const isReadable = publicUrl?.startsWith("http:") === true
   return Result.succeed({
     ...at,
     warnings: isReadable
-      ? ["server.publicUrl is not https: tokens and everything else travel readable, for whoever is between"]
+      ? ["server.publicUrl is not https: tokens and data are sent unencrypted"]
       : []
   })
 }

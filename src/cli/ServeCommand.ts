@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import { wrong } from "./CliFailure.ts"
+import * as Flags from "./Flags.ts"
 import * as ServeAddress from "./ServeAddress.ts"
 import * as ServeConfig from "./ServeConfig.ts"
 
@@ -20,32 +21,23 @@ const input = {
         "JSON Schema"
     )
   ),
-  host: Flag.String("host").pipe(
-    Flag.withMetavar("HOST"),
-    Flag.withDescription("Address to serve on, instead of the config's; default 127.0.0.1"),
-    Flag.optional
+  host: Flags.text("host", "HOST", "Address to listen on, overrides the config; default 127.0.0.1"),
+  port: Flags.port(
+    "port",
+    0,
+    `Port to listen on, overrides the config; 0 takes a free port; default ${ServeConfig.defaults.port}`
   ),
-  port: Flag.Int("port").pipe(
-    Flag.withMetavar("PORT"),
-    Flag.withDescription(
-      `Port to serve on, instead of the config's; 0 is any that is free; default ${ServeConfig.defaults.port}`
-    ),
-    Flag.filter((port) => port >= 0 && port <= 65_535, () => "a port, 0 to 65535"),
-    Flag.optional
-  ),
-  data: Flag.String("data").pipe(
-    Flag.withMetavar("DIR"),
-    Flag.withDescription(
-      "Folder for what is kept (SQLite), outside the root of the workspace; one server at a time. Default: a folder per " +
-        "config in $XDG_STATE_HOME/tool-executor, or ~/.local/state/tool-executor"
-    ),
-    Flag.optional
+  data: Flags.text(
+    "data",
+    "DIR",
+    "Folder for stored data (SQLite), outside the root of the workspace; one server at a time. Default: a folder per " +
+      "config in $XDG_STATE_HOME/tool-executor, or ~/.local/state/tool-executor"
   ),
   postgres: Flag.Redacted("postgres").pipe(
     Flag.withMetavar("URL"),
     Flag.withDescription(
-      "Keep it in PostgreSQL instead. Better in the environment, as TOOL_EXECUTOR_POSTGRES: every user of this machine " +
-        "sees the arguments of a program. Behind PgBouncer in transaction mode: postgres://…?pgbouncer=true"
+      "Store data in PostgreSQL instead. Prefer the environment variable TOOL_EXECUTOR_POSTGRES, since every user of this " +
+        "machine can see command-line arguments. Behind PgBouncer in transaction mode: postgres://…?pgbouncer=true"
     ),
     Flag.optional
   )
@@ -63,7 +55,7 @@ export const command = Command.make(
     const url = Option.orElse(postgres, () => Option.map(inEnvironment, (it) => Redacted.make(it)))
     if (Option.isSome(url) && Option.isSome(data)) {
       return yield* wrong(
-        "Records are kept in a folder (--data) or in PostgreSQL (--postgres, TOOL_EXECUTOR_POSTGRES), not in both."
+        "Records can be stored in a folder (--data) or in PostgreSQL (--postgres, TOOL_EXECUTOR_POSTGRES), but not in both."
       )
     }
     const place = { host: Option.getOrUndefined(host), port: Option.getOrUndefined(port) }
@@ -79,16 +71,19 @@ export const command = Command.make(
     })
   })
 ).pipe(
-  Command.withShortDescription("Serve tools over HTTP, with a page where questions are answered"),
+  Command.withShortDescription("Serve tools over HTTP, with a page for approvals"),
   Command.withDescription(
-    "Serves the tools of a workspace and of MCP servers over HTTP: messages of models in, results out, behind the rules, " +
-      "the policy and the limits of the config. Questions are answered on a page at /, which shows waves and records, " +
-      "too. Everybody needs a token (`tool-executor token`). Told to end, it takes nothing more, lets what runs come to its end, " +
-      "and goes on with the rest at its next start; told twice, it ends at once. Exit code: 0 it was told to end (SIGTERM), " +
-      "2 bad usage or config, or it cannot serve there, 130 it was interrupted, or told twice."
+    "Serves the tools of a workspace and of MCP servers over HTTP: clients send messages of models and get results, " +
+      "under the rules, the policy and the limits of the config. The page at / shows approvals, waves and records. Every " +
+      "user needs a token (`tool-executor token`). On SIGTERM or Ctrl-C it accepts no new work, waits for running calls " +
+      "and resumes the rest at its next start. A second signal stops it immediately. Exit codes: 0 after SIGTERM, 2 " +
+      "invalid usage or config, or the port is in use, 130 it was interrupted or signalled twice."
   ),
   Command.withExamples([
     { command: "tool-executor serve --config server.json", description: "Serve http://127.0.0.1:7420/" },
-    { command: "tool-executor serve --config server.json --port 0", description: "On any free port, which is printed" }
+    {
+      command: "tool-executor serve --config server.json --port 0",
+      description: "Listen on a free port, which is printed"
+    }
   ])
 )

@@ -31,7 +31,7 @@ const Variable = Schema.String.check(
 
 /** What must not stand in a file. */
 const FromEnvironment = Schema.Struct({
-  env: Variable.annotate({ description: "The environment variable that has it" })
+  env: Variable.annotate({ description: "The environment variable that contains it" })
 })
 
 const Expires = Schema.String.check(
@@ -47,7 +47,7 @@ const Hash = Schema.String.check(
 const Token = Schema.Union([
   Schema.Struct({
     hash: Hash.annotate({
-      description: "What `tool-executor token` prints; the token itself belongs to its user alone"
+      description: "The hash that `tool-executor token` prints; only the user knows the token itself"
     }),
     expires: optional(Expires)
   }),
@@ -65,12 +65,15 @@ const Whose = Schema.Array(Schema.NonEmptyString)
 /** Schema of a user: their tokens, and what they may do. What is not said they may not. */
 export const User = Schema.Struct({
   tokens: Schema.NonEmptyArray(Token),
-  run: optional(Schema.Boolean).annotate({ description: "May hand calls over, in sessions of their own" }),
-  approve: optional(Whose).annotate({
-    description: "Users whose questions they may answer; * is everybody's, their own only if they are named, too"
+  run: optional(Schema.Boolean).annotate({
+    description: "Whether the user may submit calls, in sessions of their own"
   }),
-  records: optional(Whose).annotate({ description: "Users whose waves and journal they may read; * is everybody's" }),
-  operate: optional(Schema.Boolean).annotate({ description: "May read metrics and counts" })
+  approve: optional(Whose).annotate({
+    description:
+      "Users whose calls this user may approve; * means all others. To approve their own calls, list the user by name"
+  }),
+  records: optional(Whose).annotate({ description: "Users whose waves and journal this user may read; * means all" }),
+  operate: optional(Schema.Boolean).annotate({ description: "Whether the user may read metrics and counts" })
 })
 
 /** A URL that is a place to reach this server at, and nothing below it. */
@@ -85,59 +88,64 @@ const PublicUrl = Schema.String.check(Schema.makeFilter(
 
 /** Schema of how and for whom the tools are served. */
 export const Server = Schema.Struct({
-  host: optional(Schema.NonEmptyString).annotate({ description: "Address to serve on; default 127.0.0.1" }),
+  host: optional(Schema.NonEmptyString).annotate({ description: "Address to listen on; default 127.0.0.1" }),
   port: optional(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))).annotate({
-    description: "Port to serve on; 0 is any that is free, and is printed; default 7420"
+    description: "Port to listen on; 0 takes a free port and prints it; default 7420"
   }),
-  users: optional(Schema.Record(UserName, User)).annotate({ description: "Who may use it, by name" }),
+  users: optional(Schema.Record(UserName, User)).annotate({ description: "Users of the server, by name" }),
   publicUrl: optional(PublicUrl).annotate({
-    description: "Where users reach it, if that is not where it serves: behind a proxy, by a name"
+    description:
+      "URL under which users reach the server, if it differs from the address it listens on, such as behind a proxy"
   }),
   trustProxy: optional(Schema.Union([Schema.Boolean, AtLeastOne])).annotate({
-    description: "Whether a proxy stands before it, or how many, whose X-Forwarded-* are believed; default false"
+    description: "Number of proxies in front of it whose X-Forwarded-* headers are trusted (true: 1); default false"
   }),
   tls: optional(Schema.Struct({
     cert: Schema.NonEmptyString.annotate({
-      description: "PEM file with the certificate, and those between it and the root"
+      description: "PEM file with the certificate and its intermediates"
     }),
     key: Schema.NonEmptyString.annotate({ description: "PEM file with its key, outside the root of the workspace" })
   })).annotate({ description: "Serve HTTPS; paths are relative to this file" }),
   approvalTimeout: optional(Schema.Union([Span, Schema.Literal("unlimited")])).annotate({
-    description: "How long a question waits for an answer; silence is a no; default 1 day"
+    description: "Timeout of an approval request, after which it is denied; default 1 day"
   }),
   drain: optional(SpanOrNone).annotate({
-    description: "How long calls that run have to come to their end when it is told to stop; default 20 seconds"
+    description: "How long a shutdown waits for running calls; default 20 seconds"
   }),
-  sessionIdle: optional(Span).annotate({ description: "How long a session stays that nobody uses; default 1 hour" }),
+  sessionIdle: optional(Span).annotate({ description: "How long an unused session is kept; default 1 hour" }),
   turnIdle: optional(Span).annotate({
-    description: "How long a turn is held open in which nothing runs"
+    description: "How long a turn without running calls stays open"
   }),
   limits: optional(Schema.Struct({
     bodyBytes: optional(AtLeastOne).annotate({ description: "Bytes of a request's body; default 4,000,000" }),
-    sessions: optional(AtLeastOne).annotate({ description: "Sessions at once; default 1000" }),
-    sessionsPerUser: optional(AtLeastOne).annotate({ description: "Sessions of one user at once; default 100" }),
-    waves: optional(AtLeastOne).annotate({
-      description: "Waves at once, those that wait for people included; default 2000"
+    sessions: optional(AtLeastOne).annotate({ description: "Maximum number of open sessions; default 1000" }),
+    sessionsPerUser: optional(AtLeastOne).annotate({
+      description: "Maximum number of open sessions per user; default 100"
     }),
-    wavesPerUser: optional(AtLeastOne).annotate({ description: "Waves of one user at once; default 200" }),
-    streams: optional(AtLeastOne).annotate({ description: "Streams at once; default 2000" }),
-    streamsPerUser: optional(AtLeastOne).annotate({ description: "Streams of one user at once; default 600" }),
+    waves: optional(AtLeastOne).annotate({
+      description: "Maximum number of open waves, including those with pending approvals; default 2000"
+    }),
+    wavesPerUser: optional(AtLeastOne).annotate({ description: "Maximum number of open waves per user; default 200" }),
+    streams: optional(AtLeastOne).annotate({ description: "Maximum number of open streams; default 2000" }),
+    streamsPerUser: optional(AtLeastOne).annotate({
+      description: "Maximum number of open streams per user; default 600"
+    }),
     requestsPerSecond: optional(AtLeastOne).annotate({
-      description: "Requests of one user in a second, in the long run; default 200"
+      description: "Maximum sustained requests per second and user; default 200"
     })
-  })).annotate({ description: "How much of anything there may be" }),
+  })).annotate({ description: "Limits of the server" }),
   webhook: optional(Schema.Struct({
     url: Schema.String.check(Schema.makeFilter(
       (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol),
       { expected: "an http or https URL" }
-    )).annotate({ description: "Where to POST that a question waits; needs publicUrl, for the link to it" }),
+    )).annotate({ description: "URL to notify of pending approval requests (POST); needs publicUrl for the link" }),
     secret: FromEnvironment.annotate({
-      description: "What the message is signed with: whsec_ and 24 to 64 bytes as base64"
+      description: "Secret that signs the message: whsec_ and 24 to 64 bytes as base64"
     }),
     delay: optional(SpanOrNone).annotate({
-      description: "How long a question has to wait before it is told of; default 10 seconds"
+      description: "How long a request must be pending before the notification; default 10 seconds"
     })
-  })).annotate({ description: "Who is told that a question waits" })
+  })).annotate({ description: "Webhook that is notified of pending approval requests" })
 })
 
 /** Schema of the config file. */
@@ -149,23 +157,23 @@ export const ServeConfig = Schema.Struct({
     }),
     environment: Config.Config.fields.environment,
     fetch: Config.Config.fields.fetch
-  })).annotate({ description: "The tools of `run`: files, commands, and fetching; without it they are not there" }),
+  })).annotate({ description: "Enables the tools of `run`: files, commands and fetch_url" }),
   mcpServers: optional(McpServers.McpServers).annotate({
     description: "MCP servers, by name; ${NAME} in their texts is an environment variable"
   }),
   ...fields,
   policy: fields.policy.annotate({ description: "What may run" }),
   tools: optional(Schema.Record(Schema.String, Tool)).annotate({
-    description: "What holds for single tools, by their names as a model sees them"
+    description: "Settings of single tools, by the names that a model sees"
   }),
-  server: optional(Server).annotate({ description: "How and for whom it is served" })
+  server: optional(Server).annotate({ description: "Where the server listens, its users and limits" })
 })
 
 /** What a config file holds. */
 export type ServeConfig = typeof ServeConfig.Type
 
 /** The defaults of the `server` part. */
-export const defaults = { host: "127.0.0.1", port: 7420, webhookDelay: "10 seconds" } as const
+export const defaults = { host: "127.0.0.1", port: 7420, drain: "20 seconds", webhookDelay: "10 seconds" } as const
 
 /** Names of the tools that are there without MCP servers. */
 export const ownTools = ({ workspace }: Pick<ServeConfig, "workspace">): ReadonlyArray<string> => [
@@ -237,7 +245,7 @@ const withoutTokens = (problems: ReadonlyArray<Problem>): ReadonlyArray<Problem>
     told.add(token)
     return [{
       path: token,
-      problem: "it is not a token as the config has them",
+      problem: "it is not a valid token entry",
       expected: "{ hash } as `tool-executor token NAME` prints it, or { env }"
     }]
   })
@@ -273,8 +281,8 @@ const ofUsers = ({ server: { users = {} } = {} }: ServeConfig): ReadonlyArray<Pr
       owners.set(key, name)
       return owner === undefined ? [] : [{
         path: `server.users.${name}.tokens[${index}]`,
-        problem: owner === name ? "it is there twice" : `it is ${JSON.stringify(owner)}'s, too`,
-        expected: "a token of its own for each user"
+        problem: owner === name ? "it is listed twice" : `it also belongs to ${JSON.stringify(owner)}`,
+        expected: "a different token for each user"
       }]
     })
   ])

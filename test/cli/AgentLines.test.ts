@@ -57,6 +57,6 @@ describe("a request that is repeated", () => {
       error: error as AgentEvent.ModelRetry["error"],
       afterMillis: 1
     })
-    assert.strictEqual(stderr, "… the model is asked again: Cannot connect\\u001b[2J (POST http://127.0.0.1)\n")
+    assert.strictEqual(stderr, "… retrying the model: Cannot connect\\u001b[2J (POST http://127.0.0.1)\n")
   })
 })

@@ -25,7 +25,7 @@ describe("a session", () => {
       )
       const again = yield* here(["--print", "five", "--session", "other"])
       assert.strictEqual(again.code, 2)
-      assert.include(again.stderr, "There is a session \"other\" already: --resume=NAME goes on with it.")
+      assert.include(again.stderr, "The session \"other\" already exists. Continue it with --resume=NAME.")
       const unknown = yield* here(["--print", "five", "--resume=none"])
       assert.strictEqual(unknown.code, 2)
       assert.match(unknown.stderr, /There is no session "none".*\n {2}a\/\.\.\/b .* one\n {2}other .* two\n$/)
@@ -36,7 +36,7 @@ describe("a session", () => {
       // those of another root are its own
       const elsewhere = yield* here(["--print", "six", "--resume"], { at: (yield* folder({})).root })
       assert.strictEqual(elsewhere.code, 2)
-      assert.include(elsewhere.stderr, "There is no session of this root: --session NAME begins one.")
+      assert.include(elsewhere.stderr, "There is no session for this root. Start one with --session NAME.")
     }))
 
   it.live("is one process's at a time, and the second is told whose", () =>
@@ -152,7 +152,7 @@ describe("an end from outside", () => {
         onOutput: Process.once(({ stderr }) => stderr.includes("ready\n"), (child) => child.signal("SIGINT"))
       })
       assert.strictEqual(stopped.code, 130)
-      assert.include(stopped.stderr, "It was cancelled: the user stopped it.")
+      assert.include(stopped.stderr, "It was cancelled: the user pressed Ctrl-C.")
       assert.strictEqual(yield* read("done.txt"), "cleaned\n")
       const { code } = yield* run(["--print", "and now?", "--resume"])
       assert.strictEqual(code, 0)

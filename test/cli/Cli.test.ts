@@ -28,8 +28,8 @@ describe("tool-executor", () => {
 
   for (
     const [what, args, said] of [
-      ["a missing command", [], "A command is missing: run, undo,"],
-      ["a missing command of a command", ["rules"], "A command is missing: check, explain, graph."],
+      ["a missing command", [], "Specify a command: run, undo,"],
+      ["a missing command of a command", ["rules"], "Specify a command: check, explain, graph."],
       ["an unknown command", ["walk"], "walk"],
       ["an unknown flag", ["run", "--colour"], "--colour"],
       ["a value that is none of a flag's", ["run", "--format", "geminy"], "Expected: \"auto\" | "],

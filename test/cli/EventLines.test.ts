@@ -50,7 +50,7 @@ describe("EventLines", () => {
         `… ${shown}  1 of 3  rf`,
         `… ${shown}  ${shown}`,
         `… ${shown}  warn: ${shown}`,
-        `✗ ${shown}  {"path":"rm\\u001b[31m\\u202e\\nrf"}  1.5 s  Failed: handler, ${shown} failed  (2 reports not shown)`,
+        `✗ ${shown}  {"path":"rm\\u001b[31m\\u202e\\nrf"}  1.5 s  Failed: handler, ${shown} failed  (2 progress reports omitted)`,
         "1 call, 1 Failed, 1.5 s",
         ""
       ].join("\n")

@@ -76,7 +76,7 @@ describe("tool-executor journal", () => {
           "3"
         ])
         const none = yield* shows("--batch", "none")
-        assert.deepStrictEqual([none.code, none.stdout, none.stderr], [0, "", "There are no such calls.\n"])
+        assert.deepStrictEqual([none.code, none.stdout, none.stderr], [0, "", "No matching calls.\n"])
 
         const whole = (yield* shows("--call", "2")).stdout
         for (
@@ -95,7 +95,10 @@ describe("tool-executor journal", () => {
         assert.match(picture, /batch .*, wave 1\n {2}1 read_file {2,}.*█/)
         assert.include(picture, "█ running")
         const check = yield* shows("--verify")
-        assert.deepStrictEqual([check.code, check.stdout], [0, "3 calls, 3 of them started: each has its one end\n"])
+        assert.deepStrictEqual([check.code, check.stdout], [
+          0,
+          "3 calls, 3 of them started: each has exactly one end\n"
+        ])
       }))
   }
 
@@ -121,7 +124,7 @@ describe("tool-executor journal", () => {
         "2 entries are missing before place 12",
         "open t: it was started and has no end",
         "twice t: it has 2 ends",
-        "5 calls, 1 of them started: 3 to look at"
+        "5 calls, 1 of them started: 3 need attention"
       ])
       const table = (yield* run(["journal", path])).stdout
       assert.match(table, /open {2,}t {2,}started, no end on record/)
@@ -222,7 +225,7 @@ describe("tool-executor run --resume", () => {
       const other = yield* folder({})
       const elsewhere = flags.map((it) => it === root ? other.root : it)
       const resumed = yield* run(["run", ...elsewhere, "--resume", ...allowed], { stdin: message })
-      assert.include(resumed.stderr, "None of these calls is on record")
+      assert.include(resumed.stderr, "The journal contains none of these calls")
       assert.strictEqual(readFileSync(other.file("b.txt"), "utf8"), "here")
     }))
 
@@ -230,7 +233,7 @@ describe("tool-executor run --resume", () => {
     Effect.gen(function*() {
       const { code, stderr } = yield* run(["run", "--resume"], { stdin: "[]" })
       assert.strictEqual(code, 2)
-      assert.include(stderr, "give --journal")
+      assert.include(stderr, "add --journal")
     }))
 })
 

@@ -335,7 +335,7 @@ describe("tool-executor mcp --list", () => {
           "odd__dye"
         ]]
       ) {
-        assert.include(stderr, `${place}: there is no tool \\"${name}\\", at least not now`)
+        assert.include(stderr, `${place}: there is no tool \\"${name}\\" at the moment`)
       }
       assert.lengthOf(stderr.match(/there is no tool/g) ?? [], 3, stderr)
       assert.include(stderr, `policy.deny[1]: \\"odd__die(now)\\" fits no call, since the tool has no targets`)

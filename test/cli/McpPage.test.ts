@@ -13,7 +13,7 @@ import { folder } from "./harness.ts"
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
-const said = /^Questions are answered at (\S+) with the token of this run: (tex_\w+)$/m
+const said = /^Approve calls at (\S+) with the token of this run: (tex_\w+)$/m
 
 /** The gateway with a client, and what it writes to standard error. */
 const editor = Effect.fnUntraced(function*(capabilities: { readonly elicitation?: Record<string, never> }) {

@@ -61,7 +61,7 @@ describe("tool-executor rules check", () => {
     Effect.gen(function*() {
       const { file } = yield* folder({ "none.json": { colour: 1 }, "syntax.json": "[" })
       for (
-        const [name, says] of [["none.json", "it holds no rules"], ["syntax.json", "it is not JSON"], [
+        const [name, says] of [["none.json", "the file contains no rules"], ["syntax.json", "it is not JSON"], [
           "gone.json",
           "there is no such file"
         ]] as const
@@ -98,7 +98,7 @@ describe("tool-executor rules explain", () => {
       assert.deepStrictEqual(stdout.trim().split("\n"), [
         "\"b\" may not be called.",
         "",
-        "May be called at the start: a"
+        "Tools that may be called first: a"
       ])
     }))
 
@@ -113,7 +113,7 @@ describe("tool-executor rules explain", () => {
         "Once \"login\" has succeeded, \"logout\" has to succeed before the work may end.",
         "\"login\" is run by the host, every 1 hour.",
         "",
-        "May be called at the start: login",
+        "Tools that may be called first: login",
         ""
       ])
     }))

@@ -92,7 +92,7 @@ describe("tool-executor run", () => {
       )
       const { code, stderr, stdout } = yield* run(["run", "--root", root], { stdin })
       assert.strictEqual(code, 0)
-      assert.include(stderr, "2 calls have the id x\\u001b: each is answered, in the order of the message.\n")
+      assert.include(stderr, "2 calls share the id x\\u001b. Each gets a result, in the order of the message.\n")
       const contents = (JSON.parse(stdout) as ReadonlyArray<{ readonly content: string }>).map((it) => it.content)
       assert.include(contents[0], "alpha")
       assert.include(contents[1], "beta")
@@ -239,14 +239,14 @@ describe("tool-executor run", () => {
         stdin,
         interruption: Deferred.await(ready),
         onStderr: (text) => {
-          if (text.includes("ready")) Deferred.doneUnsafe(ready, Effect.succeed("the user stopped it"))
+          if (text.includes("ready")) Deferred.doneUnsafe(ready, Effect.succeed("the user pressed Ctrl-C"))
         }
       })
       const outcomes = JSON.parse(stdout) as ReadonlyArray<Record<string, unknown>>
       assert.strictEqual(code, 1)
       assert.deepStrictEqual(outcomes.map((it) => [it["callId"], it["_tag"], it["reason"]]), [
-        ["1", "Cancelled", "the user stopped it"],
-        ["2", "Cancelled", "the user stopped it"]
+        ["1", "Cancelled", "the user pressed Ctrl-C"],
+        ["2", "Cancelled", "the user pressed Ctrl-C"]
       ])
     }))
 })

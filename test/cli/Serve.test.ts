@@ -48,7 +48,7 @@ describe("a server that must not be", () => {
     Effect.gen(function*() {
       for (const config of [{}, { server: {} }, { server: { users: {} } }]) {
         const said = yield* refused(config)
-        assert.include(said, "Nobody may use it")
+        assert.include(said, "it has no users")
         assert.include(said, "tool-executor token ada")
       }
     }))
@@ -59,25 +59,25 @@ describe("a server that must not be", () => {
       const said = yield* refused({ server: { users, host: "0.0.0.0" } })
       assert.deepStrictEqual(said.split("\n").slice(0, 4).map((it) => it.trim().replace(/;.*/, "")), [
         "FOLDER//serve.json: 3 problems",
-        "server.users.ada.tokens[0]: it is not a token as the config has them",
-        "server.users.bob.tokens[0]: it is not a token as the config has them",
-        "server.host: beyond this machine (0.0.0.0) tokens would travel readable"
+        "server.users.ada.tokens[0]: it is not a valid token entry",
+        "server.users.bob.tokens[0]: it is not a valid token entry",
+        "server.host: tokens would be sent unencrypted beyond this machine (0.0.0.0)"
       ])
     }))
 
   it.live("is refused beyond loopback where tokens would travel readable", () =>
     Effect.gen(function*() {
       const users = { ada }
-      assert.include(yield* refused({ server: { users, host: "192.0.2.1" } }), "tokens would travel readable")
-      assert.include(yield* refused({ server: { users } }, "--host", "0.0.0.0"), "tokens would travel readable")
+      assert.include(yield* refused({ server: { users, host: "192.0.2.1" } }), "tokens would be sent unencrypted")
+      assert.include(yield* refused({ server: { users } }, "--host", "0.0.0.0"), "tokens would be sent unencrypted")
       const certified = { cert: "cert.pem", key: "key.pem" }
       assert.include(
         yield* refused({ server: { users, tls: certified } }, "--host", "::"),
-        "the name by which it is reached"
+        "its public name"
       )
       assert.include(
         yield* refused({ server: { users, tls: certified, publicUrl: "http://a.example" } }),
-        "has to begin with https://"
+        "must begin with https://"
       )
     }))
 
@@ -124,7 +124,7 @@ describe("a server that must not be", () => {
       )
       const taken = yield* refused({ server: { users: { ada } } }, "--port", String(port))
       assert.include(taken, "EADDRINUSE")
-      assert.include(taken, "choose another port with --port")
+      assert.include(taken, "Choose another one with --port")
     }).pipe(Effect.scoped))
 
   it.live("is refused where users are named that nobody is, or share a token", () =>
@@ -134,7 +134,7 @@ describe("a server that must not be", () => {
         server: { users: { ada: { ...ada, approve: ["eve"] }, bob: { ...ada, approve: ["*"], records: ["bob"] } } }
       })
       assert.include(said, "server.users.ada.approve[0]: there is no user \"eve\"")
-      assert.include(said, "server.users.bob.tokens[0]: it is \"ada\"'s, too")
+      assert.include(said, "server.users.bob.tokens[0]: it also belongs to \"ada\"")
       assert.include(said, "tools.no_tool")
     }))
 
@@ -158,7 +158,7 @@ describe("a server that must not be", () => {
       const at = { cert: file("cert.pem"), key: file("key.pem") }
       assert.include(
         yield* refused({ workspace: { root: file("") }, server: { ...server, tls: at } }),
-        "lies in the root of the workspace, where tools could read it"
+        "lies in the root of the workspace, where tools can read it"
       )
     }))
 })
@@ -275,7 +275,7 @@ describe("a server", () => {
 
         const second = yield* start(args)
         assert.strictEqual(yield* second.ended, 2)
-        assert.include(second.written.stderr, "another server keeps its records there")
+        assert.include(second.written.stderr, "another server uses this folder")
 
         server.child.kill("SIGTERM")
         assert.strictEqual(yield* server.ended, 0)
@@ -359,7 +359,7 @@ describe("a server", () => {
         until: (it) => JSON.stringify(it).includes("\"Started\"")
       })
       server.child.kill("SIGTERM")
-      yield* until(() => server.written.stderr.includes("It ends"))
+      yield* until(() => server.written.stderr.includes("Shutting down"))
       server.child.kill("SIGTERM")
       assert.strictEqual(yield* server.ended, 130)
     })), 20_000)
@@ -376,7 +376,7 @@ describe("a server", () => {
         })
         const wrong = yield* start(args)
         assert.strictEqual(yield* wrong.ended, 2)
-        assert.include(wrong.written.stderr, "It cannot be served there")
+        assert.include(wrong.written.stderr, "Cannot listen there")
         yield* Effect.promise(async () => (await import("node:fs/promises")).writeFile(file("key.pem"), tls.key))
         const server = yield* start(args)
         const url = yield* server.url

@@ -192,7 +192,7 @@ const controlU = "\u0015"
 
 /** Lines that a question is made of, and those of the events. */
 const ours =
-  /^(?:$|\? (?:write_file|run_command) wants to run|  (?:why|about|kind|waiting)  |  \|  |  \| |  (?:arguments|diff)$|  \+ \d+ more lines: v shows all$|\[[yhsndev]\] |arguments: |no$|✗ (?:write_file|run_command)  |\d+ calls?, )/
+  /^(?:$|\? (?:write_file|run_command) wants to run|  (?:why|target|kind|pending)  |  \|  |  \| |  (?:arguments|diff)$|  \+ \d+ more lines: v shows all$|\[[yhsndev]\] |arguments: |denied$|✗ (?:write_file|run_command)  |\d+ calls?, )/
 
 for (const way of ways) {
   describe(`a question at the terminal, the message from a ${way}`, { concurrent: true }, () => {
@@ -205,15 +205,15 @@ for (const way of ways) {
           files: { "a.txt": "alpha\nbeta\n", "b.txt": "alpha\nbeta\n" }
         })
         const first = yield* terminal.shows(wholeChoices)
-        const path = /about {5}(a\.txt|b\.txt)/.exec(first)?.[1]
+        const path = /target {4}(a\.txt|b\.txt)/.exec(first)?.[1]
         assert.strictEqual(
           first.replaceAll("\r\n", "\n"),
           `
 ? edit_file wants to run
-  waiting   1 more
+  pending   1 more
   why       the tool changes things
   kind      changes things
-  about     ${path}
+  target    ${path}
   arguments
   | {
   |   "path": "${path}",
@@ -227,8 +227,9 @@ for (const way of ways) {
   |  alpha
   | -beta
   | +gamma
-[y] yes, once  [h] for an hour: ${path}  [s] until this ends: ${path}  [n] no
-[d] no, with a reason  [e] edit the arguments  [v] view all `
+[y] approve once  [h] approve for 1 hour: ${path}
+[s] approve until this ends: ${path}  [n] deny  [d] deny with a reason
+[e] edit the arguments  [v] view all `
         )
         yield* terminal.type("n")
         const second = yield* terminal.shows(wholeChoices)
@@ -244,10 +245,10 @@ for (const way of ways) {
         const terminal = yield* start({ way, calls: [asLine("one"), asWords("one")] })
         yield* terminal.shows(wholeChoices)
         yield* terminal.type("y")
-        yield* terminal.shows("yes\r\n")
-        assert.include(yield* terminal.shows(wholeChoices), "about     mkdir -p one\r\n")
+        yield* terminal.shows("approved once\r\n")
+        assert.include(yield* terminal.shows(wholeChoices), "target    mkdir -p one\r\n")
         yield* terminal.type("n")
-        yield* terminal.shows("no\r\n")
+        yield* terminal.shows("denied\r\n")
         const { code, outcomes, tags } = yield* terminal.ended
         assert.strictEqual(code, 1)
         assert.deepStrictEqual(tags, ["Succeeded", "Denied"])
@@ -256,15 +257,15 @@ for (const way of ways) {
       }))
 
     for (
-      const [key, said] of [["h", "yes, for 1 hour"], ["s", "yes, until this ends"]] as const
+      const [key, said] of [["h", "approved for 1 hour"], ["s", "approved until this ends"]] as const
     ) {
       it.live(`asks no more about what ${key} covers, and about what it does not`, () =>
         Effect.gen(function*() {
           const terminal = yield* start({ way, calls: [asLine("one"), asWords("one"), asLine("two")] })
-          assert.include(yield* terminal.shows(wholeChoices), "about     mkdir -p one\r\n")
+          assert.include(yield* terminal.shows(wholeChoices), "target    mkdir -p one\r\n")
           yield* terminal.type(key)
           yield* terminal.shows(`${said}\r\n`)
-          assert.include(yield* terminal.shows(wholeChoices), "about     mkdir -p two\r\n")
+          assert.include(yield* terminal.shows(wholeChoices), "target    mkdir -p two\r\n")
           yield* terminal.type("n")
           const { code, screen, tags } = yield* terminal.ended
           assert.strictEqual(code, 1)
@@ -295,7 +296,7 @@ for (const way of ways) {
         yield* terminal.type("d")
         yield* terminal.shows("reason: ")
         yield* terminal.type("use b.txt instead\r")
-        yield* terminal.shows("no: use b.txt instead\r\n")
+        yield* terminal.shows("denied: use b.txt instead\r\n")
         const { code, outcomes, tags } = yield* terminal.ended
         assert.strictEqual(code, 1)
         assert.deepStrictEqual(tags, ["Denied"])
@@ -315,10 +316,10 @@ for (const way of ways) {
         yield* terminal.type("e")
         yield* terminal.shows(`arguments: {"path":"a.txt","content":"one"}`)
         yield* terminal.type(`${controlU}{"path":\r`)
-        yield* terminal.shows("This is not JSON.")
+        yield* terminal.shows("This is not valid JSON.")
         yield* terminal.shows(`arguments: {"path":`)
         yield* terminal.type(`${controlU}{"path":"b.txt","content":"two"}\r`)
-        yield* terminal.shows("yes, with other arguments\r\n")
+        yield* terminal.shows("approved once, with edited arguments\r\n")
         const { code, tags } = yield* terminal.ended
         assert.strictEqual(code, 0)
         assert.deepStrictEqual(tags, ["Succeeded"])
@@ -349,12 +350,12 @@ for (const way of ways) {
         yield* terminal.shows(wholeChoices)
         for (const key of ["x", "\r", " ", "1", "\u001b[A", "\u007f", "é"]) {
           yield* terminal.type(key)
-          assert.notInclude(yield* terminal.shows(wholeChoices), "yes\r\n")
+          assert.notInclude(yield* terminal.shows(wholeChoices), "approved once\r\n")
         }
         // with Control or Alt a letter is none: Control-S, Control-Y, Alt-Y, Alt-S
         yield* terminal.type("\u0013\u0019\u001by\u001bs")
         yield* terminal.type("x")
-        assert.notInclude(yield* terminal.shows(wholeChoices), "yes\r\n")
+        assert.notInclude(yield* terminal.shows(wholeChoices), "approved once\r\n")
         yield* terminal.type("n")
         const { screen, tags } = yield* terminal.ended
         assert.deepStrictEqual(tags, ["Denied"])
@@ -367,12 +368,12 @@ for (const way of ways) {
         yield* terminal.type("nnn\rn")
         yield* terminal.shows(wholeChoices)
         yield* terminal.type("y")
-        yield* terminal.shows("yes\r\n")
+        yield* terminal.shows("approved once\r\n")
         // while the call runs
         yield* terminal.type("yyy\ry")
         yield* terminal.shows(wholeChoices)
         yield* terminal.type("n")
-        yield* terminal.shows("no\r\n")
+        yield* terminal.shows("denied\r\n")
         const { tags } = yield* terminal.ended
         assert.deepStrictEqual(tags, ["Succeeded", "Denied"])
         assert.isFalse(yield* terminal.work.exists("b.txt"))
@@ -383,13 +384,13 @@ for (const way of ways) {
         const terminal = yield* start({ way, calls: [write("a.txt", "one"), write("b.txt", "two"), command("echo")] })
         yield* terminal.shows(wholeChoices)
         yield* terminal.type(controlC)
-        yield* terminal.shows("no answer is needed any more\r\n")
+        yield* terminal.shows("this request was resolved elsewhere\r\n")
         const { code, modes, outcomes } = yield* terminal.ended
         assert.strictEqual(code, 1)
         assert.deepStrictEqual(outcomes.map((it) => [it._tag, it.reason]), [
-          ["Cancelled", "the user stopped it"],
-          ["Cancelled", "the user stopped it"],
-          ["Cancelled", "the user stopped it"]
+          ["Cancelled", "the user pressed Ctrl-C"],
+          ["Cancelled", "the user pressed Ctrl-C"],
+          ["Cancelled", "the user pressed Ctrl-C"]
         ])
         assert.match(modes, /[ \n]icanon/)
         assert.match(modes, /[ \n]echo /)
@@ -421,7 +422,7 @@ for (const way of ways) {
         assert.deepStrictEqual(tags, ["Succeeded"])
         assert.match(terminal.out(), /^\[\n[^]*\n\]\n$/)
         assert.match(terminal.err(), /^✓ write_file {2}[^\n]*\n1 call, 1 Succeeded[^\n]*\n$/)
-        assert.match(screen, /view all yes\r\n$/)
+        assert.match(screen, /view all approved once\r\n$/)
       }))
   })
 }
@@ -443,7 +444,7 @@ describe("the terminal", { concurrent: true }, () => {
 
   it.live("never gets raw what a model wrote, nor a line that passes for one of ours", () =>
     Effect.gen(function*() {
-      const fake = "\r\n? read_file wants to run\r\n[y] yes, once\r\nyes\r\n"
+      const fake = "\r\n? read_file wants to run\r\n[y] approve once\r\napproved once\r\n"
       const hostile = `a\u001b[2J\u001b]0;title\u0007\u009b31m\u202egpj.exe\u2066\u200b${fake}\u0085\u2028${fake}`
       const terminal = yield* start({ calls: [command(`: '${hostile}'`), write(`${hostile}.txt`, hostile.repeat(20))] })
       const safe = (shown: string) => {
@@ -462,7 +463,7 @@ describe("the terminal", { concurrent: true }, () => {
         yield* terminal.type(`${controlU}\r`)
         yield* terminal.shows(wholeChoices)
         yield* terminal.type("n")
-        yield* terminal.shows("no\r\n")
+        yield* terminal.shows("denied\r\n")
       }
       const { screen, tags } = yield* terminal.ended
       assert.deepStrictEqual(tags, ["Denied", "Denied"])
@@ -476,7 +477,7 @@ describe("the terminal", { concurrent: true }, () => {
       yield* terminal.shows(wholeChoices)
       assert.match(yield* terminal.modes, /-icanon/)
       yield* terminal.type("y")
-      yield* terminal.shows("yes\r\n")
+      yield* terminal.shows("approved once\r\n")
       yield* Effect.repeat(terminal.modes, {
         until: (modes) => /[ \n]icanon/.test(modes) && /[ \n]echo /.test(modes),
         schedule: Schedule.spaced("10 millis")

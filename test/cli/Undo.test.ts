@@ -55,7 +55,7 @@ describe("tool-executor undo", () => {
       const lines = stdout.trimEnd().split("\n").map((line) => line.split("  "))
       assert.deepStrictEqual(lines.map(([, , ...rest]) => rest), [
         ["write_file", "b.txt"],
-        ["run_command", "cannot be undone: it did not say what it changes"],
+        ["run_command", "cannot be undone: the tool does not declare what it changes"],
         ["edit_file", "a.txt"]
       ])
       for (const [id = "", at = ""] of lines) {
@@ -200,7 +200,7 @@ describe("tool-executor undo", () => {
       const [last = ""] = yield* ids
       const refused = yield* undo(last)
       assert.strictEqual(refused.code, 1)
-      assert.include(refused.stderr, "run_command did not say what it changes: it cannot be undone.")
+      assert.include(refused.stderr, "run_command cannot be undone: the tool does not declare what it changes.")
       const { code, stdout } = yield* undo()
       assert.strictEqual(code, 0)
       assert.strictEqual(stdout, `removed      a.txt\n${note}`)
@@ -218,7 +218,7 @@ describe("tool-executor undo", () => {
         const { code, stderr, stdout } = yield* undo(id)
         assert.strictEqual(code, 2)
         assert.strictEqual(stdout, "")
-        assert.include(stderr, `There is no write ${escape(id)}.`)
+        assert.include(stderr, `Unknown write ${escape(id)}.`)
         assert.include(stderr, "undo --list")
       }
       assert.strictEqual(yield* read("a.txt"), "made\n")

@@ -34,12 +34,12 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
     `${style.bold(`? ${clip(tool, Math.max(8, options.columns - 18))}`)} ${
       isRunning ? "wants to write" : "wants to run"
     }`,
-    ...options.waiting === 0 ? [] : one("waiting", `${options.waiting} more`),
+    ...options.waiting === 0 ? [] : one("pending", `${options.waiting} more`),
     ...agentPath.length === 0 ? [] : one("agent", agentPath.join(" > ")),
     ...one("why", why),
     ...one("kind", kind === "ReadOnly" ? "changes nothing" : "changes things"),
     ...targets.slice(0, options.whole === true ? targets.length : 10).flatMap(({ kind, text }) =>
-      one("about", kind === undefined ? text : `${text} (${kind === "exact" ? "to the letter" : "protected"})`)
+      one("target", kind === undefined ? text : `${text} (${kind === "exact" ? "exact match only" : "protected"})`)
     ),
     ...options.whole === true || targets.length <= 10 ? [] : one("", `${targets.length - 10} more: v shows them`),
     ...part(argumentText(args), "arguments", options, maxLines(options), (line) => line),
@@ -64,12 +64,12 @@ export const choices = (
   columns: number
 ): string => {
   const what = targets.length === 0 ? `every ${tool}` : targets.length === 1 ? targets[0]!.text : "all these"
-  const about = clip(what, Math.max(10, columns - 24))
+  const about = clip(what, Math.max(10, columns - 32))
   const keys = [
-    "[y] yes, once",
-    ...remember === "call" ? [] : [`[h] for an hour: ${about}`, `[s] until this ends: ${about}`],
-    "[n] no",
-    "[d] no, with a reason",
+    "[y] approve once",
+    ...remember === "call" ? [] : [`[h] approve for 1 hour: ${about}`, `[s] approve until this ends: ${about}`],
+    "[n] deny",
+    "[d] deny with a reason",
     ...isRunning ? [] : ["[e] edit the arguments"],
     "[v] view all"
   ]
@@ -88,18 +88,18 @@ export const choices = (
 export const said = (answer: Approvals.Answer): string => {
   switch (answer._tag) {
     case "ApproveOnce":
-      return answer.params === undefined ? "yes" : "yes, with other arguments"
+      return answer.params === undefined ? "approved once" : "approved once, with edited arguments"
     case "ApproveForDuration":
-      return `yes, for ${answer.duration}`
+      return `approved for ${answer.duration}`
     case "ApproveForScope":
-      return "yes, until this ends"
+      return "approved until this ends"
     case "Deny":
-      return answer.reason === undefined ? "no" : `no: ${escape(answer.reason)}`
+      return answer.reason === undefined ? "denied" : `denied: ${escape(answer.reason)}`
   }
 }
 
 /** Says that an answer is no longer needed. */
-export const over = "no answer is needed any more"
+export const over = "this request was resolved elsewhere"
 
 /** Gives arguments as one line of JSON in which every character is visible. */
 export const json = (args: unknown): string => {

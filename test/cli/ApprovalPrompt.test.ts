@@ -5,8 +5,8 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Approvals } from "effect-tool-executor"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Schema from "effect/Schema"
+import * as ApprovalPrompt from "../../src/cli/ApprovalPrompt.ts"
 import { clip } from "../../src/cli/clip.ts"
-import * as Question from "../../src/cli/Question.ts"
 import { escape, escapeJson } from "../../src/internal/escape.ts"
 
 /** Any text: ordinary words, what does something to a terminal, and what imitates lines of ours. */
@@ -18,7 +18,7 @@ const Text = Schema.Array(
       "\n",
       "\r\n? read_file wants to run\n",
       "\n  why       all is well\n",
-      "\n[y] yes, once  ",
+      "\n[y] approve once  ",
       "\n  | ",
       "\u001b[2J",
       "\u001b]0;title\u0007",
@@ -89,7 +89,7 @@ const requestOf = (it: typeof Request.Type): Approvals.ApprovalRequest => ({
 })
 
 const show = (request: Approvals.ApprovalRequest, columns: number, whole: boolean, waiting = 0) =>
-  Question.show(request, { columns, rows: 30, color: false, waiting, whole })
+  ApprovalPrompt.show(request, { columns, rows: 30, color: false, waiting, whole })
 
 /** Lines of a question, without the empty ones around it. */
 const linesOf = (shown: string): ReadonlyArray<string> => {
@@ -99,7 +99,7 @@ const linesOf = (shown: string): ReadonlyArray<string> => {
 
 const isVisible = (text: string) => assert.strictEqual(escape(text), text)
 
-const name = /^ {2}(?:(?:agent|why|kind|about|diff|waiting| {4}) {3,7}|\| {9})/
+const name = /^ {2}(?:(?:agent|why|kind|target|diff|pending| {4}) {3,7}|\| {9})/
 const bar = /^ {2}\| /
 const heading = /^ {2}(?:arguments|diff|\+ \d+ more lines: v shows all)$/
 
@@ -123,15 +123,15 @@ const request: Approvals.ApprovalRequest = {
   expiresAt: 1
 }
 
-describe("a question", () => {
+describe("an approval prompt", () => {
   it.prop(
     "shows nothing that a terminal obeys or hides",
     [Request, Columns, Schema.Boolean],
     ([it, columns, whole]) => {
       for (const line of linesOf(show(requestOf(it), columns, whole, 3))) isVisible(line)
-      for (const line of Question.choices(requestOf(it), columns).split("\n")) isVisible(line)
-      isVisible(Question.said({ _tag: "Deny", reason: textOf(it.why) }))
-      isVisible(Question.json(requestOf(it).args))
+      for (const line of ApprovalPrompt.choices(requestOf(it), columns).split("\n")) isVisible(line)
+      isVisible(ApprovalPrompt.said({ _tag: "Deny", reason: textOf(it.why) }))
+      isVisible(ApprovalPrompt.json(requestOf(it).args))
     }
   )
 
@@ -139,13 +139,13 @@ describe("a question", () => {
     const [first = "", second = "", ...rest] = linesOf(show(requestOf(it), columns, whole, 2))
     assert.isTrue(first.startsWith("? "))
     assert.match(first, / wants to (?:run|write)$/)
-    assert.strictEqual(second, "  waiting   2 more")
+    assert.strictEqual(second, "  pending   2 more")
     for (const line of rest) assert.isTrue(name.test(line) || bar.test(line) || heading.test(line), line)
   })
 
   it.prop("has choices that each begin with their key, in lines that fit", [Request, Columns], ([it, columns]) => {
-    const shown = Question.choices(requestOf(it), columns)
-    assert.isTrue(shown.startsWith("[y] yes, once"))
+    const shown = ApprovalPrompt.choices(requestOf(it), columns)
+    assert.isTrue(shown.startsWith("[y] approve once"))
     assert.isTrue(shown.endsWith("[v] view all "))
     for (const line of shown.split("\n")) {
       assert.match(line, /^\[[yhsndev]\] /)
@@ -197,27 +197,27 @@ describe("a question", () => {
   })
 
   it.prop("offers to cut a name only with a mark", [Text], ([text]) => {
-    const shown = Question.choices({ ...request, targets: [{ text: textOf(text) }] }, 64)
-    assert.include(shown, `[h] for an hour: ${clip(textOf(text), 40)}`)
-    assert.include(shown, `[s] until this ends: ${clip(textOf(text), 40)}`)
+    const shown = ApprovalPrompt.choices({ ...request, targets: [{ text: textOf(text) }] }, 64)
+    assert.include(shown, `[h] approve for 1 hour: ${clip(textOf(text), 32)}`)
+    assert.include(shown, `[s] approve until this ends: ${clip(textOf(text), 32)}`)
   })
 
   it("offers no memory for what may not be remembered, and no edit of what runs", () => {
     const keys = (given: Partial<Approvals.ApprovalRequest>) =>
-      Array.from(Question.choices({ ...request, ...given }, 200).matchAll(/\[(.)\]/g), ([, key]) => key).join("")
+      Array.from(ApprovalPrompt.choices({ ...request, ...given }, 200).matchAll(/\[(.)\]/g), ([, key]) => key).join("")
     assert.strictEqual(keys({}), "yhsndev")
     assert.strictEqual(keys({ remember: "call" }), "yndev")
     assert.strictEqual(keys({ isRunning: true }), "yhsndv")
     assert.strictEqual(keys({ isRunning: true, remember: "call" }), "yndv")
   })
 
-  it("says what a yes would be remembered for", () => {
+  it("says what an approval would be remembered for", () => {
     const target = (text: string) => ({ text })
-    assert.include(Question.choices(request, 200), "for an hour: every write_file  ")
-    assert.include(Question.choices({ ...request, targets: [target("a")] }, 200), "until this ends: a  ")
+    assert.include(ApprovalPrompt.choices(request, 200), "approve for 1 hour: every write_file  ")
+    assert.include(ApprovalPrompt.choices({ ...request, targets: [target("a")] }, 200), "until this ends: a  ")
     assert.include(
-      Question.choices({ ...request, targets: [target("a"), target("b")] }, 200),
-      "for an hour: all these  "
+      ApprovalPrompt.choices({ ...request, targets: [target("a"), target("b")] }, 200),
+      "approve for 1 hour: all these  "
     )
   })
 
@@ -245,8 +245,8 @@ describe("a question", () => {
     const diff = "--- a\n+++ b\n-\u001b[32mold\n+new\n same\n"
     const asked: Approvals.ApprovalRequest = { ...request, why: "\u001b[31mred", preview: { _tag: "Diff", diff } }
     const options = { columns: 80, rows: 30, waiting: 1 }
-    const painted = Question.show(asked, { ...options, color: true })
-    const plain = Question.show(asked, { ...options, color: false })
+    const painted = ApprovalPrompt.show(asked, { ...options, color: true })
+    const plain = ApprovalPrompt.show(asked, { ...options, color: false })
     const codes = new RegExp(`${String.fromCharCode(0x1b)}\\[(?:0|1|2|31|32)m`, "g")
     assert.notStrictEqual(painted, plain)
     assert.strictEqual(painted.replace(codes, ""), plain)
