@@ -75,8 +75,6 @@ export const Part = Schema.Union([
   part("error", { error: Schema.Json })
 ])
 
-const partToWire = Projection.make(Part, "type")
-
 /**
  * Schema of why an operation is over.
  *
@@ -113,7 +111,7 @@ const message = { ...common, id, text: Schema.String }
 export const OwnEvent = Schema.Union([
   Schema.TaggedStruct("AssistantMessagePart", {
     ...common,
-    part: Projection.as(Part, (it) => partToWire(it as object))
+    part: Part
   }),
   Schema.TaggedStruct("AssistantMessageFinal", {
     ...common,

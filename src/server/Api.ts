@@ -17,7 +17,7 @@ import * as Models from "./ApiModels.ts"
 import * as Problems from "./ApiProblems.ts"
 import * as Records from "./ApiRecords.ts"
 
-const { Invalid, NotAllowed, NotFound, TooMany, Unavailable } = Problems
+const { Invalid, NotAllowed, NotFound, TooMany, Unavailable, WaveUnreadable } = Problems
 
 /** What a stream goes on behind; browsers send it as a header when they connect again. */
 const cursor = {
@@ -72,7 +72,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       headers: { accept: Schema.optionalKey(Schema.String) },
       payload: Models.HandOver,
       success: [Models.Wave, HttpApiSchema.StreamSse({ events: Models.WaveSse })],
-      error: [Invalid, NotAllowed, Problems.WaveConflict, TooMany, Unavailable]
+      error: [Invalid, NotAllowed, Problems.WaveConflict, WaveUnreadable, TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
       description:
         "Runs the calls of a provider's message as one wave. With `Accept: text/event-stream` what happens " +
@@ -82,13 +82,13 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.get("wave", "/sessions/:session/waves/:wave", {
       params: ofWave,
       success: Models.Wave,
-      error: [NotAllowed, NotFound, Unavailable]
+      error: [NotAllowed, NotFound, WaveUnreadable, Unavailable]
     }),
     HttpApiEndpoint.get("events", "/sessions/:session/waves/:wave/events", {
       params: ofWave,
       ...cursor,
       success: HttpApiSchema.StreamSse({ events: Models.WaveSse }),
-      error: [NotAllowed, NotFound, TooMany, Unavailable]
+      error: [NotAllowed, NotFound, WaveUnreadable, TooMany, Unavailable]
     }),
     HttpApiEndpoint.post("cancel", "/sessions/:session/waves/:wave/cancel", {
       params: ofWave,
@@ -98,7 +98,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
         reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(1_000)))
       }),
       success: HttpApiSchema.NoContent,
-      error: [NotAllowed, NotFound, Unavailable]
+      error: [NotAllowed, NotFound, WaveUnreadable, Unavailable]
     }),
     HttpApiEndpoint.post("endTurn", "/sessions/:session/turns/:turn/end", {
       params: { ...ofSession, turn: Models.Name },

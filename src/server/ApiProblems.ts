@@ -76,6 +76,19 @@ export class WaveConflict extends HttpApiError.Problem<WaveConflict>()("WaveConf
 }) {}
 
 /**
+ * What is stored of the wave cannot be read: it is damaged, or another release of the server has stored it. Its calls
+ * may have run, so they are not run again under this name.
+ *
+ * @category errors
+ * @since 0.1.0
+ */
+export class WaveUnreadable extends HttpApiError.Problem<WaveUnreadable>()("WaveUnreadable", {
+  type: urn("wave-unreadable"),
+  status: 410,
+  title: "The stored wave cannot be read."
+}) {}
+
+/**
  * The approval request is over: somebody was first, its time ran out, or nobody waits any more.
  *
  * @category errors

@@ -28,8 +28,8 @@ import { type LiveItem, liveNames, type LiveSse } from "./ApiApprovals.ts"
  * @since 0.1.0
  */
 export class LiveLog extends Context.Service<LiveLog, {
-  /** Writes an item that is of a user's; at once, and never waits. */
-  readonly tell: (user: string, item: LiveItem) => void
+  /** Writes an item of a user without waiting. `chars` is the length of its JSON, where the caller knows it. */
+  readonly tell: (user: string, item: LiveItem, chars?: number) => void
   /** The place behind what is there now. */
   readonly cursor: Effect.Effect<string>
   /**
@@ -87,7 +87,7 @@ export const layer = (options: Options = {}): Layer.Layer<LiveLog, Configuration
       const log = new Log((yield* random.uuidV4()).slice(0, 8), maxItems, maxChars, run)
       yield* Effect.addFinalizer(() => Effect.sync(() => log.stop()))
       return LiveLog.of({
-        tell: (user, item) => log.add(user, item),
+        tell: (user, item, chars) => log.add(user, item, chars),
         cursor: Effect.sync(() => log.idOf(log.end - 1)),
         stream: (after, sees) =>
           Stream.suspend(() => {
@@ -140,8 +140,7 @@ class Log {
     return this.start + this.items.length - this.gone
   }
 
-  add(user: string, item: LiveItem): void {
-    const chars = JSON.stringify(item).length
+  add(user: string, item: LiveItem, chars = JSON.stringify(item).length): void {
     this.items.push({ user, item, chars })
     this.chars += chars
     while (this.end - this.start > this.maxItems || this.chars > this.maxChars) {

@@ -16,6 +16,7 @@ import type { LiveLog } from "./LiveLog.ts"
 import * as LostWave from "./LostWave.ts"
 import type { WaveLog } from "./WaveLog.ts"
 import type { Ended, HandedOver } from "./WaveStore.ts"
+import { isLifecycle, type LifecycleEvent } from "./WaveText.ts"
 
 /**
  * One wave as the server has it.
@@ -40,6 +41,8 @@ export class ServedWave {
   private endedAt: number | undefined
   private messages: Schema.Json | undefined
   private size = 0
+  /** Until they are stored. */
+  private lifecycle: Array<LifecycleEvent> = []
   private process: ToolProcess | undefined
   /** Why all of it was cancelled. */
   private cancelled: string | undefined
@@ -115,17 +118,30 @@ export class ServedWave {
   }
 
   tell(event: ToolEvent.ToolEvent): void {
+    if (isLifecycle(event)) this.lifecycle.push(event)
     const wire = ToolEvent.toWire(event)
     const chars = JSON.stringify(wire).length
     const { session, user, wave } = this.handedOver
-    const shown = this.log.append(wire, chars)
+    const shared = this.log.append(wire, chars)
     Deferred.doneUnsafe(this.announced, Effect.void)
-    this.live.tell(
-      user,
-      chars > mostLiveChars
-        ? { _tag: "WaveEventLeftOut", user, session, wave }
-        : { _tag: "WaveEvent", user, session, wave, event: shown }
-    )
+    if (chars > mostLiveChars) this.live.tell(user, { _tag: "WaveEventLeftOut", user, session, wave })
+    else {
+      const item = {
+        _tag: "WaveEvent",
+        user,
+        session,
+        wave,
+        get event() {
+          return shared()
+        }
+      } as const
+      this.live.tell(user, item, chars)
+    }
+  }
+
+  /** Gives the lifecycle events so far, once: they are stored now. */
+  takeLifecycle(): ReadonlyArray<LifecycleEvent> {
+    return this.lifecycle.splice(0)
   }
 
   /** Its calls are those of a process, as long as an effect runs. */
@@ -157,6 +173,7 @@ export class ServedWave {
       this.endedAt = at
       if (!isNobodys && this.log.end === undefined) this.tell(LostWave.suspended(this, at))
     }
+    this.lifecycle = []
     this.log.close()
     if (!isNobodys) this.live.tell(this.handedOver.user, { _tag: "WaveEnded", wave: this.info })
     Deferred.doneUnsafe(this.announced, Effect.void)
@@ -165,7 +182,7 @@ export class ServedWave {
 
   /** It had ended before, in this life or an earlier one. */
   recall({ at, events, messages }: Ended): void {
-    for (const event of events) this.log.append(event)
+    for (const event of events) this.log.append(ToolEvent.toWire(event))
     this.log.close()
     this.settle(at, messages)
     Deferred.doneUnsafe(this.begun, Effect.void)

@@ -17,6 +17,7 @@ import * as Stream from "effect/Stream"
 import * as ToolEvent from "../core/facts/ToolEvent.ts"
 import { noteNames, type WaveSse } from "./ApiModels.ts"
 import { RedactedEvents } from "./RedactedEvents.ts"
+import { isLifecycle } from "./WaveText.ts"
 
 /**
  * What is kept of what tools emit, at most.
@@ -46,17 +47,14 @@ export class WaveLog {
   private emittedChars = 0
   private last = 0
   private isClosed = false
-  private readonly shared = new RedactedEvents()
+  private readonly redacted = new RedactedEvents()
+  /** Events that nobody has read on the page, oldest first: a large one takes long to redact. */
+  private readonly unread: Array<Entry> = []
   private news = Deferred.makeUnsafe<void>()
 
   constructor(id: string, bounds: Bounds) {
     this.id = id
     this.bounds = bounds
-  }
-
-  /** The events of the life of calls, all of them. */
-  get lifeCycle(): ReadonlyArray<ToolEvent.Wire> {
-    return this.life.map(({ event }) => event)
   }
 
   /** Characters of everything that is kept, as JSON. */
@@ -68,7 +66,7 @@ export class WaveLog {
   happened(after: number): { readonly events: ReadonlyArray<ToolEvent.Wire>; readonly next?: number } {
     const found = this.entries(after, pageEvents, pageChars)
     const last = found.at(-1)?.place ?? this.last
-    return { events: found.map(({ shared }) => shared), ...last < this.last ? { next: last } : {} }
+    return { events: found.map((it) => this.shared(it)), ...last < this.last ? { next: last } : {} }
   }
 
   /** The last event of the wave, once it is there. */
@@ -77,16 +75,16 @@ export class WaveLog {
     return event !== undefined && ToolEvent.isEnd(event) && event.agentPath.length === 0 ? event : undefined
   }
 
-  /** Gives the event without secrets. `chars` are those of its JSON, for whoever has counted them. */
-  append(event: ToolEvent.Wire, chars = JSON.stringify(event).length): ToolEvent.Wire {
-    const shared = this.shared.of(event)
-    const entry = { place: ++this.last, event, shared, chars }
-    if (isOfLife(event)) {
+  /** Gives what gives the event without secrets. `chars` are those of its JSON. */
+  append(event: ToolEvent.Wire, chars = JSON.stringify(event).length): () => ToolEvent.Wire {
+    const entry: Entry = { place: ++this.last, event, shared: undefined, chars }
+    this.unread.push(entry)
+    if (isLifecycle(event)) {
       this.life.push(entry)
       this.lifeChars += chars
     } else this.emit(entry)
     this.wake()
-    return shared
+    return () => this.shared(entry)
   }
 
   /** Nothing more comes: readers end. */
@@ -108,8 +106,19 @@ export class WaveLog {
     this.emitted.push(entry)
     this.emittedChars += entry.chars
     while (this.emitted.length > this.bounds.events || this.emittedChars > this.bounds.chars) {
-      this.emittedChars -= this.emitted.shift()!.chars
+      const dropped = this.emitted.shift()!
+      this.emittedChars -= dropped.chars
+      this.shared(dropped)
     }
+  }
+
+  /** Redacts in order: a secret in one event is redacted in all that follow. */
+  private shared(entry: Entry): ToolEvent.Wire {
+    while (entry.shared === undefined) {
+      const next = this.unread.shift()!
+      next.shared = this.redacted.of(next.event)
+    }
+    return entry.shared
   }
 
   private wake(): void {
@@ -189,8 +198,8 @@ export class WaveLog {
 interface Entry {
   readonly place: number
   readonly event: ToolEvent.Wire
-  /** The same without secrets, for the page. */
-  readonly shared: ToolEvent.Wire
+  /** The same without secrets, for the page; once somebody has read it. */
+  shared: ToolEvent.Wire | undefined
   readonly chars: number
 }
 
@@ -210,18 +219,6 @@ const [pageEvents, pageChars] = [1_000, 1_000_000]
 const heartbeat = "15 seconds"
 
 const beat = (at: number): WaveSse => ({ event: noteNames.Heartbeat, data: { _tag: "Heartbeat", at } })
-
-const lifeCycle: ReadonlySet<ToolEvent.Tag> = new Set([
-  "ToolCallQueued",
-  "ToolApprovalRequested",
-  "ToolApprovalResolved",
-  "ToolCallStart",
-  "ToolCallComplete",
-  "ToolsEnd",
-  "WaveSuspended"
-])
-
-const isOfLife = ({ _tag }: ToolEvent.Wire): boolean => lifeCycle.has(_tag)
 
 /** Index of the first entry behind a place. */
 const firstBehind = (entries: ReadonlyArray<Entry>, place: number): number => {

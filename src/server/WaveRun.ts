@@ -144,7 +144,7 @@ const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
   Effect.map(Clock.currentTimeMillis, (at) => {
     const messages = Messages.of(wave.handedOver.format, outcomes)
     wave.settle(at, messages)
-    return { at, messages, events: wave.log.lifeCycle }
+    return { at, messages, events: wave.takeLifecycle() }
   })
 
 /** What could not be kept has its end in the journal: the next start finds it there. */

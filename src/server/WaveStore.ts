@@ -16,12 +16,11 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Random from "effect/Random"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as ToolEvent from "../core/facts/ToolEvent.ts"
-import { TurnState } from "../core/gates/TurnState.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
-import * as WireFormat from "../wire/WireFormat.ts"
 import type { Owner } from "./Principals.ts"
+import * as WaveText from "./WaveText.ts"
 
 /**
  * Error of a store that cannot be read or written.
@@ -38,23 +37,22 @@ export class WaveStoreError extends Schema.TaggedError<WaveStoreError>("effect-t
   }
 }
 
-const owner = { user: Schema.String, session: Schema.String }
-
 /**
- * Schema of a wave as it was handed over.
+ * Error of a wave whose record this release cannot read: it is damaged, or of another version.
  *
- * @category schemas
+ * @category errors
  * @since 0.1.0
  */
-export const HandedOver = Schema.Struct({
-  ...owner,
-  turn: Schema.String,
-  wave: Schema.String,
-  format: WireFormat.Format,
-  message: Schema.Json,
-  /** Epoch milliseconds. */
-  beganAt: Schema.Finite
-})
+export class WaveUnreadable extends Schema.TaggedError<WaveUnreadable>("effect-tool-executor/server/WaveUnreadable")(
+  "WaveUnreadable",
+  { wave: Schema.String, problem: Schema.String }
+) {
+  override get message(): string {
+    return `The record of wave "${this.wave}" cannot be read: ${this.problem}`
+  }
+}
+
+export { Ended, HandedOver, KeptTurn } from "./WaveText.ts"
 
 /**
  * A wave as it was handed over.
@@ -62,43 +60,15 @@ export const HandedOver = Schema.Struct({
  * @category models
  * @since 0.1.0
  */
-export type HandedOver = typeof HandedOver.Type
+export type HandedOver = typeof WaveText.HandedOver.Type
 
 /**
- * Schema of what a wave has come to: what the provider is sent, and the events of the life of
- * its calls.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const Ended = Schema.Struct({
-  /** Epoch milliseconds. */
-  at: Schema.Finite,
-  messages: Schema.Json,
-  events: Schema.Array(ToolEvent.Wire)
-})
-
-/**
- * What a wave has come to.
+ * What a wave has come to: what the provider is sent, and the events of the life of its calls.
  *
  * @category models
  * @since 0.1.0
  */
-export type Ended = typeof Ended.Type
-
-/**
- * Schema of what a turn remembers between its waves.
- *
- * @category schemas
- * @since 0.1.0
- */
-export const KeptTurn = Schema.Struct({
-  state: TurnState,
-  /** The last wave whose end is in the state. */
-  wave: Schema.String,
-  /** When that was, in epoch milliseconds. */
-  at: Schema.Finite
-})
+export type Ended = typeof WaveText.Ended.Type
 
 /**
  * What a turn remembers between its waves.
@@ -106,7 +76,7 @@ export const KeptTurn = Schema.Struct({
  * @category models
  * @since 0.1.0
  */
-export type KeptTurn = typeof KeptTurn.Type
+export type KeptTurn = typeof WaveText.KeptTurn.Type
 
 /**
  * The store of waves.
@@ -119,7 +89,7 @@ export class WaveStore extends Context.Service<WaveStore, {
   readonly open: Effect.Effect<ReadonlyArray<HandedOver>, WaveStoreError>
   readonly get: (owner: Owner, wave: string) => Effect.Effect<
     { readonly handedOver: HandedOver; readonly ended: Ended | undefined } | undefined,
-    WaveStoreError
+    WaveStoreError | WaveUnreadable
   >
   readonly begin: (wave: HandedOver) => Effect.Effect<void, WaveStoreError>
   readonly end: (wave: HandedOver, ended: Ended) => Effect.Effect<void, WaveStoreError>
@@ -145,15 +115,21 @@ export const make = Effect.fnUntraced(function*(
   const pending = new Set<number>()
   /** Keys of turns that earlier lives have left. */
   const left = new Set<string>()
-  const read = <A>(key: string, decode: (text: string) => Effect.Effect<A, Schema.SchemaError>) =>
-    Effect.flatMap(store.get(key), (text) => text === undefined ? Effect.undefined : decode(text))
+  const read = <A>(key: string, text: WaveText.Text<A>) =>
+    Effect.map(store.get(key), (found) => found === undefined ? undefined : text.decode(found))
+  /** A record that is damaged, or of another version, must not be in the way of others. */
+  const readable = <A>(key: string, text: WaveText.Text<A>) =>
+    Effect.flatMap(read(key, text), (found) =>
+      found === undefined || Result.isSuccess(found)
+        ? Effect.succeed(found?.success)
+        : Effect.as(Effect.logError(`${key} cannot be read`, found.failure), undefined))
   const forget = (id: string) => Effect.andThen(store.remove(keys.wave(id)), store.remove(keys.end(id)))
   /** Forgets those of a life that ended before a time. */
   const pruneEnds = Effect.fnUntraced(function*(of: Ends, before: number) {
     const to = of === own ? Math.min(own.to, ...pending) : of.to
     for (; of.from < to; of.from++) {
       const key = keys.ended(of.life, of.from)
-      const ended = yield* Effect.catchTag(read(key, decodeEndedAt), "SchemaError", () => Effect.undefined)
+      const ended = yield* readable(key, WaveText.endedAt)
       if (ended !== undefined && ended.at >= before) return
       // one that could not be kept after all has no end, and is gone on with
       if (ended !== undefined && (yield* store.get(keys.end(ended.id))) !== undefined) yield* forget(ended.id)
@@ -176,13 +152,7 @@ export const make = Effect.fnUntraced(function*(
           }
           const [, id] = wavePattern.exec(key) ?? []
           if (id === undefined || all.has(keys.end(id))) continue
-          // one that is damaged keeps no other from going on
-          const wave = yield* Effect.catchTag(
-            read(key, decodeHandedOver),
-            "SchemaError",
-            (error) =>
-              Effect.as(Effect.logError(`a wave that was handed over cannot be read: ${key}`, error), undefined)
-          )
+          const wave = yield* readable(key, WaveText.handedOver)
           if (wave !== undefined) open.push(wave)
         }
         return open.sort((one, other) => one.beganAt - other.beganAt)
@@ -193,14 +163,21 @@ export const make = Effect.fnUntraced(function*(
         "get",
         Effect.gen(function*() {
           const id = idOf(owner, wave)
-          const handedOver = yield* read(keys.wave(id), decodeHandedOver)
-          return handedOver === undefined ? undefined : { handedOver, ended: yield* read(keys.end(id), decodeEnded) }
+          const orUnreadable = <A>(found: Result.Result<A, Error>) =>
+            Effect.fromResult(Result.mapError(found, ({ message }) => new WaveUnreadable({ wave, problem: message })))
+          const handedOver = yield* read(keys.wave(id), WaveText.handedOver)
+          if (handedOver === undefined) return undefined
+          const ended = yield* read(keys.end(id), WaveText.ended)
+          return {
+            handedOver: yield* orUnreadable(handedOver),
+            ended: ended === undefined ? undefined : yield* orUnreadable(ended)
+          }
         })
       ),
     begin: (wave) =>
       failing(
         "begin",
-        Effect.flatMap(encodeHandedOver(wave), (text) => store.set(keys.wave(idOf(wave, wave.wave)), text))
+        store.set(keys.wave(idOf(wave, wave.wave)), WaveText.handedOver.encode(wave))
       ),
     end: (wave, ended) =>
       failing(
@@ -211,18 +188,23 @@ export const make = Effect.fnUntraced(function*(
           pending.add(number)
           return Effect.gen(function*() {
             // what is found by its number is forgotten some day, so this comes first
-            yield* store.set(keys.ended(own.life, number), yield* encodeEndedAt({ at: ended.at, id }))
-            yield* store.set(keys.end(id), yield* encodeEnded(ended))
+            yield* store.set(keys.ended(own.life, number), WaveText.endedAt.encode({ at: ended.at, id }))
+            yield* store.set(keys.end(id), WaveText.ended.encode(ended))
           }).pipe(Effect.ensuring(Effect.sync(() => pending.delete(number))))
         })
       ),
-    turn: (owner, turn) => failing("turn", read(keys.turn(idOf(owner, turn)), decodeTurn)),
+    turn: (owner, turn) =>
+      failing(
+        "turn",
+        Effect.flatMap(read(keys.turn(idOf(owner, turn)), WaveText.keptTurn), (found) =>
+          found === undefined ? Effect.undefined : Effect.fromResult(found))
+      ),
     keepTurn: (owner, turn, kept) =>
       failing(
         "keepTurn",
         kept === undefined
           ? store.remove(keys.turn(idOf(owner, turn)))
-          : Effect.flatMap(encodeTurn(kept), (text) => store.set(keys.turn(idOf(owner, turn)), text))
+          : store.set(keys.turn(idOf(owner, turn)), WaveText.keptTurn.encode(kept))
       ),
     prune: ({ turns, waves }) =>
       failing(
@@ -230,8 +212,7 @@ export const make = Effect.fnUntraced(function*(
         Effect.gen(function*() {
           for (const of of Array.from(ends.values())) yield* pruneEnds(of, waves)
           for (const key of left) {
-            // one that is damaged keeps no other from being forgotten, and is of no use to anybody
-            const kept = yield* Effect.catchTag(read(key, decodeTurn), "SchemaError", () => Effect.undefined)
+            const kept = yield* readable(key, WaveText.keptTurn)
             if (kept !== undefined && kept.at >= turns) continue
             yield* store.remove(key)
             left.delete(key)
@@ -263,18 +244,6 @@ export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, La
 
 // Utilities
 
-const decodeHandedOver = Schema.decodeUnknownEffect(Schema.fromJsonString(HandedOver))
-const encodeHandedOver = Schema.encodeEffect(Schema.fromJsonString(HandedOver))
-const decodeEnded = Schema.decodeUnknownEffect(Schema.fromJsonString(Ended))
-const encodeEnded = Schema.encodeEffect(Schema.fromJsonString(Ended))
-const decodeTurn = Schema.decodeUnknownEffect(Schema.fromJsonString(KeptTurn))
-const encodeTurn = Schema.encodeEffect(Schema.fromJsonString(KeptTurn))
-
-/** When a wave ended. */
-const EndedAt = Schema.fromJsonString(Schema.Struct({ at: Schema.Finite, id: Schema.String }))
-const decodeEndedAt = Schema.decodeUnknownEffect(EndedAt)
-const encodeEndedAt = Schema.encodeEffect(EndedAt)
-
 /** The ends that one life of a server has kept and not forgotten: all numbers of a range, but for those that failed. */
 interface Ends {
   readonly life: string
@@ -297,7 +266,12 @@ const wavePattern = /^served\.wave\.([0-9a-f]{32})$/
 const endedPattern = /^served\.ended\.([0-9a-z]{1,10})\.(\d{1,15})$/
 const turnPattern = /^served\.turn\.[0-9a-f]{32}$/
 
-const failing = <A, R>(
+const failing = <A, E, R>(
   operation: string,
-  effect: Effect.Effect<A, KeyValueStore.KeyValueStoreError | Schema.SchemaError, R>
-): Effect.Effect<A, WaveStoreError, R> => Effect.mapError(effect, (cause) => new WaveStoreError({ operation, cause }))
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, WaveStoreError | Extract<E, WaveUnreadable>, R> =>
+  Effect.mapError(
+    effect,
+    (cause) =>
+      cause instanceof WaveUnreadable ? cause as Extract<E, WaveUnreadable> : new WaveStoreError({ operation, cause })
+  )

@@ -27,7 +27,7 @@ import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 import { Access } from "./Access.ts"
 import type { HandOver, Session, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
-import { Invalid, TooMany, Unavailable, WaveConflict } from "./ApiProblems.ts"
+import { Invalid, TooMany, Unavailable, WaveConflict, WaveUnreadable } from "./ApiProblems.ts"
 import { LiveLog } from "./LiveLog.ts"
 import { annotated, fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
 import { ServedWave } from "./ServedWave.ts"
@@ -83,9 +83,9 @@ export class Waves extends Context.Service<Waves, {
   readonly handOver: (
     owner: Owner,
     message: HandOver
-  ) => Effect.Effect<Handle, Invalid | WaveConflict | TooMany | Unavailable>
+  ) => Effect.Effect<Handle, Invalid | WaveConflict | WaveUnreadable | TooMany | Unavailable>
   /** The wave of a name. */
-  readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable>
+  readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable | WaveUnreadable>
   /** The wave of a name, if it runs or ended lately. */
   readonly known: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>>
   /** Those that run, and those that ended lately, oldest first. */
@@ -220,11 +220,14 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const find = Effect.fnUntraced(function*(
     owner: Owner,
     name: string
-  ): Effect.fn.Return<ServedWave | undefined, Unavailable> {
+  ): Effect.fn.Return<ServedWave | undefined, Unavailable | WaveUnreadable> {
     const key = keyOf(owner, name)
     const here = known.get(key)
     if (here !== undefined && (!here.isSuspended || isDraining)) return here
-    const kept = yield* annotated(owner, name)(unavailable(store.get(owner, name)))
+    const kept = yield* Effect.catchTag(store.get(owner, name), "WaveUnreadable", unreadable).pipe(
+      orUnavailable,
+      annotated(owner, name)
+    )
     // somebody may have been first
     const meanwhile = known.get(key)
     if (meanwhile !== here && meanwhile !== undefined) return meanwhile
@@ -232,7 +235,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     // the next start goes on with it
     if (kept.ended === undefined && isDraining) return here ?? (yield* stopping)
     // what cannot be read any more may have been run: it is not run anew under its name
-    return (yield* recall(kept.handedOver, kept.ended)) ?? (yield* new Unavailable({}))
+    return (yield* recall(kept.handedOver, kept.ended)) ??
+      (yield* unreadable(new WaveStore.WaveUnreadable({ wave: name, problem: "its message is not valid" })))
   })
   const runningOf = (user?: string) =>
     Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.handedOver.user === user))
@@ -347,7 +351,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     tools: Effect.fnUntraced(function*(owner) {
       if (isDraining) return yield* stopping
       yield* admit(owner)
-      const executor = yield* annotated(owner)(unavailable(executors.get(toPrincipal(owner))))
+      const executor = yield* annotated(owner)(orUnavailable(executors.get(toPrincipal(owner))))
       return yield* executor.tools
     }, Effect.scoped),
     sessions: (user) =>
@@ -431,11 +435,25 @@ const pathIn = (path: string): string => path === "" ? "message" : `message${pat
 const tooManyCalls = (count: number, most: number) =>
   new Invalid({ errors: [{ path: "message", problem: `has ${count} calls`, expected: `at most ${most}` }] })
 
-/** Whoever asked learns that it is not possible now; why is for the log. */
-const unavailable = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, Unavailable, R> =>
-  effect.pipe(
-    Effect.tapError((error) => Effect.logError("a request to waves could not be served", error)),
-    Effect.mapError(() => new Unavailable({}))
+const unreadable = (error: WaveStore.WaveUnreadable) =>
+  Effect.andThen(
+    Effect.logError(error.message),
+    new WaveUnreadable({
+      detail: `${error.message}. Its calls may have run and are not run again. ` +
+        "To run them anyway, submit the message under another name."
+    })
+  )
+
+/** Why it is not possible now is for the log. */
+const orUnavailable = <A, E, R>(
+  effect: Effect.Effect<A, E, R>
+): Effect.Effect<A, Unavailable | Extract<E, WaveUnreadable>, R> =>
+  Effect.catch(
+    effect,
+    (error): Effect.Effect<never, Unavailable | Extract<E, WaveUnreadable>> =>
+      error instanceof WaveUnreadable
+        ? Effect.fail(error as Extract<E, WaveUnreadable>)
+        : Effect.andThen(Effect.logError("a request to waves could not be served", error), new Unavailable({}))
   )
 
 const logged = (effect: Effect.Effect<void, WaveStore.WaveStoreError>): Effect.Effect<void> =>

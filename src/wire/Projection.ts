@@ -13,17 +13,14 @@ import * as PlainJson from "./PlainJson.ts"
  *
  * **Details**
  *
- * Unions are told apart by `discriminator`. `Schema.Json` takes any value: see `PlainJson.shown`. A text is a text
+ * Structs of a union are told apart by the first field that is another literal in each. `Schema.Json` takes any value: see `PlainJson.shown`. A text is a text
  * whatever callers without types gave for it, and a number that JSON does not have becomes null.
  *
  * @category constructors
  * @since 0.1.0
  */
-export const make = <S extends Schema.Top>(
-  schema: S,
-  discriminator = "_tag"
-): (value: object) => S["Type"] => {
-  const project = projectionOf(schema.ast, discriminator)
+export const make = <S extends Schema.Top>(schema: S): (value: object) => S["Type"] => {
+  const project = projectionOf(schema.ast)
   return (value) => project(value, undefined) as S["Type"]
 }
 
@@ -44,32 +41,32 @@ const annotation = "~effect-tool-executor/wire/Projection"
 
 type Project = (value: unknown, of: unknown) => unknown
 
-const projectionOf = (ast: SchemaAST.AST, discriminator: string): Project => {
+const projectionOf = (ast: SchemaAST.AST): Project => {
   const own = SchemaAST.resolveAt<Project>(annotation)(ast)
   if (own !== undefined) return own
   if (SchemaAST.isString(ast)) return text
-  if (SchemaAST.isObjects(ast)) return struct(ast, discriminator)
+  if (SchemaAST.isObjects(ast)) return struct(ast)
   if (SchemaAST.isArrays(ast) && ast.rest.length === 1) {
-    const each = projectionOf(ast.rest[0]!, discriminator)
+    const each = projectionOf(ast.rest[0]!)
     return (values) => Array.isArray(values) ? values.map((it) => each(it, undefined)) : []
   }
   if (SchemaAST.isNumber(ast)) return number
   if (SchemaAST.isUnion(ast)) {
     const types = ast.types.filter((it) => !SchemaAST.isNull(it) && !SchemaAST.isUndefined(it))
     if (types.length < ast.types.length && types.length === 1) {
-      const some = projectionOf(types[0]!, discriminator)
+      const some = projectionOf(types[0]!)
       return (value, of) => value === null || value === undefined ? value : some(value, of)
     }
-    if (types.every(SchemaAST.isObjects)) return union(types, discriminator)
+    if (types.every(SchemaAST.isObjects)) return union(types)
   }
   return PlainJson.shown
 }
 
-const struct = (ast: SchemaAST.Objects, discriminator: string): Project => {
+const struct = (ast: SchemaAST.Objects): Project => {
   const fields = ast.propertySignatures.map(({ name, type }) => ({
     name: String(name),
     isOptional: SchemaAST.isOptional(type),
-    project: projectionOf(type, discriminator)
+    project: projectionOf(type)
   }))
   return (value) => {
     const from = value as { readonly [name: string]: unknown }
@@ -82,17 +79,19 @@ const struct = (ast: SchemaAST.Objects, discriminator: string): Project => {
   }
 }
 
-const union = (types: ReadonlyArray<SchemaAST.Objects>, discriminator: string): Project => {
-  const members = new Map(types.map((it) => [tagOf(it, discriminator), struct(it, discriminator)]))
-  return (value, of) => {
-    const tag = (value as { readonly [name: string]: unknown })[discriminator]
-    return members.get(tag)?.(value, of) ?? {}
-  }
+const union = (types: ReadonlyArray<SchemaAST.Objects>): Project => {
+  const discriminator = types[0]!.propertySignatures.map(({ name }) => name).find((name) =>
+    new Set(types.flatMap((it) => literalOf(it, name))).size === types.length
+  )
+  if (discriminator === undefined) throw new Error("no field tells the structs of a union apart")
+  const members = new Map(types.map((it) => [literalOf(it, discriminator)[0], struct(it)]))
+  return (value, of) =>
+    members.get((value as { readonly [name: PropertyKey]: unknown })[discriminator])?.(value, of) ?? {}
 }
 
-const tagOf = ({ propertySignatures }: SchemaAST.Objects, discriminator: string): unknown => {
-  const type = propertySignatures.find(({ name }) => name === discriminator)?.type
-  return type !== undefined && SchemaAST.isLiteral(type) ? type.literal : undefined
+const literalOf = ({ propertySignatures }: SchemaAST.Objects, name: PropertyKey): ReadonlyArray<unknown> => {
+  const type = propertySignatures.find((it) => it.name === name)?.type
+  return type !== undefined && SchemaAST.isLiteral(type) ? [type.literal] : []
 }
 
 const number: Project = (value) => typeof value === "number" && Number.isFinite(value) ? value : null
