@@ -15,7 +15,7 @@ describe("a random wave or agent that dies at any entry of its record and is res
       Effect.gen(function*() {
         const stores = yield* SimulateStores.make
         for (const seed of seeds(count)) {
-          assert.deepStrictEqual(yield* tried(seed, 3, { store, stores }) ?? [], [])
+          assert.deepStrictEqual((yield* tried(seed, 3, { store, stores })) ?? [], [])
         }
       }).pipe(Effect.provide([Logger.layer([]), Postgres.forSimulate]), Effect.scoped), timeout)
   }

@@ -11,7 +11,6 @@ import * as ToolContext from "../contract/ToolContext.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { Agent } from "./Call.ts"
 import { type Above, Caller, type Engine, type Parent } from "./Engine.ts"
-import { NestedClock } from "./NestedClock.ts"
 import type { OpenBatch } from "./State.ts"
 
 /**
@@ -31,15 +30,14 @@ export const maxDepth = 8
 export const parentOf = (engine: Engine, caller: unknown): Parent => {
   const above = aboveOf(engine, caller)
   if (!(caller instanceof Caller)) return { engine, above, caller: undefined, batch: undefined, clock: undefined }
-  const { call, state } = caller
-  const { attempt, isSettled } = call
+  const { attempt, isSettled } = caller.call
   return {
     // holding on to an executor further up gives a handler no further rights
     engine: isWithin(caller.engine, engine) ? caller.engine : engine,
     above,
     caller,
     batch: batchFor(engine, caller),
-    clock: isSettled || attempt === undefined ? undefined : call.nested ??= new NestedClock(attempt, state.budget)
+    clock: isSettled || attempt === undefined ? undefined : caller.clock
   }
 }
 

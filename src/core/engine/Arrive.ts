@@ -69,7 +69,9 @@ const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number)
   if (call.decided !== undefined) return Effect.void
   if (problem !== undefined) return decide(call, invalid([problem]))
   const tool = hasTool(wave.process, name) ? registry.get(name) : undefined
-  if (tool === undefined) return decide(call, refused({ _tag: "ToolNotFound", available: seen(wave, registry) }))
+  if (tool === undefined) {
+    return decide(call, refused({ _tag: "ToolNotFound", available: seen(wave, registry, call.agent.permissions) }))
+  }
   // an empty text counts as `{}`: the schema decides
   if (malformed !== undefined && malformed.text.trim() !== "") {
     const { message, text } = malformed
@@ -80,7 +82,6 @@ const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number)
     return decide(call, refused({ _tag: "DepthExceeded", max: maxDepth }))
   }
   call.tool = tool
-  if (tool.class === "SerialMut" && wave.mode === "parallel") call.class = "ConcurrentMut"
   call.rules = wave.engine.rules.current().forTool(name)
   return admit(wave, call, malformed === undefined ? params : {})
 }
@@ -91,9 +92,13 @@ const decide = (call: Call, end: End): Effect.Effect<void> => {
 }
 
 /** The names of the tools that the agent sees, found once: a wave may have thousands of calls of what is not there. */
-const seen = (wave: WaveState, registry: Registry): ReadonlyArray<string> =>
-  wave.toolNames ??= Array.from(registry.values())
-    .filter((it) => hasTool(wave.process, it.name) && Permissions.sees(wave.agent.permissions, it))
+const seen = (
+  wave: WaveState,
+  registry: Registry,
+  permissions: Permissions.Permissions["Service"]
+): ReadonlyArray<string> =>
+  wave.caches.toolNames ??= Array.from(registry.values())
+    .filter((it) => hasTool(wave.process, it.name) && Permissions.sees(permissions, it))
     .map((it) => it.name)
 
 /** Gates 4 and 5. */

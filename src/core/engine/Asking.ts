@@ -11,7 +11,7 @@ import type { Of } from "../facts/Fact.ts"
 import type * as Approvals from "../gates/Approvals.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import type * as Permissions from "../gates/Permissions.ts"
-import type { Grant } from "../vocabulary/Grant.ts"
+import type { Given, Grant } from "../vocabulary/Grant.ts"
 import type { Call } from "./Call.ts"
 import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -130,24 +130,6 @@ export const nobody = ({ why }: Permissions.Asks): Extract<Approvals.Resolution,
 })
 
 /**
- * Waits until no question of the wave is open.
- *
- * @category steps
- * @since 0.1.0
- */
-export const quiet = (wave: WaveState, index: number): Effect.Effect<void> =>
-  Effect.suspend(() =>
-    wave.asked === 0 ? Effect.void : Effect.callback<void>((resume) => {
-      const waiting = { index, resume: () => resume(Effect.void) }
-      wave.quiet.push(waiting)
-      return Effect.sync(() => {
-        const at = wave.quiet.indexOf(waiting)
-        if (at !== -1) wave.quiet.splice(at, 1)
-      })
-    })
-  )
-
-/**
  * An effect that ends with the call, also where whoever waits for it cannot be
  * interrupted.
  *
@@ -215,7 +197,7 @@ const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
 /** Notes what a person said to this one question, for the handler. */
 const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalRequest): void => {
   const { agentPath, id, principal, revision, targets, tool } = request
-  call.allowedOnce = {
+  const allowedOnce: Given = {
     id,
     principal,
     tool,
@@ -225,20 +207,18 @@ const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalReque
     grantedAt: wave.now(),
     ...(targets.length === 0 ? {} : { targets: targets.map(({ text }) => text) })
   }
+  call.consent = { ...call.consent, allowedOnce }
 }
 
 /** A question is open: the turn's clock may stand still. */
 const begin = (wave: WaveState): void => {
-  wave.asked++
+  wave.waits.requests++
   wave.process.budget.ask(1, wave.now())
   wave.watcher.asked()
 }
 
 /** A question is over. Those that waited until nobody is asked go on, in input order. */
 const end = (wave: WaveState): void => {
-  wave.asked--
   wave.process.budget.ask(-1, wave.now())
-  if (wave.asked > 0) return
-  const waiting = wave.quiet.splice(0).sort((a, b) => a.index - b.index)
-  for (const { resume } of waiting) resume()
+  wave.waits.answered()
 }

@@ -10,13 +10,11 @@
  *
  * @since 0.1.0
  */
-import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Tracer from "effect/Tracer"
-import type { Deadline, Deadlines } from "../../internal/deadlines.ts"
 import * as Detached from "../../internal/detached.ts"
 import { exitOf } from "../../internal/exitOf.ts"
 import type { HandlerContext } from "../../internal/toolkitAdapter.ts"
@@ -26,6 +24,7 @@ import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { End } from "./End.ts"
 import * as Ending from "./Ending.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
+import { type Limit, TimeLimit, type Timer } from "./TimeLimit.ts"
 
 /**
  * What the attempts of a wave share.
@@ -33,10 +32,7 @@ import type { CallTrace } from "./report/CallTrace.ts"
  * @category models
  * @since 0.1.0
  */
-export interface Host {
-  readonly clock: Clock.Clock
-  /** The limits of all handlers that run: one timer serves them. */
-  readonly deadlines: Deadlines
+export interface Host extends Timer {
   readonly commitMillis: number
   /** Milliseconds that the artifact store has before the output is cut instead. */
   readonly storeMillis: (now: number) => number
@@ -65,7 +61,7 @@ export interface Attempted extends Ending.Ended {
   readonly failed: (number: number) => void
   /** A write has landed; so many have by now. */
   readonly committed: (commits: number) => void
-  readonly trace?: CallTrace
+  readonly trace: CallTrace | undefined
   /** Called exactly once; `fiber` is there if the handler still runs. */
   readonly ended: (end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
@@ -107,52 +103,54 @@ export class Attempt {
   /** Commits that landed before the end. */
   commits = 0
   private phase: "running" | "ending" | "settled" = "running"
-  private openCommits = 0
-  private lastReport: number
-  /** Milliseconds that people took to answer. */
-  declare private waited?: number
-  /** Since when a person is asked. */
-  declare private pausedAt?: number | undefined
-  declare private pauses?: number
   /** An end that waits for commits under way, or for the start to return. */
   private pending: End | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
   private surroundings: Surroundings | undefined
-  /** Its limit, while it is watched. */
-  declare private timer?: Deadline | undefined
-  /** Ends the wait for commits. */
-  declare private bound?: Fiber.Fiber<void>
-  declare private controller?: AbortController
-  declare private content?: ToolContent.ToolContent
-  /** Characters of the batch's budget that are held while a large output is stored. */
-  declare heldChars?: number
-  /** Ends the attempt if its call, or what that has reserved, is this process's no more; absent: it always is. */
-  declare lapses?: () => Effect.Effect<void> | undefined
   /** The encoded output, once there is one. */
   value: unknown
   /** The handler has returned: what fails after that is its output. */
   private returned = false
-  declare private exit?: Exit.Exit<unknown, unknown> | undefined
-  declare private ends?: Set<() => void> | undefined
   private readonly host: Host
   private readonly call: Attempted
   private readonly tool: RegisteredTool
-  readonly startedAt: number
-  private readonly limit: { readonly millis: number; readonly which: "tool" | "turn" }
+  private readonly time: TimeLimit
+  /** Its commits, once it makes one. */
+  private fence: Fence = noFence
+  /** What is made of a large output, or of one with files. */
+  private large: Large = noLarge
+  /** Who hears of its end. */
+  private ends: Ends = noEnds
 
-  constructor(
-    host: Host,
-    call: Attempted,
-    tool: RegisteredTool,
-    startedAt: number,
-    limit: { readonly millis: number; readonly which: "tool" | "turn" }
-  ) {
+  constructor(host: Host, call: Attempted, tool: RegisteredTool, startedAt: number, limit: Limit) {
     this.host = host
     this.call = call
     this.tool = tool
-    this.startedAt = startedAt
-    this.limit = limit
-    this.lastReport = startedAt
+    this.time = new TimeLimit(host, tool, startedAt, limit)
+  }
+
+  get startedAt(): number {
+    return this.time.startedAt
+  }
+
+  /** Characters of the batch's budget that are held while a large output is stored. */
+  get heldChars(): number {
+    return this.large.heldChars
+  }
+
+  /** Its call, or what that has reserved, may be another process's by now. */
+  get isLost(): boolean {
+    return this.fence.isLost
+  }
+
+  lose(): void {
+    this.fence = { ...this.fence, isLost: true }
+  }
+
+  /** Looked at before each commit: ends the attempt if it may be lost. The one before is looked at first. */
+  beforeCommits(lapses: () => Effect.Effect<void> | undefined): void {
+    const { lapses: before } = this.fence
+    this.fence = { ...this.fence, lapses: () => before?.() ?? lapses() }
   }
 
   /** What is reported or written now comes too late. */
@@ -166,42 +164,33 @@ export class Attempt {
 
   /** Epoch milliseconds at which the attempt is stopped. */
   get deadline(): number {
-    const since = this.pausedAt === undefined ? 0 : this.host.clock.currentTimeMillisUnsafe() - this.pausedAt
-    return this.startedAt + this.limit.millis + (this.waited ?? 0) + since
+    return this.time.deadline
   }
 
-  /** A person is asked: the limits stand still. */
+  /** Approvers are asked: the limits stand still. */
   get isPaused(): boolean {
-    return this.pausedAt !== undefined
+    return this.time.isPaused
   }
 
-  /** A person is asked: the limits stand still until each `pause` has its `resume`. */
+  /** Approvers are asked: the limits stand still until each `pause` has its `resume`. */
   pause(): void {
-    if (this.isOver) return
-    this.pauses = (this.pauses ?? 0) + 1
-    if (this.pauses > 1) return
-    this.pausedAt = this.host.clock.currentTimeMillisUnsafe()
-    this.host.executing(-1, this.pausedAt)
-    this.unwatch()
+    const since = this.isOver ? undefined : this.time.pause()
+    if (since !== undefined) this.host.executing(-1, since)
   }
 
-  /** The limits go on where they were. */
+  /** The limits continue where they were. */
   resume(): void {
-    if (this.isOver) return
-    this.pauses = (this.pauses ?? 1) - 1
-    if (this.pauses > 0) return
-    const now = this.host.clock.currentTimeMillisUnsafe()
+    const now = this.isOver ? undefined : this.time.resume()
+    if (now === undefined) return
     this.host.executing(1, now)
-    this.waited = (this.waited ?? 0) + now - this.pausedAt!
-    this.lastReport += now - this.pausedAt!
-    this.pausedAt = undefined
     if (this.fiber !== undefined) this.watch()
   }
 
   get signal(): AbortSignal {
-    this.controller ??= new AbortController()
-    if (this.isOver) this.controller.abort()
-    return this.controller.signal
+    const { controller = new AbortController() } = this.ends
+    this.ends = { ...this.ends, controller }
+    if (this.isOver) controller.abort()
+    return controller.signal
   }
 
   /** Starts the handler, in a fiber of its own where it does not end at once; it may have ended when this returns. */
@@ -226,7 +215,7 @@ export class Attempt {
 
   private handle(params: unknown): Effect.Effect<unknown, unknown> {
     const number = ++this.number
-    this.call.began(number, this.limit.millis)
+    this.call.began(number, this.time.limit.millis)
     try {
       const handled = this.tool.handler(params, this.surroundings!)
       // a fiber has no exit at all where what it is given is none and cannot even be told
@@ -258,7 +247,7 @@ export class Attempt {
     const { tool } = this
     this.returned = true
     try {
-      if (tool.modelContent !== undefined) this.content = tool.modelContent(value)
+      if (tool.modelContent !== undefined) this.large = { ...this.large, content: tool.modelContent(value) }
       return tool.encode(value)
     } catch (defect) {
       return Effect.die(defect)
@@ -277,19 +266,24 @@ export class Attempt {
   }
 
   private stopNow(end: End): void {
-    if (this.openCommits === 0) return this.settle(end)
-    this.controller?.abort()
+    if (this.fence.open === 0) return this.settle(end)
+    this.ends.controller?.abort()
     this.fiber?.interruptUnsafe()
-    this.bound = this.after(this.host.commitMillis, () => {
-      if (this.phase === "running") this.settle({ ...end, openCommits: this.openCommits } as End)
+    const bound = this.after(this.host.commitMillis, () => {
+      if (this.phase === "running") this.settle({ ...end, openCommits: this.fence.open } as End)
     })
+    this.fence = { ...this.fence, bound }
   }
 
   /** Calls back when the attempt has its end, at once if it has; gives how to be left out again. */
   atEnd(run: () => void): () => void {
-    if (this.phase === "settled") run()
-    else (this.ends ??= new Set()).add(run)
-    return () => void this.ends?.delete(run)
+    if (this.phase === "settled") {
+      run()
+      return () => {}
+    }
+    const { waiting = new Set() } = this.ends
+    this.ends = { ...this.ends, waiting: waiting.add(run) }
+    return () => void waiting.delete(run)
   }
 
   /** Ends the attempt because its write cannot be made: nothing was written. */
@@ -300,14 +294,14 @@ export class Attempt {
   /** Notes that the tool reported something; false once it is too late. */
   report(): boolean {
     if (this.isOver) return false
-    this.lastReport = this.host.clock.currentTimeMillisUnsafe()
+    this.time.report()
     return true
   }
 
   /** Runs a write under the fence; `onLate` is called for one that comes too late. */
   commit<A, E, R>(write: Effect.Effect<A, E, R>, onLate: () => void): Effect.Effect<A, E, R> {
     return Effect.uninterruptible(Effect.flatMap(InCommit, (outer) => {
-      const lapsing = this.lapses?.()
+      const lapsing = this.fence.lapses?.()
       const landed = Effect.suspend(() => this.land(write, onLate, outer))
       return lapsing === undefined ? landed : Effect.andThen(lapsing, landed)
     }))
@@ -323,14 +317,14 @@ export class Attempt {
       onLate()
       return Effect.interrupt
     }
-    this.openCommits++
+    this.fence = { ...this.fence, open: this.fence.open + 1 }
     return Effect.onExit(Effect.provideService(write, InCommit, this), (exit) =>
       Effect.sync(() => {
-        this.openCommits--
+        const fence = this.fence = { ...this.fence, open: this.fence.open - 1 }
         if (this.isOver) return
         if (Exit.isSuccess(exit)) this.call.committed(++this.commits)
-        if (this.openCommits > 0) return
-        if (this.exit !== undefined) this.onExit(this.exit)
+        if (fence.open > 0) return
+        if (fence.exit !== undefined) this.onExit(fence.exit)
         // interrupted already: it ends now, unless it is deaf
         else if (this.pending !== undefined) this.after(0, () => this.isOver || this.settle(this.pending!))
       }))
@@ -343,8 +337,8 @@ export class Attempt {
       return
     }
     // a commit in a fiber of the handler's own may outlive the handler; it is waited for like the handler
-    if (this.openCommits > 0) {
-      this.exit = exit
+    if (this.fence.open > 0) {
+      this.fence = { ...this.fence, exit }
       return
     }
     if (this.pending !== undefined) {
@@ -357,23 +351,23 @@ export class Attempt {
   }
 
   private succeed(value: unknown): void {
-    const { call, host } = this
+    const { call, host, large: { content } } = this
     this.value = value
     let text: string
     try {
-      text = this.content === undefined ? textOf(value) : ToolContent.textOf(this.content)
+      text = content === undefined ? textOf(value) : ToolContent.textOf(content)
     } catch {
       return this.settle(Ending.wrongResult(call, "its output is not JSON"))
     }
-    const applied = host.output.apply(value, text, host.outputRoom(), host, this.content)
+    const applied = host.output.apply(value, text, host.outputRoom(), host, content)
     if ("_tag" in applied) return this.settle(Ending.succeeded(call, applied))
     const [truncated, store] = applied
     if (this.tool.bounded) return this.settle(Ending.succeeded(call, truncated))
     // the handler has made it: neither limit nor cancellation ends it any more
     this.phase = "ending"
     // so much of the budget may become its; others are not to count on it
-    this.heldChars = host.hold()
-    this.unwatch()
+    this.large = { ...this.large, heldChars: host.hold() }
+    this.time.unwatch()
     Detached.start(store, this.context, host.storeMillis(host.clock.currentTimeMillisUnsafe()), (exit) => {
       this.settle(Ending.succeeded(call, exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated))
     })
@@ -381,12 +375,12 @@ export class Attempt {
 
   private settle(end: End): void {
     this.phase = "settled"
-    this.unwatch()
-    this.bound?.interruptUnsafe()
-    const { fiber } = this
+    this.time.unwatch()
+    const { ends, fence, fiber } = this
+    fence.bound?.interruptUnsafe()
     let running: typeof fiber
     if (fiber !== undefined && fiber.pollUnsafe() === undefined) {
-      this.controller?.abort()
+      ends.controller?.abort()
       fiber.interruptUnsafe()
       // clean-up that does not wait is over by now
       if (fiber.pollUnsafe() === undefined) running = fiber
@@ -394,45 +388,55 @@ export class Attempt {
     // a wave may be long: what is over holds on to nothing
     this.pending = this.fiber = undefined
     if (running === undefined) this.surroundings = undefined
-    if (this.exit !== undefined) this.exit = undefined
+    if (fence.exit !== undefined) this.fence = { ...fence, exit: undefined }
     this.call.ended(end, running)
-    const { ends } = this
-    if (ends !== undefined) this.ends = undefined
-    for (const run of ends ?? []) run()
-  }
-
-  /** Epoch milliseconds at which the first of its limits passes. */
-  private get due(): number {
-    const { deadline, tool: { idleMillis } } = this
-    return idleMillis === undefined ? deadline : Math.min(deadline, this.lastReport + idleMillis)
+    const { waiting } = this.ends
+    if (waiting === undefined) return
+    this.ends = { ...this.ends, waiting: undefined }
+    for (const run of waiting) run()
   }
 
   private watch(): void {
-    if (this.isOver || this.isPaused || this.timer !== undefined) return
-    this.timer = this.host.deadlines.add(this.due, () => {
-      this.timer = undefined
-      // a handler that ends exactly at its limit has made it
-      Effect.runForkWith(this.context)(Effect.andThen(Effect.yieldNow, Effect.sync(() => this.passed())))
-    })
-  }
-
-  private unwatch(): void {
-    if (this.timer === undefined) return
-    this.host.deadlines.delete(this.timer)
-    this.timer = undefined
+    if (!this.isOver) this.time.watch(this.context, () => this.passed())
   }
 
   private passed(): void {
-    if (this.isOver || this.isPaused || this.timer !== undefined) return
-    const { due, limit, tool } = this
+    if (this.isOver || !this.time.isUnwatched) return
+    const end = this.time.reached()
     // it has reported something meanwhile
-    if (this.host.clock.currentTimeMillisUnsafe() < due) return this.watch()
-    const which = due < this.deadline ? "idle" : limit.which
-    const limitMillis = which === "idle" ? tool.idleMillis! : limit.millis
-    this.stop({ _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout })
+    if (end === undefined) this.watch()
+    else this.stop(end)
   }
 
   private after(millis: number, run: () => void): Fiber.Fiber<void> {
     return Effect.runForkWith(this.context)(Effect.andThen(Effect.sleep(millis), Effect.sync(run)))
   }
 }
+
+// Utilities
+
+/** The commits of an attempt, and what keeps late ones out. */
+interface Fence {
+  /** Commits under way. */
+  readonly open: number
+  /** The handler's exit, which waits for them. */
+  readonly exit?: Exit.Exit<unknown, unknown> | undefined
+  /** Ends the wait for them. */
+  readonly bound?: Fiber.Fiber<void>
+  readonly lapses?: () => Effect.Effect<void> | undefined
+  readonly isLost: boolean
+}
+
+interface Large {
+  readonly content?: ToolContent.ToolContent
+  readonly heldChars: number
+}
+
+interface Ends {
+  readonly controller?: AbortController
+  readonly waiting?: Set<() => void> | undefined
+}
+
+const noFence: Fence = { open: 0, isLost: false }
+const noLarge: Large = { heldChars: 0 }
+const noEnds: Ends = {}

@@ -8,6 +8,7 @@ import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import * as Grant from "../vocabulary/Grant.ts"
+import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Asking from "./Asking.ts"
 import type { Call } from "./Call.ts"
 import { cancelled, type End, refused } from "./End.ts"
@@ -40,7 +41,7 @@ const ends = (end: End): Authorized => ({ _tag: "Ends", end })
  * @since 0.1.0
  */
 export const asks = (call: Call): Permissions.Asks | undefined =>
-  call.approved === true
+  call.consent.approved === true
     ? undefined
     : call.resumed?.why !== undefined
     ? { why: call.resumed.why, remember: "call" }
@@ -66,7 +67,7 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
   if (wave.process.people !== undefined) return Effect.void
   const asking: Array<readonly [Call, Permissions.Asks]> = []
   for (const call of calls) {
-    const isOpen = call.decided === undefined && call.refused === undefined && !isAnswerable(wave, call)
+    const isOpen = call.decided === undefined && call.consent.refused === undefined && !isAnswerable(wave, call)
     const question = isOpen ? asks(call) : undefined
     if (question !== undefined) asking.push([call, question])
   }
@@ -76,11 +77,15 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
   return Effect.mapEager(store.grants(principal, now, wave.patience), (grants) => {
     if ("operation" in grants) wave.unanswered(asking[0]![0], grants)
     for (const [call, question] of asking) {
-      call.grant = grantOf(wave, call, question, call.gateCall!.targets, grants, now)
-      if (call.grant !== undefined) continue
-      call.refused = "operation" in grants
+      const grant = grantOf(wave, call, question, call.gateCall!.targets, grants, now)
+      if (grant !== undefined) {
+        call.consent = { ...call.consent, grant }
+        continue
+      }
+      const refused: ToolRefusal = "operation" in grants
         ? { _tag: "StoreUnavailable", operation: grants.operation }
         : Recheck.notAllowed(call, question, Asking.nobody(question))
+      call.consent = { ...call.consent, refused }
     }
   })
 }
@@ -108,8 +113,7 @@ export const authorize = Effect.fnUntracedEager(function*(
     // the earlier call may have blocked the tool or changed the order, and its answer may cover this one
     const end = Recheck.recheck(wave, call, undefined, wave.now())
     if (end !== undefined) return ends(end)
-    call.grant = yield* grantFor(wave, call, question)
-    if (call.grant !== undefined) return allowed
+    if (yield* isGranted(wave, call, question)) return allowed
   }
   const found = yield* preview(wave, call)
   // in a turn of its own: calls that wait for nobody are not overtaken
@@ -117,15 +121,26 @@ export const authorize = Effect.fnUntracedEager(function*(
   const end = call.decided ?? turnEnd(wave.process, call.counted, wave.now())
   if (end !== undefined) return ends(end)
   // a remembered answer may have come meanwhile
-  call.grant = yield* grantFor(wave, call, question)
-  if (call.grant !== undefined) return allowed
-  call.shown = found.shown
+  if (yield* isGranted(wave, call, question)) return allowed
+  call.consent = { ...call.consent, shown: found.shown }
   if (!found.isNothing) {
     return resolved(call, question, yield* Asking.ask(wave, call, { ...question, preview: found.preview }))
   }
-  call.approved = true
+  call.consent = { ...call.consent, approved: true }
   return allowed
 })
+
+/**
+ * Whether a standing permission lets a call through, which is noted in the call.
+ *
+ * @category predicates
+ * @since 0.1.0
+ */
+export const isGranted = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
+  Effect.mapEager(grantFor(wave, call, question), (grant) => {
+    call.consent = { ...call.consent, grant }
+    return grant !== undefined
+  })
 
 /**
  * Gives what a call would write, for people to see.
@@ -216,14 +231,13 @@ export const resolved = (call: Call, question: Permissions.Asks, resolution: Ask
   if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
   if (resolution._tag === "Denied") return ends(refused(Recheck.notAllowed(call, question, resolution)))
   if (resolution._tag === "Suspended") {
-    call.isSuspended = true
+    call.consent = { ...call.consent, isSuspended: true }
     return ends(cancelled(resolution.reason))
   }
-  call.approved = true
-  call.grant = resolution.grant
-  call.isOwnGrant = resolution.isOwn
-  // the answer was given to another diff: nobody has looked at this one
-  if (!resolution.isOwn) call.shown = undefined
+  const { grant, isOwn: isOwnGrant } = resolution
+  // an answer that was given to another diff says nothing about this one
+  const shown = isOwnGrant ? call.consent.shown : undefined
+  call.consent = { ...call.consent, approved: true, grant, isOwnGrant, shown }
   return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
 }
 
@@ -245,6 +259,8 @@ export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | und
 const over = (call: Call): Effect.Effect<void> =>
   Effect.callback<void>((resume) => {
     const run = () => resume(Effect.yieldNow)
-    ;(call.afterwards ??= new Set()).add(run)
-    return Effect.sync(() => void call.afterwards?.delete(run))
+    const { afterwards = new Set() } = call.peers
+    afterwards.add(run)
+    call.peers = { ...call.peers, afterwards }
+    return Effect.sync(() => void afterwards.delete(run))
   })

@@ -22,11 +22,10 @@ import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Attempt } from "./Attempt.ts"
 import * as End from "./End.ts"
-import type { NestedClock } from "./NestedClock.ts"
 import type { Received } from "./Received.ts"
 import type { CallRecord } from "./report/CallRecord.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
-import type { Reporter } from "./report/Reporter.ts"
+import type { Observed, Reporter } from "./report/Reporter.ts"
 
 /**
  * Where a call is on its way.
@@ -45,6 +44,8 @@ export type Phase =
   | { readonly _tag: "Queued" }
   /** Its handler was started. */
   | Attempt
+  /** It has an end here, and the journal is asked whether another process has taken it over. */
+  | { readonly _tag: "Doubted"; readonly leader: Call | undefined; readonly attempt: Attempt | undefined }
   /** It has its outcome. */
   | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }
 
@@ -159,6 +160,71 @@ export interface Resumed {
 }
 
 /**
+ * What gates and approvers have said of a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Consent {
+  /** Gates of the host that were asked about it, and are notified how it ends. */
+  readonly askedGates?: Set<Gate>
+  /** What the host's gates said before anything was reserved. */
+  readonly guarded?: ToolRefusal | undefined
+  /** It is refused before its turn comes: an approver denied it, or there is none. */
+  readonly refused?: ToolRefusal
+  /** Approved: no further request is made. */
+  readonly approved?: true
+  /** The standing permission that let it through. */
+  readonly grant?: Grant | undefined
+  /** The answer to its own request made that permission. */
+  readonly isOwnGrant?: boolean
+  /** What was approved for this call alone. */
+  readonly allowedOnce?: Given
+  /** The preview that approvers saw. */
+  readonly shown?: Shown | undefined
+  /** Its targets are no longer those that it was judged by. */
+  readonly moved?: Moved
+  /** It has not started and may be resumed: an answer is still to come, or its host stops. */
+  readonly isSuspended?: true
+}
+
+/**
+ * How a call stands to equal calls, and who waits for it.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Peers {
+  /** An equal call has nothing for this one: it runs itself. */
+  readonly runsItself?: true | undefined
+  /** Approvers are asked whether it may have an equal call's outcome. */
+  readonly isSharing?: true | undefined
+  /** Approvers are asked whether an equal call may have its outcome: that is kept, since it may end meanwhile. */
+  readonly isWanted?: true
+  /** Calls that joined this one. */
+  readonly followers?: Array<Call> | undefined
+  /** Called once it has its outcome and its permits are given back, or once it waits for another call. */
+  readonly afterwards?: Set<() => void> | undefined
+}
+
+/**
+ * What is kept of a call so that its writes can be undone.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Undo {
+  /** What its writes replace is kept. */
+  readonly isCheckpointed?: true
+  /** It wrote without announcing it. */
+  readonly isUnannounced?: true
+  /** The checkpoint that says it may change things, without saying which. */
+  readonly note?: Checkpoint
+}
+
+const nothing = {}
+
+/**
  * Who moves a call on.
  *
  * @category models
@@ -172,6 +238,8 @@ export interface Driver {
   readonly history: WaveHistory
   /** A model is told of the outcomes. */
   readonly told: boolean
+  /** Writers of the wave run side by side. */
+  readonly isParallel: boolean
   /** Epoch milliseconds at which the calls were handed over. */
   readonly begunAt: number
   /** Where facts are reported; absent where nobody observes. */
@@ -217,60 +285,18 @@ export class Call implements Ticket {
   state: Ticket["state"] = "new"
   children: Set<Ticket> | undefined
 
-  // what only few calls have: not there until it is set, since waves may be long
+  // what only few calls have: the same empty value until then
 
-  /** The class whose permits it takes, if not its tool's: its wave is run in parallel. */
-  declare class?: ToolClass
-  /** What the host's gates said before anything was reserved. */
-  declare guarded?: ToolRefusal | undefined
-  /** Gates of the host that were asked about it and have something to give back. */
-  declare askedGates?: Set<Gate>
-  /** A person has allowed it: it is not asked about again. */
-  declare approved?: true
-  /** It is refused before its turn comes: a person has said no, or nobody can be asked. */
-  declare refused?: ToolRefusal
-  /** The standing permission that let it through. */
-  declare grant?: Grant | undefined
-  /** What a person allowed of it alone. */
-  declare allowedOnce?: Given
-  /** The answer to its own question made that permission. */
-  declare isOwnGrant?: boolean
-  /** It is about something else than it was judged by. */
-  declare moved?: Moved
-  /** The diff that a person has seen of it. */
-  declare shown?: Shown | undefined
-  /** What is there before its writes is kept. */
-  declare isCheckpointed?: true
-  /** It wrote without having said so before. */
-  declare isUnannounced?: true
-  /** That it may change things without saying which, as it is kept. */
-  declare note?: Checkpoint
-  /** Its time, for the sub-agents that its handler makes. */
-  declare nested?: NestedClock
-  /** What an equal call has is nothing for this one: it runs itself. */
-  declare anew?: true | undefined
-  /** Somebody is asked whether it may have another call's outcome. */
-  declare sharing?: true | undefined
-  /** Somebody is asked whether another call may have its outcome: that is kept, for it may end meanwhile. */
-  declare isWanted?: true
-  /** Calls that joined this one. */
-  declare followers?: Array<Call> | undefined
-  /** Called once it has its outcome and its permits are given back, or waits for another call's. */
-  declare afterwards?: Set<() => void> | undefined
-  /** It has not started, and may be resumed: a person has yet to be heard, or its host stops. */
-  declare isSuspended?: true
-  /** What it has reserved is lost, or about to be. */
-  declare isLost?: true
-  /** It has an end here, and the journal is asked whether another process has taken it over. */
-  declare isDoubted?: true
-  /** What goes on record of it, where there is a journal. */
-  declare record?: CallRecord
+  /** What gates and approvers have said of it. */
+  consent: Consent = nothing
+  /** How it stands to equal calls, and who waits for it. */
+  peers: Peers = nothing
+  /** What is kept so that its writes can be undone. */
+  undo: Undo = nothing
+  /** Who observes it. */
+  observed: Observed = nothing
   /** What a record of an earlier life of it says. */
   declare resumed?: Resumed
-  /** What an operator sees of it; absent: nobody asked. */
-  declare trace?: CallTrace
-  /** Events of the tool that no reader had room for. */
-  declare dropped?: number
 
   constructor(
     driver: Driver,
@@ -305,6 +331,19 @@ export class Call implements Ticket {
     return this.driver.told
   }
 
+  /** The class whose permits it takes, if not its tool's: its wave is run in parallel. */
+  get class(): ToolClass | undefined {
+    return this.driver.isParallel && this.tool?.class === "SerialMut" ? "ConcurrentMut" : undefined
+  }
+
+  get trace(): CallTrace | undefined {
+    return this.observed.trace
+  }
+
+  get record(): CallRecord | undefined {
+    return this.observed.record
+  }
+
   get outcome(): ToolOutcome | undefined {
     return this.phase._tag === "Settled" ? this.phase.outcome : undefined
   }
@@ -315,7 +354,15 @@ export class Call implements Ticket {
 
   get attempt(): Attempt | undefined {
     const { phase } = this
-    return phase._tag === "Running" ? phase : phase._tag === "Settled" ? phase.attempt : undefined
+    switch (phase._tag) {
+      case "Running":
+        return phase
+      case "Settled":
+      case "Doubted":
+        return phase.attempt
+      default:
+        return undefined
+    }
   }
 
   /** Its handler was started, in this life or in an earlier one. */
@@ -325,7 +372,8 @@ export class Call implements Ticket {
 
   /** For permits: the call whose outcome it waits for. */
   get joined(): Call | undefined {
-    return this.phase._tag === "Joined" ? this.phase.leader : undefined
+    const { phase } = this
+    return phase._tag === "Joined" || phase._tag === "Doubted" ? phase.leader : undefined
   }
 
   /** Its own end: its attempt's, unless the call has its outcome. */
@@ -345,7 +393,7 @@ export class Call implements Ticket {
 
   /** What is reported of its start. */
   start<T extends "Starting" | "Started">(_tag: T, at: number, attempt: number, limitMillis: number) {
-    const { approved, gateCall, grant, reservation, resumed, tool } = this
+    const { consent: { approved, grant }, gateCall, reservation, resumed, tool } = this
     return {
       _tag,
       at,
@@ -383,9 +431,9 @@ export class Call implements Ticket {
 
   /** Calls back those who wait until it writes nothing any more. */
   over(): void {
-    const { afterwards } = this
+    const { afterwards } = this.peers
     if (afterwards === undefined) return
-    this.afterwards = undefined
+    this.peers = { ...this.peers, afterwards: undefined }
     for (const run of afterwards) run()
   }
 

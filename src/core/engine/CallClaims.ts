@@ -75,7 +75,7 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
     return wave.engine.dedupe.duplicate(call.gateCall!, taken, {
       told: call.told,
       awaited: isAwaited(wave, call),
-      wanted: call.sharing === true,
+      wanted: call.peers.isSharing === true,
       joinable,
       differs: (targets) => Targets.differ(call, targets),
       isRead: call.rules!.routes.length > 0
@@ -110,7 +110,7 @@ export const leads = (wave: WaveState, call: Call): boolean => {
 export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, stillRunning: boolean): Settlement => {
   const started = outcome.startedAt !== undefined
   try {
-    const isWanted = call.isWanted === true
+    const isWanted = call.peers.isWanted === true
     const options = stillRunning || isWanted ? { stillRunning, wanted: isWanted } : plainly
     const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
     const settlement = { started, key, windowMillis, value }
@@ -131,8 +131,8 @@ const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
   const { parent, rules, unique } = wave.engine
   const { name } = call.call
   const set = rules.current()
-  if (wave.claims.of !== set) wave.claims = { of: set, byTool: new Map() }
-  let found = wave.claims.byTool.get(name)
+  if (wave.caches.claims.of !== set) wave.caches.claims = { of: set, byTool: new Map() }
+  let found = wave.caches.claims.byTool.get(name)
   if (found === undefined) {
     found = {
       limits: HostGates.orRefused("Rules", () => rules.claims(name, wave.scope), call.gateCall!, wave),
@@ -146,14 +146,14 @@ const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
         agent: parent === undefined ? undefined : unique
       }
     }
-    wave.claims.byTool.set(name, found)
+    wave.caches.claims.byTool.set(name, found)
   }
   return found
 }
 
 const keyOf = (wave: WaveState, call: Call, options: ClaimOptions): KeyClaim | ToolRefusal | undefined => {
   const awaited = isAwaited(wave, call)
-  const anew = call.anew === true
+  const anew = call.peers.runsItself === true
   try {
     return wave.engine.dedupe.claim(call.gateCall!, awaited || anew ? { ...options, awaited, anew } : options)
   } catch (defect) {

@@ -64,7 +64,7 @@ export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effec
       calls.filter((call) => endBefore(wave, call, now) === undefined),
       (call) =>
         Effect.map(Hosts.ask(wave, call, "guard"), (verdict) => {
-          call.guarded = verdict
+          if (verdict !== call.consent.guarded) call.consent = { ...call.consent, guarded: verdict }
         }),
       { concurrency: "unbounded", discard: true }
     )
@@ -88,7 +88,6 @@ export const dispatch = Effect.fnUntracedEager(function*(
   const wants = calls.map((call) => want(wave, call, begun, requests))
   if (requests.length === 1 && calls.length === 1) requests[0] = starting(wave, calls[0]!, requests[0]!)
   const asked = requests.length === 0 ? nobody : wave.engine.store.reserve(requests, begun, wave.patience)
-  if (wave.first.requests.length === 0) wave.first.requests = requests.slice(0, 1)
   const isSlow = !Exit.isExit(asked)
   const answers = yield* asked
   const now = isSlow ? wave.now() : begun
@@ -139,7 +138,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
  * @since 0.1.0
  */
 export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
-  endBefore(wave, call, now) ?? denied(call.guarded) ?? CallClaims.of(wave, call)
+  endBefore(wave, call, now) ?? denied(call.consent.guarded) ?? CallClaims.of(wave, call)
 
 /**
  * Counts a call in its turn.
@@ -204,7 +203,7 @@ const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Req
   const isOver = isRecalled(call)
   const end = isOver
     ? undefined
-    : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.refused ?? call.guarded)
+    : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.consent.refused ?? call.consent.guarded)
   if (end !== undefined) return { _tag: "Ends", end }
   const all = isOver && call.resumed!.started === "spent" ? [] : CallClaims.again(wave, call)
   // what its earlier life has spent stays so; its key tells equal calls of how it ends this time
@@ -300,14 +299,14 @@ const note = (
 ): void => {
   // a store that cannot be reached has replaced nothing
   const held = "operation" in answer ? replaces : "_tag" in answer ? undefined : answer
-  if (held !== undefined) wave.hasReserved = true
+  if (held !== undefined) wave.tally.hasReserved = true
   if (held === undefined || !call.isSettled) call.reservation = held
   else wave.note(wave.engine.store.giveBack(held, wave.now(), wave.patience))
 }
 
 const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
   call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name) ??
-    denied(call.refused)
+    denied(call.consent.refused)
 
 /** Everything of the call is reserved: gate 12, as far as it has been answered. */
 const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
@@ -317,7 +316,7 @@ const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
   return question === undefined ?
     passes :
     Effect.mapEager(
-      isAnswered(wave, call, question),
+      Authorize.isGranted(wave, call, question),
       (it): Dispatched => it ? admitted : { _tag: "Asks", question }
     )
 }
@@ -325,13 +324,6 @@ const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
 /** What a person is asked about it. Where nobody is there, whatever came so far has a permission, or needs none. */
 const toAsk = (wave: WaveState, call: Call): Permissions.Asks | undefined =>
   Authorize.isAnswerable(wave, call) ? Authorize.asks(call) : undefined
-
-/** Whether people have said already what would be asked. */
-const isAnswered = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
-  Effect.mapEager(Authorize.grantFor(wave, call, question), (grant) => {
-    call.grant = grant
-    return grant !== undefined
-  })
 
 /** A claim of the call could not be had. */
 const taken = Effect.fnUntracedEager(function*(
@@ -351,13 +343,13 @@ const taken = Effect.fnUntracedEager(function*(
   if (it.running && store.pendingKey(it.reservation) === "release") return ends(unavailable({ operation: "settle" }))
   const leader = it.running ? leaders.get(it.reservation) : undefined
   const gets = CallClaims.duplicate(wave, call, it, leader !== undefined && !leader.isSettled)
-  if (gets._tag === "Anew" && call.anew !== true) {
-    call.anew = true
+  if (gets._tag === "Anew" && call.peers.runsItself !== true) {
+    call.peers = { ...call.peers, runsItself: true }
     return (yield* dispatch(wave, [call]))[0]!
   }
   if (gets._tag === "Refused" || gets._tag === "Anew") return ends(duplicateOf(wave, it))
   const question = toAsk(wave, call)
-  const isOpen = question !== undefined && !(yield* isAnswered(wave, call, question))
+  const isOpen = question !== undefined && !(yield* Authorize.isGranted(wave, call, question))
   const share: Share = gets._tag === "Joins" ? { _tag: "Joins", leader: leader! } : gets
   return { _tag: "Shares", share, question: isOpen ? question : undefined }
 })

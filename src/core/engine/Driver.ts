@@ -45,18 +45,18 @@ export class Driver implements Drives, Stoppable {
   readonly told: boolean
   readonly begunAt: number
 
-  constructor(wave: WaveState, received: ReadonlyArray<Received>) {
+  constructor(wave: WaveState, agent: Agent, received: ReadonlyArray<Received>) {
     this.wave = wave
     const { caller } = wave
     // what a handler does after its call has its outcome comes too late
     const late = caller?.isOver === true ? cancelled(tooLate) : undefined
     this.parent = late === undefined ? caller?.call : undefined
-    this.agent = wave.agent
+    this.agent = agent
     this.history = wave.history
     this.told = wave.options.told
     this.begunAt = wave.begunAt
     wave.calls = received.map((call, index) => new Call(this, index, call))
-    wave.unsettled = wave.calls.length
+    wave.tally.unsettled = wave.calls.length
     if (wave.stop.isOn) wave.stop.waves.add(this)
     if (late !== undefined) { for (const call of wave.calls) call.decided = late }
     wave.facts?.begin(wave.calls, this.begunAt)
@@ -64,6 +64,10 @@ export class Driver implements Drives, Stoppable {
 
   get facts(): Reporter | undefined {
     return this.wave.facts
+  }
+
+  get isParallel(): boolean {
+    return this.wave.mode === "parallel"
   }
 
   now(): number {
@@ -106,7 +110,7 @@ export class Driver implements Drives, Stoppable {
 
   redispatch(call: Call): void {
     call.phase = phases.queued
-    call.sharing = call.anew = undefined
+    call.peers = { ...call.peers, isSharing: undefined, runsItself: undefined }
     // it counted as running as long as the call ran that it had joined
     if (this.wave.offset + call.index > this.wave.stop.index) return this.settle(call, this.wave.stop.skipped)
     this.wait(
@@ -146,7 +150,7 @@ export class Driver implements Drives, Stoppable {
       if (call.phase._tag === "Running") call.phase.stop({ ...endOf(call), started: true } as End)
       else if (call.phase._tag !== "Arrived") this.settle(call, call.decided ?? endOf(call))
     }
-    this.wave.endDecided()
+    this.wave.waits.endDecided()
   }
 
   decideBehind(from: number, to: number): ReadonlyArray<Call> {
@@ -158,7 +162,7 @@ export class Driver implements Drives, Stoppable {
 
   skipBehind(calls: ReadonlyArray<Call>): void {
     for (const call of calls) this.settle(call, call.decided!)
-    this.wave.endDecided()
+    this.wave.waits.endDecided()
   }
 
   /** The turn is over: what waits for gates, permits, people or another call ends. */
@@ -166,7 +170,7 @@ export class Driver implements Drives, Stoppable {
     for (const call of this.wave.calls) {
       if (call.phase._tag === "Arrived") call.decided ??= refused({ _tag: "DeadlineExceeded", limitMillis })
     }
-    this.wave.endDecided()
+    this.wave.waits.endDecided()
     for (const call of this.wave.calls) {
       const { phase, waiting } = call
       if (phase._tag === "Asking" || phase._tag === "Joined" || phase._tag === "Queued") {
@@ -253,8 +257,8 @@ const shares = Effect.fnUntracedEager(function*(
   if (question !== undefined) {
     const waitsFor = share._tag === "Joins" ? pools.reentry(call, { joined: share.leader }) : undefined
     if (waitsFor !== undefined) return { _tag: "Ends", end: refused({ _tag: "ReentryRefused", waitsFor }) }
-    call.sharing = true
-    if (share._tag === "Joins") share.leader.isWanted = true
+    call.peers = { ...call.peers, isSharing: true }
+    if (share._tag === "Joins") share.leader.peers = { ...share.leader.peers, isWanted: true }
     const asked = yield* asks(driver, call, question)
     if (asked._tag !== "Admitted") return asked
     // the equal call may have ended meanwhile
@@ -265,7 +269,9 @@ const shares = Effect.fnUntracedEager(function*(
   if (leader.isSettled) return yield* again(driver, call)
   uncount(process, call)
   call.phase = { _tag: "Joined", leader }
-  ;(leader.followers ??= []).push(call)
+  const { followers = [] } = leader.peers
+  followers.push(call)
+  leader.peers = { ...leader.peers, followers }
   // it writes nothing itself: who waited for that waits no longer
   call.over()
   pools.checkJoin(call)
@@ -280,21 +286,22 @@ const edited = Effect.fnUntracedEager(function*(
 ): Effect.fn.Return<Dispatched> {
   const { wave } = driver
   // what was shown was another change, and what is to come is another result
-  call.shown = call.sharing = call.anew = undefined
+  call.consent = { ...call.consent, shown: undefined }
+  call.peers = { ...call.peers, isSharing: undefined, runsItself: undefined }
   if (call.reservation !== undefined) wave.engine.leaders.delete(call.reservation.id)
   yield* Arrive.arriveAgain(wave, call, params)
   yield* guard(wave, [call])
   const next = yield* again(driver, call)
   // they waited for other arguments
-  const { followers = [] } = call
-  call.followers = undefined
+  const { followers = [] } = call.peers
+  call.peers = { ...call.peers, followers: undefined }
   for (const follower of followers) if (!follower.isSettled) follower.driver.redispatch(follower)
   return next
 })
 
 const again = Effect.fnUntracedEager(function*(driver: Driver, call: Call): Effect.fn.Return<Dispatched> {
   const [next] = yield* dispatch(driver.wave, [call])
-  call.sharing = undefined
+  if (call.peers.isSharing) call.peers = { ...call.peers, isSharing: undefined }
   return yield* admit(driver, call, next!)
 })
 

@@ -133,6 +133,8 @@ export abstract class Caller {
   abstract readonly state: ProcessState
   /** What its processes take over. */
   abstract readonly above: Above
+  /** Its time. */
+  abstract readonly clock: ParentClock
   /** What is done for the call comes too late. */
   abstract readonly isOver: boolean
   /** Calls back when the call has its outcome, at once if it has; gives how to be left out again. */

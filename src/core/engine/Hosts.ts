@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import type { Moment, Verdict } from "../gates/Gate.ts"
+import type { Gate, Moment, Verdict } from "../gates/Gate.ts"
 import * as HostGates from "../gates/HostGates.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Call } from "./Call.ts"
@@ -25,7 +25,7 @@ export const ask = (
 ): Effect.Effect<Verdict> =>
   gates[moment].length === 0
     ? Effect.undefined
-    : HostGates.ask(gates, moment, call.gateCall!, guardMillis, call.askedGates ??= new Set())
+    : HostGates.ask(gates, moment, call.gateCall!, guardMillis, askedGatesOf(call))
 
 /**
  * Asks the gates of a moment about a call, and decides it if one says no.
@@ -46,9 +46,17 @@ export const pass = (wave: WaveState, call: Call, moment: Moment): Effect.Effect
  */
 export const settle = (
   { engine: { guardMillis } }: WaveState,
-  { askedGates, gateCall }: Call,
+  { consent: { askedGates }, gateCall }: Call,
   outcome: ToolOutcome
 ): Effect.Effect<void> =>
   askedGates === undefined || askedGates.size === 0
     ? Effect.void
     : HostGates.settle(askedGates, gateCall!, outcome, guardMillis)
+
+// Utilities
+
+const askedGatesOf = (call: Call): Set<Gate> => {
+  const { askedGates = new Set() } = call.consent
+  call.consent = { ...call.consent, askedGates }
+  return askedGates
+}

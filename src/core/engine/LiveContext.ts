@@ -22,6 +22,7 @@ import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import { type Above, Caller, type Engine } from "./Engine.ts"
 import * as IdempotencyKey from "./IdempotencyKey.ts"
+import { NestedClock } from "./NestedClock.ts"
 import type { ProcessState } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 import { Writes } from "./Writes.ts"
@@ -40,6 +41,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   private readonly wave: WaveState
   private readonly attempt: Attempt
   declare private made?: Writes
+  declare private nested?: NestedClock
   declare private handle?: Executor.Service
   declare private standing?: ReadonlyArray<Grant> | StateStoreError
 
@@ -71,6 +73,10 @@ export class LiveContext extends Caller implements Service, Surroundings {
 
   get isOver(): boolean {
     return this.attempt.isOver
+  }
+
+  get clock(): NestedClock {
+    return this.nested ??= new NestedClock(this.attempt, this.state.budget)
   }
 
   atEnd(run: () => void): () => void {
@@ -166,7 +172,8 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get grant(): Service["grant"] {
-    return this.call.grant ?? this.call.allowedOnce
+    const { allowedOnce, grant } = this.call.consent
+    return grant ?? allowedOnce
   }
 
   get permits(): Service["permits"] {
@@ -189,7 +196,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
 
   /** Whether the call would be let through now: a person has said so, and has not taken it back, or nobody has to be asked. */
   private isLetThrough(gateCall: GateCall): boolean {
-    const { agent, approved, grant, moved, rules } = this.call
+    const { agent, consent: { approved, grant, moved }, rules } = this.call
     if (grant !== undefined) return !this.engine.revoked.has(grant.id)
     return (approved === true && moved === undefined) ||
       Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined

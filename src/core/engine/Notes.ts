@@ -33,7 +33,7 @@ export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
  */
 export const takeBack = (
   { engine: { checkpoints } }: WaveState,
-  { isCheckpointed, isUnannounced, note, outcome }: Call
+  { outcome, undo: { isCheckpointed, isUnannounced, note } }: Call
 ): Effect.Effect<void> => {
   if (checkpoints === undefined || note === undefined) return Effect.void
   const isRefused = outcome?._tag === "Denied" && outcome.reason._tag === "WriteDenied" && outcome.commits === 0
@@ -55,7 +55,7 @@ const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
   if (checkpoints === undefined || recursive || preview !== undefined || !mayChangeFiles(wave, call)) return Effect.void
   const write = { principal, batch: wave.process.batch.id, callId: call.call.id, tool: name, files: [] }
   const noted = Effect.flatMap(Effect.suspend(() => checkpoints.save(write)), (it) => {
-    call.note = it
+    call.undo = { ...call.undo, note: it }
     return call.isSettled ? takeBack(wave, call) : Effect.void
   })
   return Effect.uninterruptible(Effect.ignore(noted))
@@ -77,7 +77,7 @@ const record = (wave: WaveState, call: Call): Effect.Effect<void> =>
     const now = wave.now()
     const { millis } = wave.process.budget.limit(wave.limitOf(tool!), now)
     return Effect.map(wave.reporter.write(call.start("Starting", now, 1, millis), record), (isWritten) => {
-      if (isWritten) wave.isWritten = true
+      if (isWritten) wave.tally.isWritten = true
       else call.decided ??= refused({ _tag: "StoreUnavailable", operation: "journal" })
     })
   })

@@ -10,7 +10,6 @@
  */
 import * as Effect from "effect/Effect"
 import { exitOf } from "../../internal/exitOf.ts"
-import * as Asking from "./Asking.ts"
 import type { Call } from "./Call.ts"
 import * as LookUp from "./LookUp.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -24,12 +23,12 @@ import type { WaveState } from "./WaveState.ts"
 export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { approval, pools } = wave.engine
   // where people are asked before anything runs, nothing starts while they think
-  if (approval === "upfront" && wave.asked > 0) {
-    return Effect.flatMap(Asking.quiet(wave, call.index), () => inLine(wave, call))
+  if (approval === "upfront" && wave.waits.requests > 0) {
+    return Effect.flatMap(wave.waits.quiet(call.index), () => inLine(wave, call))
   }
   const keys = LookUp.resources(wave, call)
   const known = exitOf(keys)
-  return known?._tag === "Success" && (wave.line.length === 0 || known.value.length === 0)
+  return known?._tag === "Success" && (wave.waits.line.length === 0 || known.value.length === 0)
     ? enter(pools, call, known.value)
     : inLine(wave, call, keys)
 }
@@ -47,15 +46,16 @@ const inLine = Effect.fnUntraced(function*(
   keys: Effect.Effect<ReadonlyArray<string>> = LookUp.resources(wave, call)
 ) {
   const place = { isKnown: false, go: () => {} }
-  wave.line.push(place)
+  const { waits } = wave
+  waits.line.push(place)
   const leave = Effect.sync(() => {
-    const at = wave.line.indexOf(place)
-    if (at !== -1) wave.line.splice(at, 1)
+    const at = waits.line.indexOf(place)
+    if (at !== -1) waits.line.splice(at, 1)
     // in a turn of its own: this one goes to its permits first
     wave.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => advance(wave))))
   })
   call.resources = yield* Effect.onInterrupt(keys, () => leave)
-  if (wave.line[0] === place || call.resources.length === 0) yield* leave
+  if (waits.line[0] === place || call.resources.length === 0) yield* leave
   else {
     yield* Effect.callback<void>((resume) => {
       place.isKnown = true
@@ -68,5 +68,6 @@ const inLine = Effect.fnUntraced(function*(
 
 /** Lets those go to their permits that nobody before them holds up. */
 const advance = (wave: WaveState): void => {
-  while (wave.line[0]?.isKnown === true) wave.line.shift()!.go()
+  const { line } = wave.waits
+  while (line[0]?.isKnown === true) line.shift()!.go()
 }

@@ -81,7 +81,7 @@ const withdrawn = (
   grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
 ): ToolRefusal | undefined => {
   const { handlers, revoked: revokedHere } = wave.engine
-  const { approved, grant, isOwnGrant, tool } = call
+  const { consent: { approved, grant, isOwnGrant }, tool } = call
   if ((approved || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
     return notAllowed(call, { remember: "tool" }, { by: "user", reason: "the tool is not what it was any more" })
   }

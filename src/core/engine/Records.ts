@@ -24,7 +24,7 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
   const records = recordsOf(wave, journal)
   if (resume !== undefined) return Resume.resume(wave, journal, records, resume)
   for (const { call, record } of records) {
-    call.record = record
+    call.observed = { ...call.observed, record }
     wave.facts?.report({ _tag: "Arrived", at: wave.begunAt, isResumed: false }, call)
   }
   return Effect.void

@@ -59,7 +59,7 @@ export const resume = Effect.fnUntraced(function*(
   }
   wave.reporter.release()
   // also of what is not run again the end is on record before anybody is told
-  wave.isWritten = true
+  wave.tally.isWritten = true
   const lives = Lives.of(entries.success)
   const revoked = yield* revokedOf(wave, journal, lives)
   // whoever had them is gone: what it had reserved and not started is free
@@ -77,7 +77,7 @@ export const resume = Effect.fnUntraced(function*(
         recall(wave, { call, record }, life, life.settled)
         return Effect.void
       }
-      call.record = record
+      call.observed = { ...call.observed, record }
       wave.facts?.report({ _tag: "Arrived", at: begunAt, isResumed: true }, call)
       if (life === undefined) return Effect.void
       return Effect.map(goOn(wave, { call, record }, life, resumption.asks), () => {

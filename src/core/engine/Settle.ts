@@ -31,7 +31,7 @@ import type { WaveState } from "./WaveState.ts"
  * @since 0.1.0
  */
 export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
-  if (call.isSettled || call.isDoubted === true) return
+  if (call.isSettled || call.phase._tag === "Doubted") return
   if (call.record?.isAtRisk === true) return doubt(wave, call, end, fiber)
   settled(wave, call, end, fiber)
 }
@@ -40,8 +40,8 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
 
 /** Nobody is told of an end before it is known whose the call is; it goes no further meanwhile. */
 const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
-  const { waiting } = call
-  call.isDoubted = true
+  const { attempt, joined: leader, waiting } = call
+  call.phase = { _tag: "Doubted", leader, attempt }
   call.decided ??= end
   call.waiting = undefined
   wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => settled(wave, call, it, fiber)))
@@ -82,7 +82,7 @@ const settled = (
       wave.patienceAt(now),
       call
     )
-  const told = call.askedGates === undefined
+  const told = call.consent.askedGates === undefined
     ? noted
     : Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
   if (isDone(told)) conclude(wave, call, outcome, fiber)
@@ -104,7 +104,7 @@ const isUnknown = (wave: WaveState, call: Call): boolean => {
   const { attempt, reservation } = call
   if (attempt === undefined || reservation?.leaseMillis === undefined) return false
   if (wave.engine.store.holds(reservation)) return false
-  call.isLost = true
+  attempt.lose()
   return true
 }
 
@@ -118,7 +118,7 @@ const fitted = (wave: WaveState, call: Call, end: End): End => {
 }
 
 const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: number): ToolOutcome.ToolOutcome => {
-  const { call: { id: callId, name: tool }, grant, index, queuedAt } = call
+  const { call: { id: callId, name: tool }, consent: { grant }, index, queuedAt } = call
   const granted = end._tag === "Succeeded" && grant !== undefined ? { grant } : undefined
   if (attempt === undefined) {
     return { callId, tool, index, attempt: 0, queuedAt, commits: 0, ...end, ...granted } as ToolOutcome.ToolOutcome
@@ -171,15 +171,15 @@ const reportOutcome = (
 
 /** Whether a cancelled call that has not started may be resumed: then no outcome of it is on record. */
 const isSuspended = (wave: WaveState, call: Call): boolean => {
-  if (call.record !== undefined && isHalted(wave)) call.isSuspended = true
-  if (call.isSuspended !== true) return false
-  wave.hasSuspended = true
+  if (call.record !== undefined && isHalted(wave)) call.consent = { ...call.consent, isSuspended: true }
+  if (call.consent.isSuspended !== true) return false
+  wave.tally.hasSuspended = true
   State.suspend(wave.process.open)
   return true
 }
 
 /** Whoever wanted the wave is gone: what has not started has no outcome on record, and may be resumed. */
-const isHalted = (wave: WaveState): boolean => wave.isAborted || wave.engine.batches().isOver
+const isHalted = (wave: WaveState): boolean => wave.tally.isAborted || wave.engine.batches().isOver
 
 const mark = (
   wave: WaveState,
@@ -196,7 +196,7 @@ const mark = (
     }
     remember(wave, call, outcome.output, ran)
   }
-  if (call.note !== undefined) wave.note(Notes.takeBack(wave, call))
+  if (call.undo.note !== undefined) wave.note(Notes.takeBack(wave, call))
   State.block(wave.process, outcome)
 }
 
@@ -231,16 +231,16 @@ const conclude = (
   // what was read while a mutating call ran is stale, too
   if (call.attempt !== undefined || call.resumed?.started === "unknown") written(wave, call)
   if (fiber !== undefined) linger(wave, call, fiber)
-  wave.facts?.report({ _tag: "Concluded", at: wave.now(), outcome, dropped: call.dropped ?? 0 }, call)
-  for (const follower of call.followers ?? none) {
+  wave.facts?.report({ _tag: "Concluded", at: wave.now(), outcome, dropped: call.observed.dropped ?? 0 }, call)
+  for (const follower of call.peers.followers ?? none) {
     if (!follower.isSettled) follow(wave, call, outcome, follower)
   }
-  wave.unsettled--
+  wave.tally.unsettled--
   wave.watcher.settled(call)
   // permits last: they start the next call, which must find everything above done
   if (fiber === undefined) pools.leave(call)
   // one that is deaf to the loss of its lease goes on: nobody takes its place here
-  else if (call.isLost !== true) pools.releasePermits(call)
+  else if (call.attempt?.isLost !== true) pools.releasePermits(call)
   call.forget()
   wave.watcher.freed()
   call.over()
@@ -279,7 +279,7 @@ const written = (wave: WaveState, call: Call): void => {
 const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown>): void => {
   const { graceMillis, orphans, pools, store } = wave.engine
   const { call: { id: callId, name: tool }, reservation, resources } = call
-  wave.lingering++
+  wave.tally.lingering++
   wave.facts?.report({ _tag: "Orphaned", at: wave.now() }, call)
   const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
   const blocking = resources.length === 0 ? undefined : wave.detach(Effect.andThen(
@@ -288,7 +288,7 @@ const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown
   ))
   orphans.add(fiber, { callId, tool, since: wave.now() }, () => {
     blocking?.interruptUnsafe()
-    wave.lingering--
+    wave.tally.lingering--
     pools.leave(call)
     wave.facts?.report({ _tag: "OrphanEnded", at: wave.now() }, call)
     if (reservation !== undefined) wave.note(store.release(reservation, wave.now(), wave.patience, call))

@@ -102,9 +102,10 @@ const nothing: Effect.Effect<Grants> = Effect.undefined
 const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
   const found = Targets.findAgain(wave, call)
   // it may have been taken back elsewhere; one that has expired since is there as of the time it was given
-  const grants: Effect.Effect<Grants> = call.grant === undefined
+  const { grant } = call.consent
+  const grants: Effect.Effect<Grants> = grant === undefined
     ? nothing
-    : wave.engine.store.grants(wave.engine.principal, call.grant.grantedAt, wave.patience)
+    : wave.engine.store.grants(wave.engine.principal, grant.grantedAt, wave.patience)
   return isDone(found)
     ? grants
     : Effect.map(Effect.all([found, grants], { concurrency: 2 }), ([, grants]) => grants)
@@ -138,8 +139,8 @@ const spend = (wave: WaveState, call: Call, reservation: Reservation): Effect.Ef
   })
 
 /** Others may have soon what the call has reserved: it stops, and if they may have it already nobody knows what it did. */
-const lose = ({ engine: { store } }: WaveState, call: Call, attempt: Attempt, reservation: Reservation): void => {
-  call.isLost = true
+const lose = ({ engine: { store } }: WaveState, attempt: Attempt, reservation: Reservation): void => {
+  attempt.lose()
   attempt.stop(store.holds(reservation) ? lost : { _tag: "Unknown" })
 }
 
@@ -155,17 +156,15 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
   const { reservation } = call
   if (reservation?.leaseMillis !== undefined) {
     const { store } = wave.engine
-    const onLost = () => lose(wave, call, attempt, reservation)
+    const onLost = () => lose(wave, attempt, reservation)
     store.watch(reservation, onLost)
     // who stood still for long may write before the timer of the lease has had its turn
-    attempt.lapses = () => {
+    attempt.beforeCommits(() => {
       if (!store.holds(reservation)) onLost()
       return undefined
-    }
+    })
   }
   if (!tool.readOnly) TakenOver.watch(call, attempt)
-  const live = new LiveContext(wave, call, attempt)
-  if (call.index === 0) wave.first.live = live
-  attempt.start(call.gateCall!.params, live)
+  attempt.start(call.gateCall!.params, new LiveContext(wave, call, attempt))
   return running
 }

@@ -36,7 +36,7 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
   )
   return Effect.flatMap(owned, (isOurs) => {
     if (isOurs === true) return Effect.succeed(end)
-    call.isLost = true
+    call.attempt?.lose()
     const known = isOurs === undefined ? nothing : recorded(journal, record.key)
     return Effect.map(known, (outcome) => outcome ?? unknown(wave, call))
   })
@@ -53,18 +53,15 @@ export const watch = (call: Call, attempt: Attempt): void => {
   const term = call.record?.term
   if (term === undefined) return
   const stop = (): void => {
-    call.isLost = true
+    attempt.lose()
     attempt.stop({ _tag: "Unknown" })
   }
   attempt.atEnd(term.onOver(stop))
-  const { lapses } = attempt
-  attempt.lapses = () => {
-    const lapsing = lapses?.()
-    if (lapsing !== undefined || term.isHeld) return lapsing
-    return Effect.map(Detached.within(term.renew, TimedPorts.timeoutMillis), (exit) => {
+  attempt.beforeCommits(() =>
+    term.isHeld ? undefined : Effect.map(Detached.within(term.renew, TimedPorts.timeoutMillis), (exit) => {
       if (exit?._tag !== "Success" || exit.value !== true) stop()
     })
-  }
+  )
 }
 
 // Utilities

@@ -70,7 +70,7 @@ export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
     return Effect.mapEager(lookUp(wave, tool, () => tool.resources(params), readKeys), (keys) => {
       const hasOtherKeys = tool.class !== "ReadOnly" && keys?.join("\0") !== call.resources.join("\0")
       call.gateCall = { ...call.gateCall!, targets }
-      call.moved = { from, hasOtherKeys }
+      call.consent = { ...call.consent, moved: { from, hasOtherKeys } }
     })
   }
   return Effect.flatMapEager(lookUp(wave, tool, () => tool.targets(params), readTargets), note)
@@ -85,7 +85,7 @@ export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
  * @since 0.1.0
  */
 export const changed = (call: Call, now: number): ToolRefusal | undefined => {
-  const { agent, gateCall, grant, moved, rules } = call
+  const { agent, consent: { grant, moved }, gateCall, rules } = call
   if (moved === undefined) return undefined
   const { agentPath, targets, tool } = gateCall!
   const question = Permissions.asks(agent.permissions, gateCall!, rules!.consent)
@@ -114,7 +114,7 @@ export const changedBy = (
   const targets = matter(leader) ? leader.gateCall!.targets : undefined
   if (!differ(call, targets)) return undefined
   call.gateCall = { ...call.gateCall!, targets }
-  call.moved = { from, hasOtherKeys: false }
+  call.consent = { ...call.consent, moved: { from, hasOtherKeys: false } }
   return Permissions.check(call.agent.permissions, call.gateCall) ?? changed(call, now)
 }
 

@@ -42,8 +42,8 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
   for (const [call, question] of asked) {
     if (call.isSettled || call.decided !== undefined) continue
     const found = previews.get(call)
-    call.shown = found?.shown
-    if (found?.isNothing === true) call.approved = true
+    call.consent = { ...call.consent, shown: found?.shown }
+    if (found?.isNothing === true) call.consent = { ...call.consent, approved: true }
     else questions.push([call, answer(wave, call, { ...question, preview: found?.preview })])
   }
   if (questions.length > 0) yield* wave.waits.waitAll(questions)
@@ -61,13 +61,13 @@ const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question
   )
   call.phase = phases.arrived
   if (said._tag === "Ends") {
-    if (said.end._tag === "Denied") call.refused = said.end.reason
+    if (said.end._tag === "Denied") call.consent = { ...call.consent, refused: said.end.reason }
     else call.decided ??= said.end
   }
   if (said._tag !== "Edited") return
   // another change was shown
-  call.shown = undefined
-  yield* Asking.quiet(wave, call.index)
+  call.consent = { ...call.consent, shown: undefined }
+  yield* wave.waits.quiet(call.index)
   if (!call.isSettled) yield* Arrive.arriveAgain(wave, call, said.params)
 })
 

@@ -6,8 +6,10 @@
  *
  * @since 0.1.0
  */
+import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import { Deadlines } from "../../internal/deadlines.ts"
 import * as Detached from "../../internal/detached.ts"
 import type { Call } from "./Call.ts"
 
@@ -20,20 +22,55 @@ import type { Call } from "./Call.ts"
 export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
 /**
- * The waits of the calls of one wave.
+ * What the calls of one wave wait for.
  *
  * @category models
  * @since 0.1.0
  */
 export class Waits {
-  private readonly open = new Set<{ readonly calls: ReadonlyArray<Call>; readonly stop: () => void }>()
   private readonly context: Context.Context<never>
+  private readonly clock: Clock.Clock
   /** As interruptible as the caller is. */
   private readonly restore: Restore
+  private open: Set<{ readonly calls: ReadonlyArray<Call>; readonly stop: () => void }> | undefined = undefined
+  private limits: Deadlines | undefined = undefined
+  private waitingForQuiet: Array<{ readonly index: number; readonly resume: () => void }> | undefined = undefined
+  /** Approval requests without an answer. */
+  requests = 0
+  /** Admitted calls, from the first one on whose resources are not known yet. */
+  readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
 
-  constructor(context: Context.Context<never>, restore: Restore) {
+  constructor(context: Context.Context<never>, clock: Clock.Clock, restore: Restore) {
     this.context = context
+    this.clock = clock
     this.restore = restore
+  }
+
+  /** The limits of the handlers that run. */
+  get deadlines(): Deadlines {
+    return this.limits ??= new Deadlines(this.clock, (timer) => Effect.runForkWith(this.context)(timer))
+  }
+
+  /** Waits until no approval request of the wave is open; calls continue in input order. */
+  quiet(index: number): Effect.Effect<void> {
+    return Effect.suspend(() =>
+      this.requests === 0 ? Effect.void : Effect.callback<void>((resume) => {
+        const waiting = { index, resume: () => resume(Effect.void) }
+        const all = this.waitingForQuiet ??= []
+        all.push(waiting)
+        return Effect.sync(() => {
+          const at = all.indexOf(waiting)
+          if (at !== -1) all.splice(at, 1)
+        })
+      })
+    )
+  }
+
+  /** An approval request is over. */
+  answered(): void {
+    if (--this.requests > 0) return
+    const waiting = this.waitingForQuiet?.splice(0).sort((a, b) => a.index - b.index)
+    for (const { resume } of waiting ?? []) resume()
   }
 
   /** Waits for an effect on behalf of calls that do not run yet. */
@@ -43,12 +80,12 @@ export class Waits {
       const entry = {
         calls,
         stop: () => {
-          this.open.delete(entry)
+          this.open?.delete(entry)
           running.wait?.stop()
           resume(Effect.void)
         }
       }
-      this.open.add(entry)
+      ;(this.open ??= new Set()).add(entry)
       // it may end, and so leave the list, before it is noted here
       running.wait = Detached.start(effect, this.context, Infinity, entry.stop)
       return Effect.sync(entry.stop)
@@ -68,6 +105,6 @@ export class Waits {
 
   /** Ends the waits whose calls are all decided. */
   endDecided(): void {
-    for (const wait of this.open) if (wait.calls.every((call) => call.decided !== undefined)) wait.stop()
+    for (const wait of this.open ?? []) if (wait.calls.every((call) => call.decided !== undefined)) wait.stop()
   }
 }

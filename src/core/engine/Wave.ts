@@ -12,7 +12,7 @@ import type * as Fiber from "effect/Fiber"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import * as Agents from "./Agents.ts"
 import { arrive } from "./Arrive.ts"
-import type { Call } from "./Call.ts"
+import type { Agent, Call } from "./Call.ts"
 import { phases } from "./Call.ts"
 import { dispatch, type Dispatched, guard } from "./Dispatch.ts"
 import { Driver } from "./Driver.ts"
@@ -56,10 +56,15 @@ export class Wave implements Watcher, UnderWay {
   private quiet: (() => void) | undefined
   private deadlineFiber: Fiber.Fiber<void> | undefined
 
-  private constructor(make: (watcher: Watcher) => WaveState, received: ReadonlyArray<Received>, restore: Restore) {
+  private constructor(
+    make: (watcher: Watcher) => WaveState,
+    agent: Agent,
+    received: ReadonlyArray<Received>,
+    restore: Restore
+  ) {
     this.restore = restore
     this.wave = make(this)
-    this.driver = new Driver(this.wave, received)
+    this.driver = new Driver(this.wave, agent, received)
   }
 
   /** Runs a wave. Interruption ends every call first, within bounds. */
@@ -74,7 +79,8 @@ export class Wave implements Watcher, UnderWay {
         const caller = Agents.callerIn(context, options.handle)
         const agent = Agents.agentOf(engine, caller?.engine)
         return new Wave(
-          (watcher) => new WaveState(engine, process, options, watcher, caller, agent, context, restore),
+          (watcher) => new WaveState(engine, process, options, watcher, caller, agent.agentPath, context, restore),
+          agent,
           received,
           restore
         ).run()
@@ -83,7 +89,7 @@ export class Wave implements Watcher, UnderWay {
   }
 
   private run(): Effect.Effect<ToolOutcome.WaveResult> {
-    const { caller, engine, process, scope } = this.wave
+    const { caller, engine, process } = this.wave
     process.waves.add(this)
     if (process.waves.size === 1) keep(process)
     // what a handler began and did not wait for ends with its call
@@ -91,8 +97,8 @@ export class Wave implements Watcher, UnderWay {
     const body = Wave.begin(this)
     const isOver = Exit.isExit(body) && Exit.isSuccess(body)
     // the batch is in use, as far as rules count in it; calls that have reserved something have said so
-    const isHeld = engine.rules.current().countsInBatches && !(isOver && this.wave.hasReserved)
-    const letGo = isHeld ? engine.store.hold(scope.batch) : undefined
+    const isHeld = engine.rules.current().countsInBatches && !(isOver && this.wave.tally.hasReserved)
+    const letGo = isHeld ? engine.store.hold(process.batch.key) : undefined
     const end = (): ToolOutcome.WaveResult => {
       leave?.()
       if (letGo !== undefined) this.wave.detach(letGo)
@@ -135,13 +141,13 @@ export class Wave implements Watcher, UnderWay {
 
   /** Whether a grant let a call through that has no outcome yet. */
   holds(grant: string): boolean {
-    return this.wave.calls.some((call) => call.outcome === undefined && call.grant?.id === grant)
+    return this.wave.calls.some((call) => call.outcome === undefined && call.consent.grant?.id === grant)
   }
 
   /** Refuses the calls that a grant let through and that have not started. */
   revoke(grant: string): void {
-    const calls = this.wave.calls.filter((call) => call.grant?.id === grant)
-    if (calls.length > 0) this.driver.refuse(calls, (call) => revoked(call, call.grant!))
+    const calls = this.wave.calls.filter((call) => call.consent.grant?.id === grant)
+    if (calls.length > 0) this.driver.refuse(calls, (call) => revoked(call, call.consent.grant!))
   }
 
   /** The turn's clock, which stood still while people were asked, may go on. */
@@ -169,7 +175,7 @@ export class Wave implements Watcher, UnderWay {
     const { driver, wave } = this
     // handed over behind the place where its step has ended
     if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
-    if (wave.unsettled === 0 && wave.options.resume === undefined) return
+    if (wave.tally.unsettled === 0 && wave.options.resume === undefined) return
     // the host's gates have time of their own, and the turn's end does not wait for them
     if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
     const { journal } = wave.engine
@@ -181,7 +187,7 @@ export class Wave implements Watcher, UnderWay {
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
     for (const run of this.cut()) yield* this.execute(run)
     // what was done is on record before anybody is told of it
-    if (wave.isWritten) yield* this.restore(wave.engine.journal!.flush)
+    if (wave.tally.isWritten) yield* this.restore(wave.engine.journal!.flush)
   }
 
   private cut(): ReadonlyArray<ReadonlyArray<Call>> {
@@ -250,17 +256,17 @@ export class Wave implements Watcher, UnderWay {
     return Effect.suspend(() => {
       const { wave } = this
       const reason = "the caller was interrupted"
-      wave.isAborted = true
+      wave.tally.isAborted = true
       this.close(reason)
       const quiet = (settledOnly: boolean) =>
         Effect.callback<void>((resume) => {
           this.quiet = () => {
-            if (wave.unsettled === 0 && (settledOnly || wave.lingering === 0)) resume(Effect.yieldNow)
+            if (wave.tally.unsettled === 0 && (settledOnly || wave.tally.lingering === 0)) resume(Effect.yieldNow)
           }
           this.quiet()
         })
       const ended = Effect.andThen(Effect.timeoutOption(quiet(false), wave.engine.graceMillis), quiet(true))
-      return wave.isWritten ? Effect.andThen(ended, wave.engine.journal!.flush) : ended
+      return wave.tally.isWritten ? Effect.andThen(ended, wave.engine.journal!.flush) : ended
     })
   }
 
@@ -273,8 +279,8 @@ export class Wave implements Watcher, UnderWay {
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.map((call) => call.outcome!)
     const toolMessages = outcomes.map(ToolOutcome.toMessage)
-    const suspended = this.wave.hasSuspended
-      ? calls.filter((it) => it.isSuspended === true).map((it) => it.call.id)
+    const suspended = this.wave.tally.hasSuspended
+      ? calls.filter((it) => it.consent.isSuspended === true).map((it) => it.call.id)
       : undefined
     // a wave that could not be resumed has not happened: nobody is told of it
     if (this.wave.options.resume?.problem === undefined) reporter.release()

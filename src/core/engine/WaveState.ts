@@ -9,7 +9,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as CallLog from "../../internal/callLog.ts"
-import { Deadlines } from "../../internal/deadlines.ts"
+import type { Deadlines } from "../../internal/deadlines.ts"
 import { isDone } from "../../internal/exitOf.ts"
 import type { Mode } from "../contract/ToolProcess.ts"
 import type { Origin } from "../facts/Fact.ts"
@@ -24,7 +24,7 @@ import type { StateStoreError } from "../store/StateStore.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Host } from "./Attempt.ts"
-import type { Agent, Call } from "./Call.ts"
+import type { Call } from "./Call.ts"
 import type { Caller, Engine } from "./Engine.ts"
 import { Principal } from "./Principal.ts"
 import { Reporter } from "./report/Reporter.ts"
@@ -66,6 +66,35 @@ export interface ToolClaims {
 const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
 
 /**
+ * What is counted of the calls of one wave.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Tally {
+  /** Calls without an outcome. */
+  unsettled: number
+  /** Handlers that outlived their outcome. */
+  lingering: number
+  /** A call has reserved something in its batch. */
+  hasReserved: boolean
+  /** A call may be resumed. */
+  hasSuspended: boolean
+  /** The caller was interrupted: nobody gets the outcomes. */
+  isAborted: boolean
+  /** A call is on record whose end has to be, too, before anybody hears of it. */
+  isWritten: boolean
+}
+
+/** What is found once for all calls of a wave. */
+interface Caches {
+  /** What calls of each tool claim, by these rules. */
+  claims: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ToolClaims> }
+  /** The names of the tools that the agent sees, once a call named another. */
+  toolNames: ReadonlyArray<string> | undefined
+}
+
+/**
  * What the calls of one wave share.
  *
  * @category models
@@ -84,46 +113,24 @@ export class WaveState implements Host, HostGates.Reporter {
   readonly history: WaveHistory
   /** The handler that makes the calls. */
   readonly caller: Caller | undefined
-  readonly agent: Agent
   /** The host's gates, and those made like them, that some tool of the registry is subject to. */
   readonly gates: HostGates.HostGates
-  /** How it is cut into runs. */
-  readonly mode: Mode
-  /** Where the rules count. */
-  readonly scope: { readonly batch: string; readonly principal: string }
   /** In stop mode: where the wave ends, or the step that it belongs to. */
   readonly stop: StopPlace
   /** Epoch milliseconds at which it was handed over. */
   readonly begunAt: number
   calls: ReadonlyArray<Call> = []
-  /** Calls without an outcome. */
-  unsettled = 0
-  /** One of its calls has reserved something in its batch. */
-  hasReserved = false
-  /** One of its calls may be resumed. */
-  hasSuspended = false
-  /** Its caller was interrupted: nobody gets its outcomes. */
-  isAborted = false
-  /** A call is on record whose end has to be, too, before anybody is told of it. */
-  isWritten = false
-  /** Handlers that outlived their outcome. */
-  lingering = 0
-  /** Questions that people have not answered. */
-  asked = 0
-  /** Called once no question is open, in input order. */
-  readonly quiet: Array<{ readonly index: number; readonly resume: () => void }> = []
-  /** What calls of each tool claim, by these rules. */
-  claims: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ToolClaims> } = noClaims
-  /** What its first call has made, which lives as long as the wave. */
-  readonly first: { live: object | undefined; requests: ReadonlyArray<object> } = { live: undefined, requests: [] }
-  /** Admitted calls, from the first on of which is not known yet what it touches. */
-  readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
-  /** The names of the tools that the agent sees, once a call of none was there. */
-  declare toolNames?: ReadonlyArray<string>
-  /** As interruptible as the caller is. */
-  private readonly restore: Restore
-  declare private madeWaits?: Waits
-  declare private madeDeadlines?: Deadlines
+  readonly tally: Tally = {
+    unsettled: 0,
+    lingering: 0,
+    hasReserved: false,
+    hasSuspended: false,
+    isAborted: false,
+    isWritten: false
+  }
+  /** What its calls wait for. */
+  readonly waits: Waits
+  readonly caches: Caches = { claims: noClaims, toolNames: undefined }
 
   constructor(
     engine: Engine,
@@ -131,7 +138,7 @@ export class WaveState implements Host, HostGates.Reporter {
     options: WaveOptions,
     watcher: Watcher,
     caller: Caller | undefined,
-    agent: Agent,
+    agentPath: ReadonlyArray<string>,
     context: Context.Context<never>,
     restore: Restore
   ) {
@@ -139,24 +146,30 @@ export class WaveState implements Host, HostGates.Reporter {
     this.engine = engine
     this.process = process
     this.options = options
-    this.mode = options.mode ?? engine.mode
     this.watcher = watcher
     this.caller = caller
-    this.scope = { batch: process.batch.key, principal }
-    this.agent = agent
     this.gates = engine.gates(engine.handlers.current())
     const own = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
     this.clock = Context.get(own, Clock.Clock)
     this.begunAt = this.clock.currentTimeMillisUnsafe()
-    this.restore = restore
     this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
     this.history = process.history.begin()
-    const { agentPath } = agent
     const origin = { agentPath, batch: process.batch.id, process: process.id, wave: ++process.lastWave }
     const trace = engine.telemetry?.begin(own, principal, origin)
     this.reporter = new Reporter(options.hub, origin, engine.journal, trace, engine.handlers.current)
     if (options.resume !== undefined) this.reporter.hold()
     this.context = trace?.context ?? own
+    this.waits = new Waits(this.context, this.clock, restore)
+  }
+
+  /** How it is cut into runs. */
+  get mode(): Mode {
+    return this.options.mode ?? this.engine.mode
+  }
+
+  /** Where the rules count. */
+  get scope(): { readonly batch: string; readonly principal: string } {
+    return { batch: this.process.batch.key, principal: this.engine.principal }
   }
 
   /** Where facts are reported; absent where nobody observes, so that they are not even made. */
@@ -168,18 +181,8 @@ export class WaveState implements Host, HostGates.Reporter {
     return this.reporter.origin
   }
 
-  /** What its calls wait for before they are dispatched. */
-  get waits(): Waits {
-    return this.madeWaits ??= new Waits(this.context, this.restore)
-  }
-
   get deadlines(): Deadlines {
-    return this.madeDeadlines ??= new Deadlines(this.clock, (timer) => this.detach(timer))
-  }
-
-  /** Calls that were decided wait for nothing any more. */
-  endDecided(): void {
-    this.madeWaits?.endDecided()
+    return this.waits.deadlines
   }
 
   now(): number {

@@ -50,8 +50,8 @@ export class Writes {
     return Effect.suspend(() => {
       const { call, wave } = this
       const isKept = wave.engine.checkpoints !== undefined && call.tool!.preview !== undefined
-      if (this.confirmed.length === 0 && (this.isPrepared || (call.shown === undefined && !isKept))) {
-        if (call.tool!.preview === undefined) call.isUnannounced = true
+      if (this.confirmed.length === 0 && (this.isPrepared || (call.consent.shown === undefined && !isKept))) {
+        if (call.tool!.preview === undefined) call.undo = { ...call.undo, isUnannounced: true }
         return write
       }
       // writes that come at the same time wait for one look: none goes past it
@@ -69,7 +69,7 @@ export class Writes {
     const isFirst = !this.isPrepared
     const confirmed = this.confirmed.splice(0)
     if (!isFirst && confirmed.length === 0) return Effect.succeed(Effect.void)
-    const shown = isFirst && call.shown !== undefined ? [call.shown, ...confirmed] : confirmed
+    const shown = isFirst && call.consent.shown !== undefined ? [call.consent.shown, ...confirmed] : confirmed
     return Effect.map(prepare(wave, call, shown), (prepared) => {
       if ("error" in prepared) {
         this.isRefused = true
@@ -208,7 +208,7 @@ const prepare = Effect.fnUntraced(function*(
   const files = all.filter((it) => !FileChange.isNothing(it))
   if (files.length === 0) {
     // nothing changes, and that is all there is to tell
-    if (all.length > 0) call.isCheckpointed = true
+    if (all.length > 0) call.undo = { ...call.undo, isCheckpointed: true }
     return { undo: Effect.void }
   }
   const saving = checkpoints.save({
@@ -225,7 +225,7 @@ const prepare = Effect.fnUntraced(function*(
   // keeping it took time: it is looked at once more
   const last = yield* Preview.lookAgain(looked)
   if ("paths" in last) return yield* Effect.as(forget, changed(last.paths))
-  call.isCheckpointed = true
+  call.undo = { ...call.undo, isCheckpointed: true }
   // a write that failed may have written a part
   const undo = Effect.flatMap(Preview.lookAgain(looked), (now) => "paths" in now ? Effect.void : forget)
   return { undo }

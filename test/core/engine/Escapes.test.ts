@@ -317,8 +317,10 @@ describe("a sub-agent's end", () => {
           Effect.gen(function*() {
             const live = yield* context
             for (let n = 0; n < 10; n++) yield* Effect.scoped(live.executor!.fork())
-            const { attempt } = live as unknown as { readonly attempt: { readonly ends: ReadonlySet<unknown> } }
-            return attempt.ends.size
+            const { attempt } = live as unknown as {
+              readonly attempt: { readonly ends: { readonly waiting: ReadonlySet<unknown> } }
+            }
+            return attempt.ends.waiting.size
           })
         )
       },

@@ -49,7 +49,7 @@ export interface Recordable {
   readonly call: Received
   readonly tool: RegisteredTool | undefined
   readonly gateCall: GateCall | undefined
-  readonly trace?: CallTrace
+  readonly trace: CallTrace | undefined
   /** How it ends, if that is known. */
   readonly decided: unknown
 }

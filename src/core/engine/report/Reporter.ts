@@ -19,6 +19,21 @@ import type { JournalWriter } from "./JournalWriter.ts"
 import type { WaveTrace } from "./Telemetry.ts"
 
 /**
+ * Who observes a call.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Observed {
+  /** Its journal entries, if there is a journal. */
+  readonly record?: CallRecord
+  /** Its telemetry, if somebody asked for it. */
+  readonly trace?: CallTrace
+  /** Reports of its tool that no reader had room for. */
+  readonly dropped?: number
+}
+
+/**
  * A call that facts are about.
  *
  * @category models
@@ -28,10 +43,7 @@ export interface Subject extends EventSecrets.Secretive {
   readonly index: number
   readonly call: Received
   readonly tool: RegisteredTool | undefined
-  readonly record?: CallRecord
-  trace?: CallTrace
-  /** Reports of its tool that no reader had room for. */
-  dropped?: number
+  observed: Observed
 }
 
 /**
@@ -84,12 +96,12 @@ export class Reporter {
   }
 
   /** Reports a fact about a call. */
-  report(fact: CallFact, call: Subject, record = call.record): void {
+  report(fact: CallFact, call: Subject, record = call.observed.record): void {
     if (record !== undefined) {
       const line = record.line(fact)
       if (line !== undefined) this.journal!.note(line)
     }
-    call.trace?.report(fact, call.tool)
+    call.observed.trace?.report(fact, call.tool)
     const isReport = fact._tag === "Reported"
     if (isReport ? !this.hub.takesReports : !this.hub.isObserved) return
     const { call: { id: callId, name: tool }, index } = call
@@ -98,7 +110,8 @@ export class Reporter {
     const event = this.stamped(this.secrets.ofCall(body, call))
     if (!isReport) return this.publish(event)
     const dropped = this.hub.report(event)
-    if (dropped > 0) call.dropped = (call.dropped ?? 0) + dropped
+    const { observed } = call
+    if (dropped > 0) call.observed = { ...observed, dropped: (observed.dropped ?? 0) + dropped }
   }
 
   /** Reports that a call is about to start, before it does; tells whether that is on record. If not, it never will be. */

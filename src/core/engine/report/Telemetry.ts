@@ -26,7 +26,7 @@ import { Spans } from "./Spans.ts"
  */
 export interface Traced {
   readonly call: { readonly id: string; readonly name: string }
-  trace?: CallTrace
+  observed: { readonly trace?: CallTrace }
 }
 
 /**
@@ -115,12 +115,9 @@ export class WaveTrace {
     for (const traced of calls) {
       const { call: { id, name } } = traced
       const isKnown = tools.has(name)
-      traced.trace = new CallTrace(
-        this,
-        { all: meters, tool: meters.tool(isKnown ? name : "_OTHER") },
-        spans === undefined ? undefined : new SpanFold.CallSpans(spans, id, name, isKnown, now),
-        now
-      )
+      const own = spans === undefined ? undefined : new SpanFold.CallSpans(spans, id, name, isKnown, now)
+      const tool = meters.tool(isKnown ? name : "_OTHER")
+      traced.observed = { trace: new CallTrace(this, { all: meters, tool }, own, now) }
     }
   }
 
