@@ -46,6 +46,8 @@ export default defineConfig(({ mode }) => {
       env: {
         // what the command keeps for `undo` does not belong into the home of whoever runs the tests
         XDG_STATE_HOME: join(tmpdir(), "effect-tool-executor-tests"),
+        // programs that tests start are compiled once
+        NODE_COMPILE_CACHE: join(tmpdir(), "effect-tool-executor-tests", "compiled"),
         SEED: seed,
         SEEDS: share
       },

@@ -9,6 +9,7 @@ import * as Schedule from "effect/Schedule"
 import { execFileSync, spawn as spawnPlain } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
+import { either } from "../support/seeds.ts"
 import { folder, openai } from "./harness.ts"
 
 const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
@@ -16,7 +17,7 @@ const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
 /** Whether the message comes from a file or through standard input. */
 type Way = "file" | "pipe"
 
-const ways: ReadonlyArray<Way> = ["file", "pipe"]
+const ways = either<Way>(["file", "pipe"])
 
 type Call = readonly [tool: string, params: unknown]
 

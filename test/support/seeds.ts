@@ -29,6 +29,10 @@ export const seeds = (count: number): ReadonlyArray<number> => {
 export const sample = <A>(cases: ReadonlyArray<A>): ReadonlyArray<A> =>
   cases.length === 0 ? cases : Array.from(new Set(seeds(cases.length).map((seed) => cases[seed % cases.length]!)))
 
+/** Chooses one of a few ways to do the same, by the fresh seed; all of them if every seed is tried. */
+export const either = <A>(ways: ReadonlyArray<A>): ReadonlyArray<A> =>
+  share === "tenth" ? [ways[fresh % ways.length]!] : ways
+
 /** The steps that a test of every step tries: each, or every tenth from one that the fresh seed picks. */
 export const everyStep = share === "tenth" ? { first: 1 + fresh % 10, next: 10 } : { first: 1, next: 1 }
 
