@@ -22,7 +22,7 @@ import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as SqlArtifacts from "../sql/SqlArtifacts.ts"
 import * as SqlJournal from "../sql/SqlJournal.ts"
 import * as SqlStateStore from "../sql/SqlStateStore.ts"
-import * as Place from "../testing/Place.ts"
+import { inRealTime, type RecordStorage } from "../testing/RecordStorage.ts"
 import * as VirtualTime from "../testing/VirtualTime.ts"
 import * as JournalFile from "../tools/JournalFile.ts"
 import * as Database from "./Database.ts"
@@ -33,22 +33,22 @@ import * as EmbeddedPostgres from "./EmbeddedPostgres.ts"
  * once, for the rest of the scope.
  */
 export const make: Effect.Effect<
-  Record<"file" | "sqlite" | "postgres", Effect.Effect<Place.Place, ConfigurationError, Scope.Scope>>,
+  Record<"file" | "sqlite" | "postgres", Effect.Effect<RecordStorage, ConfigurationError, Scope.Scope>>,
   never,
   Scope.Scope
 > = Effect.gen(function*() {
   const server = yield* Effect.cached(Scope.provide(serverUrl, yield* Effect.scope))
   return {
-    file: Effect.map(folder, (at) => placeOf(join(at, "state.db"), join(at, "journal.ndjson"))),
-    sqlite: Effect.map(folder, (at) => placeOf(join(at, "records.db"))),
-    postgres: Effect.map(Effect.flatMap(server, database), (url) => placeOf(url))
+    file: Effect.map(folder, (at) => storageOf(join(at, "state.db"), join(at, "journal.ndjson"))),
+    sqlite: Effect.map(folder, (at) => storageOf(join(at, "records.db"))),
+    postgres: Effect.map(Effect.flatMap(server, database), (url) => storageOf(url))
   }
 })
 
 // Utilities
 
 /** The place in a database, with its journal in a file of lines if there is one. */
-const placeOf = (at: string, file?: string): Place.Place => ({
+const storageOf = (at: string, file?: string): RecordStorage => ({
   open: Effect.gen(function*() {
     const clock = Layer.succeed(Clock.Clock, yield* Clock.Clock)
     const layer = Layer.mergeAll(
@@ -59,7 +59,7 @@ const placeOf = (at: string, file?: string): Place.Place => ({
       KeyValueStore.layerSql({ table: "tool_executor_sessions" })
     ).pipe(Layer.provide(Database.layer(at)))
     const context = yield* VirtualTime.real(Layer.build(layer))
-    return Place.inRealTime({
+    return inRealTime({
       journal: Context.get(context, Journal),
       state: Context.get(context, StateStore),
       artifacts: Context.get(context, ArtifactStore),

@@ -1,22 +1,13 @@
-/**
- * Compares a wave as it went with what a scenario expects of it. Pure.
- *
- * @since 0.1.0
- */
+/** Compares a wave as it went with what a scenario expects of it. Pure. */
 import { isEnd } from "../core/facts/ToolEvent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
-import type { Difference, TimedOutcome, WaveReport } from "./Report.ts"
 import type { Expected, ExpectedOutcome } from "./Scenario.ts"
+import type { Difference, TimedOutcome, WaveReport } from "./ScenarioReport.ts"
 
-export type { Difference } from "./Report.ts"
+export type { Difference } from "./ScenarioReport.ts"
 
-/**
- * Gives every difference between a wave and what is expected of it.
- *
- * @category comparing
- * @since 0.1.0
- */
+/** Gives every difference between a wave and what is expected of it. */
 export const compare = (
   expected: Expected,
   wave: WaveReport,
@@ -56,12 +47,7 @@ export const compare = (
   return differences
 }
 
-/**
- * Gives every difference between an outcome and what is expected of it, by field.
- *
- * @category comparing
- * @since 0.1.0
- */
+/** Gives every difference between an outcome and what is expected of it, by field. */
 export const compareOutcome = (
   want: ExpectedOutcome,
   { end, outcome, start }: TimedOutcome

@@ -1,8 +1,6 @@
 /**
  * What a scripted model was asked, compared with what its turn expects, and told so
  * that a person sees what was sent. Pure.
- *
- * @since 0.1.0
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
@@ -10,12 +8,7 @@ import type * as Tool from "effect/ai/Tool"
 import * as Equal from "effect/Equal"
 import type { Expectation } from "./ModelTurn.ts"
 
-/**
- * One request to a scripted model.
- *
- * @category models
- * @since 0.1.0
- */
+/** One request to a scripted model. */
 export interface ModelRequest {
   /** Requests to this model before it: the first is 0. */
   readonly turn: number
@@ -26,12 +19,7 @@ export interface ModelRequest {
   readonly toolChoice: LanguageModel.ToolChoice<string>
 }
 
-/**
- * Creates the request from what a provider is given.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the request from what a provider is given. */
 export const make = (
   turn: number,
   method: ModelRequest["method"],
@@ -42,12 +30,7 @@ export const make = (
   }
 ): ModelRequest => ({ turn, method, prompt, tools: tools.map((it) => it.name), toolChoice })
 
-/**
- * Says what of a request is not as expected, a line each.
- *
- * @category comparing
- * @since 0.1.0
- */
+/** Says what of a request is not as expected, a line each. */
 export const differences = (request: ModelRequest, expected: Expectation): ReadonlyArray<string> => {
   const { content } = request.prompt
   const found: Array<string> = []
@@ -80,23 +63,13 @@ export const differences = (request: ModelRequest, expected: Expectation): Reado
   return found
 }
 
-/**
- * The results that came since the model's last answer.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** The results that came since the model's last answer. */
 export const resultsOf = ({ prompt }: ModelRequest): ReadonlyArray<Prompt.ToolResultPart> =>
   sinceLastAnswer(prompt).flatMap((message) =>
     message.role === "tool" ? message.content.filter((it) => it.type === "tool-result") : []
   )
 
-/**
- * Tells what was sent since the model's last answer, a line for each message or result.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Tells what was sent since the model's last answer, a line for each message or result. */
 export const describe = ({ prompt }: ModelRequest): string => {
   const recent = sinceLastAnswer(prompt)
   const before = prompt.content.length - recent.length

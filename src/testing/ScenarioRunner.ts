@@ -23,17 +23,17 @@ import * as Journal from "../core/store/Journal.ts"
 import * as StateStore from "../core/store/StateStore.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
-import { Life } from "./Life.ts"
-import * as Place from "./Place.ts"
-import type { Report } from "./Report.ts"
+import { memory, type Records, type RecordStorage } from "./RecordStorage.ts"
 import type { Scenario, Step, Store } from "./Scenario.ts"
-import * as Script from "./Script.ts"
+import type { Report } from "./ScenarioReport.ts"
+import { type Approver, direct, type ScenarioTransport } from "./ScenarioTransport.ts"
 import * as ScriptedTools from "./ScriptedTools.ts"
-import { Host, Stage } from "./Stage.ts"
+import { ScenarioLog, ScriptProgress } from "./ScriptProgress.ts"
+import * as Script from "./ScriptSteps.ts"
+import { SimulatedProcess } from "./SimulatedProcess.ts"
 import * as VirtualTime from "./VirtualTime.ts"
-import * as Way from "./Way.ts"
 
-export type { Report, TimedOutcome, WaveReport } from "./Report.ts"
+export type { Report, TimedOutcome, WaveReport } from "./ScenarioReport.ts"
 
 /**
  * How a scenario is run.
@@ -42,8 +42,8 @@ export type { Report, TimedOutcome, WaveReport } from "./Report.ts"
  * @since 0.1.0
  */
 export interface Options {
-  /** How it gets at the executor. Default: by its own methods. */
-  readonly way?: Way.Way | undefined
+  /** How it reaches the executor. Default: its methods. */
+  readonly transport?: ScenarioTransport | undefined
   /**
    * The executor under test, built anew for each principal. What it requires of
    * gates and tools is the scenario's; what it brings itself holds instead.
@@ -52,11 +52,11 @@ export interface Options {
   readonly executor?:
     | Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, LocalExecutor.Gates | ToolHandlers.ToolHandlers>
     | undefined
-  /** Where records are, instead of where the scenario says. */
+  /** Overrides the `store` of the scenario. */
   readonly store?: Store | undefined
-  /** The places beside memory that there are. */
+  /** Stores besides memory. */
   readonly stores?:
-    | { readonly [S in Exclude<Store, "memory">]?: Effect.Effect<Place.Place, ConfigurationError, Scope.Scope> }
+    | { readonly [S in Exclude<Store, "memory">]?: Effect.Effect<RecordStorage, ConfigurationError, Scope.Scope> }
     | undefined
 }
 
@@ -102,67 +102,67 @@ export const run = (
       scenario,
       options,
       tools,
-      place: yield* placeOf(scenario, options),
-      host: new Host({ classes: classesOf(scenario), runs: tools.runs, onUnknown: config?.onUnknown }),
+      place: yield* storageOf(scenario, options),
+      log: new ScenarioLog({ classes: classesOf(scenario), runs: tools.runs, onUnknown: config?.onUnknown }),
       answers: (scenario.answers ?? []).map((it) => ({ ...it, use: "free" }))
     }
     let start = 0
-    for (const steps of livesOf(script)) {
-      start = yield* Effect.scoped(playLife(world, steps, start))
+    for (const steps of processesOf(script)) {
+      start = yield* Effect.scoped(runProcess(world, steps, start))
     }
-    const { differences, waves } = world.host
+    const { differences, waves } = world.log
     return { name: scenario.name, rules, waves, differences }
   }))
 
 // Utilities
 
-/** What there is over all lives. */
+/** The scenario across crashes. */
 interface World {
   readonly scenario: Scenario
   readonly options: Options
   readonly tools: ScriptedTools.ScriptedTools
-  /** Where records are, if anything is recorded. */
-  readonly place: Place.Place | undefined
-  readonly host: Host
-  readonly answers: ReadonlyArray<Said>
+  /** Where records are stored, if the scenario needs any. */
+  readonly place: RecordStorage | undefined
+  readonly log: ScenarioLog
+  readonly answers: ReadonlyArray<ScriptedAnswer>
 }
 
-/** An answer of the script. What somebody was about to say when the process died is said to whoever asks again. */
-type Said = NonNullable<Scenario["answers"]>[number] & { use: "free" | "pending" | "given" }
+/** An answer of the script. One that was pending at a crash is free again. */
+type ScriptedAnswer = NonNullable<Scenario["answers"]>[number] & { use: "free" | "pending" | "given" }
 
 /** Steps with their places. */
 type Steps = ReadonlyArray<readonly [index: number, step: Step]>
 
-/** The lives of a script: each ends with what dies of a crash, or with what comes before a resume. */
-const livesOf = (script: ReadonlyArray<Step>): ReadonlyArray<Steps> => {
-  const lives: Array<Array<readonly [number, Step]>> = [[]]
+/** Splits a script into processes: each ends with a crash, or before a resume. */
+const processesOf = (script: ReadonlyArray<Step>): ReadonlyArray<Steps> => {
+  const processes: Array<Array<readonly [number, Step]>> = [[]]
   let isDying = false
   for (const [index, step] of script.entries()) {
     const isPlayed = step.wave !== undefined || step.agent !== undefined || step.resume !== undefined
-    const last = lives.at(-1)!
-    // what has not died is ended by whoever hands it over again
-    if (step.resume !== undefined && last.some(([, it]) => isHandedOver(it))) lives.push([])
+    const last = processes.at(-1)!
+    // a process that is still alive ends when its wave is submitted again
+    if (step.resume !== undefined && last.some(([, it]) => isSubmitted(it))) processes.push([])
     if (step.crash !== undefined) isDying = true
-    lives.at(-1)!.push([index, step])
+    processes.at(-1)!.push([index, step])
     if (!isPlayed || !isDying) continue
     isDying = false
-    lives.push([])
+    processes.push([])
   }
-  return lives.filter((it) => it.length > 0)
+  return processes.filter((it) => it.length > 0)
 }
 
-const isHandedOver = ({ agent, resume, wave }: Step): boolean =>
+const isSubmitted = ({ agent, resume, wave }: Step): boolean =>
   wave !== undefined || agent !== undefined || resume !== undefined
 
 const isRecorded = ({ agent, crash, resume }: Step): boolean =>
   agent !== undefined || crash !== undefined || resume !== undefined
 
-const placeOf = Effect.fnUntraced(function*(
+const storageOf = Effect.fnUntraced(function*(
   scenario: Scenario,
   { store = scenario.store, stores }: Options
-): Effect.fn.Return<Place.Place | undefined, ConfigurationError, Scope.Scope> {
+): Effect.fn.Return<RecordStorage | undefined, ConfigurationError, Scope.Scope> {
   if (store === undefined && !scenario.script.some(isRecorded)) return undefined
-  if (store === undefined || store === "memory") return yield* Place.memory
+  if (store === undefined || store === "memory") return yield* memory
   const place = stores?.[store]
   if (place !== undefined) return yield* place
   return yield* new ConfigurationError({
@@ -171,71 +171,72 @@ const placeOf = Effect.fnUntraced(function*(
   })
 })
 
-/** Plays one life, in virtual time from `start` on; gives when it ended. */
-const playLife = Effect.fnUntraced(function*(world: World, steps: Steps, start: number) {
-  const { host } = world
-  // what a life has open is closed by its end, whatever it was about to do
+/** Runs one process in virtual time from `start` on; gives when it ended. */
+const runProcess = Effect.fnUntraced(function*(world: World, steps: Steps, start: number) {
+  const { log } = world
   const opened = yield* Effect.scope
-  let life: Life | undefined
-  let stage: Stage | undefined
+  let simulated: SimulatedProcess | undefined
+  let progress: ScriptProgress | undefined
   let until = start
   const isLast = steps.at(-1)?.[0] === world.scenario.script.length - 1
   const playing = Effect.gen(function*() {
     const clock = yield* Clock.Clock
-    const kept = world.place === undefined ? undefined : yield* Scope.provide(world.place.open, opened)
-    life = kept === undefined ? undefined : new Life(kept, leaseOf(world.scenario) ?? usualLease, clock, host.gone)
+    const records = world.place === undefined ? undefined : yield* Scope.provide(world.place.open, opened)
+    simulated = records === undefined
+      ? undefined
+      : new SimulatedProcess(records, leaseOf(world.scenario) ?? usualLease, clock, log.gone)
     const scope = yield* Scope.make()
-    stage = yield* stageOf(world, life, kept, scope)
-    for (const [index, step] of steps) yield* Script.perform(stage, step, index)
+    progress = yield* progressOf(world, simulated, records, scope)
+    for (const [index, step] of steps) yield* Script.perform(progress, step, index)
     until = yield* Clock.currentTimeMillis
-    if (!isLast && life !== undefined) return yield* life.end
+    if (!isLast && simulated !== undefined) return yield* simulated.end
     yield* Scope.close(scope, Exit.void)
   })
-  const played = yield* Effect.result(VirtualTime.run(playing, { start, killed: () => life?.isDead === true }))
+  const played = yield* Effect.result(VirtualTime.run(playing, { start, killed: () => simulated?.isDead === true }))
   if (Result.isFailure(played)) {
-    // one that is stuck is interrupted, and may come to its moment by that
+    // a stuck run is interrupted, which may bring it to its crash point
     const isKilled = played.failure._tag === "Stuck" && played.failure.because === "killed"
-    if (life === undefined || !isKilled) return yield* played.failure
-    until = life.until
-    if (stage?.dying !== undefined) host.waves.push(stage.dying())
-    host.gone.push({ sessions: life.sessions, until: until + (leaseOf(world.scenario) ?? 0) })
+    if (simulated === undefined || !isKilled) return yield* played.failure
+    until = simulated.until
+    if (progress?.dying !== undefined) log.waves.push(progress.dying())
+    log.gone.push({ sessions: simulated.sessions, until: until + (leaseOf(world.scenario) ?? 0) })
     for (const it of world.answers) if (it.use === "pending") it.use = "free"
   }
   return until
 })
 
-/** Milliseconds that are held what a process has taken, where a scenario says nothing of it. */
+/** Default lease in milliseconds. */
 const usualLease = Infinity
 
 const leaseOf = ({ config }: Scenario): number | undefined =>
   config?.lease === undefined ? undefined : Duration.toMillis(Duration.fromInputUnsafe(config.lease as Duration.Input))
 
-const stageOf = Effect.fnUntraced(function*(
-  { answers, host, options: { executor = ToolExecutor.layer, way = Way.directly }, scenario, tools }: World,
-  life: Life | undefined,
-  kept: Place.Kept | undefined,
+const progressOf = Effect.fnUntraced(function*(
+  { answers, log, options: { executor = ToolExecutor.layer, transport = direct }, scenario, tools }: World,
+  simulated: SimulatedProcess | undefined,
+  records: Records | undefined,
   scope: Scope.Scope
 ) {
   const options = optionsOf(scenario)
-  const people = yield* peopleOf(scenario, answers, scope)
-  if (people !== undefined) yield* Scope.provide(way.answer(people), scope)
-  const records = life === undefined || kept === undefined ? Layer.empty : Layer.mergeAll(
-    Layer.succeed(Journal.Journal, life.journal),
-    Layer.succeed(StateStore.StateStore, life.state),
-    Layer.succeed(ArtifactStore.ArtifactStore, kept.artifacts)
+  const approver = yield* approverOf(scenario, answers, scope)
+  if (approver !== undefined) yield* Scope.provide(transport.answer(approver), scope)
+  const stores = simulated === undefined || records === undefined ? Layer.empty : Layer.mergeAll(
+    Layer.succeed(Journal.Journal, simulated.journal),
+    Layer.succeed(StateStore.StateStore, simulated.state),
+    Layer.succeed(ArtifactStore.ArtifactStore, records.artifacts)
   )
   const shared = LocalExecutor.layerGates(options).pipe(
     Layer.provideMerge(ToolHandlers.layer(tools.toolkit, { tools: options.tools })),
     Layer.provide(tools.handlers),
-    Layer.provideMerge(records),
-    Layer.merge(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
+    Layer.provideMerge(stores),
+    Layer.merge(approver === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, approver.approvals))
   )
   const context = yield* Layer.buildWithScope(shared, scope)
-  return new Stage({
-    host,
-    life,
-    kept,
-    approvals: people?.approvals,
+  return new ScriptProgress({
+    log,
+    simulated,
+    records,
+    approvals: approver?.approvals,
     scope,
     build: (principal) =>
       Layer.fresh(executor).pipe(
@@ -243,11 +244,11 @@ const stageOf = Effect.fnUntraced(function*(
         Layer.buildWithScope(scope),
         Effect.map((it) => Context.get(it, ToolExecutor.ToolExecutor))
       ),
-    enter: (executor, process) => Scope.provide(way.enter({ executor, process, people }), scope)
+    connect: (executor, process) => Scope.provide(transport.connect({ executor, process, approver }), scope)
   })
 })
 
-/** Caps and keys are of all; the pools of the classes, like everything with a name on it, are each principal's. */
+/** Caps and keys are shared; each principal has its own class pools. */
 const ofPrincipal = (context: Context.Context<LocalExecutor.Gates | ToolHandlers.ToolHandlers>, principal: string) =>
   context.pipe(
     Context.add(ExecutorSettings.ExecutorSettings, {
@@ -257,16 +258,16 @@ const ofPrincipal = (context: Context.Context<LocalExecutor.Gates | ToolHandlers
     Context.add(Pools, Context.get(context, Pools).session())
   )
 
-/** Who answers; nobody if there are no answers to give. */
-const peopleOf = Effect.fnUntraced(function*(
+/** The scripted approver; absent if `answers` is null. */
+const approverOf = Effect.fnUntraced(function*(
   { answers, config }: Scenario,
-  said: ReadonlyArray<Said>,
+  said: ReadonlyArray<ScriptedAnswer>,
   scope: Scope.Scope
 ) {
   if (answers === null) return undefined
   const timeout = config?.permissionTimeout as Duration.Input | undefined
   const approvals = yield* Scope.provide(Approvals.make({ timeout }), scope)
-  const people: Way.People = {
+  const approver: Approver = {
     approvals,
     next: (tool) =>
       Effect.suspend(() => {
@@ -281,7 +282,7 @@ const peopleOf = Effect.fnUntraced(function*(
         )
       })
   }
-  return people
+  return approver
 })
 
 const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>

@@ -1,8 +1,6 @@
 /**
  * An operation of an agent, as a scenario has it: what it is asked, and what its
  * scripted model answers.
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { AtLeastOne, Span, SpanOrNone } from "../core/gates/ConfigFields.ts"
@@ -27,12 +25,7 @@ const ModelStep = Schema.Struct({
   usage: optional(Schema.Struct({ input: optional(Tokens), output: optional(Tokens) }))
 })
 
-/**
- * An operation of an agent.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** An operation of an agent. */
 export const ScriptedAgent = Schema.Struct({
   prompt: Schema.String,
   model: Schema.Array(ModelStep),
@@ -49,20 +42,10 @@ export const ScriptedAgent = Schema.Struct({
   batch: optional(Schema.String)
 })
 
-/**
- * An operation of an agent.
- *
- * @category models
- * @since 0.1.0
- */
+/** An operation of an agent. */
 export type ScriptedAgent = typeof ScriptedAgent.Type
 
-/**
- * Gives an answer of the model as `ScriptedModel` takes it.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives an answer of the model as `ScriptedModel` takes it. */
 export const turnOf = ({ breaksOff, calls, takes, ...step }: ScriptedAgent["model"][number]): ModelTurn.Turn => {
   const turn: ModelTurn.Turn = {
     ...step,

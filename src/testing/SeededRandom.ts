@@ -1,15 +1,6 @@
-/**
- * Chance from a seed: the same seed always gives the same throws.
- *
- * @since 0.1.0
- */
+/** Chance from a seed: the same seed always gives the same throws. */
 
-/**
- * A small seeded generator.
- *
- * @category models
- * @since 0.1.0
- */
+/** A small seeded generator. */
 export interface SeededRandom {
   /** A whole number from 0, below the given one. */
   readonly int: (below: number) => number
@@ -17,12 +8,7 @@ export interface SeededRandom {
   readonly pick: <A>(items: ReadonlyArray<A>) => A
 }
 
-/**
- * Creates a generator (mulberry32).
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a generator (mulberry32). */
 export const randomFrom = (seed: number): SeededRandom => {
   let state = seed | 0
   const next = () => {

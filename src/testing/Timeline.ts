@@ -7,7 +7,7 @@
 import * as Equal from "effect/Equal"
 import * as Lanes from "../core/facts/Lanes.ts"
 import { describe } from "../core/vocabulary/ToolRefusal.ts"
-import type { Difference, Report, WaveReport } from "./Report.ts"
+import type { Difference, Report, WaveReport } from "./ScenarioReport.ts"
 
 /**
  * One call as it is drawn; all times in milliseconds on one clock.

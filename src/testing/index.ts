@@ -115,10 +115,3 @@ export * as Timeline from "./Timeline.ts"
  * @since 0.1.0
  */
 export * as VirtualTime from "./VirtualTime.ts"
-
-/**
- * Ways in which a scenario gets at the executor under test.
- *
- * @since 0.1.0
- */
-export * as Way from "./Way.ts"

@@ -43,7 +43,7 @@ describe("scenarios through the MCP gateway", () => {
     it.effect(`${file}: ${input.name}`, () =>
       Effect.gen(function*() {
         const { differences, waves } = yield* ScenarioRunner.run(yield* Scenario.decode(input), {
-          way: throughGateway
+          transport: throughGateway
         })
         assert.deepStrictEqual(differences.filter((it) => !isOfUnsent(waves)(it) && !isUntold(it)), [])
         assert.isNotEmpty(waves)

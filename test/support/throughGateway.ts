@@ -15,14 +15,14 @@ import { type Service, ToolExecutor } from "../../src/core/engine/ToolExecutor.t
 import { isEnd, type ToolEvent } from "../../src/core/facts/ToolEvent.ts"
 import * as McpGateway from "../../src/mcp/McpGateway.ts"
 import * as SessionCalls from "../../src/mcp/SessionCalls.ts"
-import type * as Way from "../../src/testing/Way.ts"
+import type { ConnectedProcess, ScenarioTransport } from "../../src/testing/ScenarioTransport.ts"
 import { serve } from "./mcpServer.ts"
 
 const decodeOutcome = Schema.decodeUnknownSync(ToolOutcome.ToolOutcome)
 
-type Play = Way.Entered["play"]
+type Play = ConnectedProcess["play"]
 
-const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, process }) {
+const connect: ScenarioTransport["connect"] = Effect.fnUntraced(function*({ executor, approver, process }) {
   const context = yield* Effect.context<never>()
   // whoever begins a session of the gateway begins with this process
   const session: Service = {
@@ -31,12 +31,12 @@ const enter: Way.Way["enter"] = Effect.fnUntraced(function*({ executor, people, 
   }
   const registrations = McpGateway.layer().pipe(
     Layer.provide(Layer.succeed(ToolExecutor, session)),
-    Layer.provide(people === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, people.approvals))
+    Layer.provide(approver === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, approver.approvals))
   )
   const client = new Client({ name: "scenario", version: "1" }, { capabilities: { elicitation: {} } })
   client.setRequestHandler("elicitation/create", async ({ params }, { mcpReq }) => {
     const tool = /May (\S+) (?:run|write this)\?/.exec(params.message)?.[1] ?? ""
-    const answer = await Effect.runPromiseWith(context)(people!.next(tool), { signal: mcpReq.signal })
+    const answer = await Effect.runPromiseWith(context)(approver!.next(tool), { signal: mcpReq.signal })
     return { action: "accept", content: contentOf(answer) }
   })
   // nothing is cancelled that has not been sent
@@ -156,4 +156,4 @@ const contentOf = (answer: Approvals.Answer): Record<string, string> => {
 }
 
 /** Through the gateway, as a client. */
-export const throughGateway: Way.Way = { enter, answer: () => Effect.void }
+export const throughGateway: ScenarioTransport = { connect, answer: () => Effect.void }

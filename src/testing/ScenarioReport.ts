@@ -1,5 +1,5 @@
 /**
- * What became of a scenario.
+ * The report of a scenario.
  *
  * @since 0.1.0
  */

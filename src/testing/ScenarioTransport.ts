@@ -1,8 +1,4 @@
-/**
- * Ways in which a scenario gets at the executor under test.
- *
- * @since 0.1.0
- */
+/** How a scenario reaches the executor under test. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -19,76 +15,50 @@ import * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import type { WaveResult } from "../core/vocabulary/ToolOutcome.ts"
 import type { Step } from "./Scenario.ts"
 
-/**
- * How a scenario gets at an executor: how its waves are run, and who answers what
- * is asked.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Way {
-  /** Begins to use a process, which its waves are run in. */
-  readonly enter: (stage: {
+/** Runs the waves of a scenario and answers its approval requests. */
+export interface ScenarioTransport {
+  /** Connects to a process, in which waves then run. */
+  readonly connect: (target: {
     readonly executor: ToolExecutor["Service"]
     readonly process: ToolProcess
-    readonly people: People | undefined
-  }) => Effect.Effect<Entered, never, Scope.Scope>
-  /** Answers, as long as the scope is open. */
-  readonly answer: (people: People) => Effect.Effect<void, never, Scope.Scope>
+    readonly approver: Approver | undefined
+  }) => Effect.Effect<ConnectedProcess, never, Scope.Scope>
+  /** Answers approval requests as long as the scope is open. */
+  readonly answer: (approver: Approver) => Effect.Effect<void, never, Scope.Scope>
 }
 
-/**
- * Who answers what is asked, as the script says.
- *
- * @category models
- * @since 0.1.0
- */
-export interface People {
+/** Answers approval requests as the script says. */
+export interface Approver {
   readonly approvals: Approvals.Approvals["Service"]
-  /** The answer to the next question about a tool, once its time has come; nobody else gets it. */
+  /** Takes the next answer about a tool, once it is due. Each answer is used once. */
   readonly next: (tool: string) => Effect.Effect<Approvals.Answer>
 }
 
-/**
- * A process whose waves can be run.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Entered {
-  /** Runs a wave, until its caller goes away if that is the case. */
-  readonly play: (calls: NonNullable<Step["wave"]>, gone: Effect.Effect<void>) => Effect.Effect<Played>
+/** Runs waves of a process. */
+export interface ConnectedProcess {
+  /** Runs a wave; its caller is interrupted once `gone` ends. */
+  readonly play: (calls: NonNullable<Step["wave"]>, gone: Effect.Effect<void>) => Effect.Effect<PlayedWave>
   readonly cancelCall: (id: string) => Effect.Effect<void>
 }
 
-/**
- * A wave as it went.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Played {
+/** What happened in a wave. */
+export interface PlayedWave {
   /** Everything that happened, `ToolsEnd` last. */
   readonly events: ReadonlyArray<ToolEvent>
-  /** What its caller was told beside the outcomes; absent if it went away, or if this way does not tell. */
+  /** What the caller received besides outcomes. Absent if it was interrupted or this transport does not report it. */
   readonly result?: Pick<WaveResult, "needsContinuation" | "shouldExit">
-  /** Why nothing was run. */
+  /** Why nothing ran. */
   readonly problem?: string
 }
 
-/**
- * By the executor's own methods.
- *
- * @category ways
- * @since 0.1.0
- */
-export const directly: Way = {
-  enter: ({ process }) =>
+/** Calls the methods of the executor. */
+export const direct: ScenarioTransport = {
+  connect: ({ process }) =>
     Effect.succeed({
       play: (calls, gone) => observe(process, process.executeWave(callsOf(calls)), gone),
       cancelCall: (id) => process.cancelCall(id, "the user stopped it")
     }),
-  answer: ({ approvals, next }: People) =>
+  answer: ({ approvals, next }: Approver) =>
     approvals.changes.pipe(
       Stream.runForEach((change) =>
         change._tag === "Asked"
@@ -105,12 +75,7 @@ export const directly: Way = {
     )
 }
 
-/**
- * The calls of a step as an executor takes them.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the calls of a step as an executor takes them. */
 export const callsOf = (calls: NonNullable<Step["wave"]>): ReadonlyArray<ToolCall.ToolCall> =>
   calls.map(({ id, name, params }) =>
     typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
@@ -119,17 +84,13 @@ export const callsOf = (calls: NonNullable<Step["wave"]>): ReadonlyArray<ToolCal
 /**
  * Runs a wave of a process and gives what its observers see; the caller is
  * interrupted once `gone` ends.
- *
- * @category observing
- * @since 0.1.0
  */
 export const observe = Effect.fnUntraced(function*(
   process: ToolProcess,
   run: Effect.Effect<WaveResult, ResumeError | ConfigurationError>,
   gone: Effect.Effect<void>
-): Effect.fn.Return<Played> {
+): Effect.fn.Return<PlayedWave> {
   const seen = process.events.pipe(
-    // what sub-agents do is theirs
     Stream.filter((event) => event.process === process.id),
     Stream.takeUntil(isEnd),
     Stream.runCollect
@@ -137,7 +98,7 @@ export const observe = Effect.fnUntraced(function*(
   const observer = yield* Effect.forkChild(seen, { startImmediately: true })
   const caller = yield* Effect.forkChild(run, { startImmediately: true })
   const leaving = yield* Effect.forkChild(Effect.andThen(gone, Fiber.interrupt(caller)), { startImmediately: true })
-  // of what is refused as a whole there is no end to see
+  // a refused wave has no end event
   const refused = Effect.flatMap(
     Fiber.await(caller),
     (exit) => Exit.isFailure(exit) && !Cause.hasInterrupts(exit.cause) ? Effect.succeed([]) : Effect.never

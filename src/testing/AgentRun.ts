@@ -1,8 +1,4 @@
-/**
- * Plays an operation of an agent with a scripted model.
- *
- * @since 0.1.0
- */
+/** Plays an operation of an agent with a scripted model. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
@@ -16,22 +12,19 @@ import { Approvals } from "../core/gates/Approvals.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ScriptedAgent from "./ScriptedAgent.ts"
 import * as ScriptedModel from "./ScriptedModel.ts"
-import { executorOf, type Handed, type Stage } from "./Stage.ts"
+import { executorOf, type ScriptProgress, type Submitted } from "./ScriptProgress.ts"
 
 /**
  * Plays an operation, the first one of a session or one that goes on with it, as a stream
  * of what happens.
- *
- * @category running
- * @since 0.1.0
  */
 export const play = (
-  stage: Stage,
-  { agent, answered, session }: Extract<Handed, { readonly _tag: "Agent" }>,
+  progress: ScriptProgress,
+  { agent, answered, session }: Extract<Submitted, { readonly _tag: "Agent" }>,
   isResumed: boolean
 ): Stream.Stream<AgentEvent, ConfigurationError> =>
   Stream.unwrap(Effect.gen(function*() {
-    const { approvals, kept } = stage.parts
+    const { approvals, records } = progress.parts
     const script = agent.model.slice(answered.count).map((step) => () => {
       answered.count++
       return ScriptedAgent.turnOf(step)
@@ -39,9 +32,11 @@ export const play = (
     const { layer } = yield* ScriptedModel.make(script)
     const services = Layer.mergeAll(
       layer,
-      Layer.succeed(ToolExecutor.ToolExecutor, yield* executorOf(stage)),
+      Layer.succeed(ToolExecutor.ToolExecutor, yield* executorOf(progress)),
       approvals === undefined ? Layer.empty : Layer.succeed(Approvals, approvals),
-      kept === undefined ? Layer.empty : Layer.succeed(Transcripts.Transcripts, TranscriptStore.make(kept.sessions))
+      records === undefined
+        ? Layer.empty
+        : Layer.succeed(Transcripts.Transcripts, TranscriptStore.make(records.sessions))
     )
     const agents = yield* Effect.provide(AgentExecutor.make, services)
     const { batch, limits, mode, prompt } = agent

@@ -1,9 +1,4 @@
-/**
- * The steps of a script, one after the other: processes begun, waves and agents played
- * alone or side by side, with what is to happen during them, and what is expected.
- *
- * @since 0.1.0
- */
+/** Performs the steps of a script and compares what happened with what they expect. */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -18,148 +13,155 @@ import * as Stream from "effect/Stream"
 import type { AgentEvent } from "../agent/AgentEvent.ts"
 import { isOwn } from "../agent/AgentEvent.ts"
 import { isEnd, type ToolEvent } from "../core/facts/ToolEvent.ts"
-import * as AgentPlay from "./AgentPlay.ts"
+import * as AgentPlay from "./AgentRun.ts"
 import * as Comparison from "./Comparison.ts"
-import { momentOf } from "./Life.ts"
-import type { AgentReport, WaveReport } from "./Report.ts"
 import type { Expected, Step } from "./Scenario.ts"
-import { begin, current, executorOf, type Handed, keyOf, type Pending, type Player, type Stage } from "./Stage.ts"
-import * as Way from "./Way.ts"
+import type { AgentReport, WaveReport } from "./ScenarioReport.ts"
+import { callsOf, observe, type PlayedWave } from "./ScenarioTransport.ts"
+import {
+  begin,
+  current,
+  executorOf,
+  keyOf,
+  type Pending,
+  type Player,
+  type ScriptProgress,
+  type Submitted
+} from "./ScriptProgress.ts"
+import { crashPointOf } from "./SimulatedProcess.ts"
 
-/**
- * Does what a step says.
- *
- * @category running
- * @since 0.1.0
- */
-export const perform = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
+/** Does what a step says. */
+export const perform = Effect.fnUntraced(function*(progress: ScriptProgress, step: Step, index: number) {
   const { at, cancelCall, principal } = step
-  if (step.process !== undefined) stage.current = yield* begin(stage, step.process, principal)
+  if (step.process !== undefined) progress.current = yield* begin(progress, step.process, principal)
   else if (step.advance !== undefined) yield* Effect.sleep(step.advance as Duration.Input)
   else if (step.completeBatch !== undefined) {
-    yield* (yield* executorOf(stage, principal)).completeBatch(step.completeBatch)
-    stage.batches.delete(keyOf(step.completeBatch, principal))
-    stage.players.delete(keyOf(step.completeBatch, principal))
-  } else if (step.interrupt !== undefined) stage.pending.push({ at, run: (_, leave) => leave })
+    yield* (yield* executorOf(progress, principal)).completeBatch(step.completeBatch)
+    progress.batches.delete(keyOf(step.completeBatch, principal))
+    progress.players.delete(keyOf(step.completeBatch, principal))
+  } else if (step.interrupt !== undefined) progress.pending.push({ at, run: (_, leave) => leave })
   else if (step.cancel !== undefined) {
-    stage.pending.push({ at, run: (player) => player?.process.cancel("the user stopped it") ?? Effect.void })
+    progress.pending.push({ at, run: (player) => player?.process.cancel("the user stopped it") ?? Effect.void })
   } else if (cancelCall !== undefined) {
-    stage.pending.push({ at, run: (player) => player?.entered.cancelCall(cancelCall) ?? Effect.void })
+    progress.pending.push({ at, run: (player) => player?.connected.cancelCall(cancelCall) ?? Effect.void })
   } else if (step.revoke !== undefined) {
-    const executor = yield* executorOf(stage, principal)
+    const executor = yield* executorOf(progress, principal)
     const revoke = Effect.asVoid(Effect.orDie(executor.revoke({ tool: step.revoke })))
     if (at === undefined) yield* revoke
-    else stage.pending.push({ at, run: () => revoke })
+    else progress.pending.push({ at, run: () => revoke })
   } else if (step.crash !== undefined) {
-    stage.crash = step.crash === true ? "at" : momentOf(step.crash)
-    if (step.crash === true) stage.pending.push({ at, run: () => stage.parts.life!.end })
-  } else if (step.expectProcess !== undefined) yield* expectProcess(stage, step.expectProcess, index)
-  else if (step.expectRuns !== undefined) expectRuns(stage, step.expectRuns, index)
-  else yield* playStep(stage, step, index)
+    progress.crash = step.crash === true ? "at" : crashPointOf(step.crash)
+    if (step.crash === true) progress.pending.push({ at, run: () => progress.parts.simulated!.end })
+  } else if (step.expectProcess !== undefined) yield* expectProcess(progress, step.expectProcess, index)
+  else if (step.expectRuns !== undefined) expectRuns(progress, step.expectRuns, index)
+  else yield* playStep(progress, step, index)
 })
 
 // Utilities
 
-/** One wave of a step, or the operation of an agent: whose it is, what runs, and what is expected. */
+/** One wave of a step, or an agent operation. */
 interface Part {
-  /** Whose waves they are, where that is not the agent's own affair. */
+  /** Absent for agents, which begin their own processes. */
   readonly player: Player | undefined
   readonly where: string
   readonly expect: Expected | undefined
   readonly execute: (gone: Effect.Effect<void>, seen: Array<ToolEvent>) => Effect.Effect<Played>
 }
 
-interface Played extends Way.Played {
+interface Played extends PlayedWave {
   readonly agent?: AgentReport
 }
 
-/** A step with waves: plays them from the same moment, with what is to happen meanwhile, and compares. */
-const playStep = Effect.fnUntraced(function*(stage: Stage, step: Step, index: number) {
-  if (step.resume === true) yield* outlast(stage)
-  const parts = yield* partsOf(stage, step, `script[${index}]`)
-  const pending = stage.pending.splice(0)
-  const { crash } = stage
-  const { life } = stage.parts
+/** Runs the waves of a step from the same moment, with the pending actions, and compares. */
+const playStep = Effect.fnUntraced(function*(progress: ScriptProgress, step: Step, index: number) {
+  if (step.resume === true) yield* outlast(progress)
+  const parts = yield* partsOf(progress, step, `script[${index}]`)
+  const pending = progress.pending.splice(0)
+  const { crash } = progress
+  const { simulated } = progress.parts
   if (crash !== undefined && crash !== "at") {
-    // what was noted of earlier waves is on record before
+    // records of earlier waves come first
     yield* Effect.sleep(moment)
-    life?.expect(crash)
+    simulated?.expect(crash)
   }
   const running: Array<Fiber.Fiber<WaveReport>> = []
   for (const part of parts) {
-    running.push(yield* Effect.forkChild(play(stage, part, pending, index), { startImmediately: true }))
+    running.push(yield* Effect.forkChild(play(progress, part, pending, index), { startImmediately: true }))
   }
   const reports = yield* Fiber.joinAll(running)
   for (const [place, report] of reports.entries()) {
     const { expect } = parts[place]!
-    stage.host.waves.push(report)
+    progress.log.waves.push(report)
     if (expect !== undefined) {
-      stage.host.differences.push(...Comparison.compare(expect, report, stage.host.classes))
+      progress.log.differences.push(...Comparison.compare(expect, report, progress.log.classes))
     }
   }
-  if (crash === undefined || life === undefined) return
-  stage.dying = undefined
-  // what was noted at the end comes on record a moment later
+  if (crash === undefined || simulated === undefined) return
+  progress.dying = undefined
+  // the last records are written a moment later
   yield* Effect.sleep(1)
-  stage.host.differences.push({ where: `script[${index}]`, expected: "a process that dies meanwhile", got: "its end" })
-  return yield* life.end
+  progress.log.differences.push({
+    where: `script[${index}]`,
+    expected: "a process that dies meanwhile",
+    got: "its end"
+  })
+  return yield* simulated.end
 })
 
-/** The least there is: all that is ready runs before it is over. */
+/** The shortest sleep: everything that is ready runs before it ends. */
 const moment = Duration.nanos(1n)
 
-/** What those had who are gone is held for its time. */
-const outlast = Effect.fnUntraced(function*({ host }: Stage) {
-  const until = Math.max(0, ...host.gone.map((it) => it.until))
+/** Waits until the leases of crashed processes expire. */
+const outlast = Effect.fnUntraced(function*({ log }: ScriptProgress) {
+  const until = Math.max(0, ...log.gone.map((it) => it.until))
   const left = until - (yield* Clock.currentTimeMillis)
   if (left > 0) yield* Effect.sleep(left)
 })
 
-const partsOf = Effect.fnUntraced(function*(stage: Stage, step: Step, where: string) {
+const partsOf = Effect.fnUntraced(function*(progress: ScriptProgress, step: Step, where: string) {
   const { agent, exitRequirements, expect, resume, startConstraints, wave, waves } = step
   if (waves !== undefined) {
     const parts: Array<Part> = []
     for (const [place, { expect, principal, process, wave }] of waves.entries()) {
-      const player = stage.players.get(keyOf(process, principal)) ?? (yield* begin(stage, process, principal))
-      const execute: Part["execute"] = (gone) => player.entered.play(wave, gone)
+      const player = progress.players.get(keyOf(process, principal)) ?? (yield* begin(progress, process, principal))
+      const execute: Part["execute"] = (gone) => player.connected.play(wave, gone)
       parts.push({ player, where: `${where}.waves[${place}]`, expect, execute })
     }
     return parts
   }
   if (agent !== undefined) {
-    const handed: Handed = { _tag: "Agent", agent, session: agent.session ?? where, answered: { count: 0 } }
-    stage.host.handed = handed
-    return [agentPart(stage, handed, where, expect, false)]
+    const submitted: Submitted = { _tag: "Agent", agent, session: agent.session ?? where, answered: { count: 0 } }
+    progress.log.submitted = submitted
+    return [agentPart(progress, submitted, where, expect, false)]
   }
   if (resume === true) {
-    const handed = stage.host.handed!
-    if (handed._tag === "Agent") return [agentPart(stage, handed, where, expect, true)]
-    const { batch, principal, state, wave } = handed
-    const player = stage.current = yield* Effect.orDie(begin(stage, batch, principal, state))
+    const submitted = progress.log.submitted!
+    if (submitted._tag === "Agent") return [agentPart(progress, submitted, where, expect, true)]
+    const { batch, principal, state, wave } = submitted
+    const player = progress.current = yield* Effect.orDie(begin(progress, batch, principal, state))
     const { process } = player
-    const { onUnknown } = stage.host
-    const execute: Part["execute"] = (gone) =>
-      Way.observe(process, process.resume(Way.callsOf(wave), { onUnknown }), gone)
+    const { onUnknown } = progress.log
+    const execute: Part["execute"] = (gone) => observe(process, process.resume(callsOf(wave), { onUnknown }), gone)
     return [{ player, where, expect, execute }]
   }
-  const player = yield* current(stage)
+  const player = yield* current(progress)
   const { executor, process } = player
   if (wave !== undefined) {
     const state = yield* process.state
-    stage.host.handed = { _tag: "Wave", batch: process.batch, principal: executor.principal, wave, state }
+    progress.log.submitted = { _tag: "Wave", batch: process.batch, principal: executor.principal, wave, state }
   }
   const execute: Part["execute"] = wave !== undefined
-    ? (gone) => player.entered.play(wave, gone)
-    // the calls that the host makes because rules demand them
+    ? (gone) => player.connected.play(wave, gone)
+    // calls that the host makes because rules require them
     : startConstraints === undefined
-    ? (gone) => Way.observe(process, process.exitRequirements(argumentsOf(exitRequirements)), gone)
-    : (gone) => Way.observe(process, process.startConstraints(argumentsOf(startConstraints)), gone)
+    ? (gone) => observe(process, process.exitRequirements(argumentsOf(exitRequirements)), gone)
+    : (gone) => observe(process, process.startConstraints(argumentsOf(startConstraints)), gone)
   return [{ player, where, expect, execute }] satisfies ReadonlyArray<Part>
 })
 
 const agentPart = (
-  stage: Stage,
-  handed: Extract<Handed, { readonly _tag: "Agent" }>,
+  progress: ScriptProgress,
+  submitted: Extract<Submitted, { readonly _tag: "Agent" }>,
   where: string,
   expect: Expected | undefined,
   isResumed: boolean
@@ -177,7 +179,7 @@ const agentPart = (
           agent = { reason: reason._tag, turns, text }
         }
       })
-    const operation = Stream.runForEach(AgentPlay.play(stage, handed, isResumed), tell)
+    const operation = Stream.runForEach(AgentPlay.play(progress, submitted, isResumed), tell)
     const exit = yield* Effect.exit(Effect.raceFirst(operation, gone))
     return {
       events: seen,
@@ -195,16 +197,17 @@ const argumentsOf = (value: unknown): { readonly [tool: string]: Readonly<Record
     : {}
 
 const play = Effect.fnUntraced(function*(
-  stage: Stage,
+  progress: ScriptProgress,
   { execute, player, where }: Part,
   pending: ReadonlyArray<Pending>,
   step: number
 ) {
   const began = yield* Clock.currentTimeMillis
   const seen: Array<ToolEvent> = []
-  const { life, scope } = stage.parts
-  if (stage.crash !== undefined && life !== undefined) {
-    stage.dying = () => reportOf({ step, where, elapsed: life.until - began, events: seen, began, died: true }, {})
+  const { simulated, scope } = progress.parts
+  if (progress.crash !== undefined && simulated !== undefined) {
+    progress.dying = () =>
+      reportOf({ step, where, elapsed: simulated.until - began, events: seen, began, died: true }, {})
     const isOurs = (event: ToolEvent) => event.process === player?.process.id
     yield* Scope.provide(
       player?.process.listen((event) => isOurs(event) && seen.push(event) > 0) ?? Effect.void,
@@ -221,10 +224,10 @@ const play = Effect.fnUntraced(function*(
   }
   const { events, ...played } = yield* Fiber.join(running)
   const elapsed = (yield* Clock.currentTimeMillis) - began
-  // of what dies at a certain time the time comes
-  yield* stage.crash === "at" ? Effect.never : Fiber.interruptAll(timers)
+  // a timed crash interrupts this
+  yield* progress.crash === "at" ? Effect.never : Fiber.interruptAll(timers)
   if (played.problem !== undefined) {
-    stage.host.differences.push({ where, expected: "something that can be run", got: played.problem })
+    progress.log.differences.push({ where, expected: "something that can be run", got: played.problem })
   }
   return reportOf({ step, where, elapsed, events, began }, played)
 })
@@ -236,12 +239,12 @@ const reportOf = (
   const { began, died, events } = wave
   const keyOf = ({ process, wave }: ToolEvent, { index }: { readonly index: number }) => `${process} ${wave} ${index}`
   const complete = events.flatMap((event) => event._tag === "ToolCallComplete" ? [event] : [])
-  // another way than the executor's own may put waves together
+  // other transports may join waves
   const ends = new Map([
     ...complete.map((event) => [String(event.index), event.at] as const),
     ...complete.map((event) => [keyOf(event, event), event.at] as const)
   ])
-  // a wave that has no end has the outcomes that there are
+  // a crashed wave has the outcomes so far
   const found = died === true
     ? complete.toSorted((a, b) => a.index - b.index).map((event) => ({
       outcome: event.outcome,
@@ -262,19 +265,19 @@ const reportOf = (
   }
 }
 
-const expectRuns = ({ host }: Stage, expected: Readonly<Record<string, number>>, index: number): void => {
+const expectRuns = ({ log }: ScriptProgress, expected: Readonly<Record<string, number>>, index: number): void => {
   for (const [tool, runs] of Object.entries(expected)) {
-    const got = host.runs.get(tool) ?? 0
-    if (got !== runs) host.differences.push({ where: `script[${index}].expectRuns.${tool}`, expected: runs, got })
+    const got = log.runs.get(tool) ?? 0
+    if (got !== runs) log.differences.push({ where: `script[${index}].expectRuns.${tool}`, expected: runs, got })
   }
 }
 
 const expectProcess = Effect.fnUntraced(function*(
-  stage: Stage,
+  progress: ScriptProgress,
   expected: NonNullable<Step["expectProcess"]>,
   index: number
 ) {
-  const { executor, process } = yield* current(stage)
+  const { executor, process } = yield* current(progress)
   const { lateWritesBlocked, running } = yield* executor.orphans
   const is: Required<typeof expected> = {
     lateWritesBlocked,
@@ -286,7 +289,7 @@ const expectProcess = Effect.fnUntraced(function*(
   }
   for (const key of Object.keys(expected) as ReadonlyArray<keyof typeof is>) {
     if (Equal.equals(inOrder(expected[key]), inOrder(is[key]))) continue
-    stage.host.differences.push({
+    progress.log.differences.push({
       where: `script[${index}].expectProcess.${key}`,
       expected: expected[key],
       got: is[key]
@@ -294,5 +297,5 @@ const expectProcess = Effect.fnUntraced(function*(
   }
 })
 
-/** The order of names says nothing. */
+/** Names are compared in any order. */
 const inOrder = (value: unknown): unknown => Array.isArray(value) ? value.toSorted() : value

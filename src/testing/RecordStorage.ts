@@ -1,9 +1,4 @@
-/**
- * Where the records of a scenario live: what is kept there outlasts the process that
- * made them, and is opened anew in each of its lives.
- *
- * @since 0.1.0
- */
+/** Where the records of a scenario are stored: they outlast a simulated process, and the next one opens them. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -19,38 +14,23 @@ import * as StateStore from "../core/store/StateStore.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as VirtualTime from "./VirtualTime.ts"
 
-/**
- * What is kept.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Kept {
+/** The records of a process. */
+export interface Records {
   readonly journal: Journal.Journal["Service"]
   readonly state: StateStore.StateStore["Service"]
   readonly artifacts: ArtifactStore.ArtifactStore["Service"]
-  /** What agents keep of their sessions. */
+  /** Transcripts of agent sessions. */
   readonly sessions: KeyValueStore.KeyValueStore
 }
 
-/**
- * A place.
- *
- * @category models
- * @since 0.1.0
- */
-export interface Place {
-  /** Opens it for one life. Once the scope is closed whoever had it is gone, and what it had begun is free. */
-  readonly open: Effect.Effect<Kept, ConfigurationError, Scope.Scope>
+/** A store of records. */
+export interface RecordStorage {
+  /** Opens the records for one process, until the scope closes. */
+  readonly open: Effect.Effect<Records, ConfigurationError, Scope.Scope>
 }
 
-/**
- * A place in memory, outside of the process that a scenario is about.
- *
- * @category places
- * @since 0.1.0
- */
-export const memory: Effect.Effect<Place> = Effect.gen(function*() {
+/** In the memory of the runner. */
+export const memory: Effect.Effect<RecordStorage> = Effect.gen(function*() {
   const build = <I, S, E>(key: Context.Key<I, S>, layer: Layer.Layer<I, E>) =>
     Effect.map(Effect.orDie(Effect.scoped(Layer.build(Layer.fresh(layer)))), (it) => Context.get(it, key))
   const state = StateStore.makeMemory()
@@ -59,7 +39,7 @@ export const memory: Effect.Effect<Place> = Effect.gen(function*() {
   let journal: Journal.Journal["Service"] | undefined
   return {
     open: Effect.gen(function*() {
-      // whoever wrote what is there already is gone
+      // the process that wrote these entries is gone
       const entries = journal === undefined ? [] : yield* Effect.orDie(Stream.runCollect(journal.read({})))
       const layer = Journal.layerMemory({ maxEntries, entries: entries.map(({ entry }) => copyOf(entry)) })
       journal = yield* build(Journal.Journal, layer)
@@ -68,13 +48,8 @@ export const memory: Effect.Effect<Place> = Effect.gen(function*() {
   }
 })
 
-/**
- * Has time stand still in a run in virtual time while any of it is used.
- *
- * @category conversions
- * @since 0.1.0
- */
-export const inRealTime = ({ artifacts, journal, sessions, state }: Kept): Kept => {
+/** Stops virtual time while records are used. */
+export const inRealTime = ({ artifacts, journal, sessions, state }: Records): Records => {
   const { real } = VirtualTime
   return {
     journal: {
@@ -118,13 +93,13 @@ export const inRealTime = ({ artifacts, journal, sessions, state }: Kept): Kept 
 
 // Utilities
 
-/** Done in real time by something that asks for the time of the run. */
+/** Runs in real time, but with the clock of the run. */
 const counted = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.flatMap(Clock.Clock, (clock) => VirtualTime.real(Effect.provideService(effect, Clock.Clock, clock)))
 
-/** None of it is lost: a scenario is as long as its file. */
+/** More than any scenario writes. */
 const maxEntries = 1_000_000
 
-/** As it would come back from anywhere else. */
+/** The entry as a driver would decode it. */
 const copyOf = (entry: Journal.JournalEntry): Journal.JournalEntry =>
   Result.getOrThrow(JournalText.decode(JournalText.encode(entry)))
