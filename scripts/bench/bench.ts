@@ -9,7 +9,7 @@ import { parseArgs } from "node:util"
 import { agents, longAgent } from "./agents.ts"
 import { approvals } from "./approvals.ts"
 import { guard } from "./guard.ts"
-import { allocated, long, wide } from "./memory.ts"
+import { allocated, long, remembered, wide } from "./memory.ts"
 import { others } from "./others.ts"
 import { durable, recorded } from "./records.ts"
 import { rules } from "./rules.ts"
@@ -26,6 +26,7 @@ const measurements: Readonly<Record<string, Measurement>> = {
   wave,
   limited,
   allocated,
+  remembered,
   waiting,
   yielding,
   growth,

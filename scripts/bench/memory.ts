@@ -2,6 +2,7 @@
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { fileURLToPath } from "node:url"
+import { makeMemory } from "../../src/core/store/StateStore.ts"
 import { heap, median, time } from "./measure.ts"
 import * as Subject from "./subject.ts"
 import type { Line } from "./table.ts"
@@ -43,6 +44,40 @@ export const long = Effect.gen(function*() {
       unit: "µs/call"
     },
     { what: "the heap after 2,000 waves vs after 400", value: heap(), peer: early, unit: "MB" }
+  ] satisfies ReadonlyArray<Line>
+})
+
+/** Bytes that the store keeps of a settled call: no outcome, and of its arguments a digest, however long they are. */
+export const remembered = Effect.gen(function*() {
+  const count = 50_000
+  // buffers are given back at any time: nothing is collected that the next figure would have to do without
+  const stores: Array<ReturnType<typeof makeMemory>> = []
+  const held = Effect.fnUntraced(function*(length: number) {
+    const filler = "x".repeat(length - 8)
+    const bytes = () => {
+      globalThis.gc?.()
+      const { arrayBuffers, heapUsed } = process.memoryUsage()
+      return heapUsed + arrayBuffers
+    }
+    const settlement = { started: true, key: "keep", windowMillis: 300_000, value: undefined } as const
+    const store = makeMemory({ maxKeys: count })
+    stores.push(store)
+    const before = bytes()
+    for (let n = 0; n < count; n++) {
+      const claim = { _tag: "Key", scope: "batch", principal: "ada", batch: "conversation", process: "main" } as const
+      const key = JSON.stringify(String(n).padStart(6, "0") + filler)
+      const call = { ...claim, tool: "read", key, readOnly: true, ignoreOtherProcesses: false }
+      const [reserved] = yield* store.reserve([{ owner: `call-${n}`, session: "s", claims: [call] }], 0)
+      if (reserved !== undefined && "epoch" in reserved) yield* store.settle(reserved, settlement, 0)
+    }
+    const after = bytes() - before
+    return after / count
+  })
+  yield* held(10)
+  const what = "kept for dedupe of a call with arguments of"
+  return [
+    { what: `${what} 50 characters`, value: yield* held(50), unit: "bytes", bar: { of: "value", limit: 200 } },
+    { what: `${what} 2,000 characters`, value: yield* held(2_000), unit: "bytes", bar: { of: "value", limit: 200 } }
   ] satisfies ReadonlyArray<Line>
 })
 

@@ -74,7 +74,7 @@ const optionsOf = ({ chance, pick }: SeededRandom) => ({
   approval: pick(["perCall", "perCall", "upfront"] as const),
   dedupe: chance(0.1) ? false as const : {
     window: "3 seconds",
-    reach: pick(["process", "batch", "principal"] as const),
+    scope: pick(["process", "batch", "principal"] as const),
     onDuplicate: pick(["reject", "replay"] as const),
     inFlight: pick(["reject", "join"] as const)
   } as const

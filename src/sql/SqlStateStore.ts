@@ -244,7 +244,7 @@ const needsOf = (
     if (claim._tag === "Key") {
       keys.push(keyId(claim))
       scopes.add(principalId(claim.principal))
-      if (claim.reach !== "principal") scopes.add(batchId(claim.batch))
+      if (claim.scope !== "principal") scopes.add(batchId(claim.batch))
     } else scopes.add(claim._tag === "Cooldown" ? principalId(claim.principal) : batchId(claim.batch))
   }
   for (const { claims, replaces, starts } of requests) {

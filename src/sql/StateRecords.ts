@@ -171,10 +171,10 @@ export const principalId: (principal: string) => string = remembered((principal)
  * @category ids
  * @since 0.1.0
  */
-export const keyId = ({ agent, batch, key, principal, process, reach, tool }: KeyClaim): string => {
-  const within = reach === "batch" ? batch : reach === "process" ? process : ""
+export const keyId = ({ agent, batch, key, principal, process, scope, tool }: KeyClaim): string => {
+  const within = scope === "batch" ? batch : scope === "process" ? process : ""
   const near = nearId(within === "" ? principal : within)
-  return `${near}${digest(JSON.stringify([principal, reach, within, agent ?? null, tool, key]))}`
+  return `${near}${digest(JSON.stringify([principal, scope, within, agent ?? null, tool, key]))}`
 }
 
 const nearId = remembered((text) => digest(text).slice(0, 8), 1_000)

@@ -223,7 +223,7 @@ export class World {
 
   private keyRefusal(claim: KeyClaim, now: number, found: Found): Refused | undefined {
     const { state } = found.principal ??= this.scope(principalId(claim.principal))
-    const batch = claim.reach === "principal" ? undefined : found.batch ??= this.batch(claim.batch, now)
+    const batch = claim.scope === "principal" ? undefined : found.batch ??= this.batch(claim.batch, now)
     found.key = claim
     const key = this.keys.get(keyId(claim))
     if (key === undefined || !isLive(key, state, batch?.state.generation, now)) return undefined
@@ -245,7 +245,7 @@ export class World {
   /** Takes a key, unless a model is told of the call that has it and not of this one. */
   private take(claim: KeyClaim, it: Held, owner: string, now: number): void {
     const { state } = this.scope(it.principal!)
-    const generation = claim.reach === "principal" ? undefined : it.generation
+    const generation = claim.scope === "principal" ? undefined : it.generation
     const untold = claim.untold === true
     const before = this.keys.get(it.key!)
     if (claim.readOnly) state.hasRead = true

@@ -11,6 +11,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import {
   AtLeastOne,
+  dedupeFields,
   fields,
   loopFields,
   Span as SpanAboveNone,
@@ -123,8 +124,12 @@ const Guard = Schema.Struct({
   after: optional(Span)
 })
 
+const { scope: reach, ...sameDedupe } = dedupeFields
+
 const Config = Schema.Struct({
   ...limits,
+  /** `reach` is what `Dedupe.Options` call `scope`. */
+  dedupe: optional(Schema.Union([Schema.Literal(false), Schema.Struct({ reach, ...sameDedupe })])),
   ...loopFields,
   permissionTimeout: optional(Span),
   /** What the host says about tools, by name. */

@@ -300,10 +300,12 @@ const classesOf = (scenario: Scenario): ReadonlyMap<string, string> =>
   )
 
 const optionsOf = ({ config = {}, policy, rules }: Scenario): LocalExecutor.Options => {
-  const { guards = [], lease: _, onUnknown: __, permissionTimeout: ___, ...same } = config
+  const { dedupe, guards = [], lease: _, onUnknown: __, permissionTimeout: ___, ...same } = config
+  const { reach: scope, ...equal } = typeof dedupe === "object" ? dedupe : {}
   return {
     // durations were checked when the scenario was decoded
     ...same as LocalExecutor.Options,
+    dedupe: dedupe === false ? false : { ...equal as LocalExecutor.Options["dedupe"] & object, scope },
     rules,
     policy: { default: "allow", ...policy },
     guards: guards.map(guardOf)

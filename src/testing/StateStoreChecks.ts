@@ -98,7 +98,7 @@ export const check = (
  */
 export const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateStore.KeyClaim => ({
   _tag: "Key",
-  reach: "principal",
+  scope: "principal",
   principal: "p",
   batch: "b",
   tool: "t",

@@ -67,7 +67,7 @@ const answersOf = (
           principal: name,
           batch: name,
           readOnly: chance(0.5),
-          reach: pick(["batch", "principal"] as const),
+          scope: pick(["batch", "principal"] as const),
           untold: chance(0.3)
         } as const
         const all = [

@@ -52,7 +52,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
     "forgets the settled keys of a batch that closes, not those in flight",
     ({ raw, refused, settle, take }) =>
       Effect.gen(function*() {
-        const of = { reach: "batch", batch: "b" } as const
+        const of = { scope: "batch", batch: "b" } as const
         yield* settle(yield* take("a", [key("1", of)]), kept)
         yield* settle(yield* take("a", [key("2", { ...of, batch: "c" })]), kept)
         yield* settle(yield* take("a", [key("3", of)]), running)
@@ -83,25 +83,25 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
     Effect.gen(function*() {
       const reaches = ["process", "batch", "principal"] as const
       const of = { batch: "same", process: "same" }
-      for (const reach of reaches) {
+      for (const scope of reaches) {
         for (const agent of [undefined, "", "x", "y", "same"]) {
-          yield* take("a", [key("1", { ...of, reach, agent })])
-          yield* refused([key("1", { ...of, reach, agent })])
+          yield* take("a", [key("1", { ...of, scope, agent })])
+          yield* refused([key("1", { ...of, scope, agent })])
         }
       }
-      yield* take("b", [key("1", { ...of, reach: "process", process: "other" })])
-      yield* refused([key("1", { ...of, reach: "process", batch: "other" })])
-      yield* take("b", [key("1", { ...of, reach: "batch", batch: "other" })])
-      yield* refused([key("1", { ...of, reach: "batch", process: "other" })])
-      yield* refused([key("1", { reach: "principal", batch: "other", process: "other" })])
+      yield* take("b", [key("1", { ...of, scope: "process", process: "other" })])
+      yield* refused([key("1", { ...of, scope: "process", batch: "other" })])
+      yield* take("b", [key("1", { ...of, scope: "batch", batch: "other" })])
+      yield* refused([key("1", { ...of, scope: "batch", process: "other" })])
+      yield* refused([key("1", { scope: "principal", batch: "other", process: "other" })])
       // no text of one part is taken for that of another
-      yield* take("c", [key("1", { reach: "batch", batch: "a", tool: "bc" })])
-      yield* take("c", [key("1", { reach: "batch", batch: "ab", tool: "c" })])
-      yield* take("c", [key("1", { reach: "batch", agent: "a", batch: "b", tool: "c" })])
+      yield* take("c", [key("1", { scope: "batch", batch: "a", tool: "bc" })])
+      yield* take("c", [key("1", { scope: "batch", batch: "ab", tool: "c" })])
+      yield* take("c", [key("1", { scope: "batch", agent: "a", batch: "b", tool: "c" })])
     })),
   check("keeps the keys of batches apart that take turns", ({ refused, settle, take }) =>
     Effect.gen(function*() {
-      const of = (batch: string, name = "1") => key(name, { reach: "batch", batch })
+      const of = (batch: string, name = "1") => key(name, { scope: "batch", batch })
       yield* settle(yield* take("a", [of("x")]), released)
       yield* take("a", [of("x")])
       yield* take("b", [of("y")])

@@ -136,7 +136,7 @@ const alike = Effect.fnUntraced(function*(stores: ReadonlyArray<Store>, seed: nu
     const all: ReadonlyArray<StateStore.Claim> = [
       {
         _tag: "Key",
-        reach: pick(["process", "batch", "principal"]),
+        scope: pick(["process", "batch", "principal"]),
         principal: "p",
         batch,
         process: "x",

@@ -24,7 +24,7 @@ const claimsOf = (random: SeededRandom): ReadonlyArray<StateStore.Claim> => {
   const all: ReadonlyArray<StateStore.Claim> = [
     {
       _tag: "Key",
-      reach: random.pick(["process", "batch", "principal"]),
+      scope: random.pick(["process", "batch", "principal"]),
       principal: "p",
       batch,
       process: "process",

@@ -140,7 +140,7 @@ describe("what a store in SQL keeps", () => {
       const store = yield* SqlStateStore.make()
       const key = (n: number): StateStore.KeyClaim => ({
         _tag: "Key",
-        reach: "batch",
+        scope: "batch",
         principal: `p${n}`,
         batch: `b${n}`,
         process: "process",

@@ -89,6 +89,15 @@ export const Tool = Schema.Struct({
   })
 })
 
+/** Fields of `dedupe`. */
+export const dedupeFields = {
+  scope: optional(Schema.Literals(["process", "batch", "principal"])),
+  window: optional(Span),
+  outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
+  onDuplicate: optional(Schema.Literals(["reject", "replay"])),
+  inFlight: optional(Schema.Literals(["reject", "join"]))
+}
+
 /**
  * Rules, policy and limits of an executor.
  *
@@ -98,16 +107,8 @@ export const Tool = Schema.Struct({
 export const fields = {
   rules: optional(Schema.Array(ToolRule)).annotate({ description: "Rules that hold whatever the model wants" }),
   policy: optional(Policy.Policy).annotate({ description: "What may run; --allow, --deny and --mode add to it" }),
-  dedupe: optional(Schema.Union([
-    Schema.Literal(false),
-    Schema.Struct({
-      reach: optional(Schema.Literals(["process", "batch", "principal"])),
-      window: optional(Span),
-      outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
-      onDuplicate: optional(Schema.Literals(["reject", "replay"])),
-      inFlight: optional(Schema.Literals(["reject", "join"]))
-    })
-  ])).annotate({ description: "What becomes of equal calls; false lets them run" }),
+  dedupe: optional(Schema.Union([Schema.Literal(false), Schema.Struct(dedupeFields)]))
+    .annotate({ description: "What becomes of equal calls; false lets them run" }),
   pools: optional(Schema.Struct({
     read: optional(AtLeastOne),
     concurrent: optional(AtLeastOne),

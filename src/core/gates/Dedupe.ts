@@ -2,7 +2,7 @@
  * Gate 8: an equal call inside the window is not run again.
  *
  * Equal is the same tool with the same decoded parameters, whatever the order
- * of object keys, within the reach of the policy: by default one batch, so whoever
+ * of object keys, within the scope of the policy: by default one batch, so whoever
  * is refused has seen the result. The keys live in `StateStore`; here is the
  * policy that says which calls have one and what a duplicate gets.
  *
@@ -12,7 +12,7 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { KeyClaim, KeyTaken, Reach, Settlement } from "../store/Claims.ts"
+import type { KeyClaim, KeyScope, KeyTaken, Settlement } from "../store/Claims.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
@@ -33,7 +33,7 @@ export interface Options {
    * which belongs to its batch: there a ReadOnly tool runs anew, and a call that may
    * change things is refused.
    */
-  readonly reach?: "process" | "batch" | "principal" | undefined
+  readonly scope?: "process" | "batch" | "principal" | undefined
   /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
   readonly window?: Duration.Input | undefined
   /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added, and `Unknown` always is. */
@@ -75,7 +75,7 @@ export class Dedupe extends Context.Service<Dedupe, {
  * @since 0.1.0
  */
 export const defaults = {
-  reach: "batch",
+  scope: "batch",
   window: "5 minutes",
   outcomes: ["Succeeded"],
   onDuplicate: "reject",
@@ -207,7 +207,7 @@ export type Duplicate =
 interface Policy {
   /** False: only tools with an `AlwaysDedupe` rule have keys. */
   readonly enabled: boolean
-  readonly reach: Reach
+  readonly scope: KeyScope
   readonly windowMillis: number
   readonly outcomes: ReadonlySet<ToolOutcome.Tag>
   readonly replays: boolean
@@ -217,7 +217,7 @@ interface Policy {
 const policyOf = (options: Options = {}, enabled: boolean): Effect.Effect<Policy, ConfigurationError> =>
   readOptions("Dedupe", (read) => ({
     enabled,
-    reach: read.oneOf("reach", options.reach ?? defaults.reach, ["process", "batch", "principal"]),
+    scope: read.oneOf("scope", options.scope ?? defaults.scope, ["process", "batch", "principal"]),
     windowMillis: read.millis("window", options.window ?? defaults.window, true),
     outcomes: new Set(
       (options.outcomes ?? defaults.outcomes).map((it, index) =>
@@ -232,8 +232,14 @@ const refused: Duplicate = { _tag: "Refused" }
 const anew: Duplicate = { _tag: "Anew" }
 const joins: Duplicate = { _tag: "Joins" }
 
-const fromPolicy = (policy: Policy): Dedupe["Service"] =>
-  Dedupe.of({
+const fromPolicy = (policy: Policy): Dedupe["Service"] => {
+  const { windowMillis } = policy
+  const withoutValue = {
+    running: { key: "running", windowMillis, value: undefined },
+    keep: { key: "keep", windowMillis, value: undefined },
+    release: { key: "release", windowMillis, value: undefined }
+  } as const
+  return Dedupe.of({
     claim: (call, options) => {
       const { rule } = options
       // a tool whose answer changes by itself has no key, unless a rule says so
@@ -266,17 +272,17 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] =>
       if (batch !== call.batch) return call.tool.readOnly ? anew : nothing
       return options.told && !options.isRead ? replays : nothing
     },
-    settlement: ({ batch, targets }, outcome, { stillRunning, wanted }) => ({
+    settlement: ({ batch, targets }, outcome, { stillRunning, wanted }) => {
       // a fiber that still runs keeps its key in flight
-      key: stillRunning
+      const key = stillRunning
         ? "running"
         : outcome._tag === "Unknown" || policy.outcomes.has(outcome._tag)
         ? "keep"
-        : "release",
-      windowMillis: policy.windowMillis,
-      value: wanted || policy.replays ? { outcome, batch, targets } : undefined
-    })
+        : "release"
+      return wanted || policy.replays ? { ...withoutValue[key], value: { outcome, batch, targets } } : withoutValue[key]
+    }
   })
+}
 
 const keyOf = (
   policy: Policy,
@@ -288,7 +294,7 @@ const keyOf = (
   const unshared = told ? "told" : "none"
   return {
     _tag: "Key",
-    reach: policy.reach,
+    scope: policy.scope,
     principal,
     batch,
     process,

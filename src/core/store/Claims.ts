@@ -22,7 +22,7 @@ export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim | BatchCl
  * @category models
  * @since 0.1.0
  */
-export type Reach = "process" | "batch" | "principal"
+export type KeyScope = "process" | "batch" | "principal"
 
 /**
  * The right to be the only call of this key inside its window.
@@ -33,7 +33,7 @@ export type Reach = "process" | "batch" | "principal"
 export interface KeyClaim {
   readonly _tag: "Key"
   /** In which of the three the key is the only one; below a principal, a settled key ends with its batch. */
-  readonly reach: Reach
+  readonly scope: KeyScope
   readonly principal: string
   readonly batch: string
   readonly process: string

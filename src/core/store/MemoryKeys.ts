@@ -264,10 +264,10 @@ const counts = (which: Counted = "all", isUntold: boolean): boolean =>
 /** The digest of the key that was looked for last: one object for all calls. */
 const wanted = new TextDigest()
 
-const digest = ({ agent, batch, key, process, reach, tool }: KeyClaim): void => {
+const digest = ({ agent, batch, key, process, scope, tool }: KeyClaim): void => {
   wanted.begin()
-  wanted.add(reach === "batch" ? batch : reach === "process" ? process : "")
-  wanted.add(reach)
+  wanted.add(scope === "batch" ? batch : scope === "process" ? process : "")
+  wanted.add(scope)
   if (agent !== undefined) wanted.add(agent)
   wanted.add(tool)
   wanted.add(key)

@@ -85,7 +85,7 @@ export const make = (options?: Options) => {
     switch (claim._tag) {
       case "Key": {
         const keys = it.keys = principalOf(claim.principal, now).keys
-        if (claim.reach !== "principal") it.batch ??= batchOf(claim.batch, now)
+        if (claim.scope !== "principal") it.batch ??= batchOf(claim.batch, now)
         const slot = it.slot = keys.find(claim)
         return slot !== 0 && keys.refuses(slot, claim, serialOf(claim, it), now) ? keys.taken(slot) : undefined
       }
@@ -358,7 +358,7 @@ const undone = Effect.succeed(false)
 const usedUp: Refused = { _tag: "CallsUsedUp" }
 
 /** The batch below which a key ends; 0: it does not end with any. */
-const serialOf = ({ reach }: KeyClaim, { batch }: Held): number => reach === "principal" ? 0 : batch!.serial
+const serialOf = ({ scope }: KeyClaim, { batch }: Held): number => scope === "principal" ? 0 : batch!.serial
 
 const countOf = (batch: Batch, { tool }: CallsClaim): Count => {
   let count = batch.calls.get(tool)

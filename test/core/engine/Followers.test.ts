@@ -7,7 +7,7 @@ import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, calls, type Env, type Handler, run, tags } from "../../support/Harness.ts"
 
 const sleeper: Handler = ({ sleep }) => Effect.sleep(Number(sleep ?? 1_000))
-const join = { dedupe: { inFlight: "join", reach: "principal" } } as const
+const join = { dedupe: { inFlight: "join", scope: "principal" } } as const
 
 describe("the calls that joined one that was cancelled while it ran", () => {
   it.effect("run once, and share that", () => {

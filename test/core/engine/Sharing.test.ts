@@ -53,7 +53,7 @@ describe("a shared output", () => {
   it.effect("is no artifact of another batch", () =>
     run(
       text(50_000, 100),
-      { dedupe: { onDuplicate: "replay", inFlight: "join", reach: "principal" } },
+      { dedupe: { onDuplicate: "replay", inFlight: "join", scope: "principal" } },
       ({ executor, process }) =>
         Effect.gen(function*() {
           const other = yield* executor.process()

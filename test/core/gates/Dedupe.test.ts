@@ -119,11 +119,11 @@ describe("Dedupe", () => {
         })))
   })
 
-  describe("the reach of a key", () => {
-    const across = (reach: "process" | "batch" | "principal" | undefined) =>
+  describe("the scope of a key", () => {
+    const across = (scope: "process" | "batch" | "principal" | undefined) =>
       run(
         { t: counter() },
-        { dedupe: { reach } },
+        { dedupe: { scope } },
         ({ batch, executor, process }) =>
           Effect.gen(function*() {
             const neighbour = yield* batch.process()
@@ -258,7 +258,7 @@ describe("Dedupe", () => {
       run(
         { t: counter() },
         {
-          dedupe: { reach: "principal" },
+          dedupe: { scope: "principal" },
           rules: [{ _tag: "Periodic", tool: "t", schedule: "1 minute", params: { a: 1 } }]
         },
         ({ process }) =>

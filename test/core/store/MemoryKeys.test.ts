@@ -4,7 +4,7 @@ import { Keys } from "../../../src/core/store/MemoryKeys.ts"
 
 const claimOf = (key: string, more: Partial<KeyClaim> = {}): KeyClaim => ({
   _tag: "Key",
-  reach: "batch",
+  scope: "batch",
   principal: "p",
   batch: "b",
   process: "process",
@@ -24,8 +24,8 @@ describe("dedupe keys in memory", () => {
       claimOf("", { agent: "" }),
       claimOf("", { agent: "t" }),
       claimOf("", { tool: "" }),
-      claimOf("", { reach: "process" }),
-      claimOf("", { reach: "principal" }),
+      claimOf("", { scope: "process" }),
+      claimOf("", { scope: "principal" }),
       claimOf("t", { tool: "" }),
       claimOf("ab", { tool: "c" }),
       claimOf("b", { tool: "ca" }),

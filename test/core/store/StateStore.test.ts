@@ -16,7 +16,7 @@ describe("StateStore in memory", () => {
   type Store = StateStore.StateStore["Service"]
   const key = (name: string, principal = "p"): StateStore.KeyClaim => ({
     _tag: "Key",
-    reach: "principal",
+    scope: "principal",
     principal,
     batch: "b",
     process: "process",
