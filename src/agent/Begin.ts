@@ -262,10 +262,10 @@ const noting = (
   ...people,
   // before anybody is told that it is asked
   request: (question) => Effect.tap(people.request(question), (it) => Effect.sync(() => requests.set(it.id, it))),
-  ask: (request, told) =>
+  submit: (request, told) =>
     Effect.suspend(() => {
       const over = () => requests.delete(request.id)
-      const asked = people.ask(request, (resolution) => {
+      const asked = people.submit(request, (resolution) => {
         over()
         told?.(resolution)
       })

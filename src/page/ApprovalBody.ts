@@ -46,7 +46,7 @@ export const useApproval = (
     return () => {
       asked.isCurrent = false
     }
-  }, [id, waiting?.hash, waiting?.askedAt, attempt])
+  }, [id, waiting?.hash, waiting?.requestedAt, attempt])
   return {
     read: ended === undefined ? read : { _tag: "Ended", approval: ended },
     seen,
@@ -62,7 +62,7 @@ export const ApprovalBody = (
     readonly isOver?: boolean | undefined
   }
 ): VNode => {
-  const { args, askedAt, callId, class: kind, id, preview, targets, why } = approval
+  const { args, requestedAt, callId, class: kind, id, preview, targets, why } = approval
   const hasPreview = preview !== null
   useEffect(() => {
     if (!hasPreview) onWhole(true)
@@ -90,7 +90,7 @@ export const ApprovalBody = (
     approval.isRunning ? ", already running; its write waits for approval" : ""
   }</dd></div>
       <div><dt>Requested by</dt><dd><${Who} of=${approval} /></dd></div>
-      <div><dt>Requested at</dt><dd>${time(askedAt)}</dd></div>
+      <div><dt>Requested at</dt><dd>${time(requestedAt)}</dd></div>
       <div><dt>Call</dt><dd><${SafeText} text=${callId} /></dd></div>
     </dl>
     ${

@@ -127,7 +127,7 @@ const Call = (
   useEvents(wave)
   const events = wave.events.filter((it) => it.process === process && "callId" in it && it.callId === id)
   const answered = known.value.ended.filter((it) =>
-    it.callId === id && it.user === wave.user && it.session === wave.session && it.askedAt >= wave.beganAt
+    it.callId === id && it.user === wave.user && it.session === wave.session && it.requestedAt >= wave.beganAt
   )
   return html`
     <p class="back"><a href=${to("waves", wave.user, wave.session, wave.wave)}>The wave</a></p>

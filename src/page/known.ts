@@ -93,7 +93,7 @@ export const after = (known: Known, item: LiveItem): Known => {
 // Utilities
 
 const byAge = (a: ApprovalSummary, b: ApprovalSummary): number =>
-  a.askedAt - b.askedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+  a.requestedAt - b.requestedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /** Events are numbered per wave; waves of sub-agents have their own numbers. */
 const isSame = (a: Wire, b: Wire): boolean =>

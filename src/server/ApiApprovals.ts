@@ -25,7 +25,7 @@ const approval = {
   isRunning: Schema.Boolean,
   /** What an answer may be remembered for at most. */
   remember: Schema.Literals(["call", "resources", "tool"]),
-  askedAt: Schema.Finite,
+  requestedAt: Schema.Finite,
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
   /** Comes back with the answer: it is one to this, and to nothing else. */
   hash: Schema.String
@@ -131,7 +131,7 @@ export const ResolvedApproval = Schema.Struct({
   ...Owner,
   callId: Schema.String,
   tool: Schema.String,
-  askedAt: Schema.Finite,
+  requestedAt: Schema.Finite,
   endedAt: Schema.Finite,
   how: Schema.Literals(["approved", "denied", "covered", "expired", "withdrawn", "suspended", "closed"]),
   /** Which answer it was. */

@@ -67,10 +67,10 @@ export class ApprovalRecord {
   }
 
   end({ owner, request }: RedactedRequest, how: Approvals.Ending): Ended {
-    const { askedAt, callId, id, tool } = request
+    const { requestedAt, callId, id, tool } = request
     const ended = {
       owner,
-      approval: { id, ...owner, callId, tool, askedAt, endedAt: this.now(), ...endOf(how) }
+      approval: { id, ...owner, callId, tool, requestedAt, endedAt: this.now(), ...endOf(how) }
     }
     this.waiting.delete(id)
     this.over.set(id, ended)

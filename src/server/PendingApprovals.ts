@@ -162,12 +162,12 @@ export const layer = (
       Approvals.Approvals,
       Approvals.Approvals.of({
         ...approvals,
-        ask: (request, told) =>
+        submit: (request, told) =>
           Effect.suspend(() => {
             const shown = RedactedRequest.make(request, handlers?.current().get(request.tool)?.redactor.declared)
             if (shown === undefined) return Effect.succeed(notShown)
             coming.set(request, shown)
-            return approvals.ask(request, told)
+            return approvals.submit(request, told)
           })
       })
     ).pipe(Context.add(
@@ -177,7 +177,7 @@ export const layer = (
           Effect.map(Effect.sync(() => record.forget()), () => ({
             // those that are asked again after a start come in any order
             open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary)
-              .sort((a, b) => a.askedAt - b.askedAt),
+              .sort((a, b) => a.requestedAt - b.requestedAt),
             ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.approval).reverse()
           })),
         get: (user, id) =>

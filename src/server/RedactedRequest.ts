@@ -61,7 +61,7 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): R
   const owner = Principals.fromPrincipal(request.principal)
   const files = (request.preview?._tag === "Diff" ? request.preview.changes : undefined)?.map(fileOf(left))
   const preview = previewOf(request.preview, files, left)
-  const { askedAt, expiresAt, id } = request
+  const { requestedAt, expiresAt, id } = request
   const about = {
     ...owner,
     agentPath: request.agentPath,
@@ -78,7 +78,7 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): R
   // a hash of a secret tells whether a guess is right, unless there is in it what nobody guesses
   const salt = hidden === undefined ? "" : Tokens.secret("")
   const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview, salt]))
-  const approval = { id, ...about, askedAt, expiresAt, hash }
+  const approval = { id, ...about, requestedAt, expiresAt, hash }
   return {
     request,
     owner,

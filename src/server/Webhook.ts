@@ -69,7 +69,7 @@ export const layer = (
     const follow = Stream.runForEach(
       approvals.changes,
       (change): Effect.Effect<unknown> =>
-        change._tag === "Asked" ? asked(change.request) : FiberMap.remove(open, change.id)
+        change._tag === "Requested" ? asked(change.request) : FiberMap.remove(open, change.id)
     )
     yield* Effect.forkScoped(follow, { startImmediately: true })
     yield* Effect.forEach(yield* approvals.list, asked, { discard: true })
@@ -193,17 +193,17 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
 })
 
 const bodyOf = (
-  { askedAt, expiresAt, id, principal, tool }: Approvals.ApprovalRequest,
+  { requestedAt, expiresAt, id, principal, tool }: Approvals.ApprovalRequest,
   publicUrl: string
 ): string =>
   JSON.stringify({
     type: "approval.asked",
-    timestamp: DateTime.formatIso(DateTime.makeUnsafe(askedAt)),
+    timestamp: DateTime.formatIso(DateTime.makeUnsafe(requestedAt)),
     data: {
       id,
       ...Principals.fromPrincipal(principal),
       tool,
-      askedAt,
+      requestedAt,
       expiresAt,
       url: `${publicUrl}/#/approvals/${encodeURIComponent(id)}`
     }

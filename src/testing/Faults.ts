@@ -266,7 +266,7 @@ export const approvals = (trouble: Trouble, service: Approvals["Service"]): Appr
 })
 
 /**
- * Somebody who answers, as `Approvals.layerAsk` takes them: who says nothing, throws or
+ * Somebody who answers, as `Approvals.layerApprover` takes them: who says nothing, throws or
  * takes a while.
  *
  * @category decorators

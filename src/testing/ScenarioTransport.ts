@@ -61,7 +61,7 @@ export const direct: ScenarioTransport = {
   answer: ({ approvals, next }: Approver) =>
     approvals.changes.pipe(
       Stream.runForEach((change) =>
-        change._tag === "Asked"
+        change._tag === "Requested"
           ? Effect.forkScoped(
             Effect.flatMap(
               next(change.request.tool),

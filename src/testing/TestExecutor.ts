@@ -117,7 +117,7 @@ export const layer = <T extends Toolkit.Any>(
 export const people = (
   answer: NonNullable<Options["answer"]>
 ): Layer.Layer<Approvals.Approvals, ConfigurationError> =>
-  Approvals.layerAsk((request) => {
+  Approvals.layerApprover((request) => {
     const said = answer(request)
     return Effect.flatMap(
       Effect.isEffect(said) ? said : Effect.succeed(said),

@@ -182,7 +182,7 @@ describe("an interactive operation", () => {
     return Effect.scoped(Effect.gen(function*() {
       assert.strictEqual(yield* operation(), 0)
       assert.deepStrictEqual(ran, [])
-      const people = yield* Approvals.makeAsk(() => Effect.succeed({ _tag: "ApproveOnce" }))
+      const people = yield* Approvals.makeApprover(() => Effect.succeed({ _tag: "ApproveOnce" }))
       assert.strictEqual(yield* operation(people), 0)
       assert.deepStrictEqual(ran, ["write {}"])
     }))
@@ -190,7 +190,7 @@ describe("an interactive operation", () => {
 
   it.effect("asks those whom the host has, and tells of it even if they answer at once", () => {
     const { ran, tools: specs } = tools()
-    const people = Approvals.layerAsk(() => Effect.succeed({ _tag: "ApproveOnce" as const }))
+    const people = Approvals.layerApprover(() => Effect.succeed({ _tag: "ApproveOnce" as const }))
     return run(
       specs,
       [{ calls: [call("1", "read"), call("2", "write")] }, done],
@@ -244,7 +244,7 @@ describe("an interactive operation", () => {
 describe("an automatic operation", () => {
   it.effect("asks nobody, also not those whom the host has, and goes on at once", () => {
     const { ran, tools: specs } = tools()
-    const people = Approvals.layerAsk(() => Effect.succeed({ _tag: "ApproveOnce" as const }))
+    const people = Approvals.layerApprover(() => Effect.succeed({ _tag: "ApproveOnce" as const }))
     return run(
       specs,
       [{ calls: [call("1", "read"), call("2", "free")] }, done],

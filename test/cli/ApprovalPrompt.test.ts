@@ -84,7 +84,7 @@ const requestOf = (it: typeof Request.Type): Approvals.ApprovalRequest => ({
     : { _tag: "Diff", diff: textOf(it.shown) },
   isRunning: it.isRunning,
   remember: it.remember,
-  askedAt: 0,
+  requestedAt: 0,
   expiresAt: 1
 })
 
@@ -119,7 +119,7 @@ const request: Approvals.ApprovalRequest = {
   preview: undefined,
   isRunning: false,
   remember: "tool",
-  askedAt: 0,
+  requestedAt: 0,
   expiresAt: 1
 }
 

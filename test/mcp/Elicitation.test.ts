@@ -371,7 +371,7 @@ describe("the person behind a client", () => {
 })
 
 describe("an answer to a form", () => {
-  const request: Approvals.Question = {
+  const request: Approvals.NewRequest = {
     principal: "p",
     agentPath: [],
     batch: "b",
@@ -387,7 +387,7 @@ describe("an answer to a form", () => {
     isRunning: false,
     remember: "tool"
   }
-  const put = (question: Partial<Approvals.Question>, content: Record<string, string>, elicitation: object = {}) =>
+  const put = (question: Partial<Approvals.NewRequest>, content: Record<string, string>, elicitation: object = {}) =>
     Effect.scoped(Effect.gen(function*() {
       const approvals = yield* Approvals.make()
       const forms: Array<Form> = []
@@ -397,7 +397,7 @@ describe("an answer to a form", () => {
       }
       const client = { clientCapabilities: { elicitation }, getClient: Effect.succeed({ elicit }) }
       const asked = yield* approvals.request({ ...request, ...question })
-      const resolved = yield* Effect.forkChild(approvals.ask(asked), { startImmediately: true })
+      const resolved = yield* Effect.forkChild(approvals.submit(asked), { startImmediately: true })
       yield* Elicitation.put(approvals, client as unknown as McpSchema.McpServerClient["Service"], asked)
       return { resolution: yield* Fiber.join(resolved), forms }
     }))
@@ -494,7 +494,7 @@ describe("the message of a form", () => {
     index: 0,
     class: "SerialMut",
     remember: "tool" as const,
-    askedAt: 0,
+    requestedAt: 0,
     expiresAt: 1,
     tool: textOf(tool),
     why: textOf(why),

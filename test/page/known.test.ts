@@ -5,9 +5,9 @@ import type { Wire } from "../../src/core/facts/ToolEvent.ts"
 import { after, keyOf, type Known, type KnownWave, nothing, ofLists, withEvents } from "../../src/page/known.ts"
 import type { ApprovalSummary, LiveItem, ResolvedApproval } from "../../src/server/ApiApprovals.ts"
 
-const asked = (id: string, askedAt: number): LiveItem => ({
+const asked = (id: string, requestedAt: number): LiveItem => ({
   _tag: "ApprovalRequested",
-  approval: { id, askedAt, hash: id } as ApprovalSummary
+  approval: { id, requestedAt, hash: id } as ApprovalSummary
 })
 const over = (id: string): LiveItem => ({
   _tag: "ApprovalResolved",
@@ -58,7 +58,7 @@ describe("what the page knows", () => {
     const known = steps.map(itemOf).reduce<Known>(after, nothing)
     const each = [...ids(known), ...known.ended.map((it) => it.id)]
     assert.strictEqual(new Set(each).size, each.length)
-    const times = known.open.map((it) => it.askedAt)
+    const times = known.open.map((it) => it.requestedAt)
     assert.deepStrictEqual(times, times.toSorted((a, b) => a - b))
   })
 

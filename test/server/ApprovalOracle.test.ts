@@ -39,7 +39,7 @@ const ask = Effect.fnUntraced(function*({ minutes, remember, target, tool, user 
     remember,
     expiresAt: minutes === 0 ? "unlimited" : now + minutes * 60_000
   }))
-  const fiber = yield* Effect.forkScoped(approvals.ask(request), { startImmediately: true })
+  const fiber = yield* Effect.forkScoped(approvals.submit(request), { startImmediately: true })
   const { open } = yield* PendingApprovals.PendingApprovals.use((it) => it.list(cy))
   return { id: request.id, hash: open.find((it) => it.id === request.id)!.hash, fiber }
 })

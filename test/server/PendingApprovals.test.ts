@@ -196,7 +196,7 @@ describe("PendingApprovals", () => {
       const given = yield* to("known", once)
       yield* Fiber.interrupt(first.fiber)
       const changes = [{ path: "a.txt", before: "a\n", after: "b\n" }]
-      const others: ReadonlyArray<Partial<Approvals.Question>> = [
+      const others: ReadonlyArray<Partial<Approvals.NewRequest>> = [
         { preview: { _tag: "Diff", diff: "-a\n+c\n" } },
         { preview: { _tag: "None", because: "nobody knows" } },
         { preview: { _tag: "Diff", diff: "-a\n+b\n", changes } },

@@ -143,8 +143,8 @@ describe("a server that is killed and started again", () => {
       const approvals = Context.get(second.context, Approvals.Approvals)
       yield* Effect.repeat(Effect.sleep("1 second"), { until: () => Effect.map(approvals.list, (it) => it.length > 0) })
       const requests = yield* approvals.list
-      assert.deepStrictEqual(requests.map((it) => [it.id, it.askedAt, it.expiresAt]), [
-        [asked!.id, asked!.askedAt, asked!.expiresAt]
+      assert.deepStrictEqual(requests.map((it) => [it.id, it.requestedAt, it.expiresAt]), [
+        [asked!.id, asked!.requestedAt, asked!.expiresAt]
       ])
       const [approval] = (yield* Context.get(second.context, PendingApprovals).list(everybody)).open
       assert.strictEqual(approval?.id, asked?.id)

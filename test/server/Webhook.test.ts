@@ -48,7 +48,7 @@ const options = (url: string): Webhook.Options => ({
 const ask = Effect.fnUntraced(function*(id: string) {
   const approvals = yield* Approvals.Approvals
   const request = yield* approvals.request(approval({ id, args: { password: "hidden in the arguments" } }))
-  return yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
+  return yield* Effect.forkChild(approvals.submit(request), { startImmediately: true })
 })
 
 /** A turn of the event loop. */
@@ -97,7 +97,7 @@ describe("Webhook", () => {
           user: "bob",
           session: "home",
           tool: "write",
-          askedAt: 1_700_000_000_500,
+          requestedAt: 1_700_000_000_500,
           expiresAt: "unlimited",
           url: "https://tools.example.com/page/#/approvals/approval%20one"
         }

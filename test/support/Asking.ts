@@ -13,7 +13,7 @@ export const user = (name: string, approve: ReadonlyArray<string>): ApiAccess.Us
   operate: true
 })
 
-export const approval = (more: Partial<Approvals.Question> = {}): Approvals.Question => ({
+export const approval = (more: Partial<Approvals.NewRequest> = {}): Approvals.NewRequest => ({
   principal: "bob/home",
   agentPath: [],
   batch: "b",
@@ -32,10 +32,10 @@ export const approval = (more: Partial<Approvals.Question> = {}): Approvals.Ques
 })
 
 /** Asks, and waits in a fiber of its own. */
-export const ask = Effect.fnUntraced(function*(more?: Partial<Approvals.Question>) {
+export const ask = Effect.fnUntraced(function*(more?: Partial<Approvals.NewRequest>) {
   const approvals = yield* Approvals.Approvals
   const request = yield* approvals.request(approval(more))
-  const fiber = yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
+  const fiber = yield* Effect.forkChild(approvals.submit(request), { startImmediately: true })
   return { id: request.id, fiber }
 })
 

@@ -87,7 +87,7 @@ const works = {
     const approvals = yield* listen
     const asking = Stream.runForEach(approvals.changes, (change) =>
       Effect.sync(() => {
-        if (change._tag === "Asked") print({ _tag: "Asked", batch: change.request.batch, id: change.request.id })
+        if (change._tag === "Requested") print({ _tag: "Asked", batch: change.request.batch, id: change.request.id })
       }))
     yield* Effect.forkScoped(asking, { startImmediately: true })
     yield* all(run)

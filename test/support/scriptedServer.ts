@@ -102,7 +102,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
       targets: [{ text: "notes.md" }],
       isRunning: false,
       remember: "tool",
-      askedAt: 1_700_000_000_000 + now.asked++,
+      requestedAt: 1_700_000_000_000 + now.asked++,
       expiresAt: "unlimited",
       hash: createHash("sha256").update(JSON.stringify([given.tool, args])).digest("hex"),
       preview: null,
@@ -114,14 +114,14 @@ export const startScripted = async (folder: string): Promise<Script> => {
     tell({ _tag: "ApprovalRequested", approval: summaryOf(approval) })
   }
   const end = (id: string, how: Partial<ResolvedApproval> & Pick<ResolvedApproval, "how">): ResolvedApproval => {
-    const { askedAt, callId, session, tool, user } = open.get(id)!
+    const { requestedAt, callId, session, tool, user } = open.get(id)!
     const approval: ResolvedApproval = {
       id,
       user,
       session,
       callId,
       tool,
-      askedAt,
+      requestedAt,
       endedAt: Date.now(),
       next: "The model may ask again.",
       ...how

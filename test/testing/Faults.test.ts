@@ -142,7 +142,7 @@ describe("trouble", () => {
             isRunning: false,
             remember: "call"
           })
-          const asking = yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
+          const asking = yield* Effect.forkChild(approvals.submit(request), { startImmediately: true })
           return { request, asking }
         })
         const lost = yield* ask()

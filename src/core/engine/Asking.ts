@@ -56,7 +56,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     // an answer about unknown targets, or about none, is not remembered: it would allow everything
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
     const { question: open } = call.resumed ?? {}
-    const about: Approvals.Question = {
+    const about: Approvals.NewRequest = {
       preview: undefined,
       ...question,
       ...open,
@@ -91,7 +91,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       }
       // it may have been answered although its call is over by the time that it could go on
       return Effect.ensuring(
-        people.ask(request, told),
+        people.submit(request, told),
         Effect.sync(() => {
           wave.facts?.report({ _tag: "Answered", at: wave.now(), requestId, ...answerOf(said) }, call)
           const grant = grantOf(said)
@@ -152,7 +152,7 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
 const unrecorded: Answer = { _tag: "Unrecorded" }
 
 /** What people have said before a crash, where they would be shown the same now. */
-const onRecord = ({ record, resumed }: Call, about: Approvals.Question): Approvals.Resolution | undefined => {
+const onRecord = ({ record, resumed }: Call, about: Approvals.NewRequest): Approvals.Resolution | undefined => {
   const shown = record!.shown(about)
   const again = about.why === resumed!.why
   return resumed!.answers!.find((it) => it.shown === shown && it.again === again)?.resolution

@@ -150,7 +150,7 @@ export interface Resumed {
   /** Why a person is asked before it runs again. */
   readonly why?: string | undefined
   /** The question that was open. */
-  readonly question?: Pick<ApprovalRequest, "id" | "askedAt" | "expiresAt"> | undefined
+  readonly question?: Pick<ApprovalRequest, "id" | "requestedAt" | "expiresAt"> | undefined
   /** What people have said to it before, as far as that holds. */
   readonly answers?: ReadonlyArray<Answered> | undefined
   /** It had started, so neither order nor limits refuse it; `spent` where the store knows. */

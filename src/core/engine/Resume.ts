@@ -231,7 +231,7 @@ const goOn = Effect.fnUntraced(function*(
   const { asked, started } = life
   const question = asked === undefined
     ? {}
-    : { question: { id: asked.requestId, askedAt: asked.at, expiresAt: asked.expiresAt } }
+    : { question: { id: asked.requestId, requestedAt: asked.at, expiresAt: asked.expiresAt } }
   if (started === undefined) {
     call.resumed = question
     return

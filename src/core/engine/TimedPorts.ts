@@ -15,7 +15,7 @@ import { type Deadline, Deadlines } from "../../internal/deadlines.ts"
 import * as Detached from "../../internal/detached.ts"
 import { type Outages, outagesOf } from "../../internal/outages.ts"
 import { ToolContext } from "../contract/ToolContext.ts"
-import { type ApprovalRequest, type Approvals, type Question, Resolution } from "../gates/Approvals.ts"
+import { type ApprovalRequest, type Approvals, type NewRequest, Resolution } from "../gates/Approvals.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type Journal, JournalError } from "../store/Journal.ts"
@@ -100,14 +100,14 @@ export const journal = (driver: Journal["Service"]): Journal["Service"] => {
 /** Approvers as an executor asks them: neither method fails, dies or hangs, whatever the driver does. */
 export interface People {
   /** Makes a request with an id; `undefined` if that failed, which means that there is no approver. */
-  readonly request: (question: Question) => Effect.Effect<ApprovalRequest | undefined>
+  readonly request: (question: NewRequest) => Effect.Effect<ApprovalRequest | undefined>
   /**
    * Waits for the answer to a request. What follows runs in a turn of its own, never in the fiber that
    * answers. Interruption withdraws the request at once.
    * `told` is called once, as soon as there is an answer: it is not lost if the caller is interrupted
    * before its turn.
    */
-  readonly ask: (request: ApprovalRequest, told: (resolution: Resolution) => void) => Effect.Effect<Resolution>
+  readonly submit: (request: ApprovalRequest, told: (resolution: Resolution) => void) => Effect.Effect<Resolution>
 }
 
 /** Approvers who answer in time. Silence after the request has expired is a denial, and so is a malformed answer. */
@@ -115,17 +115,17 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
   const run = Effect.runForkWith(context)
   const clock = Context.get(context, Clock.Clock)
   const deadlines = new Deadlines(clock, run)
-  const warn = (what: string, cause: Cause.Cause<unknown> | string, question: Question) =>
+  const warn = (what: string, cause: Cause.Cause<unknown> | string, question: NewRequest) =>
     CallLog.log("Warn", `Approvals.${what}`, cause, question)
 
   return {
     request: (question) =>
       inTime(Effect.suspend(() => driver.request(question)), (cause) => cause).pipe(
         Effect.filterOrFail(isRequest, () => "it is not an approval request"),
-        Effect.map(({ askedAt, expiresAt, id }) => ({ ...question, askedAt, expiresAt, id })),
+        Effect.map(({ requestedAt, expiresAt, id }) => ({ ...question, requestedAt, expiresAt, id })),
         Effect.catch((cause) => Effect.as(warn("request failed", Cause.die(cause), question), undefined))
       ),
-    ask: (request, told) =>
+    submit: (request, told) =>
       Effect.callback((resume) => {
         let deadline: Deadline | undefined
         let isOver = false
@@ -135,7 +135,7 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
           isTold = true
           told(resolution)
         }
-        const asked = run(Effect.suspend(() => driver.ask(request, tell)))
+        const asked = run(Effect.suspend(() => driver.submit(request, tell)))
         const end = (resolution: Resolution) => {
           if (isOver) return
           tell(resolution)
@@ -184,7 +184,7 @@ const isResolution = safely(Schema.is(Resolution))
 
 const isRequest = safely(Schema.is(Schema.Struct({
   id: Schema.String,
-  askedAt: Schema.Finite,
+  requestedAt: Schema.Finite,
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")])
 })))
 

@@ -29,7 +29,7 @@ export const ApprovalWire = Schema.Struct({
   /** What an answer may be remembered for at most. */
   remember: Schema.Literals(["call", "resources", "tool"]),
   /** Epoch milliseconds. */
-  askedAt: Schema.Finite,
+  requestedAt: Schema.Finite,
   /** Epoch milliseconds at which it expires. */
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")])
 })

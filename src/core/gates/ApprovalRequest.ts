@@ -48,7 +48,7 @@ export interface ApprovalRequest {
   /** What an answer may be remembered for at most. */
   readonly remember: "call" | "resources" | "tool"
   /** Epoch milliseconds. */
-  readonly askedAt: number
+  readonly requestedAt: number
   /** Epoch milliseconds after which silence is a no, or `"unlimited"`: it waits however long it takes. */
   readonly expiresAt: number | "unlimited"
 }
@@ -76,9 +76,9 @@ export type Preview =
  * @category models
  * @since 0.1.0
  */
-export interface Question extends Omit<ApprovalRequest, "id" | "askedAt" | "expiresAt"> {
+export interface NewRequest extends Omit<ApprovalRequest, "id" | "requestedAt" | "expiresAt"> {
   readonly id?: string | undefined
-  readonly askedAt?: number | undefined
+  readonly requestedAt?: number | undefined
   readonly expiresAt?: ApprovalRequest["expiresAt"] | undefined
 }
 

@@ -25,7 +25,7 @@ import * as CallLog from "../../internal/callLog.ts"
 import { Deadlines } from "../../internal/deadlines.ts"
 import { OptionReader } from "../../internal/OptionReader.ts"
 import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
-import type { Answer, ApprovalError, ApprovalRequest, Question, Resolution, Shown } from "./ApprovalRequest.ts"
+import type { Answer, ApprovalError, ApprovalRequest, NewRequest, Resolution, Shown } from "./ApprovalRequest.ts"
 import { type Begin, type Ending, type Given, PendingRequests } from "./PendingRequests.ts"
 
 export * from "./ApprovalRequest.ts"
@@ -39,7 +39,7 @@ export type { Begin, Ending, Given } from "./PendingRequests.ts"
  * @since 0.1.0
  */
 export type Change =
-  | { readonly _tag: "Asked"; readonly request: ApprovalRequest }
+  | { readonly _tag: "Requested"; readonly request: ApprovalRequest }
   | { readonly _tag: "Ended"; readonly id: string; readonly how: Ending }
 
 /**
@@ -50,15 +50,15 @@ export type Change =
  */
 export class Approvals extends Context.Service<Approvals, {
   /** Makes a request of a question: with its id and its deadline. Nobody is asked yet. For executors. */
-  readonly request: (question: Question) => Effect.Effect<ApprovalRequest>
+  readonly request: (question: NewRequest) => Effect.Effect<ApprovalRequest>
   /**
    * Asks and waits for what becomes of it; interruption withdraws the request. `told` is
    * called the moment that it has become something, for where whoever waits is
    * interrupted before it goes on: the answer was given all the same. For executors.
    */
-  readonly ask: (
+  readonly submit: (
     request: ApprovalRequest,
-    told?: ((resolution: Resolution) => void) | undefined
+    onResolved?: ((resolution: Resolution) => void) | undefined
   ) => Effect.Effect<Resolution>
   /**
    * Answers a request, once. `of` is what was shown, or its `hash`: an answer to
@@ -147,7 +147,7 @@ export const makeRecorded = Effect.fnUntraced(function*(
     run(Effect.asVoid(Effect.andThen(Effect.yieldNow, all)))
   }
   const pending = new PendingRequests(clock, new Deadlines(clock, run), (request) => {
-    tell({ _tag: "Asked", request })
+    tell({ _tag: "Requested", request })
     const ended = begin(request)
     return (how) => {
       ended?.(how)
@@ -161,10 +161,10 @@ export const makeRecorded = Effect.fnUntraced(function*(
     request: (question) =>
       Effect.map(question.id === undefined ? makeId : Effect.succeed(question.id), (id) => {
         const now = clock.currentTimeMillisUnsafe()
-        const { askedAt = now, expiresAt = timeout === Infinity ? "unlimited" : now + timeout } = question
-        return { ...question, id, askedAt, expiresAt }
+        const { requestedAt = now, expiresAt = timeout === Infinity ? "unlimited" : now + timeout } = question
+        return { ...question, id, requestedAt, expiresAt }
       }),
-    ask: (request, told) => pending.wait(request, told),
+    submit: (request, onResolved) => pending.wait(request, onResolved),
     answer: (id, answer, of, person) =>
       Effect.suspend(() =>
         Effect.fromResult(Result.mapError(answerAll([{ id, answer, of, person }]), ([problem]) => problem!))
@@ -191,7 +191,7 @@ export const makeRecorded = Effect.fnUntraced(function*(
  * @category constructors
  * @since 0.1.0
  */
-export const makeAsk = Effect.fnUntraced(function*<R>(
+export const makeApprover = Effect.fnUntraced(function*<R>(
   put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>,
   options?: Options
 ): Effect.fn.Return<Approvals["Service"], ConfigurationError, Scope.Scope | R> {
@@ -231,19 +231,20 @@ export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationEr
  * import { Effect } from "effect"
  * import { Approvals } from "effect-tool-executor"
  *
- * export const layer = Approvals.layerAsk(({ tool, why }) =>
+ * export const layer = Approvals.layerApprover(({ tool, why }) =>
  *   Effect.as(Effect.log(`May ${tool} run? (${why})`), { _tag: "Deny", reason: "nobody is at the chat" })
  * )
  * ```
  *
- * @see {@link makeAsk} for when the function is called and interrupted
+ * @see {@link makeApprover} for when the function is called and interrupted
  * @category layers
  * @since 0.1.0
  */
-export const layerAsk = <R>(
+export const layerApprover = <R>(
   put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>,
   options?: Options
-): Layer.Layer<Approvals, ConfigurationError, Exclude<R, Scope.Scope>> => Layer.effect(Approvals, makeAsk(put, options))
+): Layer.Layer<Approvals, ConfigurationError, Exclude<R, Scope.Scope>> =>
+  Layer.effect(Approvals, makeApprover(put, options))
 
 // Utilities
 

@@ -202,12 +202,12 @@ const concerns = (gate: Gate, tool: RegisteredTool): boolean => {
 const concerning = (all: ReadonlyArray<Gate>, registry: Registry): HostGates => {
   const tools = Array.from(registry.values())
   const gates = all.filter((gate) => gate.concerns === undefined || tools.some((tool) => concerns(gate, tool)))
-  const askedAt = (moment: Moment) => gates.filter((gate) => gate[moment] !== undefined)
+  const requestedAt = (moment: Moment) => gates.filter((gate) => gate[moment] !== undefined)
   return {
-    arrive: askedAt("arrive"),
-    guard: askedAt("guard"),
-    admit: askedAt("admit"),
-    recheck: askedAt("recheck")
+    arrive: requestedAt("arrive"),
+    guard: requestedAt("guard"),
+    admit: requestedAt("admit"),
+    recheck: requestedAt("recheck")
   }
 }
 

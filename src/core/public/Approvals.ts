@@ -1,2 +1,11 @@
 export type * from "../gates/Approvals.ts"
-export { Answer, ApprovalError, Approvals, hash, layer, layerAsk, Resolution, resolve } from "../gates/Approvals.ts"
+export {
+  Answer,
+  ApprovalError,
+  Approvals,
+  hash,
+  layer,
+  layerApprover,
+  Resolution,
+  resolve
+} from "../gates/Approvals.ts"

@@ -654,9 +654,9 @@ describe("a question", () => {
       }, {
         approvals: {
           ...approvals,
-          ask: (...args) => {
+          submit: (...args) => {
             asked++
-            return approvals.ask(...args)
+            return approvals.submit(...args)
           }
         },
         turn: { timeout: "2 seconds" },

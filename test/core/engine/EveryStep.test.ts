@@ -41,7 +41,7 @@ const program = (seen: { ends: Array<string>; left: ReadonlyArray<unknown> }) =>
     const approvals = yield* Approvals.Approvals
     yield* approvals.changes.pipe(
       Stream.runForEach((change) =>
-        change._tag === "Asked"
+        change._tag === "Requested"
           ? Effect.andThen(
             Effect.sleep("1 millis"),
             Effect.ignore(approvals.answer(change.request.id, { _tag: "ApproveOnce" }))

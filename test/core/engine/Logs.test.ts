@@ -138,7 +138,7 @@ const parts: { readonly [name: string]: Effect.Effect<unknown, unknown, Scope.Sc
   }),
   "people": Effect.gen(function*() {
     const approvals = yield* Approvals.make()
-    return yield* wave(fine, { policy: { default: "ask" }, approvals: { ...approvals, ask: () => dies } })
+    return yield* wave(fine, { policy: { default: "ask" }, approvals: { ...approvals, submit: () => dies } })
   }),
   "who makes requests": Effect.gen(function*() {
     const approvals = yield* Approvals.make()

@@ -11,7 +11,7 @@ const tools = { a: () => Effect.succeed("A"), b: () => Effect.succeed("B") }
 const asks: Options = { policy: { default: "ask" } }
 
 const saying = (answer: Approvals.Answer, asked: Array<string>) =>
-  Approvals.makeAsk(({ tool }) => Effect.sync(() => (asked.push(tool), answer)))
+  Approvals.makeApprover(({ tool }) => Effect.sync(() => (asked.push(tool), answer)))
 
 const yes: Approvals.Answer = { _tag: "ApproveOnce" }
 
@@ -94,7 +94,7 @@ describe("a process", () => {
   it.effect("asks up front if it is to, whatever the executor's setting", () =>
     Effect.scoped(Effect.gen(function*() {
       const open: Array<number> = []
-      const approvals: Approvals.Approvals["Service"] = yield* Approvals.makeAsk(() =>
+      const approvals: Approvals.Approvals["Service"] = yield* Approvals.makeApprover(() =>
         Effect.map(approvals.list, (all) => (open.push(all.length), yes))
       )
       const writes = { class: "SerialMut", handler: () => Effect.void } as const

@@ -145,15 +145,15 @@ describe("a state store", () => {
 })
 
 describe("people, by a driver", () => {
-  type Driver = Partial<Pick<Approvals.Approvals["Service"], "ask" | "request">>
+  type Driver = Partial<Pick<Approvals.Approvals["Service"], "submit" | "request">>
   const denied: Approvals.Resolution = { _tag: "Denied", by: "user" }
   const approved: Approvals.Resolution = { _tag: "Approved", grant: undefined, isOwn: true }
-  const request = (question: Approvals.Question) =>
-    Effect.map(Effect.clockWith((clock) => clock.currentTimeMillis), (askedAt) => ({
+  const request = (question: Approvals.NewRequest) =>
+    Effect.map(Effect.clockWith((clock) => clock.currentTimeMillis), (requestedAt) => ({
       ...question,
       id: "q",
-      askedAt,
-      expiresAt: askedAt + 300_000
+      requestedAt,
+      expiresAt: requestedAt + 300_000
     }))
   const broken = {
     get _tag() {
@@ -163,38 +163,38 @@ describe("people, by a driver", () => {
   const drivers: Readonly<Record<string, Driver>> = {
     ...Object.fromEntries(
       Object.entries(ways).flatMap(([way, answer]) => [
-        [`whose request ${way}`, { request: answer, ask: () => Effect.succeed(approved) }],
-        [`whose ask ${way}`, { request, ask: answer }]
+        [`whose request ${way}`, { request: answer, submit: () => Effect.succeed(approved) }],
+        [`whose submit ${way}`, { request, submit: answer }]
       ])
     ),
     "that gives a request with no id": {
       request: (question) => Effect.map(request(question), (it) => ({ ...it, id: undefined as never })),
-      ask: () => Effect.succeed(approved)
+      submit: () => Effect.succeed(approved)
     },
     "that gives a request with no deadline": {
       request: (question) => Effect.map(request(question), (it) => ({ ...it, expiresAt: NaN })),
-      ask: () => Effect.succeed(approved)
+      submit: () => Effect.succeed(approved)
     },
     "that says no, then yes": {
       request,
-      ask: () =>
+      submit: () =>
         Effect.callback((resume) => {
           resume(Effect.succeed(denied))
           resume(Effect.succeed(approved))
         })
     },
-    "whose answer is null": { request, ask: () => Effect.succeed(null as never) },
-    "whose answer is an empty object": { request, ask: () => Effect.succeed({} as never) },
-    "whose answer throws": { request, ask: () => Effect.succeed(broken as never) },
-    "whose permission is no grant": { request, ask: () => Effect.succeed({ ...approved, grant: 7 } as never) },
-    "that takes no question back": { request, ask: () => Effect.uninterruptible(Effect.never) },
+    "whose answer is null": { request, submit: () => Effect.succeed(null as never) },
+    "whose answer is an empty object": { request, submit: () => Effect.succeed({} as never) },
+    "whose answer throws": { request, submit: () => Effect.succeed(broken as never) },
+    "whose permission is no grant": { request, submit: () => Effect.succeed({ ...approved, grant: 7 } as never) },
+    "that takes no question back": { request, submit: () => Effect.uninterruptible(Effect.never) },
     "that answers when the question is taken back": {
       request,
-      ask: () => Effect.onInterrupt(Effect.never, () => Effect.succeed(approved))
+      submit: () => Effect.onInterrupt(Effect.never, () => Effect.succeed(approved))
     },
     "that dies when the question is taken back": {
       request,
-      ask: () => Effect.onInterrupt(Effect.never, () => Effect.die("it cannot be taken back"))
+      submit: () => Effect.onInterrupt(Effect.never, () => Effect.die("it cannot be taken back"))
     }
   }
   const waves = (driver: Driver, approval: "perCall" | "upfront", then: (env: Env) => Effect.Effect<unknown>) =>
@@ -246,7 +246,7 @@ describe("people, by a driver", () => {
           approval,
           approvals: {
             request,
-            ask: () => Effect.succeed({ _tag: "Suspended", reason: "nobody is in the office before Monday" })
+            submit: () => Effect.succeed({ _tag: "Suspended", reason: "nobody is in the office before Monday" })
           } as never,
           policy: { default: "allow", ask: ["w"] }
         },
@@ -277,7 +277,7 @@ describe("people, by a driver", () => {
           { w: { class: "SerialMut", handler } },
           {
             approval,
-            approvals: { request, ask: () => Effect.succeed({ _tag: "Suspended", reason: "not now" }) } as never,
+            approvals: { request, submit: () => Effect.succeed({ _tag: "Suspended", reason: "not now" }) } as never,
             policy: { default: "allow", ask: ["w(*)"] }
           },
           ({ process }) =>
@@ -296,7 +296,7 @@ describe("people, by a driver", () => {
         Effect.gen(function*() {
           const silent: Driver = {
             request: (question) => Effect.map(request(question), (it) => ({ ...it, expiresAt })),
-            ask: () => Effect.never
+            submit: () => Effect.never
           }
           const { outcomes, took } = yield* waves(
             silent,
@@ -319,13 +319,13 @@ describe("people, by a driver", () => {
       Effect.gen(function*() {
         const log: Array<string> = []
         const answers: Array<() => void> = []
-        const ask = () =>
+        const submit = () =>
           Effect.callback<Approvals.Resolution>((resume) => {
             answers.push(() => resume(Effect.succeed(approved)))
           })
         yield* run(
           { w: { class: "ConcurrentMut", handler: () => Effect.sync(() => log.push("starts")) } },
-          { approval, approvals: { request, ask } as never, policy: { default: "ask" } },
+          { approval, approvals: { request, submit } as never, policy: { default: "ask" } },
           ({ process }) =>
             Effect.gen(function*() {
               const wave = yield* Effect.forkChild(process.executeWave(calls("w", ["w", { n: 7 }])), {

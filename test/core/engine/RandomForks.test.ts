@@ -122,7 +122,7 @@ const play = (seed: number) => {
       const approvals = yield* Approvals.make({ timeout: "30 seconds" })
       yield* Effect.forkScoped(
         Stream.runForEach(approvals.changes, (change) => {
-          if (change._tag !== "Asked") return Effect.void
+          if (change._tag !== "Requested") return Effect.void
           const { args, id, isRunning } = change.request
           const { node } = args as { readonly node: Node }
           if (node.answer === "silence") return Effect.void

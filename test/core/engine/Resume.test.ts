@@ -479,8 +479,8 @@ describe("a wave that is resumed", () => {
     const { ran, specs } = world()
     const wave = [call("1", "read", {}), call("2", "write", {})]
     const people = (resolution: Approvals.Resolution): Approvals.Approvals["Service"] => ({
-      request: (question) => Effect.succeed({ ...question, id: "q", askedAt: 0, expiresAt: "unlimited" }),
-      ask: () => Effect.delay(Effect.succeed(resolution), "1 second"),
+      request: (question) => Effect.succeed({ ...question, id: "q", requestedAt: 0, expiresAt: "unlimited" }),
+      submit: () => Effect.delay(Effect.succeed(resolution), "1 second"),
       list: Effect.succeed([]),
       answer: () => Effect.void,
       giveUp: () => Effect.void,

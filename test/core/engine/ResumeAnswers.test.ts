@@ -30,7 +30,7 @@ const live = Effect.fnUntraced(function*(
     Journal.Journal
   )
   const asked: Array<string> = []
-  const approvals = says === undefined ? undefined : yield* Effect.orDie(Approvals.makeAsk(({ callId }) => {
+  const approvals = says === undefined ? undefined : yield* Effect.orDie(Approvals.makeApprover(({ callId }) => {
     asked.push(callId)
     const answer = says(callId)
     return answer === undefined ? Effect.never : Effect.succeed(answer)

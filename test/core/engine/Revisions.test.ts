@@ -36,7 +36,7 @@ const open = Effect.fnUntraced(function*(onAsked: (tool: string) => Effect.Effec
   const approvals = Context.get(context, Approvals.Approvals)
   yield* approvals.changes.pipe(
     Stream.runForEach((change) =>
-      change._tag === "Asked"
+      change._tag === "Requested"
         ? Effect.ignore(Effect.suspend(() => {
           asked.push(change.request.tool)
           return Effect.andThen(

@@ -322,7 +322,7 @@ describe("nobody is asked about a call that would wait for its own caller", () =
               Effect.gen(function*() {
                 yield* Effect.forkScoped(
                   Stream.runForEach(approvals.changes, (change) => {
-                    if (change._tag !== "Asked") return Effect.void
+                    if (change._tag !== "Requested") return Effect.void
                     asked.push(change.request.tool)
                     return Effect.orDie(approvals.answer(change.request.id, { _tag: "ApproveOnce" }))
                   }),
@@ -348,7 +348,7 @@ describe("nobody is asked about a call that would wait for its own caller", () =
           Effect.gen(function*() {
             yield* Effect.forkScoped(
               Stream.runForEach(approvals.changes, (change) => {
-                if (change._tag !== "Asked") return Effect.void
+                if (change._tag !== "Requested") return Effect.void
                 asked.push(change.request.tool)
                 return Effect.orDie(approvals.answer(change.request.id, { _tag: "ApproveOnce" }))
               }),

@@ -183,7 +183,7 @@ describe("a question", () => {
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
         yield* later(Stream.runForEach(people.changes, (change) =>
-          change._tag === "Asked"
+          change._tag === "Requested"
             ? Effect.ignore(people.answer(change.request.id, { _tag: "ApproveOnce" }))
             : Effect.void))
         assert.deepStrictEqual(tags(yield* process.executeWave(calls("w", "w"))), ["Succeeded", "Succeeded"])
@@ -217,7 +217,7 @@ describe("a question", () => {
         const wave = yield* later(Stream.runCollect(process.stream(calls("w"))))
         yield* Effect.sleep(1)
         yield* approve(people, "1")
-        assert.deepStrictEqual((yield* Fiber.join(seen)).map((it) => it._tag), ["Asked", "Ended"])
+        assert.deepStrictEqual((yield* Fiber.join(seen)).map((it) => it._tag), ["Requested", "Ended"])
         assert.deepStrictEqual((yield* Fiber.join(wave)).map((it) => it._tag), [
           "ToolCallQueued",
           "ToolApprovalRequested",
@@ -677,7 +677,7 @@ describe("an answer of a wrong form", () => {
         remember: "tool"
       } as const
       const request = yield* approvals.request(question)
-      yield* later(approvals.ask(request))
+      yield* later(approvals.submit(request))
       for (
         const wrong of [
           null,

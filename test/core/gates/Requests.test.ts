@@ -16,7 +16,7 @@ import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 
 type Service = Approvals.Approvals["Service"]
 
-const question = (tool: string, more: Partial<Approvals.Question> = {}): Approvals.Question => ({
+const question = (tool: string, more: Partial<Approvals.NewRequest> = {}): Approvals.NewRequest => ({
   principal: "p",
   agentPath: [],
   batch: "b",
@@ -38,10 +38,10 @@ const virtual = <A, E>(effect: Effect.Effect<A, E, Scope.Scope>) =>
   VirtualTime.run(Effect.scoped(effect), { limit: "365 days" })
 
 /** Asks in a fiber of its own. */
-const asked = (approvals: Service, it: Approvals.Question) =>
+const asked = (approvals: Service, it: Approvals.NewRequest) =>
   Effect.gen(function*() {
     const request = yield* approvals.request(it)
-    const fiber = yield* Effect.forkChild(approvals.ask(request), { startImmediately: true })
+    const fiber = yield* Effect.forkChild(approvals.submit(request), { startImmediately: true })
     return { request, fiber }
   })
 
@@ -52,8 +52,8 @@ const watched = (approvals: Service) =>
     yield* Effect.forkScoped(
       Stream.runForEach(approvals.changes, (change) =>
         Effect.sync(() => {
-          const how = change._tag === "Asked" ? "" : change.how._tag === "Denied" ? change.how.by : change.how._tag
-          seen.push(change._tag === "Asked" ? `asked ${change.request.tool}` : how)
+          const how = change._tag === "Requested" ? "" : change.how._tag === "Denied" ? change.how.by : change.how._tag
+          seen.push(change._tag === "Requested" ? `asked ${change.request.tool}` : how)
         })),
       { startImmediately: true }
     )
@@ -107,7 +107,7 @@ describe("a request", () => {
         () =>
           Effect.flatMap(approvals.request(question("t")), (request) =>
             Effect.forkChild(
-              Effect.andThen(approvals.ask(request), Effect.sync(() => log.push("goes on"))),
+              Effect.andThen(approvals.submit(request), Effect.sync(() => log.push("goes on"))),
               { startImmediately: true }
             ))
       )
@@ -144,7 +144,7 @@ describe("the time of a request", () => {
       const expiries = (options: Approvals.Options) =>
         Effect.gen(function*() {
           const approvals = yield* Approvals.make(options)
-          const of = (more: Partial<Approvals.Question>) =>
+          const of = (more: Partial<Approvals.NewRequest>) =>
             Effect.map(approvals.request(question("t", more)), (it) => it.expiresAt)
           return [yield* of({}), yield* of({ expiresAt: 7 }), yield* of({ expiresAt: "unlimited" })]
         })
@@ -161,7 +161,7 @@ describe("the time of a request", () => {
       for (const [tool, expiresAt] of [["c", 3_000], ["never", "unlimited"], ["a", 1_000], ["past", -1]] as const) {
         const request = yield* approvals.request(question(tool, { expiresAt }))
         yield* Effect.forkChild(Effect.gen(function*() {
-          const resolution = yield* approvals.ask(request)
+          const resolution = yield* approvals.submit(request)
           assert.deepStrictEqual(resolution, { _tag: "Denied", by: "timeout" })
           ended.push([tool, yield* VirtualTime.now])
         }))
@@ -217,7 +217,7 @@ describe("a function that asks", () => {
   it.effect("gives the answer, with what it requires", () =>
     virtual(Effect.gen(function*() {
       class Desk extends Context.Service<Desk, { readonly reason: string }>()("test/Desk") {}
-      const layer = Approvals.layerAsk(() =>
+      const layer = Approvals.layerApprover(() =>
         Effect.map(Desk, ({ reason }): Approvals.Answer => ({ _tag: "Deny", reason }))
       )
       const context = yield* Layer.build(Layer.provide(layer, Layer.succeed(Desk, { reason: "closed on Sundays" })))
@@ -230,7 +230,7 @@ describe("a function that asks", () => {
     virtual(Effect.gen(function*() {
       const { log, put } = people(() => Effect.never)
       const scope = yield* Scope.make()
-      const approvals = yield* Scope.provide(Approvals.makeAsk(put, { timeout: "1 minute" }), scope)
+      const approvals = yield* Scope.provide(Approvals.makeApprover(put, { timeout: "1 minute" }), scope)
       const ends: Readonly<Record<string, (id: string, fiber: Fiber.Fiber<unknown>) => Effect.Effect<unknown>>> = {
         answered: (id) => Effect.orDie(approvals.answer(id, yes)),
         withdrawn: (_, fiber) => Fiber.interrupt(fiber),
@@ -257,7 +257,7 @@ describe("a function that asks", () => {
         }
       ]
       for (const answer of wrong) {
-        const approvals = yield* Approvals.makeAsk(answer)
+        const approvals = yield* Approvals.makeApprover(answer)
         const { fiber } = yield* asked(approvals, question("t"))
         assert.deepStrictEqual(yield* Fiber.join(fiber), { _tag: "Denied", by: "noApprover", reason: "why" })
         assert.strictEqual(yield* VirtualTime.now, 0)
@@ -268,7 +268,7 @@ describe("a function that asks", () => {
     virtual(Effect.gen(function*() {
       const answered = yield* Deferred.make<Approvals.Answer>()
       const { log, put } = people(({ callId }) => callId === "1" ? Deferred.await(answered) : Effect.never)
-      const approvals = yield* Approvals.makeAsk(put)
+      const approvals = yield* Approvals.makeApprover(put)
       const first = yield* asked(approvals, question("t"))
       const second = yield* asked(approvals, question("t", { callId: "2" }))
       yield* Effect.sleep(1)

@@ -131,9 +131,9 @@ export const bugs: ReadonlyArray<Bug> = [
     name: "a no is taken for a yes",
     layer: part(Approvals.Approvals, (approvals) => ({
       ...approvals,
-      ask: (request, told) =>
+      submit: (request, told) =>
         Effect.map(
-          approvals.ask(request, told),
+          approvals.submit(request, told),
           (it) => it._tag === "Denied" ? { _tag: "Approved", grant: undefined, isOwn: true } as const : it
         )
     })),

@@ -14,7 +14,7 @@ import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
  */
 export class CallTimes {
   private readonly arrivedAt: bigint
-  private askedAt = 0n
+  private requestedAt = 0n
   private attemptedAt: bigint | undefined
   /** How long approvers took. */
   asked = 0n
@@ -33,10 +33,10 @@ export class CallTimes {
   add({ _tag }: CallFact, now: bigint): void {
     switch (_tag) {
       case "Presented":
-        this.askedAt = now
+        this.requestedAt = now
         return
       case "Answered":
-        this.asked += now - this.askedAt
+        this.asked += now - this.requestedAt
         return
       case "Started":
       case "Recalled":
