@@ -1,9 +1,4 @@
-/**
- * What files say of an executor: the fields that config files of several
- * commands and scenarios have in common.
- *
- * @since 0.1.0
- */
+/** What files say of an executor: the fields that config files of several commands and scenarios have in common. */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -12,12 +7,7 @@ import * as Policy from "./Policy.ts"
 
 const optional = Schema.optionalKey
 
-/**
- * A length of time in words.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A length of time in words. */
 export const Span = Schema.String.check(
   Schema.makeFilter(
     (text) => Option.exists(Duration.fromInput(text as Duration.Input), (it) => Duration.toMillis(it) > 0),
@@ -25,24 +15,14 @@ export const Span = Schema.String.check(
   )
 ).annotate({ description: "A duration such as \"30 seconds\" or \"5 minutes\"" })
 
-/**
- * A length of time in words, which may be zero.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A length of time in words, which may be zero. */
 export const SpanOrNone = Schema.String.check(
   Schema.makeFilter((text) => Option.isSome(Duration.fromInput(text as Duration.Input)), {
     expected: "a duration such as \"50 millis\" or \"5 minutes\""
   })
 ).annotate({ description: "A duration such as \"50 millis\" or \"5 minutes\"" })
 
-/**
- * A whole number of 1 or more.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A whole number of 1 or more. */
 export const AtLeastOne = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 
 const Chars = Schema.Union([AtLeastOne, Schema.Literal("unbounded")])
@@ -58,12 +38,7 @@ const rate = {
   onStoreError
 }
 
-/**
- * What a host says about a tool.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What a host says about a tool. */
 export const Tool = Schema.Struct({
   promoted: optional(Schema.Boolean).annotate({
     description: "Calls of the tool may overlap, though it changes things"
@@ -98,12 +73,7 @@ export const dedupeFields = {
   inFlight: optional(Schema.Literals(["reject", "join"]))
 }
 
-/**
- * Rules, policy and limits of an executor.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Rules, policy and limits of an executor. */
 export const fields = {
   rules: optional(Schema.Array(ToolRule)).annotate({ description: "Rules that hold whatever the model wants" }),
   policy: optional(Policy.Policy).annotate({ description: "What may run; --allow, --deny and --mode add to it" }),
@@ -134,12 +104,7 @@ export const fields = {
   executionTimeout: optional(Span).annotate({ description: "How long a call may run if its tool says nothing else" })
 }
 
-/**
- * What else an executor can be told where the host's own loop drives it.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What else an executor can be told where the host's own loop drives it. */
 export const loopFields = {
   commitTimeout: optional(Span).annotate({ description: "How long an outcome waits for a write that is under way" }),
   cleanupGrace: optional(Span).annotate({ description: "How long an interrupted caller waits for clean-up" }),

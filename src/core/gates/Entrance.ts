@@ -6,20 +6,13 @@
  * everything goes on in a loop, not inside the call that gave the permit back: a
  * settled call starts the next one, which may settle at once, and thousands of them
  * would overflow the stack.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as MutableList from "effect/MutableList"
 import { findDeadlock } from "../../internal/deadlock.ts"
 import { type Host, type Permit, Place, type Ticket } from "./Permit.ts"
 
-/**
- * What tickets have in common when their pools were made from each other.
- *
- * @category models
- * @since 0.1.0
- */
+/** What tickets have in common when their pools were made from each other. */
 export class Entrance implements Host {
   /** Those whose wait is over. */
   private readonly done = MutableList.make<Place>()

@@ -2,8 +2,6 @@
  * The host's gates, and those of the executor that are made the same way, as an
  * executor asks them: in their order, within a time limit, and told afterwards how
  * each call ended that they were asked about.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -18,28 +16,15 @@ import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import { entriesIn, type Entry, type Gate, type GateCall, type Moment, type Place, type Verdict } from "./Gate.ts"
 
-/**
- * The host's gates by the moments at which they are asked.
- *
- * @category models
- * @since 0.1.0
- */
+/** The host's gates by the moments at which they are asked. */
 export type HostGates = { readonly [M in Moment]: ReadonlyArray<Gate> }
 
-/**
- * Gives the gates that are asked about the tools of a registry.
- *
- * @category models
- * @since 0.1.0
- */
+/** Gives the gates that are asked about the tools of a registry. */
 export type GatesFor = (registry: Registry) => HostGates
 
 /**
  * The host's gates that are provided here, between the executor's own, in their
  * order; fails where a gate names a place that does not exist.
- *
- * @category getters
- * @since 0.1.0
  */
 export const provided = (own: {
   readonly first: ReadonlyArray<Entry>
@@ -68,9 +53,6 @@ export const provided = (own: {
 /**
  * Asks the host's gates of a moment in their order; the first that says no
  * decides. Those that were asked and have something to give back are noted.
- *
- * @category gates
- * @since 0.1.0
  */
 export const ask = (
   self: HostGates,
@@ -104,9 +86,6 @@ export const ask = (
 /**
  * Tells the gates that were asked about a call how it ended, side by side. One
  * that dies or takes too long is noted in the log.
- *
- * @category gates
- * @since 0.1.0
  */
 export const settle = (
   asked: Iterable<Gate>,
@@ -132,22 +111,12 @@ export const settle = (
     }
   )
 
-/**
- * Who is told that a gate has thrown.
- *
- * @category models
- * @since 0.1.0
- */
+/** Who is told that a gate has thrown. */
 export interface Reporter {
   readonly threw: (gate: string, call: GateCall, defect: unknown) => void
 }
 
-/**
- * What a gate says; one that throws has not let the call pass.
- *
- * @category gates
- * @since 0.1.0
- */
+/** What a gate says; one that throws has not let the call pass. */
 export const orRefused = <A>(
   gate: string,
   say: () => A,
@@ -162,20 +131,10 @@ export const orRefused = <A>(
   }
 }
 
-/**
- * The refusal of a gate that threw.
- *
- * @category gates
- * @since 0.1.0
- */
+/** The refusal of a gate that threw. */
 export const failed = (gate: string): ToolRefusal => ({ _tag: "GuardRejected", guard: gate, reason: "it failed" })
 
-/**
- * What is said of a call where something is logged of it.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What is said of a call where something is logged of it. */
 export const about = ({ args, call, principal, tool: { name: tool, redactor } }: GateCall): CallLog.About => ({
   tool,
   callId: call.id,
@@ -202,12 +161,12 @@ const concerns = (gate: Gate, tool: RegisteredTool): boolean => {
 const concerning = (all: ReadonlyArray<Gate>, registry: Registry): HostGates => {
   const tools = Array.from(registry.values())
   const gates = all.filter((gate) => gate.concerns === undefined || tools.some((tool) => concerns(gate, tool)))
-  const requestedAt = (moment: Moment) => gates.filter((gate) => gate[moment] !== undefined)
+  const askedIn = (moment: Moment) => gates.filter((gate) => gate[moment] !== undefined)
   return {
-    arrive: requestedAt("arrive"),
-    guard: requestedAt("guard"),
-    admit: requestedAt("admit"),
-    recheck: requestedAt("recheck")
+    arrive: askedIn("arrive"),
+    guard: askedIn("guard"),
+    admit: askedIn("admit"),
+    recheck: askedIn("recheck")
   }
 }
 

@@ -1,8 +1,6 @@
 /**
  * What one pool holds of a `PermitSource`: a lease for each holder, and one place
  * in the source's line for all who wait.
- *
- * @since 0.1.0
  */
 import type * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -12,12 +10,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
 import type { Lease, PermitSource } from "./PermitSource.ts"
 
-/**
- * Those who wait for leases, in order.
- *
- * @category models
- * @since 0.1.0
- */
+/** Those who wait for leases, in order. */
 export interface Line<Holder> {
   readonly isWanted: () => boolean
   /** The first leaves the line: it is to get what has come, or to hear that nothing will. */
@@ -29,12 +22,7 @@ export interface Line<Holder> {
   readonly turned: () => void
 }
 
-/**
- * The leases of one pool.
- *
- * @category models
- * @since 0.1.0
- */
+/** The leases of one pool. */
 export class Leases<Holder> {
   private readonly source: PermitSource
   private readonly context: Context.Context<never>

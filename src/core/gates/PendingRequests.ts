@@ -3,8 +3,6 @@
  *
  * Nothing here waits: what happens to a request, or to several that are answered
  * together, happens in one step that nobody can come between.
- *
- * @since 0.1.0
  */
 import type * as Clock from "effect/Clock"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -21,29 +19,13 @@ import {
   type Shown
 } from "./ApprovalRequest.ts"
 
-/**
- * How a request ended. One that was withdrawn has no answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** How a request ended. One that was withdrawn has no answer. */
 export type Ending = Resolution | { readonly _tag: "Withdrawn" }
 
-/**
- * Is told of each request when it is pending; what it gives is told how it ended. Both
- * happen in the step itself.
- *
- * @category models
- * @since 0.1.0
- */
+/** Is told of each request when it is pending; what it gives is told how it ended. Both happen in the step itself. */
 export type Begin = (request: ApprovalRequest) => ((how: Ending) => void) | undefined
 
-/**
- * An answer to a request.
- *
- * @category models
- * @since 0.1.0
- */
+/** An answer to a request. */
 export interface Given {
   readonly id: string
   readonly answer: Answer
@@ -53,12 +35,7 @@ export interface Given {
   readonly person?: string | undefined
 }
 
-/**
- * The pending requests.
- *
- * @category models
- * @since 0.1.0
- */
+/** The pending requests. */
 export class PendingRequests {
   private readonly clock: Clock.Clock
   private readonly deadlines: Deadlines

@@ -3,8 +3,6 @@
  * permits, or a source of them, and the line of those who wait.
  *
  * `Pools` says which call needs which, and in which order.
- *
- * @since 0.1.0
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -14,12 +12,7 @@ import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import { Leases } from "./Leases.ts"
 import type { PermitSource } from "./PermitSource.ts"
 
-/**
- * A call on its way through its permits.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call on its way through its permits. */
 export interface Ticket {
   readonly tool: RegisteredTool | undefined
   /** The class whose permits it takes; absent: its tool's. */
@@ -48,13 +41,7 @@ export interface Ticket {
   readonly onLost: (because: string) => void
 }
 
-/**
- * The place of a ticket that waits, and what waits for it: it stands in the line
- * of one permit after the other.
- *
- * @category models
- * @since 0.1.0
- */
+/** The place of a ticket that waits, and what waits for it: it stands in the line of one permit after the other. */
 export class Place {
   readonly ticket: Ticket
   /** In whose line it stands. */
@@ -87,12 +74,7 @@ export class Place {
   }
 }
 
-/**
- * What happens to those who get a permit later than they asked for it.
- *
- * @category models
- * @since 0.1.0
- */
+/** What happens to those who get a permit later than they asked for it. */
 export interface Host {
   /** A ticket was given what it waited for. */
   readonly granted: (ticket: Ticket) => void
@@ -100,12 +82,7 @@ export interface Host {
   readonly drain: () => void
 }
 
-/**
- * A number of permits with its line.
- *
- * @category models
- * @since 0.1.0
- */
+/** A number of permits with its line. */
 export class Permit {
   readonly kind: "resource" | "tool" | "class"
   /** Read in refusals: what a call waits for. */

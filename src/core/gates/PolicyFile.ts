@@ -1,8 +1,6 @@
 /**
  * Files that hold rules and a policy besides other things: read so that every
  * mistake is told at once, those in the rules and patterns included.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -15,9 +13,6 @@ import * as Policy from "./Policy.ts"
  * Reads what a person wrote, with a rule set under the key `rules` and a policy
  * under the key `policy`. `subject` names the file, `toolsOf` gives the tools
  * that it is for; where they are not known yet, their names are not checked.
- *
- * @category decoding
- * @since 0.1.0
  */
 export const decode = <A, I>(
   schema: Schema.Codec<A, I>,
@@ -48,12 +43,7 @@ export const decode = <A, I>(
   }
 }
 
-/**
- * Gives what is wrong with the patterns of a policy that has the right form.
- *
- * @category checking
- * @since 0.1.0
- */
+/** Gives what is wrong with the patterns of a policy that has the right form. */
 export const problemsOf = (
   policy: unknown,
   tools: ReadonlyArray<string> | undefined

@@ -1,8 +1,4 @@
-/**
- * Checks values in rules against the parameters of tools.
- *
- * @since 0.1.0
- */
+/** Checks values in rules against the parameters of tools. */
 import type * as JsonSchema from "effect/JsonSchema"
 import { field as partsOf, fits } from "../../internal/json-schema/index.ts"
 import type { Problem } from "../vocabulary/ConfigurationError.ts"

@@ -1,8 +1,4 @@
-/**
- * Fields that rules of several kinds have: their schemas, and the tools in them.
- *
- * @since 0.1.0
- */
+/** Fields that rules of several kinds have: their schemas, and the tools in them. */
 import * as Cron from "effect/Cron"
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"

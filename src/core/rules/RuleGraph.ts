@@ -1,19 +1,9 @@
-/**
- * A rule set as a picture: the order it enforces, as nodes and edges, and as the text
- * of a Mermaid flowchart. Pure.
- *
- * @since 0.1.0
- */
+/** A rule set as a picture: the order it enforces, as nodes and edges, and as the text of a Mermaid flowchart. Pure. */
 import type { RuleSet } from "./RuleIndex.ts"
 import type { Drawing } from "./RuleKind.ts"
 import { kindOf } from "./RuleKinds.ts"
 
-/**
- * A node of the picture: a tool, any tool, or where a turn starts or ends.
- *
- * @category models
- * @since 0.1.0
- */
+/** A node of the picture: a tool, any tool, or where a turn starts or ends. */
 export interface Node {
   readonly id: string
   readonly label: string
@@ -25,9 +15,6 @@ export interface Node {
 /**
  * An edge: `needs`, `from` is needed before `to`; `next`, `to` may come right after;
  * `forbids`, `to` may not come after, or only one of both where it is mutual.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Edge {
   readonly from: string
@@ -37,23 +24,13 @@ export interface Edge {
   readonly isMutual: boolean
 }
 
-/**
- * The picture.
- *
- * @category models
- * @since 0.1.0
- */
+/** The picture. */
 export interface Picture {
   readonly nodes: ReadonlyArray<Node>
   readonly edges: ReadonlyArray<Edge>
 }
 
-/**
- * Gives the order that a rule set enforces as nodes and edges: those that some rule is about.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the order that a rule set enforces as nodes and edges: those that some rule is about. */
 export const picture = (self: RuleSet): Picture => {
   const canvas = new Canvas(self)
   for (const rule of self.rules) kindOf(rule).draw(rule, canvas)
@@ -64,9 +41,6 @@ export const picture = (self: RuleSet): Picture => {
  * Draws the order that a rule set enforces. Solid arrows: needed first. Thick
  * arrows: may come right after. Dotted lines: forbidden after, or only one of
  * them. Limits stand in the boxes.
- *
- * @category formatting
- * @since 0.1.0
  */
 export const graph = (self: RuleSet): string => {
   const { edges, nodes } = picture(self)

@@ -1,8 +1,6 @@
 /**
  * What rules remember of a process: which tools succeeded, and which success was
  * the last in input order. Nothing in it grows with the number of calls.
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import * as RuleSet from "./RuleSet.ts"
@@ -10,12 +8,7 @@ import { ToolRule } from "./ToolRule.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
-/**
- * What rules remember of a process.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What rules remember of a process. */
 export const Remembered = Schema.Struct({
   /** Tools that succeeded in the process. */
   succeeded: Schema.Array(Schema.String),
@@ -35,20 +28,10 @@ export const Remembered = Schema.Struct({
   letThrough: Schema.Boolean
 })
 
-/**
- * What rules remember of a process.
- *
- * @category models
- * @since 0.1.0
- */
+/** What rules remember of a process. */
 export type Remembered = typeof Remembered.Type
 
-/**
- * The history of one process, as it goes on.
- *
- * @category models
- * @since 0.1.0
- */
+/** The history of one process, as it goes on. */
 export class RuleHistory implements RuleSet.History {
   readonly succeeded = new Set<string>()
   /** Shared by the processes of a batch. */
@@ -179,12 +162,7 @@ export class RuleHistory implements RuleSet.History {
   }
 }
 
-/**
- * The successes of one wave, by their places.
- *
- * @category models
- * @since 0.1.0
- */
+/** The successes of one wave, by their places. */
 export interface WaveHistory {
   readonly successes: Array<RuleSet.Success & { readonly index: number }>
   ended: boolean

@@ -1,42 +1,20 @@
 /**
  * A rule set indexed by tool: what the rules say of one tool is collected once,
  * however many rules there are about others. Pure.
- *
- * @since 0.1.0
  */
 import type * as Kind from "./RuleKind.ts"
 import { kindOf, type ToolRule } from "./RuleKinds.ts"
 
-/**
- * What the rules say of one tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the rules say of one tool. */
 export type ToolRules = Kind.ToolRules<ToolRule>
 
-/**
- * A tool that has to succeed before the work may end.
- *
- * @category models
- * @since 0.1.0
- */
+/** A tool that has to succeed before the work may end. */
 export type Required = Kind.Required<ToolRule>
 
-/**
- * A rule set, indexed by tool. Made by `RuleSet.make`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule set, indexed by tool. Made by `RuleSet.make`. */
 export type RuleSet = Kind.RuleSet<ToolRule>
 
-/**
- * Creates a rule set for tools. It does not look for mistakes; `RuleSet.problems` does.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a rule set for tools. It does not look for mistakes; `RuleSet.problems` does. */
 export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): RuleSet => {
   const names = Array.from(tools)
   const ordering = new Ordering()

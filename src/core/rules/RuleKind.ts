@@ -2,30 +2,18 @@
  * What one kind of rule consists of. Each kind is one file in `kinds/` with one
  * value of this form, listed in `RuleKinds`; everything else about rules is
  * computed from that table. Pure.
- *
- * @since 0.1.0
  */
 import type * as Tool from "effect/ai/Tool"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
 
-/**
- * A rule of some kind.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule of some kind. */
 export interface AnyRule {
   readonly _tag: string
 }
 
-/**
- * One kind of rule.
- *
- * @category models
- * @since 0.1.0
- */
+/** One kind of rule. */
 export interface RuleKind<R extends AnyRule> {
   /** Its data, with a description that says where it counts. */
   readonly schema: Schema.Codec<R, unknown>
@@ -49,12 +37,7 @@ export interface RuleKind<R extends AnyRule> {
   readonly draw: (rule: R, drawing: Drawing) => void
 }
 
-/**
- * What a rule says of one tool. Everything that is enforced on calls is one of these.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a rule says of one tool. Everything that is enforced on calls is one of these. */
 export interface Says {
   /** The tool starts a process: all start tools, or one of those with `any`, succeed before any other tool. */
   readonly start?: "all" | "any" | undefined
@@ -94,20 +77,10 @@ export interface Says {
   readonly fires?: Firing | undefined
 }
 
-/**
- * For how much one approval counts.
- *
- * @category models
- * @since 0.1.0
- */
+/** For how much one approval counts. */
 export type Consent = "call" | "resources" | "tool"
 
-/**
- * Which tools an output leads to.
- *
- * @category models
- * @since 0.1.0
- */
+/** Which tools an output leads to. */
 export interface Routes {
   /** Path of the value inside the encoded output. */
   readonly path: string
@@ -117,12 +90,7 @@ export interface Routes {
   readonly to: (value: unknown) => ReadonlyArray<string> | undefined
 }
 
-/**
- * The values that an argument may have.
- *
- * @category models
- * @since 0.1.0
- */
+/** The values that an argument may have. */
 export interface Argument {
   readonly field: string
   readonly allowed: ReadonlyArray<Schema.Json>
@@ -130,12 +98,7 @@ export interface Argument {
   readonly ifTaken: boolean
 }
 
-/**
- * When a tool has to succeed before the work may end.
- *
- * @category models
- * @since 0.1.0
- */
+/** When a tool has to succeed before the work may end. */
 export interface Requirement {
   /** Only once all of these succeeded; `undefined` is always. */
   readonly when: ReadonlyArray<string> | undefined
@@ -143,24 +106,14 @@ export interface Requirement {
   readonly inBatch: boolean
 }
 
-/**
- * When the executor calls a tool by itself, and with which arguments.
- *
- * @category models
- * @since 0.1.0
- */
+/** When the executor calls a tool by itself, and with which arguments. */
 export interface Firing {
   /** A duration, or a cron expression in UTC. */
   readonly schedule: string
   readonly params?: Readonly<Record<string, Schema.Json>> | undefined
 }
 
-/**
- * A tool that a rule names, and where.
- *
- * @category models
- * @since 0.1.0
- */
+/** A tool that a rule names, and where. */
 export interface NamedTool {
   /** Place in the rule, such as `tools[1]`. */
   readonly place: string
@@ -169,23 +122,13 @@ export interface NamedTool {
   readonly wildcard: boolean
 }
 
-/**
- * A rule and where it stands, such as `rules[3]` or `tools.search.rules[0]`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule and where it stands, such as `rules[3]` or `tools.search.rules[0]`. */
 export interface Placed<R = AnyRule> {
   readonly path: string
   readonly rule: R
 }
 
-/**
- * Where a rule that is checked stands, and what is known there.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where a rule that is checked stands, and what is known there. */
 export interface Placement {
   readonly path: string
   /** All rules whose form and names are right. */
@@ -196,12 +139,7 @@ export interface Placement {
   readonly schemaOf: (tool: string) => JsonSchema.JsonSchema | undefined
 }
 
-/**
- * A rule that forbids a call now, and the tools that matter to it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule that forbids a call now, and the tools that matter to it. */
 export interface Violation<R = AnyRule> {
   readonly rule: R
   readonly tool: string
@@ -215,12 +153,7 @@ export interface Violation<R = AnyRule> {
   readonly last?: string | undefined
 }
 
-/**
- * What has happened in a process so far, as far as rules ask.
- *
- * @category models
- * @since 0.1.0
- */
+/** What has happened in a process so far, as far as rules ask. */
 export interface History<R = AnyRule> {
   /** Tools that succeeded in the process. */
   readonly succeeded: ReadonlySet<string>
@@ -232,35 +165,20 @@ export interface History<R = AnyRule> {
   readonly exitWanted: boolean
 }
 
-/**
- * A success as rules remember it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A success as rules remember it. */
 export interface Success<R = AnyRule> {
   readonly tool: string
   /** Where its output leads: the only tools that may be next, by each rule that says so. */
   readonly routes: ReadonlyArray<ListedTools<R>>
 }
 
-/**
- * A rule and the tools that it lists.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule and the tools that it lists. */
 export interface ListedTools<R = AnyRule> {
   readonly rule: R
   readonly tools: ReadonlyArray<string>
 }
 
-/**
- * What all rules of a set say of one tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** What all rules of a set say of one tool. */
 export interface ToolRules<R = AnyRule> {
   readonly start: "all" | "any" | undefined
   readonly needs: ReadonlyArray<ListedTools<R>>
@@ -294,12 +212,7 @@ export interface ToolRules<R = AnyRule> {
   readonly closesRun: boolean
 }
 
-/**
- * A tool that has to succeed before the work may end.
- *
- * @category models
- * @since 0.1.0
- */
+/** A tool that has to succeed before the work may end. */
 export interface Required<R = AnyRule> extends Requirement {
   readonly rule: R
   readonly tool: string
@@ -307,12 +220,7 @@ export interface Required<R = AnyRule> extends Requirement {
   readonly isEach: boolean
 }
 
-/**
- * A rule set, indexed by tool. Made by `RuleSet.make`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule set, indexed by tool. Made by `RuleSet.make`. */
 export interface RuleSet<R = AnyRule> {
   readonly rules: ReadonlyArray<R>
   /** Names of the tools it is for. */
@@ -327,12 +235,7 @@ export interface RuleSet<R = AnyRule> {
   readonly countsInBatches: boolean
 }
 
-/**
- * What a rule draws on.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a rule draws on. */
 export interface Drawing {
   /** Where a turn starts. */
   readonly start: string
@@ -346,45 +249,24 @@ export interface Drawing {
   readonly edge: (from: string, kind: "needs" | "next" | "forbids" | "excludes", label: string, to: string) => void
 }
 
-/**
- * A constructor whose types depend on the tools of a toolkit: `type` is the
- * constructor for `this["Tools"]`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A constructor whose types depend on the tools of a toolkit: `type` is the constructor for `this["Tools"]`. */
 export interface Constructor {
   readonly Tools: unknown
   readonly type: unknown
 }
 
-/**
- * The constructor for some tools.
- *
- * @category models
- * @since 0.1.0
- */
+/** The constructor for some tools. */
 export type ConstructorFor<F extends Constructor, Tools extends Record<string, Tool.Any>> =
   (F & { readonly Tools: Tools })["type"]
 
-/**
- * A constructor for any tools that knows its type for each toolkit.
- *
- * @category models
- * @since 0.1.0
- */
+/** A constructor for any tools that knows its type for each toolkit. */
 export interface TypedConstructor<F extends Constructor = Constructor> {
   readonly any: ConstructorFor<F, Record<string, Tool.Any>>
   /** Exists for the compiler only. */
   readonly typed?: F
 }
 
-/**
- * Gives a constructor its type for each toolkit.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives a constructor its type for each toolkit. */
 export const typed = <F extends Constructor>(
   any: ConstructorFor<F, Record<string, Tool.Any>>
 ): TypedConstructor<F> => ({ any })

@@ -1,8 +1,4 @@
-/**
- * The table of all kinds of rules. A new kind is one file in `kinds/` and one entry here.
- *
- * @since 0.1.0
- */
+/** The table of all kinds of rules. A new kind is one file in `kinds/` and one entry here. */
 import { AllowedOperations } from "./kinds/AllowedOperations.ts"
 import { AlwaysDedupe } from "./kinds/AlwaysDedupe.ts"
 import { ChildTools } from "./kinds/ChildTools.ts"
@@ -22,12 +18,7 @@ import { RequiresPrecedingTools } from "./kinds/RequiresPrecedingTools.ts"
 import { StartConstraint } from "./kinds/StartConstraint.ts"
 import type { RuleKind } from "./RuleKind.ts"
 
-/**
- * All kinds of rules, by tag, in the order of documents and schemas.
- *
- * @category constants
- * @since 0.1.0
- */
+/** All kinds of rules, by tag, in the order of documents and schemas. */
 export const kinds = {
   StartConstraint,
   RequiresPrecedingTools,
@@ -48,39 +39,19 @@ export const kinds = {
   Periodic
 }
 
-/**
- * Name of a kind of rule.
- *
- * @category models
- * @since 0.1.0
- */
+/** Name of a kind of rule. */
 export type Tag = keyof typeof kinds
 
-/**
- * One rule, as data.
- *
- * @category models
- * @since 0.1.0
- */
+/** One rule, as data. */
 export type ToolRule = (typeof kinds)[Tag]["schema"]["Type"]
 
-/**
- * A rule of one kind.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule of one kind. */
 export type Of<T extends Tag> = Extract<ToolRule, { readonly _tag: T }>
 
 /** Every kind is complete and stands under its own tag. */
 const table: { readonly [T in Tag]: RuleKind<Of<T>> } = kinds
 
-/**
- * Gives the kind of a rule.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the kind of a rule. */
 export const kindOf = (rule: ToolRule): RuleKind<ToolRule> =>
   // the kind under a rule's tag takes that rule, which the compiler cannot relate
   table[rule._tag] as RuleKind<ToolRule>

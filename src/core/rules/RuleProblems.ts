@@ -2,8 +2,6 @@
  * What is wrong with a rule set, all of it at once: values of the wrong form,
  * names that are not tools, arguments that no tool has, cycles, tools that can
  * never run, rules that contradict each other. Pure.
- *
- * @since 0.1.0
  */
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
@@ -15,12 +13,7 @@ import { namesIn } from "./RuleNames.ts"
 import { unreachable, type Walk } from "./RuleReach.ts"
 import type { Own } from "./ToolRule.ts"
 
-/**
- * What is known of a tool when rules are checked.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is known of a tool when rules are checked. */
 export interface RuleTool {
   /** JSON Schema of its parameters; without it arguments are not checked. */
   readonly jsonSchema?: JsonSchema.JsonSchema | undefined
@@ -28,20 +21,10 @@ export interface RuleTool {
   readonly rules?: ReadonlyArray<Own> | undefined
 }
 
-/**
- * A rule and where it stands, such as `rules[3]` or `tools.search.rules[0]`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule and where it stands, such as `rules[3]` or `tools.search.rules[0]`. */
 export type Placed = Kind.Placed<ToolRule>
 
-/**
- * Gives the rules of a set and those that its tools bring, each with its place.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives the rules of a set and those that its tools bring, each with its place. */
 export const placed = (
   rules: ReadonlyArray<unknown>,
   tools: ReadonlyMap<string, RuleTool>
@@ -57,9 +40,6 @@ export const placed = (
  * nothing is. The rules may be any JSON. Without known tools, names and arguments
  * cannot be checked; of tools that are only expected, arguments cannot. `walk` tries
  * every order of calls (`RuleWalk`).
- *
- * @category checking
- * @since 0.1.0
  */
 export const problems = (
   rules: ReadonlyArray<unknown>,

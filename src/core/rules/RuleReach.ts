@@ -5,8 +5,6 @@
  * A tool can run if some order of successes leads to it. A least fixpoint finds
  * most of those that cannot. `RuleWalk` tries every order and finds all, which
  * takes too long for a layer.
- *
- * @since 0.1.0
  */
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
 import * as RuleIndex from "./RuleIndex.ts"
@@ -17,12 +15,7 @@ import { quote } from "./RuleWords.ts"
 
 type Placed = Kind.Placed<ToolRule>
 
-/**
- * What can happen under a rule set, by every order of successes.
- *
- * @category models
- * @since 0.1.0
- */
+/** What can happen under a rule set, by every order of successes. */
 export interface Walk {
   /** Tools that some order of successes leads to. */
   readonly runnable: ReadonlySet<string>
@@ -37,9 +30,6 @@ export interface Walk {
 /**
  * Gives the problems of rules that count on a tool which can never run, and of
  * tools after which nothing may follow. `walk` tries every order of calls.
- *
- * @category checking
- * @since 0.1.0
  */
 export const unreachable = (
   rules: ReadonlyArray<Placed>,

@@ -4,8 +4,6 @@
  * succeed, whether the work can end. Exact for small sets. Pure.
  *
  * Sets of tools are the bits of a number.
- *
- * @since 0.1.0
  */
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
 import * as RuleIndex from "./RuleIndex.ts"
@@ -21,9 +19,6 @@ import { quote } from "./RuleWords.ts"
  * tries every order of calls: no tool is left that can never run, and no work that
  * can never end. Large sets, of some twenty tools or more, are only checked as
  * `RuleSet.problems` checks them.
- *
- * @category checking
- * @since 0.1.0
  */
 export const problems = (
   rules: ReadonlyArray<unknown>,
@@ -35,9 +30,6 @@ export const problems = (
 /**
  * Gives what a rule set without problems can be led into: an order of calls after
  * which something that it requires can never succeed. Large sets are not checked.
- *
- * @category checking
- * @since 0.1.0
  */
 export const warnings = (
   rules: ReadonlyArray<ToolRule>,

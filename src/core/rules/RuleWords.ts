@@ -1,8 +1,4 @@
-/**
- * Words of the sentences about rules.
- *
- * @since 0.1.0
- */
+/** Words of the sentences about rules. */
 
 /** The name of a tool or argument in quotes. */
 export const quote = (name: string): string => `"${name}"`

@@ -1,8 +1,4 @@
-/**
- * `AllowedOperations`: an argument is limited to some values.
- *
- * @since 0.1.0
- */
+/** `AllowedOperations`: an argument is limited to some values. */
 import * as Equal from "effect/Equal"
 import * as Schema from "effect/Schema"
 import type { ArgumentsOf, Name } from "../../../internal/toolkitTypes.ts"
@@ -58,7 +54,6 @@ const sentence = ({ allowed, field, tool }: Rule): string => {
   return `${who} may be called only with ${quote(field)} set to ${list(json(allowed), "or")}.`
 }
 
-/** The kind. */
 export const AllowedOperations = {
   schema,
   // the compiler has checked the values against the parameters of the tool

@@ -1,8 +1,4 @@
-/**
- * `AlwaysDedupe`: an equal call is a duplicate, whatever the tool or the policy says.
- *
- * @since 0.1.0
- */
+/** `AlwaysDedupe`: an equal call is a duplicate, whatever the tool or the policy says. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { contradiction } from "../RuleChecks.ts"
@@ -21,7 +17,6 @@ interface Make extends Constructor {
 
 const sentence = ({ tool }: Rule): string => `${noTool(tool, "is not", "is")} run again with the same arguments.`
 
-/** The kind. */
 export const AlwaysDedupe = {
   schema,
   make: typed<Make>((tool) => ({ _tag: "AlwaysDedupe", tool })),

@@ -1,8 +1,4 @@
-/**
- * `ChildTools`: right after a tool only its children, with arguments that the host sets.
- *
- * @since 0.1.0
- */
+/** `ChildTools`: right after a tool only its children, with arguments that the host sets. */
 import * as Equal from "effect/Equal"
 import * as Schema from "effect/Schema"
 import type { ArgumentsOf, Name, Names } from "../../../internal/toolkitTypes.ts"
@@ -74,7 +70,6 @@ const sentence = ({ children, prefilled = {}, tool }: Rule): string => {
   return `Right after ${whom(tool)} only ${or(children)} may be called.${set.join("")}`
 }
 
-/** The kind. */
 export const ChildTools = {
   schema,
   make: typed<Make>((tool, children, options) => // the compiler has checked the arguments against the parameters of the children

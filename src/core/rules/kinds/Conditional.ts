@@ -1,8 +1,4 @@
-/**
- * `Conditional`: the output of a tool decides what comes next.
- *
- * @since 0.1.0
- */
+/** `Conditional`: the output of a tool decides what comes next. */
 import * as Equal from "effect/Equal"
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
@@ -43,7 +39,6 @@ const to = (rule: Rule, value: unknown): ReadonlyArray<string> | undefined => {
   return next !== undefined ? [next] : rule.strict === true ? [] : undefined
 }
 
-/** The kind. */
 export const Conditional = {
   schema,
   make: typed<Make>((tool, options) => ({ _tag: "Conditional", tool, ...options })),

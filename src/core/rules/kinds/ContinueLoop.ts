@@ -1,8 +1,4 @@
-/**
- * `ContinueLoop`: a tool needs no heartbeat.
- *
- * @since 0.1.0
- */
+/** `ContinueLoop`: a tool needs no heartbeat. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { about, AnyTool, none, subject } from "../RuleFields.ts"
@@ -20,7 +16,6 @@ interface Make extends Constructor {
 
 const sentence = ({ tool }: Rule): string => `After ${whom(tool)} you get another turn without asking for one.`
 
-/** The kind. */
 export const ContinueLoop = {
   schema,
   make: typed<Make>((tool) => ({ _tag: "ContinueLoop", tool })),

@@ -1,8 +1,4 @@
-/**
- * `Cooldown`: how long a tool rests after a call.
- *
- * @since 0.1.0
- */
+/** `Cooldown`: how long a tool rests after a call. */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -27,7 +23,6 @@ const textOf = (duration: Duration.Input): string =>
     onSome: (it) => typeof duration === "string" ? duration : `${Duration.toMillis(it)} millis`
   })
 
-/** The kind. */
 export const Cooldown = {
   schema,
   make: typed<Make>((tool, duration) => ({ _tag: "Cooldown", tool, duration: textOf(duration) })),

@@ -1,8 +1,4 @@
-/**
- * `ExclusiveGroup`: only one tool of a group may be used in a batch.
- *
- * @since 0.1.0
- */
+/** `ExclusiveGroup`: only one tool of a group may be used in a batch. */
 import * as Schema from "effect/Schema"
 import type { Names } from "../../../internal/toolkitTypes.ts"
 import { listed, none, Tools } from "../RuleFields.ts"
@@ -23,7 +19,6 @@ const once = ({ tools }: Rule): string =>
 
 const sentence = (rule: Rule): string => `${once(rule)} It may be repeated.`
 
-/** The kind. */
 export const ExclusiveGroup = {
   schema,
   make: typed<Make>((tools) => ({ _tag: "ExclusiveGroup", tools })),

@@ -1,8 +1,4 @@
-/**
- * `ExitLoop`: a success ends the loop.
- *
- * @since 0.1.0
- */
+/** `ExitLoop`: a success ends the loop. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { about, AnyTool, none, oneSubject, subject } from "../RuleFields.ts"
@@ -20,7 +16,6 @@ interface Make extends Constructor {
 
 const sentence = ({ tool }: Rule): string => `The work ends once ${whom(tool)} has succeeded.`
 
-/** The kind. */
 export const ExitLoop = {
   schema,
   make: typed<Make>((tool) => ({ _tag: "ExitLoop", tool })),

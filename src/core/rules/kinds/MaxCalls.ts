@@ -1,8 +1,4 @@
-/**
- * `MaxCalls`: how often a tool may start in a batch.
- *
- * @since 0.1.0
- */
+/** `MaxCalls`: how often a tool may start in a batch. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { about, AnyTool, Count, none, subject } from "../RuleFields.ts"
@@ -23,7 +19,6 @@ const sentence = ({ max, tool }: Rule): string =>
     ? `${noTool(tool, "may not be", "may be")} called.`
     : `${who(tool)} may be called at most ${times(max)} for one request.`
 
-/** The kind. */
 export const MaxCalls = {
   schema,
   make: typed<Make>((tool, max) => ({ _tag: "MaxCalls", tool, max })),

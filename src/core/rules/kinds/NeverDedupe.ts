@@ -1,8 +1,4 @@
-/**
- * `NeverDedupe`: an equal call is never a duplicate.
- *
- * @since 0.1.0
- */
+/** `NeverDedupe`: an equal call is never a duplicate. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { contradiction } from "../RuleChecks.ts"
@@ -21,7 +17,6 @@ interface Make extends Constructor {
 
 const sentence = ({ tool }: Rule): string => `${who(tool)} may be repeated with the same arguments.`
 
-/** The kind. */
 export const NeverDedupe = {
   schema,
   make: typed<Make>((tool) => ({ _tag: "NeverDedupe", tool })),

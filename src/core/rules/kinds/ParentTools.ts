@@ -1,8 +1,4 @@
-/**
- * `ParentTools`: some tools come only right after another one, and nothing else does.
- *
- * @since 0.1.0
- */
+/** `ParentTools`: some tools come only right after another one, and nothing else does. */
 import * as Schema from "effect/Schema"
 import type { Name, Names } from "../../../internal/toolkitTypes.ts"
 import { AnyTool, concerns, listed, none, oneSubject, subject, Tools } from "../RuleFields.ts"
@@ -21,7 +17,6 @@ interface Make extends Constructor {
 const sentence = ({ children, tool }: Rule): string =>
   `${capital(and(children))} may be called only right after ${whom(tool)}, and right after it nothing else may.`
 
-/** The kind. */
 export const ParentTools = {
   schema,
   make: typed<Make>((tool, children) => ({ _tag: "ParentTools", tool, children })),

@@ -1,8 +1,4 @@
-/**
- * `Periodic`: the executor calls a tool by itself.
- *
- * @since 0.1.0
- */
+/** `Periodic`: the executor calls a tool by itself. */
 import * as Schema from "effect/Schema"
 import { fits } from "../../../internal/json-schema/index.ts"
 import type { ArgumentsOf, Name } from "../../../internal/toolkitTypes.ts"
@@ -34,7 +30,6 @@ const sentence = ({ schedule, tool }: Rule): string =>
     /\s\S+\s\S+\s/.test(schedule) ? `at "${schedule}" (UTC)` : `every ${schedule}`
   }.`
 
-/** The kind. */
 export const Periodic = {
   schema,
   make: typed<Make>((tool, schedule, params) =>

@@ -1,8 +1,4 @@
-/**
- * `RequiredBeforeExit`: a tool succeeds before the work ends.
- *
- * @since 0.1.0
- */
+/** `RequiredBeforeExit`: a tool succeeds before the work ends. */
 import * as Schema from "effect/Schema"
 import type { Name, Names } from "../../../internal/toolkitTypes.ts"
 import { about, AnyTool, listed, oneSubject, subject, Tools } from "../RuleFields.ts"
@@ -33,7 +29,6 @@ const sentence = ({ scope, tool, when }: Rule): string => {
     : `Once ${and(when)} ${have(when)} succeeded, ${tool === "*" ? "every tool" : quote(tool)} ${must}`
 }
 
-/** The kind. */
 export const RequiredBeforeExit = {
   schema,
   make: typed<Make>((tool, options) => ({ _tag: "RequiredBeforeExit", tool, ...options })),

@@ -1,8 +1,4 @@
-/**
- * `RequiresConsent`: a person approves each call, whatever the policy allows.
- *
- * @since 0.1.0
- */
+/** `RequiresConsent`: a person approves each call, whatever the policy allows. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { about, AnyTool, none, subject } from "../RuleFields.ts"
@@ -25,7 +21,6 @@ interface Make extends Constructor {
 
 const sentence = ({ tool }: Rule): string => `${who(tool)} runs only if a person allows it.`
 
-/** The kind. */
 export const RequiresConsent = {
   schema,
   make: typed<Make>((tool, options) => ({ _tag: "RequiresConsent", tool, ...options })),

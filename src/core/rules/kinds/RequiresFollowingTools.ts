@@ -1,8 +1,4 @@
-/**
- * `RequiresFollowingTools`: a tool is forbidden once another one succeeded.
- *
- * @since 0.1.0
- */
+/** `RequiresFollowingTools`: a tool is forbidden once another one succeeded. */
 import * as Schema from "effect/Schema"
 import type { Name, Names } from "../../../internal/toolkitTypes.ts"
 import { about, AnyTool, listed, none, subject, Tools } from "../RuleFields.ts"
@@ -18,7 +14,6 @@ interface Make extends Constructor {
   readonly type: (tool: Name<this["Tools"]> | "*", tools: Names<this["Tools"]>) => Rule
 }
 
-/** The kind. */
 export const RequiresFollowingTools = {
   schema,
   make: typed<Make>((tool, tools) => ({ _tag: "RequiresFollowingTools", tool, tools })),

@@ -1,8 +1,4 @@
-/**
- * `RequiresPrecedingTools`: other tools succeed before a tool.
- *
- * @since 0.1.0
- */
+/** `RequiresPrecedingTools`: other tools succeed before a tool. */
 import * as Schema from "effect/Schema"
 import type { Name, Names } from "../../../internal/toolkitTypes.ts"
 import { about, AnyTool, listed, none, subject, Tools } from "../RuleFields.ts"
@@ -19,7 +15,6 @@ interface Make extends Constructor {
   readonly type: (tool: Name<this["Tools"]> | "*", tools: Names<this["Tools"]>) => Rule
 }
 
-/** The kind. */
 export const RequiresPrecedingTools = {
   schema,
   make: typed<Make>((tool, tools) => ({ _tag: "RequiresPrecedingTools", tool, tools })),

@@ -1,8 +1,4 @@
-/**
- * `StartConstraint`: start tools succeed before any other tool.
- *
- * @since 0.1.0
- */
+/** `StartConstraint`: start tools succeed before any other tool. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { about, none, oneSubject, OneTool } from "../RuleFields.ts"
@@ -27,7 +23,6 @@ const sentence = (tools: ReadonlyArray<string>, isAny: boolean): string => {
   return `${who} to succeed before any other tool is called.`
 }
 
-/** The kind. */
 export const StartConstraint = {
   schema,
   make: typed<Make>((tool, options) => ({ _tag: "StartConstraint", tool, ...options })),
