@@ -3,8 +3,6 @@
  *
  * These schemas decide what leaves the process: nothing of the history, of what a provider bound to its messages, of
  * arguments and of errors that may hold the request.
- *
- * @since 0.1.0
  */
 import * as Response from "effect/ai/Response"
 import * as Base64 from "effect/encoding/Base64"
@@ -35,9 +33,6 @@ const part = <Type extends string, Fields extends Schema.Struct.Fields>(type: Ty
 /**
  * Schema of a part of what a model says. Clients have the arguments of a call from its `ToolCallQueued`, without what
  * its tool declares as secret.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Part = Schema.Union([
   part("text-start", { id }),
@@ -75,12 +70,7 @@ export const Part = Schema.Union([
   part("error", { error: Schema.Json })
 ])
 
-/**
- * Schema of why an operation is over.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of why an operation is over. */
 export const EndReason = Schema.Union([
   Schema.TaggedStruct("Finished", {}),
   Schema.TaggedStruct("Exited", {}),
@@ -102,12 +92,7 @@ export const EndReason = Schema.Union([
 
 const message = { ...common, id, text: Schema.String }
 
-/**
- * Schema of an agent's own event.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an agent's own event. */
 export const OwnEvent = Schema.Union([
   Schema.TaggedStruct("AssistantMessagePart", {
     ...common,

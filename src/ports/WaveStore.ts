@@ -1,2 +1,2 @@
 export type * from "../server/WaveStore.ts"
-export { Ended, HandedOver, KeptTurn, WaveStore, WaveStoreError } from "../server/WaveStore.ts"
+export { Ended, KeptTurn, SubmittedWave, WaveStore, WaveStoreError } from "../server/WaveStore.ts"

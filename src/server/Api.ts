@@ -70,7 +70,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.post("submit", "/sessions/:session/waves", {
       params: ofSession,
       headers: { accept: Schema.optionalKey(Schema.String) },
-      payload: Models.HandOver,
+      payload: Models.Submission,
       success: [Models.Wave, HttpApiSchema.StreamSse({ events: Models.WaveSse })],
       error: [Invalid, NotAllowed, Problems.WaveConflict, WaveUnreadable, TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({

@@ -92,7 +92,7 @@ export const Tool = Schema.Struct({
  * @category schemas
  * @since 0.1.0
  */
-export const HandOver = Schema.Struct({
+export const Submission = Schema.Struct({
   /** The provider's message, as it came. */
   message: Schema.Json,
   /** What it is; default: by its shape. */
@@ -107,7 +107,7 @@ export const HandOver = Schema.Struct({
    * with the same name and message gets what becomes of the first. Default: a random one.
    */
   wave: Schema.optionalKey(Name)
-}).annotate({ identifier: "HandOver" })
+}).annotate({ identifier: "Submission" })
 
 /**
  * A message that is handed over.
@@ -115,7 +115,7 @@ export const HandOver = Schema.Struct({
  * @category models
  * @since 0.1.0
  */
-export type HandOver = typeof HandOver.Type
+export type Submission = typeof Submission.Type
 
 /**
  * Schema of where a wave stands. `suspended`: the server stopped before all of it had

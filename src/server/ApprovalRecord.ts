@@ -1,41 +1,22 @@
-/**
- * The open approval requests, and those that ended lately: how, by whom, and what can be done next.
- *
- * @since 0.1.0
- */
+/** The open approval requests, and those that ended lately: how, by whom, and what can be done next. */
 import type * as Approvals from "../core/gates/Approvals.ts"
 import type { ResolvedApproval } from "./ApiApprovals.ts"
 import type * as Principals from "./Principals.ts"
 import type { RedactedRequest } from "./RedactedRequest.ts"
 
-/**
- * An approval request that is over, and whose it was.
- *
- * @category models
- * @since 0.1.0
- */
+/** An approval request that is over, and whose it was. */
 export interface Ended {
   readonly owner: Principals.Owner
   readonly approval: ResolvedApproval
 }
 
-/**
- * How many of those that are over are kept, and how many milliseconds.
- *
- * @category options
- * @since 0.1.0
- */
+/** How many of those that are over are kept, and how many milliseconds. */
 export interface Bounds {
   readonly number: number
   readonly millis: number
 }
 
-/**
- * The record.
- *
- * @category models
- * @since 0.1.0
- */
+/** The record. */
 export class ApprovalRecord {
   private readonly bounds: Bounds
   private readonly now: () => number

@@ -1,9 +1,4 @@
-/**
- * The handlers of approval requests and standing permissions: they ask whether the user may, and
- * translate.
- *
- * @since 0.1.0
- */
+/** The handlers of approval requests and standing permissions: they ask whether the user may, and translate. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
@@ -17,12 +12,7 @@ import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Records from "./Records.ts"
 import * as Rights from "./Rights.ts"
 
-/**
- * Layer of the handlers.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the handlers. */
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "approvals">,
   never,

@@ -1,30 +1,18 @@
 /**
  * Capacity for so much at once, of one user and of all together. Whoever finds none waits in line behind those who came
  * before, and holds nothing meanwhile.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 
-/**
- * How much at once, of one user and of all together.
- *
- * @category options
- * @since 0.1.0
- */
+/** How much at once, of one user and of all together. */
 export interface Bounds {
   readonly perUser: number
   readonly ofAll: number
 }
 
-/**
- * The room.
- *
- * @category models
- * @since 0.1.0
- */
+/** The room. */
 export class Capacity {
   private readonly bounds: Bounds
   private readonly all: Semaphore.Semaphore

@@ -1,8 +1,6 @@
 /**
  * Where a request comes from, and by which name it reached the server: from the connection, or, where the
  * host says that proxies stand before it, from what the nearest of them wrote.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,12 +10,7 @@ import * as Option from "effect/Option"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { shown } from "../internal/OptionReader.ts"
 
-/**
- * Where a request comes from.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where a request comes from. */
 export interface Caller {
   /** Address, as limits count it: of IPv6 the network (the first 64 bits), since one host has all of it. */
   readonly address: string
@@ -29,22 +22,12 @@ export interface Caller {
   readonly origin: string
 }
 
-/**
- * Where requests come from.
- *
- * @category services
- * @since 0.1.0
- */
+/** Where requests come from. */
 export class ClientAddress extends Context.Service<ClientAddress, {
   readonly of: (request: HttpServerRequest.HttpServerRequest) => Caller
 }>()("effect-tool-executor/server/ClientAddress") {}
 
-/**
- * How the server is reached.
- *
- * @category options
- * @since 0.1.0
- */
+/** How the server is reached. */
 export interface Options {
   /** Where people reach the server, such as `https://tools.example.com`. Default: at the address it listens on. */
   readonly publicUrl?: string | undefined
@@ -55,12 +38,7 @@ export interface Options {
   readonly trustProxy?: boolean | number | undefined
 }
 
-/**
- * Creates the service; fails where an option is none.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service; fails where an option is none. */
 export const make = (options?: Options): Effect.Effect<ClientAddress["Service"], ConfigurationError> =>
   Effect.suspend(() => {
     const proxies = Number(options?.trustProxy ?? false)
@@ -83,21 +61,11 @@ export const make = (options?: Options): Effect.Effect<ClientAddress["Service"],
     return Effect.succeed(ClientAddress.of({ of: (request) => callerOf(request, proxies, publicUrl) }))
   })
 
-/**
- * Layer that knows where requests come from.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that knows where requests come from. */
 export const layer = (options?: Options): Layer.Layer<ClientAddress, ConfigurationError> =>
   Layer.effect(ClientAddress, make(options))
 
-/**
- * The origin of an address of a whole server; `null`: it is none.
- *
- * @category conversions
- * @internal
- */
+/** The origin of an address of a whole server; `null`: it is none. */
 export const originOf = (text: string): URL | null => {
   if (!URL.canParse(text)) return null
   const url = new URL(text)

@@ -3,8 +3,6 @@
  *
  * What works for anyone who knows it stays inside: the id of a reservation, and the key under which a service does a
  * thing once. So do spans and the executor's own name, which say nothing to clients.
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
@@ -21,10 +19,5 @@ const shown = JournalEntry.JournalEntry.members.map(({ fields }) =>
   })
 )
 
-/**
- * Gives an entry as clients see it, as plain JSON.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives an entry as clients see it, as plain JSON. */
 export const of: (entry: JournalEntry.JournalEntry) => object = Projection.make(Schema.Union(shown))

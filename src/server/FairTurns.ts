@@ -4,8 +4,6 @@
  *
  * Between turns the thread is free for whatever else there is: connections, timers, calls that run. So no more than
  * one turn, or a few short ones, stands between a request and its answer, whatever others do.
- *
- * @since 0.1.0
  */
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -13,12 +11,7 @@ import * as Effect from "effect/Effect"
 /** For so long turns are given one right after the other, in milliseconds: most are much shorter. */
 const slice = 4
 
-/**
- * The turns.
- *
- * @category models
- * @since 0.1.0
- */
+/** The turns. */
 export class FairTurns {
   private readonly clock: Clock.Clock
   private readonly run: (effect: Effect.Effect<void>) => void

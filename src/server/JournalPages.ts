@@ -5,8 +5,6 @@
  * with few entries, or none, may still have a `next` to go on from. What others may not
  * read is left out by the journal itself, which is read from the end that is asked for: the newest
  * one, if nothing is said.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type * as Journal from "../core/store/Journal.ts"
@@ -17,12 +15,7 @@ import * as EntryWire from "./EntryWire.ts"
 import * as Principals from "./Principals.ts"
 import { readsRecordsOf } from "./Rights.ts"
 
-/**
- * Which entries are wanted; what is absent excludes nothing.
- *
- * @category models
- * @since 0.1.0
- */
+/** Which entries are wanted; what is absent excludes nothing. */
 export interface Wanted {
   readonly user?: string
   readonly session?: string
@@ -49,12 +42,7 @@ const atOnce = 50
 /** Characters of a page after which it ends. */
 const mostChars = 1_000_000
 
-/**
- * Reads a page.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads a page. */
 export const read = Effect.fnUntraced(function*(
   journal: Journal.Journal["Service"],
   user: User,

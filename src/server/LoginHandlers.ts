@@ -1,8 +1,4 @@
-/**
- * The handlers of the page's way in.
- *
- * @since 0.1.0
- */
+/** The handlers of the page's way in. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
@@ -14,12 +10,7 @@ import type { Checks } from "./ApiAccess.ts"
 import { Logins } from "./Logins.ts"
 import { me } from "./SessionsHandlers.ts"
 
-/**
- * Layer of the handlers.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the handlers. */
 export const layer: Layer.Layer<HttpApiGroup.Service<"tool-executor", "login">, never, Checks | Logins> = HttpApiBuilder
   .group(
     Api,

@@ -1,30 +1,16 @@
-/**
- * What is told of a wave in the place of an executor that can tell nothing of it.
- *
- * @since 0.1.0
- */
+/** What is told of a wave in the place of an executor that can tell nothing of it. */
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import type { ToolCall } from "../core/vocabulary/ToolCall.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
-import type { HandedOver } from "./WaveStore.ts"
+import type { SubmittedWave } from "./WaveStore.ts"
 
-/**
- * A wave without anybody who runs it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A wave without anybody who runs it. */
 export interface Lost {
-  readonly handedOver: HandedOver
+  readonly submitted: SubmittedWave
   readonly calls: ReadonlyArray<ToolCall>
 }
 
-/**
- * The end of a wave that could not go on in this life.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The end of a wave that could not go on in this life. */
 export const suspended = (wave: Lost, at: number): ToolEvent.ToolEvent => ({
   ...originOf(wave),
   _tag: "WaveSuspended",
@@ -34,13 +20,8 @@ export const suspended = (wave: Lost, at: number): ToolEvent.ToolEvent => ({
   executionResults: []
 })
 
-/**
- * Outcomes of a wave of which nothing is on record: its calls may have happened or not.
- *
- * @category constructors
- * @since 0.1.0
- */
-export const outcomes = ({ calls, handedOver: { beganAt } }: Lost): ReadonlyArray<ToolOutcome.ToolOutcome> =>
+/** Outcomes of a wave of which nothing is on record: its calls may have happened or not. */
+export const outcomes = ({ calls, submitted: { beganAt } }: Lost): ReadonlyArray<ToolOutcome.ToolOutcome> =>
   calls.map(({ id, name }, index) => ({
     _tag: "Unknown",
     callId: id,
@@ -52,12 +33,7 @@ export const outcomes = ({ calls, handedOver: { beganAt } }: Lost): ReadonlyArra
     commits: 0
   }))
 
-/**
- * The events of a wave with outcomes that nobody saw coming.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The events of a wave with outcomes that nobody saw coming. */
 export const events = (
   wave: Lost,
   executionResults: ReadonlyArray<ToolOutcome.ToolOutcome>,
@@ -100,7 +76,7 @@ export const events = (
 
 // Utilities
 
-const originOf = ({ handedOver: { turn, wave } }: Lost) => ({
+const originOf = ({ submitted: { turn, wave } }: Lost) => ({
   agentPath: [],
   batch: turn,
   process: wave,

@@ -4,8 +4,6 @@
  *
  * `WireFormat.write` is for the host itself: it hands on what outcomes say, and in the native format
  * that is everything.
- *
- * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
 import * as OutcomeWire from "../core/facts/OutcomeWire.ts"
@@ -17,9 +15,6 @@ import * as WireFormat from "../wire/WireFormat.ts"
 /**
  * Gives the messages of outcomes. Natively they are outcomes as `ToolEvent.Wire` has them, with the
  * `text` that the model is told.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const of = (format: WireFormat.Format, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Schema.Json => {
   const messages: unknown = format === "native"

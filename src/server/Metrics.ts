@@ -1,8 +1,6 @@
 /**
  * What a monitoring system reads of the server, as Prometheus text: what the executors count, and what the
  * server has open now. Nothing here is by user or session; requests are by route, which the API has only so many of.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -14,22 +12,12 @@ import * as PendingApprovals from "./PendingApprovals.ts"
 import { RequestCounts } from "./RequestCounts.ts"
 import * as Waves from "./Waves.ts"
 
-/**
- * The metrics.
- *
- * @category services
- * @since 0.1.0
- */
+/** The metrics. */
 export class Metrics extends Context.Service<Metrics, {
   readonly text: Effect.Effect<string>
 }>()("effect-tool-executor/server/Metrics") {}
 
-/**
- * Layer of the metrics.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the metrics. */
 export const layer: Layer.Layer<
   Metrics,
   never,

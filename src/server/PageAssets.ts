@@ -1,8 +1,6 @@
 /**
  * The page, as it was built: read once, kept in memory, and compressed for those who take it. Only what is in its
  * folder has an address, and it has one: no path is ever put together of what a client sends.
- *
- * @since 0.1.0
  */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Effect from "effect/Effect"
@@ -14,23 +12,13 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
 
-/**
- * Where the page is.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where the page is. */
 export interface Options {
   /** Folder that the build wrote. Default: that of this package, or of the checkout. */
   readonly folder?: string | undefined
 }
 
-/**
- * Layer that serves the page at `/`. Without one the address says how it is built.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that serves the page at `/`. Without one the address says how it is built. */
 export const layer = (
   options?: Options
 ): Layer.Layer<never, never, HttpRouter.HttpRouter | FileSystem.FileSystem | Path.Path> =>

@@ -1,8 +1,4 @@
-/**
- * What is on record of all sessions: the journal, standing permissions, the rules.
- *
- * @since 0.1.0
- */
+/** What is on record of all sessions: the journal, standing permissions, the rules. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -24,12 +20,7 @@ import * as JournalPages from "./JournalPages.ts"
 import * as Principals from "./Principals.ts"
 import * as RedactedEvents from "./RedactedEvents.ts"
 
-/**
- * What is on record. What `user` may not see is not there for them.
- *
- * @category services
- * @since 0.1.0
- */
+/** What is on record. What `user` may not see is not there for them. */
 export class Records extends Context.Service<Records, {
   /** A page of the journal; nothing where there is no journal. */
   readonly entries: (
@@ -44,12 +35,7 @@ export class Records extends Context.Service<Records, {
   readonly rules: Effect.Effect<typeof Api.Rules.Type>
 }>()("effect-tool-executor/server/Records") {}
 
-/**
- * Layer of what is on record of the executors; the journal is the one that they write, if they do.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of what is on record of the executors; the journal is the one that they write, if they do. */
 export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rules> = Layer.effect(
   Records,
   Effect.gen(function*() {

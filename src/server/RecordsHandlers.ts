@@ -1,8 +1,4 @@
-/**
- * The handlers of what happens and happened: they ask whether the user may, and translate.
- *
- * @since 0.1.0
- */
+/** The handlers of what happens and happened: they ask whether the user may, and translate. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
@@ -19,12 +15,7 @@ import * as Sse from "./Sse.ts"
 import * as Status from "./Status.ts"
 import * as Waves from "./Waves.ts"
 
-/**
- * Layer of the handlers.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the handlers. */
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "records">,
   never,

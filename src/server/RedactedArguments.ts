@@ -1,18 +1,11 @@
 /**
  * What people are not shown of a request that they are asked about: what its tool declares to be
  * a secret. They see that something is there, and the call has it all the same.
- *
- * @since 0.1.0
  */
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import { mark, type Redactor } from "../internal/secrets/index.ts"
 
-/**
- * What is hidden of a request.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is hidden of a request. */
 export interface RedactedArguments {
   /** The arguments without it. */
   readonly args: unknown
@@ -22,12 +15,7 @@ export interface RedactedArguments {
   readonly meant: (params: unknown) => { readonly params: unknown } | undefined
 }
 
-/**
- * Gives what is hidden of arguments; `undefined`: nothing is.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives what is hidden of arguments; `undefined`: nothing is. */
 export const of = (args: unknown, declared: Redactor | undefined): RedactedArguments | undefined => {
   if (declared === undefined) return undefined
   const { secrets, value } = declared.arguments(args)

@@ -2,8 +2,6 @@
  * The events of a wave as they are shown on the page: without secrets, declared by
  * their tools or recognised by name or shape, as the journal has them. The wave's own
  * stream has what its caller needs for the model.
- *
- * @since 0.1.0
  */
 import { Secrets } from "../core/engine/report/Secrets.ts"
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
@@ -12,9 +10,6 @@ import * as Redact from "../internal/secrets/index.ts"
 /**
  * Redacts the events of one wave. It has to see them in order: what was a secret in
  * the arguments of a call is redacted in everything that follows from it.
- *
- * @category models
- * @since 0.1.0
  */
 export class RedactedEvents {
   private readonly calls = new Map<string, Secrets>()
@@ -51,12 +46,7 @@ export class RedactedEvents {
   }
 }
 
-/**
- * Gives a text without the secrets that it tells.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives a text without the secrets that it tells. */
 export const text = (text: string): string => Redact.usual.scrub(text, [])
 
 // Utilities

@@ -2,8 +2,6 @@
  * What people are shown of a request, and the hash that an answer brings back: of all of it, so that
  * an answer is one to these arguments, this write, these targets, this reason, and to nothing that
  * came later under the same id. Of what a tool declares to be a secret they see that it is there.
- *
- * @since 0.1.0
  */
 import type * as Schema from "effect/Schema"
 import * as Approvals from "../core/gates/Approvals.ts"
@@ -15,24 +13,14 @@ import * as Principals from "./Principals.ts"
 import * as RedactedArguments from "./RedactedArguments.ts"
 import * as Tokens from "./Tokens.ts"
 
-/**
- * Where in a file a part begins.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where in a file a part begins. */
 export interface Place {
   readonly index: number
   readonly side: "before" | "after"
   readonly from: number
 }
 
-/**
- * A request, as it is shown.
- *
- * @category models
- * @since 0.1.0
- */
+/** A request, as it is shown. */
 export interface RedactedRequest {
   readonly request: Approvals.ApprovalRequest
   readonly owner: Principals.Owner
@@ -48,9 +36,6 @@ export interface RedactedRequest {
 /**
  * Gives a request as it is shown; `undefined` where its arguments cannot be shown as what
  * they are: they are no JSON, or nested too deeply. `declared` knows what its tool declares to be secret.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): RedactedRequest | undefined => {
   const whole = textOf(request)

@@ -1,18 +1,11 @@
 /**
  * How many requests there were, by route, method and status: never by what they name, so that nobody makes the
  * list longer than the API is.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 
-/**
- * Requests of one route, method and status.
- *
- * @category models
- * @since 0.1.0
- */
+/** Requests of one route, method and status. */
 export interface Count {
   readonly method: string
   /** As the API writes it; `other`: the API has none like it. */
@@ -21,23 +14,13 @@ export interface Count {
   readonly requests: number
 }
 
-/**
- * The counts.
- *
- * @category services
- * @since 0.1.0
- */
+/** The counts. */
 export class RequestCounts extends Context.Service<RequestCounts, {
   readonly count: (method: string, route: string | undefined, status: number) => void
   readonly counts: () => ReadonlyArray<Count>
 }>()("effect-tool-executor/server/RequestCounts") {}
 
-/**
- * Layer that counts, from zero.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that counts, from zero. */
 export const layer: Layer.Layer<RequestCounts> = Layer.sync(RequestCounts, () => {
   const counts = new Map<string, Count>()
   return RequestCounts.of({

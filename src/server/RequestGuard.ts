@@ -4,8 +4,6 @@
  *
  * It stands before all routes of a router, and whatever goes wrong behind it leaves as a problem that tells nothing
  * of the inside.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -30,12 +28,7 @@ import * as RequestBody from "./RequestBody.ts"
 import { layer as requestCountsLayer, RequestCounts } from "./RequestCounts.ts"
 import * as Routes from "./Routes.ts"
 
-/**
- * How the server is reached, by whom, and how often.
- *
- * @category options
- * @since 0.1.0
- */
+/** How the server is reached, by whom, and how often. */
 export interface Options extends ClientAddress.Options, RequestBody.Options, Authentication.Options {
   /**
    * Names besides that of `publicUrl` and those of this machine itself (`localhost`, `127.0.0.1`, `[::1]`, at any port): `HOST`,
@@ -47,12 +40,7 @@ export interface Options extends ClientAddress.Options, RequestBody.Options, Aut
   readonly limits?: Limits.Options | undefined
 }
 
-/**
- * Layer of the door and of what stands in it: all that the API's endpoints need of it, and what is counted there.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the door and of what stands in it: all that the API's endpoints need of it, and what is counted there. */
 export const layer = (
   options?: Options
 ): Layer.Layer<
@@ -65,12 +53,7 @@ export const layer = (
     Layer.provideMerge(Layer.mergeAll(ClientAddress.layer(options), Limits.layer(options?.limits), requestCountsLayer))
   )
 
-/**
- * Layer of the door alone, before all routes of the router.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the door alone, before all routes of the router. */
 export const layerRouter = (
   options?: Pick<Options, "publicUrl" | "hosts">
 ): Layer.Layer<
@@ -110,9 +93,6 @@ export const layerRouter = (
 /**
  * What browsers are told with every response: nothing of other sites is loaded, run or framed, and nothing is
  * given to them.
- *
- * @category constants
- * @since 0.1.0
  */
 export const headers = {
   "content-security-policy":

@@ -1,8 +1,6 @@
 /**
  * The endpoints of the API by path: for what is asked of a path that is there for another method, and
  * for counting requests by route, whatever ids they name.
- *
- * @internal
  */
 import { Api } from "./Api.ts"
 

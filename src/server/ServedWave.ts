@@ -1,9 +1,4 @@
-/**
- * One wave as the server has it: where it stands, what happened in it, and what clients may ask
- * of it.
- *
- * @since 0.1.0
- */
+/** One wave as the server has it: where it stands, what happened in it, and what clients may ask of it. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -15,17 +10,12 @@ import { Unavailable } from "./ApiProblems.ts"
 import type { LiveLog } from "./LiveLog.ts"
 import * as LostWave from "./LostWave.ts"
 import type { WaveLog } from "./WaveLog.ts"
-import type { Ended, HandedOver } from "./WaveStore.ts"
+import type { Ended, SubmittedWave } from "./WaveStore.ts"
 import { isLifecycle, type LifecycleEvent } from "./WaveText.ts"
 
-/**
- * One wave as the server has it.
- *
- * @category models
- * @since 0.1.0
- */
+/** One wave as the server has it. */
 export class ServedWave {
-  readonly handedOver: HandedOver
+  readonly submitted: SubmittedWave
   readonly calls: ReadonlyArray<ToolCall>
   /** Done once it is kept and is about to run, or cannot be taken. */
   readonly begun = Deferred.makeUnsafe<void, Unavailable>()
@@ -48,14 +38,14 @@ export class ServedWave {
   private cancelled: string | undefined
 
   constructor(
-    handedOver: HandedOver,
+    submitted: SubmittedWave,
     calls: ReadonlyArray<ToolCall>,
     log: WaveLog,
     live: LiveLog["Service"]
   ) {
-    this.handedOver = handedOver
+    this.submitted = submitted
     this.calls = calls
-    this.messageChars = JSON.stringify(handedOver.message).length
+    this.messageChars = JSON.stringify(submitted.message).length
     this.log = log
     this.live = live
   }
@@ -88,7 +78,7 @@ export class ServedWave {
   }
 
   get info(): WaveInfo {
-    const { beganAt, session, turn, user, wave } = this.handedOver
+    const { beganAt, session, turn, user, wave } = this.submitted
     return {
       user,
       session,
@@ -105,7 +95,7 @@ export class ServedWave {
     const { end } = this.log
     return {
       ...this.info,
-      format: this.handedOver.format,
+      format: this.submitted.format,
       ...this.messages === undefined ? {} : { messages: this.messages },
       ...end === undefined ? {} : { end }
     }
@@ -114,14 +104,14 @@ export class ServedWave {
   /** It runs from now on, whether or not for the first time. */
   begin(): void {
     Deferred.doneUnsafe(this.begun, Effect.void)
-    this.live.tell(this.handedOver.user, { _tag: "WaveBegan", wave: this.info })
+    this.live.tell(this.submitted.user, { _tag: "WaveBegan", wave: this.info })
   }
 
   tell(event: ToolEvent.ToolEvent): void {
     if (isLifecycle(event)) this.lifecycle.push(event)
     const wire = ToolEvent.toWire(event)
     const chars = JSON.stringify(wire).length
-    const { session, user, wave } = this.handedOver
+    const { session, user, wave } = this.submitted
     const shared = this.log.append(wire, chars)
     Deferred.doneUnsafe(this.announced, Effect.void)
     if (chars > mostLiveChars) this.live.tell(user, { _tag: "WaveEventLeftOut", user, session, wave })
@@ -175,7 +165,7 @@ export class ServedWave {
     }
     this.lifecycle = []
     this.log.close()
-    if (!isNobodys) this.live.tell(this.handedOver.user, { _tag: "WaveEnded", wave: this.info })
+    if (!isNobodys) this.live.tell(this.submitted.user, { _tag: "WaveEnded", wave: this.info })
     Deferred.doneUnsafe(this.announced, Effect.void)
     Deferred.doneUnsafe(this.over, Effect.void)
   }

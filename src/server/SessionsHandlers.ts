@@ -1,8 +1,4 @@
-/**
- * The handlers of sessions and waves: they ask whether the user may, and translate.
- *
- * @since 0.1.0
- */
+/** The handlers of sessions and waves: they ask whether the user may, and translate. */
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -23,12 +19,7 @@ import * as Sse from "./Sse.ts"
 import * as Undoing from "./Undoing.ts"
 import * as Waves from "./Waves.ts"
 
-/**
- * Layer of the handlers. Without `Undoing` there are no checkpoints.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the handlers. Without `Undoing` there are no checkpoints. */
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "sessions">,
   never,
@@ -65,7 +56,7 @@ export const layer: Layer.Layer<
         Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endSession(owner))),
       submit: Effect.fnUntraced(function*({ headers, params, payload }) {
         const owner = yield* Rights.ownSession(params.session)
-        const wave = yield* waves.handOver(owner, payload)
+        const wave = yield* waves.submit(owner, payload)
         // the wave is the server's: when the client goes, only the waiting ends
         if (Sse.prefersEvents(headers.accept)) {
           return yield* Sse.respond(wave.events(undefined), limits.turn(owner.user))
@@ -109,12 +100,7 @@ export const layer: Layer.Layer<
   })
 )
 
-/**
- * Gives who somebody is and what they may do.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives who somebody is and what they may do. */
 export const me = ({ approve, expiresAt, name, operate, records, run }: User): Models.Me => ({
   name,
   run,

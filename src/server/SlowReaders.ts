@@ -4,8 +4,6 @@
  *
  * The server writes a piece and asks for the next once the connection has taken it (`drain` in Node). What is
  * measured is that time. A stream that has nothing to say is not slow: it is asked for more, and waits itself.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -17,9 +15,6 @@ import * as Stream from "effect/Stream"
 /**
  * Cuts a body whose reader takes nothing for a while, as if the reader had closed the connection. It is handed on in
  * pieces of at most 16 kB, so that one that is slow but reads is told from one that does not.
- *
- * @category combinators
- * @since 0.1.0
  */
 export const cut = (within: Duration.Input) => {
   const limit = Duration.toMillis(within)

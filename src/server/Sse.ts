@@ -1,8 +1,6 @@
 /**
  * Server-sent events as responses: where a client goes on, which form it prefers, and what
  * it learns when something breaks, which is nothing.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -15,9 +13,6 @@ import { noteNames } from "./ApiModels.ts"
 /**
  * The place that a client goes on behind: what its browser sends when it connects again wins
  * over what the page said at first.
- *
- * @category reading
- * @since 0.1.0
  */
 export const placeOf = (
   { headers, query }: {
@@ -33,19 +28,11 @@ export const placeOf = (
 /**
  * Tells whether a client would rather have events than JSON, by its `Accept` header
  * (RFC 9110, 12.5.1): the more exact range says how much each is wanted.
- *
- * @category reading
- * @since 0.1.0
  */
 export const prefersEvents = (accept: string | undefined): boolean =>
   accept !== undefined && weightOf(accept, "text", "event-stream") > weightOf(accept, "application", "json")
 
-/**
- * A heartbeat, as every stream has it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A heartbeat, as every stream has it. */
 export interface Beat {
   readonly event: string
   readonly data: { readonly _tag: "Heartbeat"; readonly at: number }
@@ -59,9 +46,6 @@ export interface Beat {
  *
  * A heartbeat comes first: Node sends the head of a response with the first of its body, and
  * a client would not know before that it is connected.
- *
- * @category responses
- * @since 0.1.0
  */
 export const respond = <A>(
   stream: Stream.Stream<A>,

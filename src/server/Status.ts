@@ -1,8 +1,4 @@
-/**
- * How the server is, as users are told.
- *
- * @since 0.1.0
- */
+/** How the server is, as users are told. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -13,23 +9,13 @@ import * as Limits from "./Limits.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
-/**
- * How the server is.
- *
- * @category services
- * @since 0.1.0
- */
+/** How the server is. */
 export class Status extends Context.Service<Status, {
   /** Counts are for those who may operate it. */
   readonly of: (user: User) => Effect.Effect<Api.Status>
 }>()("effect-tool-executor/server/Status") {}
 
-/**
- * Layer of how the server is.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of how the server is. */
 export const layer: Layer.Layer<
   Status,
   never,

@@ -9,8 +9,6 @@
  *
  * So many are open at once and no more: those in which nothing happened for longest are put away, as if the server had
  * stopped, and opened again when a wave of theirs comes.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -25,12 +23,7 @@ import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.t
 import { annotated, type Owner, toPrincipal } from "./Principals.ts"
 import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
 
-/**
- * An open turn.
- *
- * @category models
- * @since 0.1.0
- */
+/** An open turn. */
 export interface Turn {
   readonly batch: Batch
   /** What its waves have left so far; the next one goes on from it. */
@@ -44,12 +37,7 @@ export interface Turn {
   ) => Effect.Effect<void, WaveStoreError>
 }
 
-/**
- * The turns of all sessions.
- *
- * @category models
- * @since 0.1.0
- */
+/** The turns of all sessions. */
 export interface Turns {
   /** Enters a turn for the rest of the scope; it is begun if it is not open. */
   readonly enter: (owner: Owner, turn: string) => Effect.Effect<
@@ -65,12 +53,7 @@ export interface Turns {
   readonly forget: (before: number) => Effect.Effect<void, WaveStoreError>
 }
 
-/**
- * How many turns there are at once.
- *
- * @category options
- * @since 0.1.0
- */
+/** How many turns there are at once. */
 export interface Bounds {
   /** Open ones. */
   readonly maxTurns: number
@@ -79,21 +62,12 @@ export interface Bounds {
   readonly maxTurnsAway: number
 }
 
-/**
- * The name of the turn of a wave that a client has not named one for: none that a client can
- * choose.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The name of the turn of a wave that a client has not named one for: none that a client can choose. */
 export const ownTurn = (wave: string): string => `~${wave}`
 
 /**
  * Creates the turns, for the rest of the scope. With its end they are left as they are: the
  * next start goes on with them.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*(options: {
   readonly executors: ToolExecutors["Service"]
@@ -232,9 +206,6 @@ export const make = Effect.fnUntraced(function*(options: {
  * Where no other wave has ended in the meantime it is what the wave has left. Of waves side
  * by side it is what all of them have seen: what succeeded in one has succeeded, what one has
  * blocked is blocked, and their calls are counted together.
- *
- * @category combinators
- * @since 0.1.0
  */
 export const joined = (
   now: TurnState | undefined,

@@ -6,8 +6,6 @@
  * dropped, so the places that are missing between two events are those of dropped
  * ones of tools: that is how gaps are counted. A reader is a place and nothing else, so one
  * that is slow, or gone, costs nothing and holds up nobody.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -19,24 +17,14 @@ import { noteNames, type WaveSse } from "./ApiModels.ts"
 import { RedactedEvents } from "./RedactedEvents.ts"
 import { isLifecycle } from "./WaveText.ts"
 
-/**
- * What is kept of what tools emit, at most.
- *
- * @category options
- * @since 0.1.0
- */
+/** What is kept of what tools emit, at most. */
 export interface Bounds {
   readonly events: number
   /** Characters of their JSON. */
   readonly chars: number
 }
 
-/**
- * The log of one wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** The log of one wave. */
 export class WaveLog {
   /** No other log has this text: a place in one is none in another. */
   readonly id: string

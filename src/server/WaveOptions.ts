@@ -1,17 +1,8 @@
-/**
- * Bounds of the waves of a server, and what holds where nothing is said.
- *
- * @since 0.1.0
- */
+/** Bounds of the waves of a server, and what holds where nothing is said. */
 import type * as Duration from "effect/Duration"
 import { readOptions } from "../core/vocabulary/ConfigurationError.ts"
 
-/**
- * Bounds of what the server takes and keeps.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of what the server takes and keeps. */
 export interface Options {
   /** Sessions that have an executor at once; more are refused. */
   readonly maxSessions?: number | undefined
@@ -50,12 +41,7 @@ export interface Options {
   readonly retention?: Duration.Input | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = {
   maxSessions: 1_000,
   maxSessionsPerUser: 100,
@@ -77,12 +63,7 @@ export const defaults = {
   retention: "24 hours"
 } as const satisfies Options
 
-/**
- * Reads them; fails with every one that is none.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads them; fails with every one that is none. */
 export const read = (options: Options) =>
   readOptions("Waves", (read) => {
     const given = { ...defaults, ...options }

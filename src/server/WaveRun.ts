@@ -3,8 +3,6 @@
  *
  * Its name is that of its process: calls that are on record are found again under it, so a
  * wave that was begun by a server that is gone goes on where that stood.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -21,12 +19,7 @@ import type { ServedWave } from "./ServedWave.ts"
 import type { Turn, Turns } from "./Turns.ts"
 import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
 
-/**
- * What waves run in.
- *
- * @category models
- * @since 0.1.0
- */
+/** What waves run in. */
 export interface Around {
   readonly turns: Turns
   readonly store: WaveStore["Service"]
@@ -37,17 +30,14 @@ export interface Around {
 /**
  * Runs a wave that was just handed over. Where it cannot be kept or run at all, whoever hands
  * it over is told so, and nothing has begun.
- *
- * @category running
- * @since 0.1.0
  */
 export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
   toItsEnd(
     wave,
     Effect.gen(function*() {
-      const turn = yield* around.turns.enter(wave.handedOver, wave.handedOver.turn)
-      yield* around.store.begin(wave.handedOver)
-      turn.began(wave.handedOver.wave)
+      const turn = yield* around.turns.enter(wave.submitted, wave.submitted.turn)
+      yield* around.store.begin(wave.submitted)
+      turn.began(wave.submitted.wave)
       wave.begin()
       const before = yield* turn.state
       const { after, result } = yield* inProcess(wave, turn, before, (process) => process.executeWave(wave.calls))
@@ -58,17 +48,14 @@ export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
 /**
  * Goes on with a wave that has no end. As long as whoever worked on it may be alive, or the
  * journal cannot be asked, it is tried again and again.
- *
- * @category running
- * @since 0.1.0
  */
 export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
   toItsEnd(
     wave,
     Effect.gen(function*() {
       wave.begin()
-      const turn = yield* around.turns.enter(wave.handedOver, wave.handedOver.turn)
-      turn.began(wave.handedOver.wave)
+      const turn = yield* around.turns.enter(wave.submitted, wave.submitted.turn)
+      turn.began(wave.submitted.wave)
       if (!around.hasJournal) return yield* lost(around, wave)
       const before = yield* turn.state
       const { after, result } = yield* inProcess(wave, turn, before, (process) => process.resume(wave.calls)).pipe(
@@ -92,7 +79,7 @@ const toItsEnd = (
     Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => wave.close(now)))
   )
 
-const failed = ({ handedOver: { session, user, wave } }: ServedWave, cause: Cause.Cause<unknown>) =>
+const failed = ({ submitted: { session, user, wave } }: ServedWave, cause: Cause.Cause<unknown>) =>
   Principals.annotated({ user, session }, wave)(
     Effect.logError("a wave could not continue, and is left for the next start", cause)
   )
@@ -106,7 +93,7 @@ const inProcess = Effect.fnUntraced(function*<E>(
   before: TurnState | undefined,
   run: (process: Effect.Success<ReturnType<Turn["batch"]["process"]>>) => Effect.Effect<WaveResult, E>
 ) {
-  const process = yield* batch.process({ id: wave.handedOver.wave, state: before })
+  const process = yield* batch.process({ id: wave.submitted.wave, state: before })
   yield* process.listen((event) => {
     wave.tell(event)
     return true
@@ -128,8 +115,8 @@ const end = (
 ): Effect.Effect<void> =>
   result.suspended !== undefined ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
     const kept = yield* settled(wave, result.outcomes)
-    const persisted = store.end(wave.handedOver, kept)
-    yield* logged(wave, turn.ended({ name: wave.handedOver.wave, before, after }, persisted))
+    const persisted = store.end(wave.submitted, kept)
+    yield* logged(wave, turn.ended({ name: wave.submitted.wave, before, after }, persisted))
   }))
 
 /** Without a journal nobody knows what has happened. */
@@ -137,18 +124,18 @@ const lost = Effect.fnUntraced(function*({ store }: Around, wave: ServedWave) {
   const outcomes = LostWave.outcomes(wave)
   const now = yield* Clock.currentTimeMillis
   for (const event of LostWave.events(wave, outcomes, now)) wave.tell(event)
-  yield* logged(wave, store.end(wave.handedOver, yield* settled(wave, outcomes)))
+  yield* logged(wave, store.end(wave.submitted, yield* settled(wave, outcomes)))
 })
 
 const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
   Effect.map(Clock.currentTimeMillis, (at) => {
-    const messages = Messages.of(wave.handedOver.format, outcomes)
+    const messages = Messages.of(wave.submitted.format, outcomes)
     wave.settle(at, messages)
     return { at, messages, events: wave.takeLifecycle() }
   })
 
 /** What could not be kept has its end in the journal: the next start finds it there. */
-const logged = ({ handedOver }: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
+const logged = ({ submitted }: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
   Effect.catch(effect, (error) => Effect.logWarning("the end of a wave could not be kept", error)).pipe(
-    Principals.annotated(handedOver, handedOver.wave)
+    Principals.annotated(submitted, submitted.wave)
   )

@@ -52,7 +52,7 @@ export class WaveUnreadable extends Schema.TaggedError<WaveUnreadable>("effect-t
   }
 }
 
-export { Ended, HandedOver, KeptTurn } from "./WaveText.ts"
+export { Ended, KeptTurn, SubmittedWave } from "./WaveText.ts"
 
 /**
  * A wave as it was handed over.
@@ -60,7 +60,7 @@ export { Ended, HandedOver, KeptTurn } from "./WaveText.ts"
  * @category models
  * @since 0.1.0
  */
-export type HandedOver = typeof WaveText.HandedOver.Type
+export type SubmittedWave = typeof WaveText.SubmittedWave.Type
 
 /**
  * What a wave has come to: what the provider is sent, and the events of the life of its calls.
@@ -86,13 +86,13 @@ export type KeptTurn = typeof WaveText.KeptTurn.Type
  */
 export class WaveStore extends Context.Service<WaveStore, {
   /** Waves that were handed over and have no end, oldest first. What earlier lives have left is known from then on. */
-  readonly open: Effect.Effect<ReadonlyArray<HandedOver>, WaveStoreError>
+  readonly open: Effect.Effect<ReadonlyArray<SubmittedWave>, WaveStoreError>
   readonly get: (owner: Owner, wave: string) => Effect.Effect<
-    { readonly handedOver: HandedOver; readonly ended: Ended | undefined } | undefined,
+    { readonly submitted: SubmittedWave; readonly ended: Ended | undefined } | undefined,
     WaveStoreError | WaveUnreadable
   >
-  readonly begin: (wave: HandedOver) => Effect.Effect<void, WaveStoreError>
-  readonly end: (wave: HandedOver, ended: Ended) => Effect.Effect<void, WaveStoreError>
+  readonly begin: (wave: SubmittedWave) => Effect.Effect<void, WaveStoreError>
+  readonly end: (wave: SubmittedWave, ended: Ended) => Effect.Effect<void, WaveStoreError>
   readonly turn: (owner: Owner, turn: string) => Effect.Effect<KeptTurn | undefined, WaveStoreError>
   /** Keeps what a turn remembers; `undefined`: it is over. */
   readonly keepTurn: (owner: Owner, turn: string, kept: KeptTurn | undefined) => Effect.Effect<void, WaveStoreError>
@@ -142,7 +142,7 @@ export const make = Effect.fnUntraced(function*(
       "open",
       Effect.gen(function*() {
         const all = new Set(yield* store.keys)
-        const open: Array<HandedOver> = []
+        const open: Array<SubmittedWave> = []
         for (const key of all) {
           if (turnPattern.test(key)) left.add(key)
           const [, life, number] = endedPattern.exec(key) ?? []
@@ -152,7 +152,7 @@ export const make = Effect.fnUntraced(function*(
           }
           const [, id] = wavePattern.exec(key) ?? []
           if (id === undefined || all.has(keys.end(id))) continue
-          const wave = yield* readable(key, WaveText.handedOver)
+          const wave = yield* readable(key, WaveText.submitted)
           if (wave !== undefined) open.push(wave)
         }
         return open.sort((one, other) => one.beganAt - other.beganAt)
@@ -165,11 +165,11 @@ export const make = Effect.fnUntraced(function*(
           const id = idOf(owner, wave)
           const orUnreadable = <A>(found: Result.Result<A, Error>) =>
             Effect.fromResult(Result.mapError(found, ({ message }) => new WaveUnreadable({ wave, problem: message })))
-          const handedOver = yield* read(keys.wave(id), WaveText.handedOver)
-          if (handedOver === undefined) return undefined
+          const submitted = yield* read(keys.wave(id), WaveText.submitted)
+          if (submitted === undefined) return undefined
           const ended = yield* read(keys.end(id), WaveText.ended)
           return {
-            handedOver: yield* orUnreadable(handedOver),
+            submitted: yield* orUnreadable(submitted),
             ended: ended === undefined ? undefined : yield* orUnreadable(ended)
           }
         })
@@ -177,7 +177,7 @@ export const make = Effect.fnUntraced(function*(
     begin: (wave) =>
       failing(
         "begin",
-        store.set(keys.wave(idOf(wave, wave.wave)), WaveText.handedOver.encode(wave))
+        store.set(keys.wave(idOf(wave, wave.wave)), WaveText.submitted.encode(wave))
       ),
     end: (wave, ended) =>
       failing(

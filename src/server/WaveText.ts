@@ -13,7 +13,7 @@ import * as Projection from "../wire/Projection.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 
 /** Schema of a wave as it was submitted. */
-export const HandedOver = Schema.Struct({
+export const SubmittedWave = Schema.Struct({
   user: Schema.String,
   session: Schema.String,
   turn: Schema.String,
@@ -76,7 +76,7 @@ const textOf = <A>(schema: Schema.Codec<A, unknown>): Text<A> => {
   }
 }
 
-export const handedOver = textOf(HandedOver)
+export const submitted = textOf(SubmittedWave)
 
 export const keptTurn = textOf(KeptTurn)
 

@@ -26,7 +26,7 @@ import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 import { Access } from "./Access.ts"
-import type { HandOver, Session, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
+import type { Session, Submission, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
 import { Invalid, TooMany, Unavailable, WaveConflict, WaveUnreadable } from "./ApiProblems.ts"
 import { LiveLog } from "./LiveLog.ts"
 import { annotated, fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
@@ -80,9 +80,9 @@ export interface Happened {
  */
 export class Waves extends Context.Service<Waves, {
   /** Runs the calls of a message, or gives the wave that they are already. */
-  readonly handOver: (
+  readonly submit: (
     owner: Owner,
-    message: HandOver
+    message: Submission
   ) => Effect.Effect<Handle, Invalid | WaveConflict | WaveUnreadable | TooMany | Unavailable>
   /** The wave of a name. */
   readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable | WaveUnreadable>
@@ -172,9 +172,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   let logs = 0
   let isDraining = false
 
-  const served = (handedOver: WaveStore.HandedOver, calls: ReadonlyArray<ToolCall>) => {
+  const served = (submitted: WaveStore.SubmittedWave, calls: ReadonlyArray<ToolCall>) => {
     const log = new WaveLog(`${life}.${++logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
-    return new ServedWave(handedOver, calls, log, live)
+    return new ServedWave(submitted, calls, log, live)
   }
   /** Lets go of those that ended and are too many, or too large: whoever asks for one finds it in the store. */
   const letGo = () => {
@@ -188,7 +188,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   }
   /** Has it known, and runs it whether or not whoever asked for it stays. */
   const launch = (wave: ServedWave, run: typeof WaveRun.first) => {
-    const key = keyOf(wave.handedOver, wave.handedOver.wave)
+    const key = keyOf(wave.submitted, wave.submitted.wave)
     known.delete(key)
     known.set(key, wave)
     return FiberMap.run(running, key, Effect.ensuring(run(around, wave), Effect.sync(letGo)), {
@@ -197,19 +197,19 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   }
   /** Goes on with a wave that has no end, or tells what it has come to. */
   const recall = Effect.fnUntraced(function*(
-    handedOver: WaveStore.HandedOver,
+    submitted: WaveStore.SubmittedWave,
     ended: WaveStore.Ended | undefined,
     mayRun = true
   ): Effect.fn.Return<ServedWave | undefined> {
-    const read = WireFormat.read(handedOver.message, handedOver.format)
+    const read = WireFormat.read(submitted.message, submitted.format)
     if (Result.isFailure(read)) {
       yield* Effect.logError("a wave that was handed over cannot be read any more", read.failure)
       return undefined
     }
-    const wave = served(handedOver, read.success.calls)
+    const wave = served(submitted, read.success.calls)
     if (ended !== undefined) {
       wave.recall(ended)
-      known.set(keyOf(handedOver, handedOver.wave), wave)
+      known.set(keyOf(submitted, submitted.wave), wave)
       letGo()
     } else {
       if (!mayRun) yield* wave.cancel(userGone)
@@ -235,17 +235,17 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     // the next start goes on with it
     if (kept.ended === undefined && isDraining) return here ?? (yield* stopping)
     // what cannot be read any more may have been run: it is not run anew under its name
-    return (yield* recall(kept.handedOver, kept.ended)) ??
+    return (yield* recall(kept.submitted, kept.ended)) ??
       (yield* unreadable(new WaveStore.WaveUnreadable({ wave: name, problem: "its message is not valid" })))
   })
   const runningOf = (user?: string) =>
-    Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.handedOver.user === user))
+    Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.submitted.user === user))
 
   /** Refuses what would be one too many. */
   const admit = Effect.fnUntraced(function*(owner: Owner, wave?: ServedWave): Effect.fn.Return<void, TooMany> {
     const mine = runningOf(owner.user)
     const all = runningOf()
-    const sessions = new Set([...yield* executors.active, ...all.map((it) => toPrincipal(it.handedOver))])
+    const sessions = new Set([...yield* executors.active, ...all.map((it) => toPrincipal(it.submitted))])
     const isNew = !sessions.has(toPrincipal(owner)) ? 1 : 0
     const ofUser = Array.from(sessions).filter((it) => fromPrincipal(it).user === owner.user).length
     const waves = wave === undefined ? 0 : 1
@@ -279,7 +279,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     }
   })
   const handle = (wave: ServedWave): Handle & { readonly owner: Owner } => ({
-    owner: { user: wave.handedOver.user, session: wave.handedOver.session },
+    owner: { user: wave.submitted.user, session: wave.submitted.session },
     info: Effect.sync(() => wave.info),
     wave: Effect.sync(() => wave.wave),
     ended: Effect.map(Deferred.await(wave.over), () => wave.wave),
@@ -312,13 +312,13 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   ))
 
   return {
-    handOver: Effect.fnUntraced(function*(owner, { format, message, turn, wave }) {
+    submit: Effect.fnUntraced(function*(owner, { format, message, turn, wave }) {
       const read = WireFormat.read(message, format)
       if (Result.isFailure(read)) return yield* invalid(read.failure)
       const { calls } = read.success
       if (calls.length > bounds.maxCalls) return yield* tooManyCalls(calls.length, bounds.maxCalls)
       const name = wave ?? (yield* randomName)
-      const handedOver: WaveStore.HandedOver = {
+      const submitted: WaveStore.SubmittedWave = {
         ...owner,
         turn: turn ?? Turns.ownTurn(name),
         wave: name,
@@ -327,12 +327,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         beganAt: yield* Clock.currentTimeMillis
       }
       const kept = wave === undefined ? undefined : yield* find(owner, name)
-      const begun = served(handedOver, calls)
+      const begun = served(submitted, calls)
       if (kept === undefined) yield* admit(owner, begun)
       // somebody may have been first; nothing is waited for between this and `launch`
       const found = kept ?? known.get(keyOf(owner, name))
       if (found !== undefined) {
-        if (!isSame(found.handedOver, handedOver)) return yield* conflict
+        if (!isSame(found.submitted, submitted)) return yield* conflict
         yield* Deferred.await(found.begun)
         return handle(found)
       }
@@ -360,12 +360,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         (active) =>
           active.map(fromPrincipal).filter((it) => it.user === user).map(({ session }) => ({
             session,
-            waves: runningOf(user).filter((it) => it.handedOver.session === session).length
+            waves: runningOf(user).filter((it) => it.submitted.session === session).length
           }))
       ),
     endSession: Effect.fnUntraced(function*(owner) {
       const principal = toPrincipal(owner)
-      const waves = runningOf(owner.user).filter((it) => it.handedOver.session === owner.session)
+      const waves = runningOf(owner.user).filter((it) => it.submitted.session === owner.session)
       if (waves.length === 0 && !(yield* executors.active).includes(principal)) return false
       yield* Effect.forEach(waves, (it) => it.cancel(sessionEnded), { discard: true })
       // what has an outcome has it for good; an executor that ends suspends
@@ -386,8 +386,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         const empty = FiberMap.awaitEmpty(running)
         const stop = Effect.forEach(runningOf(), (wave) =>
           wave.isUnderWay
-            ? executors.end(toPrincipal(wave.handedOver), "the server is stopping")
-            : FiberMap.remove(running, keyOf(wave.handedOver, wave.handedOver.wave)), {
+            ? executors.end(toPrincipal(wave.submitted), "the server is stopping")
+            : FiberMap.remove(running, keyOf(wave.submitted, wave.submitted.wave)), {
           concurrency: "unbounded",
           discard: true
         })
@@ -412,8 +412,8 @@ const randomName = Effect.map(
 )
 
 /** One was handed over again, and not another one under its name. */
-const isSame = (one: WaveStore.HandedOver, other: WaveStore.HandedOver): boolean => {
-  const said = ({ format, message, turn }: WaveStore.HandedOver) => canonicalJson([format, message, turn])
+const isSame = (one: WaveStore.SubmittedWave, other: WaveStore.SubmittedWave): boolean => {
+  const said = ({ format, message, turn }: WaveStore.SubmittedWave) => canonicalJson([format, message, turn])
   return said(one) === said(other)
 }
 

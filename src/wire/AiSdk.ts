@@ -1,9 +1,4 @@
-/**
- * The shape of the AI SDK (`ai`): its model messages, the messages of its UI, and
- * the parts of its results.
- *
- * @since 0.1.0
- */
+/** The shape of the AI SDK (`ai`): its model messages, the messages of its UI, and the parts of its results. */
 import type * as Schema from "effect/Schema"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import * as ToolContent from "../core/vocabulary/ToolContent.ts"
@@ -15,12 +10,7 @@ import type * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 import * as UiMessages from "./UiMessages.ts"
 
-/**
- * A part of what a tool gave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of what a tool gave. */
 export type ContentPart =
   | { readonly type: "text"; readonly text: string }
   | {
@@ -30,12 +20,7 @@ export type ContentPart =
     readonly filename?: string
   }
 
-/**
- * What a tool gave, and whether that is an error.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a tool gave, and whether that is an error. */
 export type ToolResultOutput =
   | { readonly type: "text" | "error-text"; readonly value: string }
   | { readonly type: "json"; readonly value: Schema.Json }
@@ -44,12 +29,7 @@ export type ToolResultOutput =
   /** A person said no. */
   | { readonly type: "execution-denied"; readonly reason: string }
 
-/**
- * One answer of a tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool. */
 export interface ToolResultPart {
   readonly type: "tool-result"
   readonly toolCallId: string
@@ -57,59 +37,29 @@ export interface ToolResultPart {
   readonly output: ToolResultOutput
 }
 
-/**
- * The one message that carries every answer, a `ToolModelMessage`.
- *
- * @category models
- * @since 0.1.0
- */
+/** The one message that carries every answer, a `ToolModelMessage`. */
 export interface ToolMessage {
   readonly role: "tool"
   // the SDK takes no readonly array
   readonly content: Array<ToolResultPart>
 }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "AI SDK"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "an assistant message, also one of the UI, or an array of messages, parts or tool calls"
 
 const keys: Parts.Keys = { id: "toolCallId", name: "toolName", params: "input" }
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean => Parts.someCall(input, keys) || UiMessages.looksLike(input)
 
-/**
- * Reads the calls that have no result yet.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the calls that have no result yet. */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   UiMessages.looksLike(input) ? UiMessages.read(input, judged) : Parts.read(input, keys, expected, judged)
 
-/**
- * Writes one `tool` message with one `tool-result` part per outcome.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one `tool` message with one `tool-result` part per outcome. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ToolMessage => ({
   role: "tool",
   content: outcomes.map((outcome): ToolResultPart => ({
@@ -120,13 +70,7 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ToolMes
   }))
 })
 
-/**
- * Gives what a model is shown as the SDK has it: parts, where there are files to
- * see, else the text.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Gives what a model is shown as the SDK has it: parts, where there are files to see, else the text. */
 export const shown = (content: ToolContent.ToolContent): ToolResultOutput => {
   const value = Answers.blocks(content, textPart, filePart)
   return value === undefined ? { type: "text", value: ToolContent.textOf(content) } : { type: "content", value }

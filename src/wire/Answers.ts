@@ -1,9 +1,4 @@
-/**
- * What answers a call, in every format: a text, or blocks where a format has a
- * place for files.
- *
- * @since 0.1.0
- */
+/** What answers a call, in every format: a text, or blocks where a format has a place for files. */
 import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
@@ -11,22 +6,13 @@ import * as Shape from "./Shape.ts"
 /**
  * Gives the text that answers a call: lone surrogates are replaced, and an error
  * is never without a text, which some providers refuse.
- *
- * @category formatting
- * @since 0.1.0
  */
 export const answer = (outcome: ToolOutcome.ToolOutcome): string => {
   const text = Shape.wellFormed(ToolOutcome.text(outcome))
   return text === "" && ToolOutcome.isError(outcome) ? "The tool failed." : text
 }
 
-/**
- * Gives the blocks that answer a call, where a format has a place for one of its
- * files; else the text is all.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the blocks that answer a call, where a format has a place for one of its files; else the text is all. */
 export const parts = <Block>(
   outcome: ToolOutcome.ToolOutcome,
   text: (text: string) => Block,
@@ -40,9 +26,6 @@ export const parts = <Block>(
  * Gives the blocks of what a model is shown, where a format has a place for one of
  * its files: `file` gives none for a file that has none, and the model is told
  * what it is.
- *
- * @category formatting
- * @since 0.1.0
  */
 export const blocks = <Block>(
   content: ToolContent.ToolContent,

@@ -3,8 +3,6 @@
  *
  * Blocks that are not calls of ours are passed over: text, thinking, and what
  * the provider's own tools did.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -14,12 +12,7 @@ import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * A part of an answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of an answer. */
 export type ContentBlock =
   | { readonly type: "text"; readonly text: string }
   | {
@@ -35,12 +28,7 @@ export type ContentBlock =
     readonly source: { readonly type: "base64"; readonly media_type: "application/pdf"; readonly data: string }
   }
 
-/**
- * One answer of a tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool. */
 export interface ToolResultBlock {
   readonly type: "tool_result"
   readonly tool_use_id: string
@@ -50,41 +38,21 @@ export interface ToolResultBlock {
   readonly is_error?: true
 }
 
-/**
- * The one message that carries every answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** The one message that carries every answer. */
 export interface UserMessage {
   readonly role: "user"
   readonly content: Array<ToolResultBlock>
 }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "Anthropic"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "an assistant message with content blocks, or the array of its content blocks"
 
 const knownBlock = /^(?:text|(?:redacted_)?thinking|(?:\w+_)?tool_(?:use|result))$/
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.some((entry) => {
@@ -94,24 +62,14 @@ export const looksLike = (input: unknown): boolean =>
     : Shape.own(input, "role") !== undefined &&
       (Shape.isArray(Shape.own(input, "content")) || Shape.own(input, "type") === "message")
 
-/**
- * Reads the calls of a message.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the calls of a message. */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.flatMap(
     Shape.content(input, expected, "content blocks of type tool_use"),
     ({ parts, path }) => Shape.found(parts, path, readBlock(judged))
   )
 
-/**
- * Writes one `user` message with one `tool_result` block per outcome.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one `user` message with one `tool_result` block per outcome. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMessage => ({
   role: "user",
   content: outcomes.map((outcome): ToolResultBlock => {

@@ -1,9 +1,4 @@
-/**
- * The shape of the Converse API of Amazon Bedrock: `toolUse` blocks, and their
- * results.
- *
- * @since 0.1.0
- */
+/** The shape of the Converse API of Amazon Bedrock: `toolUse` blocks, and their results. */
 import * as Base64 from "effect/encoding/Base64"
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -13,13 +8,7 @@ import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * A part of an answer. The bytes are what the SDK takes; as JSON they are the
- * base64 that the API takes.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of an answer. The bytes are what the SDK takes; as JSON they are the base64 that the API takes. */
 export type ToolResultContentBlock =
   | { readonly text: string }
   | {
@@ -36,12 +25,7 @@ export type ToolResultContentBlock =
     }
   }
 
-/**
- * One answer of a tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool. */
 export interface ToolResultBlock {
   readonly toolResult: {
     readonly toolUseId: string
@@ -50,39 +34,19 @@ export interface ToolResultBlock {
   }
 }
 
-/**
- * The one message that carries every answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** The one message that carries every answer. */
 export interface UserMessage {
   readonly role: "user"
   readonly content: Array<ToolResultBlock>
 }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "Bedrock Converse"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "a response, an assistant message, or the array of its content blocks"
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean => {
   const message = messageOf(input).message
   const blocks = Shape.isArray(message) ? message : Shape.own(message, "content")
@@ -90,12 +54,7 @@ export const looksLike = (input: unknown): boolean => {
     (Shape.isArray(blocks) && blocks.some((it) => Shape.own(it, "toolUse") !== undefined))
 }
 
-/**
- * Reads the calls of a message.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the calls of a message. */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const { at, message } = messageOf(input)
   return Result.flatMap(
@@ -104,12 +63,7 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
   )
 }
 
-/**
- * Writes one `user` message with one `toolResult` block per outcome.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one `user` message with one `toolResult` block per outcome. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMessage => ({
   role: "user",
   content: outcomes.map((outcome) => {

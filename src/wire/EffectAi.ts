@@ -1,8 +1,4 @@
-/**
- * The shape of `effect/ai`: parts of responses and prompts, encoded as JSON.
- *
- * @since 0.1.0
- */
+/** The shape of `effect/ai`: parts of responses and prompts, encoded as JSON. */
 import type * as Prompt from "effect/ai/Prompt"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
@@ -12,40 +8,20 @@ import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "effect/ai"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "a prompt, a response or an assistant message with content, or an array of parts"
 
 const keys: Parts.Keys = { id: "id", name: "name", params: "params" }
 
-/**
- * Tells whether the input, which is not the AI SDK's, can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input, which is not the AI SDK's, can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean =>
   Parts.someCall(input, keys) ||
   (Shape.own(input, "role") === undefined && Shape.isArray(Shape.own(input, "content")))
 
-/**
- * Reads the calls that have no result yet.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the calls that have no result yet. */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Parts.read(input, keys, expected, judged)
 
@@ -57,9 +33,6 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
  * `result` is the value itself, where the model is shown all of it, or the
  * failure of the handler; of a call that did not come to its own end it says
  * why, as `effect/ai` does. `modelOutput` has what the model is told.
- *
- * @category writing
- * @since 0.1.0
  */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Prompt.ToolMessageEncoded => ({
   role: "tool",

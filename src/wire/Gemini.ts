@@ -1,8 +1,4 @@
-/**
- * The shape of Gemini: `functionCall` parts of a content, and their responses.
- *
- * @since 0.1.0
- */
+/** The shape of Gemini: `functionCall` parts of a content, and their responses. */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -14,22 +10,12 @@ import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * A file beside an answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** A file beside an answer. */
 export interface InlinePart {
   readonly inlineData: { readonly mimeType: string; readonly data: string }
 }
 
-/**
- * One answer of a tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool. */
 export interface FunctionResponsePart {
   readonly functionResponse: {
     /** Only there where the call had one; else its place and its name say which call it answers. */
@@ -41,39 +27,19 @@ export interface FunctionResponsePart {
   }
 }
 
-/**
- * The one content that carries every answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** The one content that carries every answer. */
 export interface UserContent {
   readonly role: "user"
   readonly parts: Array<FunctionResponsePart>
 }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "Gemini"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "a response, a content, or an array of contents or parts"
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.some((entry) => isContent(entry) || Shape.own(entry, "functionCall") !== undefined)
@@ -87,9 +53,6 @@ export const looksLike = (input: unknown): boolean =>
  * Calls without an id get `#1`, `#2`, … by their place, which `write` leaves out
  * again: they are answered in their order. A response that has no id, or one that
  * no call has, is for the first call of its name that has none.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.gen(function*() {
@@ -112,12 +75,7 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
     )
   })
 
-/**
- * Writes one `user` content with one `functionResponse` part per outcome.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one `user` content with one `functionResponse` part per outcome. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserContent => ({
   role: "user",
   parts: outcomes.map((outcome): FunctionResponsePart => {

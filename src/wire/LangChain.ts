@@ -1,8 +1,6 @@
 /**
  * The shape of LangChain: messages with `tool_calls`, as its classes have them,
  * as they are serialized, and as plain objects.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -13,22 +11,12 @@ import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * A part of an answer: one of LangChain's standard content blocks.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of an answer: one of LangChain's standard content blocks. */
 export type ContentBlock =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "image" | "file"; readonly mimeType: string; readonly data: string }
 
-/**
- * One answer of a tool: what `new ToolMessage` takes, and any list of messages.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool: what `new ToolMessage` takes, and any list of messages. */
 export type ToolMessage = {
   readonly type: "tool"
   readonly tool_call_id: string
@@ -38,28 +26,13 @@ export type ToolMessage = {
   readonly content: string | Array<ContentBlock>
 }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "LangChain"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "an AIMessage, or an array of messages or of tool calls"
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.some((entry) => isCall(Shape.own(entry, "type")) || isMessage(entry))
@@ -72,9 +45,6 @@ export const looksLike = (input: unknown): boolean =>
  *
  * A call whose arguments were no JSON, one of `invalid_tool_calls`, keeps their
  * text. A call without an id is a mistake: there is no answer to it.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (!Shape.isArray(input)) return Result.flatMap(readMessage(input, "", true, judged), Conversation.unanswered)
@@ -87,12 +57,7 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
   )
 }
 
-/**
- * Writes one `tool` message per outcome.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one `tool` message per outcome. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<ToolMessage> =>
   outcomes.map((outcome) => ({
     type: "tool",

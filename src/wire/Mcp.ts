@@ -2,8 +2,6 @@
  * The shape of MCP: `tools/call` requests and their results, as JSON-RPC.
  *
  * Only requests for tools are read; the rest of the protocol is a server's.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -14,13 +12,7 @@ import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * A block of content: text, image, audio, resource, or whatever else a tool of an
- * MCP server gave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A block of content: text, image, audio, resource, or whatever else a tool of an MCP server gave. */
 export type ContentBlock =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "image" | "audio"; readonly data: string; readonly mimeType: string }
@@ -32,12 +24,7 @@ export type ContentBlock =
   }
   | { readonly type: "resource_link"; readonly uri: string; readonly name: string }
 
-/**
- * What a call gave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a call gave. */
 export type ToolResult = {
   readonly content: Array<ContentBlock>
   /** Only there when it is an error. */
@@ -46,13 +33,7 @@ export type ToolResult = {
   readonly structuredContent?: Record<string, unknown>
 }
 
-/**
- * One answer of a tool. A refusal is an answer too, so that the model reads it,
- * and no error of the protocol.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool. A refusal is an answer too, so that the model reads it, and no error of the protocol. */
 export interface ToolResponse {
   readonly jsonrpc: "2.0"
   /** The id of the request, of the type that it came in with. */
@@ -60,28 +41,13 @@ export interface ToolResponse {
   readonly result: ToolResult
 }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "MCP"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "a JSON-RPC request tools/call, or an array of them"
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.some((entry) => Shape.own(entry, "jsonrpc") !== undefined)
@@ -94,21 +60,13 @@ export const looksLike = (input: unknown): boolean =>
  *
  * An id that is a string stays as it is, one that is a number becomes its
  * digits; a string that would read as a number, such as `"1"`, keeps its quotes.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Shape.isArray(input)
     ? Shape.entries(input, "", readRequest(judged))
     : Result.map(readRequest(judged)(input, ""), (call) => [call])
 
-/**
- * Writes one response per outcome, as an array also for a single request.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one response per outcome, as an array also for a single request. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<ToolResponse> =>
   outcomes.map((outcome) => ({ jsonrpc: "2.0", id: requestId(outcome.callId), result: resultOf(outcome) }))
 
@@ -120,9 +78,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
  * What a tool of an MCP server gave is handed on as it is. Of any other the value
  * is `structuredContent`, where it is an object, and what the model is told the
  * content. Of an output that is too large there is only what the model is shown.
- *
- * @category writing
- * @since 0.1.0
  */
 export const resultOf = (outcome: ToolOutcome.ToolOutcome): ToolResult => {
   const content = Answers.parts(outcome, textBlock, fileBlock) ?? [textBlock(Answers.answer(outcome))]

@@ -1,8 +1,4 @@
-/**
- * Our own shape: calls and outcomes as they are in memory, as plain JSON.
- *
- * @since 0.1.0
- */
+/** Our own shape: calls and outcomes as they are in memory, as plain JSON. */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
@@ -10,28 +6,13 @@ import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "native"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "an array of { id, name, params }, or an object with that array under calls"
 
-/**
- * Tells whether the input, which is of no provider's shape, can be meant to be of this one.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input, which is of no provider's shape, can be meant to be of this one. */
 export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.length === 0 ||
@@ -46,9 +27,6 @@ export const looksLike = (input: unknown): boolean =>
  * An `id` that is left out becomes `call_1`, `call_2`, … by its place; `params`
  * that are left out become `{}`. A key that a call does not have is a mistake,
  * since a misspelt `params` would run the tool without its arguments.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const calls = Shape.isArray(input) ? input : Shape.own(input, "calls")
@@ -61,13 +39,7 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
   return Shape.entries(calls, path, readCall(judged))
 }
 
-/**
- * Writes the outcomes as plain JSON: see `PlainJson.from` for what becomes of
- * values that JSON does not have.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes the outcomes as plain JSON: see `PlainJson.from` for what becomes of values that JSON does not have. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): ReadonlyArray<Shape.JsonObject> =>
   outcomes.map((outcome) =>
     Object.fromEntries(

@@ -3,8 +3,6 @@
  *
  * Only whole messages are read, no chunks of a stream. The items of the
  * Responses API are in `OpenAiResponses`.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -13,41 +11,21 @@ import * as Answers from "./Answers.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * One answer of a tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool. */
 export interface ToolMessage {
   readonly role: "tool"
   readonly tool_call_id: string
   readonly content: string
 }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "OpenAI"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected =
   "an assistant message with tool_calls, a chat completion with choices, or an array of tool calls"
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.some((entry) =>
@@ -60,12 +38,7 @@ export const looksLike = (input: unknown): boolean =>
         !Shape.isArray(Shape.own(input, "parts")))
     )
 
-/**
- * Reads the calls of a message.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the calls of a message. */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (Shape.isArray(input)) return Shape.entries(input, "", readCall(judged))
   if (!Shape.isObject(input)) return Shape.wrong("", Shape.is(input), expected)
@@ -73,13 +46,7 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
   return choices === undefined ? readMessage(input, "", judged) : readChoices(choices, judged)
 }
 
-/**
- * Writes one `tool` message per outcome. It has no place for files: the model is
- * told what they are.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one `tool` message per outcome. It has no place for files: the model is told what they are. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<ToolMessage> =>
   outcomes.map((outcome) => ({
     role: "tool",

@@ -5,8 +5,6 @@
  * the provider's own tools did. Of the built-in tools whose calls a client has to
  * answer, shells and patches are calls like any other, of tools of those names;
  * a call that only another kind of answer fits, such as a screenshot, is refused.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -17,36 +15,20 @@ import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * A part of an answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of an answer. */
 export type OutputPart =
   | { readonly type: "input_text"; readonly text: string }
   | { readonly type: "input_image"; readonly detail: "auto"; readonly image_url: string }
   | { readonly type: "input_file"; readonly filename: string; readonly file_data: string }
 
-/**
- * What a command gave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a command gave. */
 export interface ShellOutput {
   readonly stdout: string
   readonly stderr: string
   readonly outcome: { readonly type: "exit"; readonly exit_code: 0 | 1 } | { readonly type: "timeout" }
 }
 
-/**
- * One answer of a tool, as an item of the next request's `input`; its type goes
- * by that of the call.
- *
- * @category models
- * @since 0.1.0
- */
+/** One answer of a tool, as an item of the next request's `input`; its type goes by that of the call. */
 export type OutputItem =
   | {
     readonly type: "function_call_output" | "custom_tool_call_output"
@@ -64,28 +46,13 @@ export type OutputItem =
     readonly output: string
   }
 
-/**
- * Name of the shape, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the shape, for people. */
 export const title = "OpenAI Responses"
 
-/**
- * What the reader takes, for people.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the reader takes, for people. */
 export const expected = "a response with output, or the array of its items"
 
-/**
- * Tells whether the input can only be meant to be of this shape.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. */
 export const looksLike = (input: unknown): boolean =>
   Shape.isArray(input)
     ? input.some((entry) => {
@@ -106,9 +73,6 @@ export const looksLike = (input: unknown): boolean =>
  * or operation. Their answers are items of other types, so their calls have the
  * type before the id, such as `custom_tool_call:`. A function that is in a
  * namespace has it in its name: `files.delete`.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const items = Shape.isArray(input) ? input : Shape.own(input, "output")
@@ -123,12 +87,7 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
   )
 }
 
-/**
- * Writes one item per outcome.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Writes one item per outcome. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<OutputItem> =>
   outcomes.map((outcome): OutputItem => {
     const [, type, id] = marked.exec(outcome.callId) ?? []

@@ -1,8 +1,6 @@
 /**
  * What the messages of `effect/ai` and of the AI SDK have in common: parts of
  * the same types, in which the keys of a call have other names.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -10,24 +8,14 @@ import * as Conversation from "./Conversation.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * Names of the keys of a `tool-call` part.
- *
- * @category models
- * @since 0.1.0
- */
+/** Names of the keys of a `tool-call` part. */
 export interface Keys {
   readonly id: string
   readonly name: string
   readonly params: string
 }
 
-/**
- * Tells whether the input has a `tool-call` part with one of the keys.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input has a `tool-call` part with one of the keys. */
 export const someCall = (input: unknown, keys: Keys): boolean => {
   const entries = contentOf(input)
   return entries.some((entry) =>
@@ -46,9 +34,6 @@ export const someCall = (input: unknown, keys: Keys): boolean => {
  *
  * What the provider runs itself is passed over, and what a person has denied
  * already: the library answers that.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (
   input: unknown,

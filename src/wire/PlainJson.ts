@@ -1,8 +1,4 @@
-/**
- * Plain JSON out of any value that a tool may have made; it never throws.
- *
- * @since 0.1.0
- */
+/** Plain JSON out of any value that a tool may have made; it never throws. */
 import * as Cause from "effect/Cause"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
@@ -34,9 +30,6 @@ const valueChars = 20
  * 200 levels deep `"[too deep]"`, what comes after 100,000,000 characters
  * `"[too large]"` (each value counts for 20 more), what throws when read
  * `"[unreadable]"`, and lone surrogates U+FFFD.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const from = (value: unknown): unknown => plain(value, [], false, { left: largest, isShown: false }) ?? null
 
@@ -44,9 +37,6 @@ export const from = (value: unknown): unknown => plain(value, [], false, { left:
  * Turns any value into plain JSON for clients: as `from` does it, but of errors
  * their name and message alone, of a cause nothing but that it is one, and no
  * more than 10,000,000 characters.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const shown = (value: unknown): Schema.Json =>
   (plain(value, [], false, { left: largestShown, isShown: true }) ?? null) as Schema.Json
@@ -54,9 +44,6 @@ export const shown = (value: unknown): Schema.Json =>
 /**
  * Leaves the `cause` and `stack` of encoded errors out, at every depth, and what
  * causes of `effect` say: a failure without them is what models and clients are told.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const withoutCauses = (json: unknown): unknown => {
   if (Array.isArray(json)) return json.map(withoutCauses)
@@ -69,12 +56,7 @@ export const withoutCauses = (json: unknown): unknown => {
   )
 }
 
-/**
- * Gives the value of a success, where the model is shown all of it.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the value of a success, where the model is shown all of it. */
 export const inline = (outcome: ToolOutcome.ToolOutcome): Schema.Json | undefined =>
   outcome._tag === "Succeeded" && outcome.output._tag === "Inline" && outcome.output.value !== undefined
     ? from(outcome.output.value) as Schema.Json

@@ -1,8 +1,4 @@
-/**
- * Gives clients what a schema lets through: the fields that it names, as plain JSON.
- *
- * @since 0.1.0
- */
+/** Gives clients what a schema lets through: the fields that it names, as plain JSON. */
 import type * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 import * as PlainJson from "./PlainJson.ts"
@@ -15,21 +11,13 @@ import * as PlainJson from "./PlainJson.ts"
  *
  * Structs of a union are told apart by the first field that is another literal in each. `Schema.Json` takes any value: see `PlainJson.shown`. A text is a text
  * whatever callers without types gave for it, and a number that JSON does not have becomes null.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = <S extends Schema.Top>(schema: S): (value: object) => S["Type"] => {
   const project = projectionOf(schema.ast)
   return (value) => project(value, undefined) as S["Type"]
 }
 
-/**
- * Annotates the schema of a field with how its value is projected; `of` is the struct that has the field.
- *
- * @category combinators
- * @since 0.1.0
- */
+/** Annotates the schema of a field with how its value is projected; `of` is the struct that has the field. */
 export const as = <S extends Schema.Top>(
   schema: S,
   project: (value: unknown, of: { readonly [name: string]: unknown }) => S["Type"]

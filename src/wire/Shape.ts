@@ -1,18 +1,8 @@
-/**
- * What all formats share: looking into untrusted JSON, and saying in a bounded
- * text what was found there.
- *
- * @since 0.1.0
- */
+/** What all formats share: looking into untrusted JSON, and saying in a bounded text what was found there. */
 import * as Result from "effect/Result"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"
 
-/**
- * What is wrong with a message: where, what, and what would be right.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is wrong with a message: where, what, and what would be right. */
 export interface Mistake {
   /** Path from the root, such as `tool_calls[2].function.name`; empty for the whole. */
   readonly path: string
@@ -21,80 +11,35 @@ export interface Mistake {
   readonly expected: string
 }
 
-/**
- * What a reader gives.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a reader gives. */
 export type Read<A> = Result.Result<A, Mistake>
 
-/**
- * A JSON object of the model's or the provider's.
- *
- * @category models
- * @since 0.1.0
- */
+/** A JSON object of the model's or the provider's. */
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/**
- * Fails with a mistake.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Fails with a mistake. */
 export const wrong = (path: string, problem: string, expected: string): Read<never> =>
   Result.fail({ path, problem, expected })
 
-/**
- * Tells whether the value is an object and no array.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the value is an object and no array. */
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/**
- * Tells whether the value is an array, of what is not known.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the value is an array, of what is not known. */
 export const isArray = (value: unknown): value is ReadonlyArray<unknown> => Array.isArray(value)
 
-/**
- * Gives an own property and never one of a prototype.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** Gives an own property and never one of a prototype. */
 export const own = (value: unknown, key: string): unknown =>
   isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined
 
-/**
- * Gives the path of a property.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the path of a property. */
 export const at = (path: string, key: string): string => path === "" ? key : `${path}.${key}`
 
-/**
- * Cuts a text that is not ours to a length that an error message can bear.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Cuts a text that is not ours to a length that an error message can bear. */
 export const clip = (text: string, length = 60): string =>
   wellFormed(text.length > length ? `${text.slice(0, length)}…` : text)
 
-/**
- * Says what the value is, in a few words: `is missing`, `is an array`, `is "user"`.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Says what the value is, in a few words: `is missing`, `is an array`, `is "user"`. */
 export const is = (value: unknown): string => {
   if (value === undefined) return "is missing"
   if (isArray(value)) return "is an array"
@@ -102,42 +47,22 @@ export const is = (value: unknown): string => {
   return typeof value === "object" && value !== null ? "is an object" : `is ${clip(String(value))}`
 }
 
-/**
- * Replaces lone surrogates, which strict readers of JSON refuse even when they are escaped.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Replaces lone surrogates, which strict readers of JSON refuse even when they are escaped. */
 export const wellFormed = (text: string): string =>
   // every supported engine has the method; the declared language level (ES2023) does not
   (text as string & { toWellFormed(): string }).toWellFormed()
 
-/**
- * Reads a property that must be an object.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads a property that must be an object. */
 export const object = (value: unknown, path: string, expected: string): Read<JsonObject> =>
   isObject(value) ? Result.succeed(value) : wrong(path, is(value), expected)
 
-/**
- * Reads a property that must be a string.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads a property that must be a string. */
 export const string = (parent: JsonObject, key: string, path: string, expected = "a string"): Read<string> => {
   const value = own(parent, key)
   return typeof value === "string" ? Result.succeed(value) : wrong(at(path, key), is(value), expected)
 }
 
-/**
- * Reads every entry of an array; the first mistake wins.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads every entry of an array; the first mistake wins. */
 export const entries = <A>(
   array: ReadonlyArray<unknown>,
   path: string,
@@ -152,12 +77,7 @@ export const entries = <A>(
   return Result.succeed(found)
 }
 
-/**
- * Reads the entries of an array and leaves out those that are passed over.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the entries of an array and leaves out those that are passed over. */
 export const found = <A>(
   array: ReadonlyArray<unknown>,
   path: string,
@@ -168,9 +88,6 @@ export const found = <A>(
 /**
  * Passes over an entry that is not a call, and refuses one that is a call in
  * another shape: it would be lost without a word.
- *
- * @category reading
- * @since 0.1.0
  */
 export const passOver = (entry: unknown, path: string, expected: string): Read<undefined> => {
   const type = own(entry, "type")
@@ -183,12 +100,7 @@ export const passOver = (entry: unknown, path: string, expected: string): Read<u
     : wrong(path, `is a tool call in the shape of ${whose}`, expected)
 }
 
-/**
- * Refuses a message that has calls where only other formats have them.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Refuses a message that has calls where only other formats have them. */
 export const nothingElsewhere = (message: JsonObject, path: string, keys: ReadonlyArray<string>): Read<void> => {
   const key = ["parts", "invalid_tool_calls"].find((it) => {
     const found = own(message, it)
@@ -199,20 +111,12 @@ export const nothingElsewhere = (message: JsonObject, path: string, keys: Readon
     : wrong(at(path, key), "is another format's way to call tools", "a message of this format")
 }
 
-/**
- * The problem with `tool_calls` beside parts.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The problem with `tool_calls` beside parts. */
 export const openAiWay = "is OpenAI's way to call tools"
 
 /**
  * Gives the parts of an assistant message, or of a bare array of them, and the
  * path to them; none for a message that is plain text.
- *
- * @category reading
- * @since 0.1.0
  */
 export const content = (
   input: unknown,
@@ -241,9 +145,6 @@ export const content = (
  *
  * The arguments are the model's own. Whatever is wrong with them is told to the
  * model, call by call, and does not spoil the wave.
- *
- * @category reading
- * @since 0.1.0
  */
 export const call = (id: string, name: string, params: unknown): ToolCall.ToolCall =>
   typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)

@@ -2,8 +2,6 @@
  * Calls that stand where their format has none: beside its own, above them, in another
  * format's shape or under a misspelt name. A reader does not look there, so the whole message
  * is swept once it has been read, and such a call is a mistake instead of being lost.
- *
- * @since 0.1.0
  */
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Shape from "./Shape.ts"
@@ -11,19 +9,10 @@ import * as Shape from "./Shape.ts"
 /**
  * The entries that a reader has judged to be calls: it has read them, or knows that
  * somebody else runs or answers them.
- *
- * @category models
- * @since 0.1.0
  */
 export type Judged = Set<Shape.JsonObject>
 
-/**
- * Finds the first call in a message that its reader has not judged, unless it is a copy of
- * one that it has.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Finds the first call in a message that its reader has not judged, unless it is a copy of one that it has. */
 export const find = (input: unknown, judged: Judged, expected: string): Shape.Mistake | undefined => {
   const known = knownIn(judged)
   const seen = new Set<unknown>()

@@ -1,29 +1,18 @@
 /**
  * Messages of the AI SDK's UI: parts of type `tool-NAME` and `dynamic-tool`, whose
  * state says what has become of a call.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/**
- * Tells whether the input can only be meant to be of this shape. Gemini has parts,
- * too, but no types of them.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether the input can only be meant to be of this shape. Gemini has parts, too, but no types of them. */
 export const looksLike = (input: unknown): boolean => Shape.isArray(input) ? input.some(isMessage) : isMessage(input)
 
 /**
  * Reads the calls that have no output yet, of a message or of an array of them. Those that a
  * person has yet to allow are not among them.
- *
- * @category reading
- * @since 0.1.0
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (!Shape.isArray(input)) {

@@ -29,7 +29,7 @@ describe("waves of version 1", () => {
   it("are read, and written again as they were", () => {
     const again = <A>(codec: WaveText.Text<A>, text: string) =>
       assert.deepStrictEqual(JSON.parse(codec.encode(Result.getOrThrow(codec.decode(text)))), JSON.parse(text))
-    again(WaveText.handedOver, submission)
+    again(WaveText.submitted, submission)
     again(WaveText.ended, ended)
     again(WaveText.ended, suspended)
     again(WaveText.endedAt, endedAt)
@@ -61,7 +61,7 @@ describe("waves of version 1", () => {
     Effect.gen(function*() {
       const memory = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
       const store = yield* WaveStore.make(memory)
-      const wave = Result.getOrThrow(WaveText.handedOver.decode(submission))
+      const wave = Result.getOrThrow(WaveText.submitted.decode(submission))
       for (const name of ["a", "b"]) {
         yield* store.begin({ ...wave, wave: name })
         yield* store.end({ ...wave, wave: name }, read(ended))

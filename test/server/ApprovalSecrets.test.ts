@@ -55,7 +55,7 @@ const asked = Effect.gen(function*() {
   const live = Context.get(services, LiveLog.LiveLog)
   const approvals = Context.get(services, PendingApprovals.PendingApprovals)
   const from = yield* live.cursor
-  const wave = yield* Context.get(services, Waves.Waves).handOver(ada, {
+  const wave = yield* Context.get(services, Waves.Waves).submit(ada, {
     message: [{ id: "1", name: "pay", params }]
   })
   const told = yield* live.stream(from, () => true).pipe(

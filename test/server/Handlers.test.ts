@@ -7,7 +7,7 @@ import { type Answer, start, type TestServer, type UserName } from "../support/S
 
 const call = (id: string, name: string, params: unknown) => ({ id, name, params })
 
-const handOver = (server: TestServer, wave: string, name: string, params: unknown, user: UserName = "ada") =>
+const submit = (server: TestServer, wave: string, name: string, params: unknown, user: UserName = "ada") =>
   server.request(user, "POST", "/api/sessions/s/waves", { body: { message: [call("1", name, params)], wave } })
 
 /** Has a call asked about, and answered by bob. */
@@ -28,7 +28,7 @@ describe("rights", () => {
   it.live("tell who may not do a thing at all, and that what is somebody else's is not there", () =>
     Effect.gen(function*() {
       const server = yield* start()
-      yield* handOver(server, "w", "look", { key: "a" })
+      yield* submit(server, "w", "look", { key: "a" })
       const status = (user: UserName | undefined, method: string, path: string, body?: unknown) =>
         Effect.map(server.request(user, method, path, body === undefined ? {} : { body }), (it) => it.status)
       // eve may nothing but ask who she is and how the server is
@@ -52,7 +52,7 @@ describe("rights", () => {
   it.live("show waves to their owner, to those who answer for them and to those who read records", () =>
     Effect.gen(function*() {
       const server = yield* start()
-      yield* handOver(server, "w", "look", { key: "a" })
+      yield* submit(server, "w", "look", { key: "a" })
       const names = (user: UserName) =>
         Effect.map(
           server.request(user, "GET", "/api/waves"),
@@ -100,7 +100,7 @@ describe("rights", () => {
     Effect.gen(function*() {
       const server = yield* start()
       const live = yield* server.sse("bob", "/api/live")
-      yield* handOver(server, "w", "look", { key: "x".repeat(100_000) })
+      yield* submit(server, "w", "look", { key: "x".repeat(100_000) })
       const told = yield* live.until(({ event }) => event === "wave_ended")
       assert.include(told.map(({ event }) => event), "wave_event_left_out")
       for (const { data } of told) assert.isBelow(JSON.stringify(data).length, 33_000)
@@ -111,8 +111,8 @@ describe("rights", () => {
   it.live("let users read the journal of their own, and readers that of those who are named", () =>
     Effect.gen(function*() {
       const server = yield* start()
-      yield* handOver(server, "w", "look", { key: "first" })
-      yield* handOver(server, "w", "look", { key: "second" }, "bob")
+      yield* submit(server, "w", "look", { key: "first" })
+      yield* submit(server, "w", "look", { key: "second" }, "bob")
       const read = (user: UserName, query = "") =>
         Effect.map(server.request(user, "GET", `/api/journal${query}`), ({ json }) => json)
       const owners = ({ entries }: { readonly entries: ReadonlyArray<{ readonly user: string }> }) =>
@@ -199,7 +199,7 @@ describe("a wave", () => {
   it.live("goes on when the client that handed it over goes away", () =>
     Effect.gen(function*() {
       const server = yield* start()
-      const gone = yield* Effect.forkChild(handOver(server, "w", "hold", { key: "k" }))
+      const gone = yield* Effect.forkChild(submit(server, "w", "hold", { key: "k" }))
       yield* server.held.runs("k")
       gone.interruptUnsafe()
       yield* server.held.release("k")
@@ -212,7 +212,7 @@ describe("a wave", () => {
   it.live("is read on behind the id that a browser sends, rather than behind what the page said at first", () =>
     Effect.gen(function*() {
       const server = yield* start()
-      yield* handOver(server, "w", "look", { key: "a" })
+      yield* submit(server, "w", "look", { key: "a" })
       const path = "/api/sessions/s/waves/w/events"
       const all = yield* (yield* server.sse("ada", path)).rest
       const behind = yield* (yield* server.sse("ada", `${path}?after=${all[0]!.id}`, { lastEventId: all[1]!.id })).rest
@@ -269,7 +269,7 @@ describe("stopping", () => {
       const stopped = yield* Effect.forkChild(server.stop)
       assert.equal((yield* asked.rest).at(-1)?.event, "wave_suspended")
       assert.equal((yield* server.request(undefined, "GET", "/ready")).status, 503)
-      assert.equal((yield* handOver(server, "late", "look", { key: "late" })).status, 503)
+      assert.equal((yield* submit(server, "late", "look", { key: "late" })).status, 503)
       yield* server.held.release("k")
       const last = (yield* running.rest).at(-1)
       assert.equal(last?.event, "tools_end")
@@ -296,7 +296,7 @@ describe("records", () => {
       yield* files.makeDirectory(folder)
       yield* files.writeFileString(`${folder}/a.txt`, "before\n")
       const server = yield* start({ folder })
-      const { json } = yield* handOver(server, "w", "write_file", { path: "a.txt", content: "after\n" })
+      const { json } = yield* submit(server, "w", "write_file", { path: "a.txt", content: "after\n" })
       assert.equal(json.end.executionResults[0]._tag, "Succeeded", JSON.stringify(json))
       const path = "/api/sessions/s/checkpoints"
       const [checkpoint] = (yield* server.request("ada", "GET", path)).json

@@ -25,7 +25,7 @@ const tagsOf = (wave: Wave): ReadonlyArray<string> =>
 /** Hands calls over as a wave of a turn, and gives what becomes of them. */
 const inTurn = Effect.fnUntraced(function*(turn: string, ...names: ReadonlyArray<string>) {
   const waves = yield* Waves
-  return tagsOf(yield* (yield* waves.handOver(ada, { message: message(...names), turn })).ended)
+  return tagsOf(yield* (yield* waves.submit(ada, { message: message(...names), turn })).ended)
 })
 
 const rules: ReadonlyArray<ToolRule.ToolRule> = [
@@ -75,7 +75,7 @@ describe("turns beyond those that are open at once", () => {
     run(
       Effect.gen(function*() {
         const waves = yield* Waves
-        const held = yield* waves.handOver(ada, { message: message("read", "slow", "write"), turn: "held" })
+        const held = yield* waves.submit(ada, { message: message("read", "slow", "write"), turn: "held" })
         yield* Effect.sleep("1 second")
         for (let n = 0; n < 4; n++) yield* inTurn(`t${n}`, "read")
         assert.deepStrictEqual(tagsOf(yield* held.ended), ["Succeeded", "Succeeded", "Succeeded"])
@@ -94,11 +94,11 @@ describe("the waves of a user that run at once", () => {
         const waves = yield* Waves
         const refused = (owner: typeof ada, of: unknown) =>
           Effect.map(
-            Effect.exit(waves.handOver(owner, { message: of as never })),
+            Effect.exit(waves.submit(owner, { message: of as never })),
             (exit) => exit._tag === "Failure" ? "refused" : "taken"
           )
         const bob = { user: "bob", session: "one" }
-        const first = yield* waves.handOver(ada, { message: large(1_000) })
+        const first = yield* waves.submit(ada, { message: large(1_000) })
         assert.strictEqual(yield* refused(ada, large(1_000)), "refused")
         assert.strictEqual(yield* refused(ada, message("slow", "slow", "slow", "slow")), "refused")
         assert.strictEqual(yield* refused(ada, message("slow")), "taken")

@@ -15,7 +15,7 @@ import { toolkit } from "../support/Harness.ts"
 
 const ada = { user: "ada", session: "s" }
 
-const begun = (wave: string): WaveStore.HandedOver => ({
+const begun = (wave: string): WaveStore.SubmittedWave => ({
   ...ada,
   turn: `~${wave}`,
   wave,
@@ -58,11 +58,11 @@ describe("WaveStore", () => {
       )
       const waves = Context.get(services, Waves)
       const message = [{ id: "1", name: "read", params: { index: 0 } }]
-      const refused = yield* Effect.flip(waves.handOver(ada, { wave: "w", message }))
+      const refused = yield* Effect.flip(waves.submit(ada, { wave: "w", message }))
       assert.strictEqual(refused._tag, "WaveUnreadable")
       assert.strictEqual(runs, 0)
       // others are none the worse for it
-      yield* Effect.flatMap(waves.handOver(ada, { wave: "other", message }), (it) => it.ended)
+      yield* Effect.flatMap(waves.submit(ada, { wave: "other", message }), (it) => it.ended)
       assert.strictEqual(runs, 1)
       assert.isTrue(Option.isSome(yield* waves.get(ada, "other")))
     }).pipe(Effect.scoped))

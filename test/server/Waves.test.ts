@@ -65,7 +65,7 @@ describe("a message that is handed over", () => {
       tools,
       Effect.gen(function*() {
         const waves = yield* Waves
-        const handle = yield* waves.handOver(ada, { message: message("read", "none", "read") })
+        const handle = yield* waves.submit(ada, { message: message("read", "none", "read") })
         const wave = yield* handle.ended
         assert.strictEqual(wave.status, "ended")
         assert.strictEqual(wave.format, "openai")
@@ -87,7 +87,7 @@ describe("a message that is handed over", () => {
     run(
       world().tools,
       Effect.gen(function*() {
-        const wave = yield* (yield* (yield* Waves).handOver(ada, { message: message(), format: "openai" })).ended
+        const wave = yield* (yield* (yield* Waves).submit(ada, { message: message(), format: "openai" })).ended
         assert.deepStrictEqual([wave.status, wave.calls, wave.messages], ["ended", 0, []])
         assert.strictEqual(wave.end?._tag, "ToolsEnd")
       })
@@ -103,7 +103,7 @@ describe("a message that is handed over", () => {
           role: "assistant",
           tool_calls: [...message("read").tool_calls, { id: 7, type: "function", function: { name: "read" } }]
         }
-        const error = yield* Effect.flip(waves.handOver(ada, { message: wrong, format: "openai" }))
+        const error = yield* Effect.flip(waves.submit(ada, { message: wrong, format: "openai" }))
         assert.strictEqual(error._tag, "Invalid")
         const [first] = error._tag === "Invalid" ? error.errors : []
         assert.strictEqual(first?.path, "message.tool_calls[1].id")
@@ -111,7 +111,7 @@ describe("a message that is handed over", () => {
         assert.isString(first?.expected)
         assert.deepStrictEqual(begun, [])
         assert.deepStrictEqual(yield* waves.list, [])
-        const many = yield* Effect.flip(waves.handOver(ada, { message: message("read", "read", "read") }))
+        const many = yield* Effect.flip(waves.submit(ada, { message: message("read", "read", "read") }))
         assert.strictEqual(many._tag, "Invalid")
       }),
       { waves: { maxCalls: 2 } }
@@ -128,7 +128,7 @@ describe("a message that is handed over", () => {
           const one = { message: message("read"), wave: "w" }
           const all = yield* Effect.forEach(
             Array.from({ length: 4 }),
-            () => Effect.provideService(waves.handOver(ada, one), Scheduler.MaxOpsBeforeYield, steps),
+            () => Effect.provideService(waves.submit(ada, one), Scheduler.MaxOpsBeforeYield, steps),
             { concurrency: "unbounded" }
           )
           yield* Effect.forEach(all, (it) => it.ended, { concurrency: "unbounded" })
@@ -144,7 +144,7 @@ describe("a message that is handed over", () => {
       Effect.gen(function*() {
         const waves = yield* Waves
         const one = { message: message("slow"), wave: "w" }
-        const all = yield* Effect.forEach(Array.from({ length: 20 }), () => waves.handOver(ada, one), {
+        const all = yield* Effect.forEach(Array.from({ length: 20 }), () => waves.submit(ada, one), {
           concurrency: "unbounded"
         })
         const ended = yield* Effect.forEach(all, (it) => it.ended, { concurrency: "unbounded" })
@@ -152,16 +152,16 @@ describe("a message that is handed over", () => {
         // long after its end, too, and whatever the order of its keys
         yield* Effect.sleep("5 minutes")
         const { role, tool_calls } = one.message
-        const late = yield* waves.handOver(ada, { message: { tool_calls, role }, wave: "w" })
+        const late = yield* waves.submit(ada, { message: { tool_calls, role }, wave: "w" })
         assert.deepStrictEqual(yield* late.wave, ended[0])
         assert.deepStrictEqual(begun, ["c0"])
-        const other = yield* Effect.flip(waves.handOver(ada, { message: message("read"), wave: "w" }))
+        const other = yield* Effect.flip(waves.submit(ada, { message: message("read"), wave: "w" }))
         assert.strictEqual(other._tag, "WaveConflict")
-        const turn = yield* Effect.flip(waves.handOver(ada, { ...one, turn: "t" }))
+        const turn = yield* Effect.flip(waves.submit(ada, { ...one, turn: "t" }))
         assert.strictEqual(turn._tag, "WaveConflict")
         // of another session and another user it is another one
-        yield* waves.handOver({ ...ada, session: "two" }, { message: message("read"), wave: "w" })
-        yield* waves.handOver({ ...ada, user: "bob" }, { message: message("read"), wave: "w" })
+        yield* waves.submit({ ...ada, session: "two" }, { message: message("read"), wave: "w" })
+        yield* waves.submit({ ...ada, user: "bob" }, { message: message("read"), wave: "w" })
         assert.lengthOf(yield* waves.list, 3)
       })
     )
@@ -174,7 +174,7 @@ describe("a message that is handed over", () => {
         const waves = yield* Waves
         const client = yield* Effect.forkChild(
           Effect.flatMap(
-            waves.handOver(ada, { message: message("slow", "read"), wave: "w" }),
+            waves.submit(ada, { message: message("slow", "read"), wave: "w" }),
             (it) => Stream.runDrain(it.events(undefined))
           )
         )
@@ -197,7 +197,7 @@ describe("a message that is handed over", () => {
           const waves = yield* Waves
           const calls = [{ id: "1", name: "die", params: {} }, { id: "2", name: "fail", params: {} }]
           const parts = calls.map(({ id, name, params }) => ({ type: "tool-call", id, name, params, options: {} }))
-          const handle = yield* waves.handOver(ada, {
+          const handle = yield* waves.submit(ada, {
             message: format === "native" ? calls : { role: "assistant", content: parts, options: {} },
             format
           })
@@ -220,19 +220,19 @@ describe("a message that is handed over", () => {
         const slow = { message: message("slow") }
         const tagOf = (effect: Effect.Effect<unknown, { readonly _tag: string }>) =>
           Effect.map(Effect.flip(effect), (it) => it._tag)
-        yield* waves.handOver(ada, slow)
-        yield* waves.handOver(ada, slow)
-        assert.strictEqual(yield* tagOf(waves.handOver(ada, slow)), "TooMany")
-        yield* waves.handOver(bob, slow)
-        assert.strictEqual(yield* tagOf(waves.handOver(bob, slow)), "TooMany")
+        yield* waves.submit(ada, slow)
+        yield* waves.submit(ada, slow)
+        assert.strictEqual(yield* tagOf(waves.submit(ada, slow)), "TooMany")
+        yield* waves.submit(bob, slow)
+        assert.strictEqual(yield* tagOf(waves.submit(bob, slow)), "TooMany")
         assert.deepStrictEqual(yield* waves.counts, { sessions: 2, waves: 3 })
         yield* Effect.sleep("3 minutes")
         assert.deepStrictEqual(yield* waves.counts, { sessions: 2, waves: 0 })
         // two sessions of one user, and three of all
-        yield* waves.handOver({ ...ada, session: "two" }, slow)
-        assert.strictEqual(yield* tagOf(waves.handOver({ ...ada, session: "three" }, slow)), "TooMany")
+        yield* waves.submit({ ...ada, session: "two" }, slow)
+        assert.strictEqual(yield* tagOf(waves.submit({ ...ada, session: "three" }, slow)), "TooMany")
         assert.strictEqual(yield* tagOf(waves.tools({ ...ada, session: "three" })), "TooMany")
-        assert.strictEqual(yield* tagOf(waves.handOver({ user: "eve", session: "one" }, slow)), "TooMany")
+        assert.strictEqual(yield* tagOf(waves.submit({ user: "eve", session: "one" }, slow)), "TooMany")
         assert.deepStrictEqual((yield* waves.tools(ada)).map((it) => it.name).sort(), Object.keys(world().tools).sort())
         assert.deepStrictEqual(yield* waves.sessions("ada"), [{ session: "one", waves: 0 }, {
           session: "two",
@@ -247,7 +247,7 @@ describe("a message that is handed over", () => {
       world().tools,
       Effect.gen(function*() {
         const waves = yield* Waves
-        yield* Effect.flatMap(waves.handOver(ada, { message: message("read"), wave: "w" }), (it) => it.ended)
+        yield* Effect.flatMap(waves.submit(ada, { message: message("read"), wave: "w" }), (it) => it.ended)
         yield* Effect.sleep("5 minutes")
         assert.lengthOf(yield* waves.list, 1)
         yield* Effect.sleep("20 minutes")
@@ -265,7 +265,7 @@ describe("a message that is handed over", () => {
         const waves = yield* Waves
         const hand = (wave: string, padding = "") =>
           Effect.flatMap(
-            waves.handOver(ada, { message: { ...message("read"), content: padding }, wave }),
+            waves.submit(ada, { message: { ...message("read"), content: padding }, wave }),
             (it) => it.ended
           )
         const names = Effect.flatMap(waves.list, (all) =>
@@ -288,7 +288,7 @@ describe("a message that is handed over", () => {
     run(
       world().tools,
       Effect.gen(function*() {
-        const handle = yield* (yield* Waves).handOver(ada, { message: message("chatty") })
+        const handle = yield* (yield* Waves).submit(ada, { message: message("chatty") })
         yield* handle.ended
         const events = yield* Stream.runCollect(handle.events(undefined))
         assert.deepStrictEqual(events.flatMap(({ data }) => data._tag === "Gap" ? [data.dropped] : []), [40])
@@ -305,7 +305,7 @@ describe("a wave", () => {
       world().tools,
       Effect.gen(function*() {
         const waves = yield* Waves
-        const handle = yield* waves.handOver(ada, { message: message("endless", "slow", "endless") })
+        const handle = yield* waves.submit(ada, { message: message("endless", "slow", "endless") })
         yield* Effect.forkChild(handle.cancel({ callId: "c0", reason: "not that" }))
         yield* Effect.sleep("2 minutes")
         assert.strictEqual((yield* handle.info).status, "running")
@@ -322,8 +322,8 @@ describe("a wave", () => {
       world().tools,
       Effect.gen(function*() {
         const waves = yield* Waves
-        const handle = yield* waves.handOver(ada, { message: message("endless", "endless"), turn: "t" })
-        const other = yield* waves.handOver({ ...ada, session: "two" }, { message: message("slow") })
+        const handle = yield* waves.submit(ada, { message: message("endless", "endless"), turn: "t" })
+        const other = yield* waves.submit({ ...ada, session: "two" }, { message: message("slow") })
         yield* Effect.sleep("1 second")
         assert.isTrue(yield* waves.endSession(ada))
         const wave = yield* handle.ended
@@ -333,7 +333,7 @@ describe("a wave", () => {
         assert.isFalse(yield* waves.endSession(ada))
         assert.deepStrictEqual(tagsOf(yield* other.ended), ["Succeeded"])
         // and begins anew
-        const again = yield* waves.handOver(ada, { message: message("read"), turn: "t" })
+        const again = yield* waves.submit(ada, { message: message("read"), turn: "t" })
         assert.deepStrictEqual(tagsOf(yield* again.ended), ["Succeeded"])
       })
     ))
@@ -346,7 +346,7 @@ describe("a turn", () => {
   ] as const
 
   const hand = Effect.fnUntraced(function*(turn: string | undefined, ...names: ReadonlyArray<string>) {
-    const handle = yield* (yield* Waves).handOver(ada, {
+    const handle = yield* (yield* Waves).submit(ada, {
       message: message(...names),
       ...turn === undefined ? {} : { turn }
     })
@@ -386,7 +386,7 @@ describe("a turn", () => {
       world().tools,
       Effect.gen(function*() {
         const waves = yield* Waves
-        const handle = yield* waves.handOver(ada, { message: message("endless"), turn: "t" })
+        const handle = yield* waves.submit(ada, { message: message("endless"), turn: "t" })
         yield* Effect.sleep("1 second")
         assert.isTrue(yield* waves.endTurn(ada, "t"))
         assert.deepStrictEqual(tagsOf(yield* handle.ended), ["Cancelled"])
@@ -418,7 +418,7 @@ describe("a server that stops", () => {
         const waves = yield* Waves
         const approvals = yield* PendingApprovals
         const hand = (session: string, ...names: ReadonlyArray<string>) =>
-          waves.handOver({ ...ada, session }, { message: message(...names), wave: "w" })
+          waves.submit({ ...ada, session }, { message: message(...names), wave: "w" })
         const [done, running, asked, long] = [
           yield* hand("done", "slow"),
           yield* hand("running", "endless"),
@@ -468,7 +468,7 @@ describe("a server that stops", () => {
       world().tools,
       Effect.gen(function*() {
         const waves = yield* Waves
-        yield* waves.handOver(ada, { message: message("slow") })
+        yield* waves.submit(ada, { message: message("slow") })
         const from = yield* VirtualTime.now
         yield* waves.drain("1 hour")
         assert.strictEqual((yield* VirtualTime.now) - from, 60_000)

@@ -45,7 +45,7 @@ const test = <A, E>(name: string, program: (filename: string) => Effect.Effect<A
 const wavesOf = ({ context }: Life) => Context.get(context, Waves)
 
 const hand = (waves: Waves["Service"], wave: string) =>
-  Effect.flatMap(waves.handOver(ada, { message: message("write"), wave }), (it) => it.ended)
+  Effect.flatMap(waves.submit(ada, { message: message("write"), wave }), (it) => it.ended)
 
 const listed = (waves: Waves["Service"]) =>
   Effect.flatMap(waves.list, Effect.forEach((it) => Effect.map(it.info, ({ wave }) => wave)))
@@ -94,7 +94,7 @@ describe("a store that fails while a wave ends", () => {
           })
         })
         const wave = yield* Effect.flatMap(
-          wavesOf(life).handOver(ada, { message: message("write"), wave: "w", turn: "t" }),
+          wavesOf(life).submit(ada, { message: message("write"), wave: "w", turn: "t" }),
           (it) => it.ended
         ).pipe(Effect.provide(Logger.layer([logger])))
         assert.strictEqual(wave.status, "ended")

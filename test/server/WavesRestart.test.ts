@@ -67,8 +67,8 @@ describe("a server that is killed and started again", () => {
     Effect.gen(function*() {
       const { begun, lives, tools } = world()
       const first = yield* begin(filename, tools)
-      yield* wavesOf(first).handOver(ada, { message: message("write", "slow", "write"), wave: "w", turn: "t" })
-      yield* wavesOf(first).handOver({ ...ada, session: "two" }, { message: message("patient"), wave: "w" })
+      yield* wavesOf(first).submit(ada, { message: message("write", "slow", "write"), wave: "w", turn: "t" })
+      yield* wavesOf(first).submit({ ...ada, session: "two" }, { message: message("patient"), wave: "w" })
       yield* Effect.sleep("1 second")
       yield* first.kill
       assert.deepStrictEqual(begun.toSorted(), ["0", "0", "1"])
@@ -101,7 +101,7 @@ describe("a server that is killed and started again", () => {
         rules: [{ _tag: "Cooldown", tool: "patient", duration: "1 second" }]
       } as const
       const first = yield* begin(filename, tools, alone)
-      yield* wavesOf(first).handOver(ada, { message: message("write", "patient", "write"), wave: "w", turn: "t" })
+      yield* wavesOf(first).submit(ada, { message: message("write", "patient", "write"), wave: "w", turn: "t" })
       yield* Effect.sleep("1 second")
       yield* first.kill
       lives.now++
@@ -113,7 +113,7 @@ describe("a server that is killed and started again", () => {
     Effect.gen(function*() {
       const { lives, tools } = world()
       const first = yield* begin(filename, tools)
-      const handle = yield* wavesOf(first).handOver(ada, { message: message("write", "patient"), wave: "w" })
+      const handle = yield* wavesOf(first).submit(ada, { message: message("write", "patient"), wave: "w" })
       yield* Effect.sleep("1 second")
       const seen = yield* Stream.runCollect(Stream.take(handle.events(undefined), 3))
       const last = seen.at(-1)!.id
@@ -134,7 +134,7 @@ describe("a server that is killed and started again", () => {
       const { begun, lives, tools } = world()
       const options: Options = { policy: { default: "allow", ask: ["write"] } }
       const first = yield* begin(filename, tools, options)
-      yield* wavesOf(first).handOver(ada, { message: message("write"), wave: "w" })
+      yield* wavesOf(first).submit(ada, { message: message("write"), wave: "w" })
       yield* Effect.sleep("1 minute")
       const [asked] = yield* Context.get(first.context, Approvals.Approvals).list
       yield* first.kill
@@ -159,9 +159,9 @@ describe("a server that is killed and started again", () => {
       const options: Options = { policy: { default: "allow", ask: ["patient"] } }
       const first = yield* begin(filename, tools, options)
       const open = message("write", "slow", "read", "write", "patient")
-      yield* wavesOf(first).handOver(ada, { message: open, wave: "w", turn: "t" })
-      yield* wavesOf(first).handOver({ ...ada, session: "two" }, { message: message("patient"), wave: "asks" })
-      yield* wavesOf(first).handOver({ user: "bob", session: "one" }, { message: message("slow"), wave: "w" })
+      yield* wavesOf(first).submit(ada, { message: open, wave: "w", turn: "t" })
+      yield* wavesOf(first).submit({ ...ada, session: "two" }, { message: message("patient"), wave: "asks" })
+      yield* wavesOf(first).submit({ user: "bob", session: "one" }, { message: message("slow"), wave: "w" })
       yield* Effect.sleep("1 second")
       yield* first.kill
       lives.now++
@@ -194,17 +194,17 @@ describe("a server that is killed and started again", () => {
       const { begun, tools } = world()
       const first = yield* begin(filename, tools, { lease: "10 hours" })
       const one = { message: message("write", "read", "none"), wave: "w" }
-      const handle = yield* wavesOf(first).handOver(ada, one)
+      const handle = yield* wavesOf(first).submit(ada, one)
       const wave = yield* handle.ended
       const events = (yield* eventsOf(handle)).map(({ data }) => data)
       yield* first.kill
       yield* Effect.sleep("2 hours")
       const second = yield* begin(filename, tools, { lease: "10 hours" })
       assert.lengthOf(yield* wavesOf(second).list, 0)
-      const again = yield* wavesOf(second).handOver(ada, one)
+      const again = yield* wavesOf(second).submit(ada, one)
       assert.deepStrictEqual(yield* again.wave, wave)
       assert.deepStrictEqual((yield* eventsOf(again)).map(({ data }) => data), events)
-      const other = yield* Effect.flip(wavesOf(second).handOver(ada, { ...one, message: message("read") }))
+      const other = yield* Effect.flip(wavesOf(second).submit(ada, { ...one, message: message("read") }))
       assert.strictEqual(other._tag, "WaveConflict")
       assert.deepStrictEqual(begun, ["0", "1"])
       // a day later nobody knows it any more
@@ -218,7 +218,7 @@ describe("a server that is killed and started again", () => {
     Effect.gen(function*() {
       const { tools } = world()
       const hand = (life: Life, turn: string, ...names: ReadonlyArray<string>) =>
-        Effect.flatMap(wavesOf(life).handOver(ada, { message: message(...names), turn }), (it) => it.ended)
+        Effect.flatMap(wavesOf(life).submit(ada, { message: message(...names), turn }), (it) => it.ended)
       const first = yield* begin(filename, tools, { rules })
       yield* hand(first, "t", "write")
       yield* hand(first, "over", "write")
@@ -241,7 +241,7 @@ describe("a server that is killed and started again", () => {
     Effect.gen(function*() {
       const { begun, tools } = world()
       const first = yield* begin(filename, tools, { hasJournal: false })
-      yield* wavesOf(first).handOver(ada, { message: message("write", "slow"), wave: "w" })
+      yield* wavesOf(first).submit(ada, { message: message("write", "slow"), wave: "w" })
       yield* Effect.sleep("1 second")
       yield* first.kill
       const second = yield* begin(filename, tools, { hasJournal: false })
@@ -261,7 +261,7 @@ describe("a server that is stopped and started again", () => {
   ]
   const hand = (life: Life, turn: string | undefined, ...names: ReadonlyArray<string>) =>
     Effect.flatMap(
-      wavesOf(life).handOver(ada, { message: message(...names), ...turn === undefined ? {} : { turn } }),
+      wavesOf(life).submit(ada, { message: message(...names), ...turn === undefined ? {} : { turn } }),
       (it) => Effect.map(it.ended, tagsOf)
     )
 
@@ -275,7 +275,7 @@ describe("a server that is stopped and started again", () => {
         assert.deepStrictEqual(yield* hand(first, turn, "read", "write"), ["Succeeded", "Succeeded"])
       }
       // the executor is told to end, while those turns are open
-      yield* wavesOf(first).handOver(ada, { message: message("slow") })
+      yield* wavesOf(first).submit(ada, { message: message("slow") })
       yield* Effect.sleep("1 second")
       yield* wavesOf(first).drain("1 second")
       yield* first.close
@@ -311,7 +311,7 @@ describe("a server that is stopped and started again", () => {
     Effect.gen(function*() {
       const { tools } = world()
       const first = yield* begin(filename, tools, { rules: limits.slice(0, 1) })
-      const running = yield* wavesOf(first).handOver(ada, { message: message("read", "read", "slow"), turn: "t" })
+      const running = yield* wavesOf(first).submit(ada, { message: message("read", "read", "slow"), turn: "t" })
       yield* Effect.sleep("1 second")
       assert.isTrue(yield* wavesOf(first).endTurn(ada, "t"))
       assert.deepStrictEqual(tagsOf(yield* running.ended), ["Succeeded", "Succeeded", "Cancelled"])
@@ -324,8 +324,8 @@ describe("a server that is stopped and started again", () => {
       const options: Options = { policy: { default: "allow", ask: ["write"] } }
       const first = yield* begin(filename, tools, options)
       const waves = wavesOf(first)
-      const asked = yield* waves.handOver(ada, { message: message("write"), wave: "asked" })
-      const long = yield* waves.handOver({ ...ada, session: "two" }, { message: message("slow", "slow"), wave: "long" })
+      const asked = yield* waves.submit(ada, { message: message("write"), wave: "asked" })
+      const long = yield* waves.submit({ ...ada, session: "two" }, { message: message("slow", "slow"), wave: "long" })
       yield* Effect.sleep("1 second")
       const [before] = yield* Context.get(first.context, Approvals.Approvals).list
       yield* Effect.all([
@@ -353,7 +353,7 @@ describe("a server that is stopped and started again", () => {
     Effect.gen(function*() {
       const { lives, tools } = world()
       const first = yield* begin(filename, tools)
-      const handle = yield* wavesOf(first).handOver(ada, { message: message("write", "patient", "write"), wave: "w" })
+      const handle = yield* wavesOf(first).submit(ada, { message: message("write", "patient", "write"), wave: "w" })
       yield* Effect.sleep("1 second")
       yield* first.close
       assert.strictEqual((yield* handle.info).status, "suspended")

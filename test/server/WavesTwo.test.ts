@@ -54,7 +54,7 @@ describe("a wave that one server runs", () => {
     Effect.gen(function*() {
       const { at, begun } = world()
       const first = wavesOf(yield* begin(filename, at("first"), { lease }))
-      const here = yield* first.handOver(ada, one)
+      const here = yield* first.submit(ada, one)
       yield* Effect.sleep("1 second")
       const second = wavesOf(yield* begin(filename, at("second"), { lease }))
       const there = Option.getOrThrow(yield* second.get(ada, "w"))
@@ -71,11 +71,11 @@ describe("a wave that one server runs", () => {
       const { at, begun } = world()
       const first = wavesOf(yield* begin(filename, at("first"), { lease }))
       const second = wavesOf(yield* begin(filename, at("second"), { lease }))
-      const here = yield* first.handOver(ada, one)
+      const here = yield* first.submit(ada, one)
       yield* Effect.sleep("1 second")
       const there = Option.getOrThrow(yield* second.get(ada, "w"))
-      const again = yield* second.handOver(ada, one)
-      const other = yield* Effect.flip(second.handOver(ada, { ...one, message: message("write") }))
+      const again = yield* second.submit(ada, one)
+      const other = yield* Effect.flip(second.submit(ada, { ...one, message: message("write") }))
       assert.strictEqual(other._tag, "WaveConflict")
       const wave = yield* here.ended
       assert.deepStrictEqual((yield* there.ended).messages, wave.messages)
@@ -87,7 +87,7 @@ describe("a wave that one server runs", () => {
     Effect.gen(function*() {
       const { at, begun } = world()
       const first = yield* begin(filename, at("first"), { lease })
-      yield* wavesOf(first).handOver(ada, one)
+      yield* wavesOf(first).submit(ada, one)
       yield* Effect.sleep("1 second")
       const second = wavesOf(yield* begin(filename, at("second"), { lease }))
       yield* Effect.sleep("3 seconds")

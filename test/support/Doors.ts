@@ -28,9 +28,9 @@ import * as Tokens from "../../src/server/Tokens.ts"
 class Some extends HttpApiGroup.make("some")
   .add(
     HttpApiEndpoint.get("me", "/me", { success: Schema.Struct({ name: Schema.String }), error: Unavailable }),
-    HttpApiEndpoint.post("hand_over", "/sessions/:session/waves", {
+    HttpApiEndpoint.post("submit", "/sessions/:session/waves", {
       params: { session: Models.Name },
-      payload: Models.HandOver,
+      payload: Models.Submission,
       success: Schema.Struct({ bytes: Schema.Finite })
     }),
     HttpApiEndpoint.get("journal", "/journal", {
@@ -77,7 +77,7 @@ export const layer = (options: Options = {}) => {
   const some = HttpApiBuilder.group(SomeApi, "some", (handlers) =>
     handlers
       .handle("me", () => Effect.andThen(options.me ?? Effect.void, Effect.map(CurrentUser, ({ name }) => ({ name }))))
-      .handle("hand_over", ({ payload }) => Effect.succeed({ bytes: JSON.stringify(payload.message).length }))
+      .handle("submit", ({ payload }) => Effect.succeed({ bytes: JSON.stringify(payload.message).length }))
       .handle("journal", () => Effect.succeed(options.text === undefined ? {} : { text: options.text }))
       .handle("revoke", () => Effect.fail(new NotFound({})))
       .handle("live", () => Effect.succeed(options.live ?? never)))

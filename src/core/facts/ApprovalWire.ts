@@ -1,16 +1,9 @@
-/**
- * Approval requests as clients see them, in events of agents and in the API of the server.
- *
- * @since 0.1.0
- */
+/** Approval requests as clients see them, in events of agents and in the API of the server. */
 import * as Schema from "effect/Schema"
 
 /**
  * Schema of a request without what may hold a secret: its arguments, targets, reason and preview. Events of the call
  * and the server's API have those redacted.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const ApprovalWire = Schema.Struct({
   id: Schema.String,

@@ -1,8 +1,6 @@
 /**
  * Outcomes as clients see them, in events and in records: of what failed inside of a tool nothing but the failure
  * that it declares.
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
@@ -30,12 +28,7 @@ const Denied = Schema.Struct({ ...ToolOutcome.Denied.fields, reason: ToolRefusal
 
 const { Cancelled, Failed, Skipped, Succeeded, TimedOut, Unknown } = ToolOutcome
 
-/**
- * Schema of an outcome with its output.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an outcome with its output. */
 export const Whole = Schema.Union([
   Schema.Struct({ ...Succeeded.fields, output: Output }),
   Schema.Struct({ ...Failed.fields, error }),
@@ -46,12 +39,7 @@ export const Whole = Schema.Union([
   Unknown
 ])
 
-/**
- * Schema of an outcome whose output and error another event has.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an outcome whose output and error another event has. */
 export const Brief = Schema.Union([
   Schema.Struct(Struct.omit(Succeeded.fields, ["output"])),
   Schema.Struct(Struct.omit(Failed.fields, ["error", "modelText"])),
