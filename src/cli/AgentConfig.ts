@@ -1,6 +1,6 @@
 /**
- * What `tool-executor agent` is told about its tools: by `--config`, which is that of
- * `run`, by `--mcp`, which is that of `mcp`, and by flags.
+ * The configuration of the tools of `tool-executor agent`: from `--config` (the format of `run`), from `--mcp` (the
+ * format of `mcp`) and from flags.
  *
  * What both files say is joined: rules and the lists of the policy hold together. Of
  * what can be said once only one of them may speak.
@@ -25,7 +25,7 @@ export interface Given {
   readonly policy: Policy.Policy
 }
 
-/** What the agent is told about its tools. */
+/** The configuration of the agent's tools. */
 export interface AgentConfig {
   /** For the tools that work in the folder. */
   readonly folder: Config.Config

@@ -24,7 +24,7 @@ export const variable = "TOOL_EXECUTOR_MODEL"
 export interface Options {
   /** `PROVIDER:NAME`; where it is absent, the environment says it. */
   readonly name: string | undefined
-  /** Where the provider is reached, in the place of its own address. */
+  /** URL of the provider's API, instead of the default. */
   readonly baseUrl: string | undefined
 }
 
@@ -57,7 +57,7 @@ export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Option
   const make = yield* load
   const key = yield* Effect.orElseSucceed(Config.option(Config.Redacted(keyVariable)), Option.none)
   const apiKey = Option.match(key, { onNone: () => "", onSome: Redacted.value }).trim()
-  // a server of one's own may want none
+  // a local server may need no key
   if (apiKey === "" && baseUrl === undefined) {
     return yield* wrong(`The provider ${provider} needs a key: set ${keyVariable} in the environment`)
   }

@@ -33,7 +33,7 @@ export interface Input extends AgentConfig.Given {
   readonly task: string
   readonly json: boolean
   readonly model: AgentModel.Options
-  /** File with what the model is told of its part. */
+  /** File with the system prompt. */
   readonly system: Option.Option<string>
   readonly root: string
   readonly checkpoints: Option.Option<string>
@@ -77,7 +77,7 @@ export const run = Effect.fnUntraced(function*(input: Input) {
 const noTask =
   "Standard input is a terminal. Pipe the task in, or pass it as an argument: tool-executor agent \"What is in here?\"."
 
-/** What a model is told of its part unless a file says it. */
+/** The default system prompt. */
 const part = (root: string): string =>
   `You are an agent started from a command line. Your tools work in the folder ${root}. Nobody can answer questions ` +
   "or approve calls while you work. Do as much of the task as you can, then report what you did and what is left. " +

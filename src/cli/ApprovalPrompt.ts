@@ -1,26 +1,25 @@
 /**
  * What a person at the terminal is shown before they decide.
  *
- * Whatever a model chose stands on lines of its own, every character of it
- * visible; nothing of it can pass for a line of ours.
+ * Texts of a model stand on marked lines with every character visible, so they cannot imitate lines of the prompt.
  */
 import * as CliOutput from "effect/cli/CliOutput"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import { clip } from "./clip.ts"
 
-/** How a question is shown. */
+/** How an approval request is shown. */
 export interface Options {
   readonly columns: number
   readonly rows: number
   readonly color: boolean
-  /** How many more questions wait. */
+  /** Number of other pending requests. */
   readonly waiting: number
   /** All lines, however many. */
   readonly whole?: boolean | undefined
 }
 
-/** Lines of a text of ours or of a target that are shown at once. */
+/** Maximum number of lines shown of a short text or a target. */
 const maxTextLines = 4
 
 /** Shows a request: the tool, who asks, why, about what, the arguments, the diff. */
@@ -73,7 +72,7 @@ export const choices = (
     ...isRunning ? [] : ["[e] edit the arguments"],
     "[v] view all"
   ]
-  // a line of ours never runs into the next row of the terminal
+  // wrap before the terminal does
   const lines = keys.reduce<ReadonlyArray<string>>((lines, key) => {
     const last = lines.at(-1)
     const joined = last === undefined ? key : `${last}  ${key}`
@@ -125,7 +124,7 @@ const argumentText = (args: unknown): string => {
 
 const maxLines = ({ rows }: Options): number => Math.max(6, Math.floor((rows - 12) / 2))
 
-/** Lines under a name of ours, each behind a mark of ours, broken where the terminal would. */
+/** Lines under a label, each marked, wrapped before the terminal does. */
 const part = (
   text: string,
   name: string,

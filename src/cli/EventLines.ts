@@ -118,7 +118,7 @@ const textColumns = 120
 
 type OfCall = Exclude<ToolEvent.ToolEvent, ToolEvent.End>
 
-/** A sub-agent's calls have places of their own. */
+/** Distinguishes calls of sub-agents. */
 const keyOf = ({ index, process, wave }: OfCall): string => `${process} ${wave} ${index}`
 
 /** The tool, behind the sub-agents that call it. */

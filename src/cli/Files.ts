@@ -18,10 +18,7 @@ export const read = Effect.fnUntraced(function*(path: string) {
   return withoutMark(text)
 })
 
-/**
- * Reads standard input to its end; fails with exit code 2, at once if nobody
- * but a person at the keyboard could write to it: then it says what is missing.
- */
+/** Reads standard input to its end; fails with exit code 2 and `missing` if it is a terminal. */
 export const readStdin = Effect.fnUntraced(function*(missing: string) {
   const stdio = yield* Stdio.Stdio
   if (yield* stdio.stdinIsTerminal) return yield* wrong(missing)
@@ -45,7 +42,7 @@ export const parseJson = (text: string, name: string): Effect.Effect<unknown, Cl
  */
 export const print = (text: string) => write(`${text}\n`)
 
-/** Writes a text to standard output as it is; fails as `print` does. */
+/** Writes a text to standard output, unchanged; fails as `print` does. */
 export const write = Effect.fnUntraced(function*(text: string) {
   const stdio = yield* Stdio.Stdio
   yield* Effect.mapError(
@@ -61,7 +58,7 @@ export const write = Effect.fnUntraced(function*(text: string) {
 /** Writes a value to standard output as JSON that a terminal can show. */
 export const printJson = (value: unknown) => print(escapeJson(JSON.stringify(value, undefined, 2)))
 
-/** Writes a text to standard error as it is; nothing fails if nobody reads it. */
+/** Writes a text to standard error, unchanged; never fails. */
 export const tell = Effect.fnUntraced(function*(text: string) {
   if (text === "") return
   const stdio = yield* Stdio.Stdio

@@ -57,11 +57,11 @@ export const make = (root: string, config: Config.Config, protect: ReadonlyArray
   return { toolkits: [tools.toolkit, fetch.toolkit], layer: Layer.merge(tools.layer, fetch.layer) }
 }
 
-/** Tells whether a call was refused because nobody was there to be asked. */
+/** Tells whether a call was denied because there was no approver. */
 export const hadNobody = (outcome: ToolOutcome): boolean =>
   outcome._tag === "Denied" && "by" in outcome.reason && outcome.reason.by === "noApprover"
 
-/** Says how calls are allowed that nobody was there to be asked about. */
+/** How to allow calls that were denied for lack of an approver. */
 export const howToAllow = "Allow calls with --allow PATTERN, such as --allow \"write_file(src/*)\""
 
 /**

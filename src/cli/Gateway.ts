@@ -46,7 +46,7 @@ export const start = (config: GatewayConfig.GatewayConfig) =>
     ArtifactTools.layer
   )
 
-/** Who is asked: the person behind the client, nobody, or one who always says yes. */
+/** Who answers approval requests: the person behind the client, nobody, or an automatic approver. */
 export type Approve = "ask" | "deny" | "auto"
 
 /** Layer of an executor for each session, over the tools of the servers; and of who is asked. */
@@ -62,7 +62,7 @@ export const executorsOf = (
   if (approve === "deny") return executors
   return approve === "ask"
     ? Layer.provideMerge(executors, approvals)
-    // the gateway must not see them: where its client can ask nobody it would give the questions up
+    // hide the approvals of the page from the gateway: it would give up requests that its client cannot show
     : Layer.provide(
       executors,
       Layer.provideMerge(Layer.effectDiscard(Effect.forkScoped(Approver.approveAll)), approvals)
@@ -108,9 +108,8 @@ export interface Ports {
 }
 
 /**
- * Serves until the client is gone, or whoever started it ends it; on standard
- * input and output, or on a port. Clients are answered at once; what needs the
- * tools waits until they are there.
+ * Serves on standard input and output, or on a port, until the client disconnects or the process is asked to stop.
+ * Clients are answered immediately; messages that need the tools wait for them.
  */
 export const serve = Effect.fnUntraced(function*(
   config: GatewayConfig.GatewayConfig,
@@ -127,7 +126,7 @@ export const serve = Effect.fnUntraced(function*(
     ).pipe(Layer.unwrap)
     : Layer.provide(McpGateway.layerSessions({ lifecycle }), executorsOf(servers.handlers, config, approve, record))
   const serving = Effect.gen(function*() {
-    // what servers say about their use is told once, when a session begins
+    // instructions are sent only once, when a session begins
     yield* Effect.timeoutOption(Effect.exit(servers.ready), instructionsPatience)
     const instructions = servers.instructions()
     const options = { name: "effect-tool-executor", version, protocols, registrations, instructions, cacheHints }
@@ -190,7 +189,7 @@ const protocols = [
   McpProtocol.v2026_07_28
 ] as const
 
-/** How long clients of a revision without sessions need not ask again; of changes those are told that listen. */
+/** Cache lifetime for clients of a revision without sessions; listening clients are notified of changes. */
 const cacheHints = {
   discover: { ttl: "5 minutes", cacheScope: "private" },
   tools: { ttl: "30 seconds", cacheScope: "private" }

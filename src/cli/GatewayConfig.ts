@@ -1,7 +1,4 @@
-/**
- * The config file of `tool-executor mcp`: MCP servers as editors write them, and
- * rules, policy and limits beside them.
- */
+/** The config file of `tool-executor mcp`: MCP servers as editors write them, with rules, policy and limits. */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Predicate from "effect/Predicate"
@@ -90,10 +87,7 @@ export const decodeServers = Effect.fnUntraced(function*<A>(
   return decoded.success
 })
 
-/**
- * Gives the options of the executors. Equal calls run again unless the config says
- * otherwise: a client of MCP repeats calls for reasons of its own.
- */
+/** Gives the options of the executors. Equal calls run again by default, since MCP clients repeat calls on purpose. */
 export const toOptions = (config: GatewayConfig): LocalExecutor.Options => {
   const { $schema: _, approvalTimeout: __, mcpServers: ___, tools: ____, ...same } = config
   // durations were checked when the file was decoded

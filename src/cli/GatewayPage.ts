@@ -1,6 +1,6 @@
 /**
- * The page of a gateway (`tool-executor mcp --approve page`): what a client cannot ask its person
- * is asked there, on loopback, of whoever has the token of this run.
+ * The page of a gateway (`tool-executor mcp --approve page`): approval requests that a client cannot show appear there,
+ * on loopback, for holders of this run's token.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

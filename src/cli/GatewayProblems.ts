@@ -14,9 +14,8 @@ import * as McpServers from "../mcp/McpServers.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 
 /**
- * Gives the names of tools in rules, policy and settings that no server of the
- * config can have, and that are none of the host's `own`, by default the gateway's. A
- * pattern that begins with `*` or `?` may be about any tool.
+ * Gives the tool names in rules, policy and settings that neither a server of the config nor the host (`own`, by
+ * default the gateway) can have. A pattern that begins with `*` or `?` may match any tool.
  */
 export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
   readonly mcpServers: McpServers.McpServers

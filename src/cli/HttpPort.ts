@@ -14,13 +14,13 @@ export interface At {
   readonly tls?: { readonly cert: string; readonly key: string } | undefined
 }
 
-/** How to be reached: the server, which listens as it is built, and what routes need of the platform. */
+/** The HTTP server, which listens once built, and the platform services of routes. */
 export interface Http {
   readonly server: (at: At) => Layer.Layer<HttpServer.HttpServer, ServeError>
   readonly services: Layer.Layer<HttpPlatform.HttpPlatform | Etag.Generator>
 }
 
-/** HTTP of the platform. By default there is none. */
+/** HTTP of the platform. Default: undefined. */
 export const HttpPort = Context.Reference<Http | undefined>(
   "effect-tool-executor/cli/HttpPort",
   { defaultValue: () => undefined }

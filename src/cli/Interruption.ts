@@ -7,8 +7,7 @@ import * as Effect from "effect/Effect"
  *
  * **Details**
  *
- * Code that waits for it takes it over; while nothing waits, it ends the program.
- * By default nobody ever wishes to stop.
+ * Code that waits handles the signal; if nothing waits, it ends the program. By default it never completes.
  */
 export const Interruption = Context.Reference<Effect.Effect<string>>("effect-tool-executor/cli/Interruption", {
   defaultValue: () => Effect.never

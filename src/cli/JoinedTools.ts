@@ -1,4 +1,4 @@
-/** The registry of a command that has tools of its own and, if there are any, those of MCP servers beside them. */
+/** The registry of a command: the host's own tools together with those of MCP servers. */
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

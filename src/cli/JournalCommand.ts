@@ -1,4 +1,4 @@
-/** `tool-executor journal`: what happened to calls, as it is on record. */
+/** `tool-executor journal`: shows recorded calls. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

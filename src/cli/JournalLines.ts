@@ -30,7 +30,7 @@ export const table = (calls: ReadonlyArray<RecordedCall>): string => {
     .join("\n")
 }
 
-/** One call whole: what it was, every entry of it, and what the model was told. */
+/** One call in full: its data, every entry and the text for the model. */
 export const whole = (call: RecordedCall): string => {
   const { args, entries, first, outcome } = call
   const path = first.agentPath.length === 0 ? "" : `, agent ${first.agentPath.join(" > ")}`

@@ -4,14 +4,14 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 
-/** A terminal that somebody sits at. Taken over for as long as a scope is open; what was typed before is not read. */
+/** A terminal with a person. It belongs to the command while a scope is open; earlier input is discarded. */
 export interface Keyboard {
   /** Columns of the terminal. */
   readonly columns: number
   /** Rows of the terminal. */
   readonly rows: number
   readonly color: boolean
-  /** Writes a text as it is. */
+  /** Writes a text, unchanged. */
   readonly write: (text: string) => Effect.Effect<void>
   /** The next key, in lower case; other keys than letters by their names. */
   readonly key: Effect.Effect<string>
@@ -19,7 +19,7 @@ export interface Keyboard {
   readonly line: (prompt: string, given: string) => Effect.Effect<Option.Option<string>>
 }
 
-/** Takes the terminal over, if there is one. By default there is none. */
+/** Acquires the terminal, if there is one. Default: none. */
 export const Terminal = Context.Reference<Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope>>(
   "effect-tool-executor/cli/Keyboard/Terminal",
   { defaultValue: () => Effect.succeedNone }

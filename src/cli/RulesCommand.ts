@@ -87,7 +87,7 @@ export const command = Command.make("rules").pipe(
 
 const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`
 
-/** What a model is told, and what only the host does. */
+/** Sentences for models, and those that only concern the host. */
 const sentences = (set: RuleSet.RuleSet): ReadonlyArray<string> => [
   ...RuleSet.describe(set),
   ...set.periodic.map(({ rule }) => RuleSet.sentence(rule))

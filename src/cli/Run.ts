@@ -88,7 +88,7 @@ export const command = Command.make(
     const approvals = approve === "deny" || (approve === "ask" && !(yield* Keyboard.isThere))
       ? Layer.empty
       : Approvals.layer()
-    // calls are those of a folder: what was done in one was not done in another
+    // the folder identifies the calls: equal ids in another folder are other calls
     const turn = Option.isSome(journal)
       ? (yield* Effect.mapError(Workspace.make(root), (error) => wrong(describe(error)))).root
       : undefined
@@ -187,7 +187,7 @@ const execute = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** The batch in which one of the calls was handed over last in its turn; a new one if there is none. */
+/** The batch in which one of these calls was last submitted for this folder; undefined if there is none. */
 const batchOf = Effect.fnUntraced(function*(calls: WireFormat.Wave["calls"], turn: string | undefined) {
   const journal = yield* Effect.serviceOption(Journal.Journal)
   if (Option.isNone(journal)) return undefined

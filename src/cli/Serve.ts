@@ -47,7 +47,7 @@ export interface Options {
   readonly postgres: Redacted.Redacted<string> | undefined
 }
 
-/** Serves until it is told to end, and then comes to its end in good order; told twice, at once. */
+/** Serves until a signal, then shuts down gracefully; a second signal stops it immediately. */
 export const serve = Effect.fnUntraced(function*(options: Options) {
   const address = yield* Effect.mapError(
     Effect.fromResult(ServeAddress.make(options.config.server ?? {}, options)),
@@ -75,7 +75,7 @@ export const serve = Effect.fnUntraced(function*(options: Options) {
       Duration.format(drain)
     } for running calls; press Ctrl-C again to stop now`
   )
-  // what takes long is left behind by whoever does not want to wait
+  // a second signal does not wait for a slow shutdown
   const ending = yield* Effect.forkDetach(end)
   const isDrained = yield* Effect.raceFirst(
     Effect.as(Fiber.await(ending), true),
@@ -212,7 +212,7 @@ const unserved = ({ cause }: ServeError): string => {
   return `Cannot listen there (${escape(String(cause))}).${hint}`
 }
 
-/** What showed when it was built is told as one of the file, or as what it is. */
+/** Reports errors of building the server as problems of the config file where they belong there. */
 const explained = <A, R>(
   effect: Effect.Effect<A, CliFailure | ConfigurationError | McpServerError | ServeError | WaveStoreError, R>,
   file: string

@@ -1,6 +1,5 @@
 /**
- * `tool-executor serve`: the tools of a config for programs and people elsewhere, over HTTP,
- * with a page where questions are answered.
+ * `tool-executor serve`: the tools of a config for programs and people elsewhere, over HTTP, with a page for approvals.
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"

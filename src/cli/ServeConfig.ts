@@ -261,7 +261,7 @@ const toolsOf = (input: unknown) => {
   return new Map([...hasWorkspace ? Config.tools : [], ...artifactTools])
 }
 
-/** Names of users that nobody has, and tokens that are two users'. */
+/** Unknown user names, and tokens that two users share. */
 const ofUsers = ({ server: { users = {} } = {} }: ServeConfig): ReadonlyArray<Problem> => {
   const names = Object.keys(users)
   const owners = new Map<string, string>()

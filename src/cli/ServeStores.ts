@@ -1,7 +1,4 @@
-/**
- * What `tool-executor serve` keeps: records in one database, which is a file of SQLite in a
- * folder of its own, or PostgreSQL.
- */
+/** The storage of `tool-executor serve`: one database, either a SQLite file in a private folder or PostgreSQL. */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
@@ -27,7 +24,7 @@ import * as StateFolder from "./StateFolder.ts"
 
 /** Where it is kept. */
 export interface Options {
-  /** The config file: without `data`, each has a folder of its own. */
+  /** The config file; without `data`, each config file gets a separate folder. */
   readonly config: string
   /** Folder that the tools work in, if they do. */
   readonly root: string | undefined
@@ -94,8 +91,8 @@ const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {
     Effect.try({ try: () => FileLock.take(path.join(folder, "server.lock")), catch: unwritable }),
     (it) => Effect.sync(() => it?.release())
   )
-  // whoever has the lock is the only one there: the next start takes what a dead one held at once, and nobody loses
-  // what a live one holds because that was busy for a while
+  // only the holder of the lock uses the folder: the next start takes over what a dead process held, and a live process
+  // loses nothing by being slow
   const place: Place = { at: path.join(folder, "records.db"), lease: "2 minutes", isAlone: true }
   return lock !== undefined ? place : yield* wrong(
     escape(

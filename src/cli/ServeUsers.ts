@@ -17,8 +17,8 @@ import type { ServeConfig } from "./ServeConfig.ts"
 type Users = NonNullable<NonNullable<ServeConfig["server"]>["users"]>
 
 /**
- * Gives them; fails with exit code 2 where the environment does not have what it should. `path` names
- * the config. A token whose time is over is told of.
+ * Reads the users; fails with exit code 2 if an environment variable is missing or invalid. `path` names the config.
+ * Expired tokens are logged.
  */
 export const read = Effect.fnUntraced(function*(users: Users, path: string) {
   const problems: Array<Problem> = []
@@ -66,7 +66,7 @@ const hashIn = Effect.fnUntraced(function*(name: string, path: string, problems:
   return undefined
 })
 
-/** What a header can carry (RFC 6750, 2.1), and nobody guesses if it is random. */
+/** Characters that a header can carry (RFC 6750, 2.1), long enough to be unguessable if random. */
 const isLong = /^[\w.~+/-]{32,}=*$/
 
 /** Whether it is a time was checked when the file was decoded. */

@@ -13,7 +13,7 @@ import * as StateFolder from "./StateFolder.ts"
 export interface Wanted {
   /** The name of a new one. */
   readonly begin: Option.Option<string>
-  /** The name of one that is gone on with; empty: the last one. */
+  /** The name of a session to resume; empty: the last one. */
   readonly resume: Option.Option<string>
 }
 

@@ -1,6 +1,6 @@
 /**
- * Where `tool-executor simulate` keeps the records of a scenario beside memory: in files,
- * in SQLite or in PostgreSQL, each scenario apart and gone afterwards.
+ * Where `tool-executor simulate` stores the records of a scenario: memory, files, SQLite or PostgreSQL. Each scenario
+ * has separate, temporary storage.
  */
 import * as Clock from "effect/Clock"
 import * as EffectConfig from "effect/Config"

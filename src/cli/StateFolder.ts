@@ -7,8 +7,8 @@ import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Workspace from "../tools/Workspace.ts"
 
 /**
- * Gives the folder of a root for things of a kind, one per root, whose name tells no
- * path; `None` if there is no home folder.
+ * Gives the folder of a root for one kind of data. Its name does not reveal the path. `None` if there is no home
+ * folder.
  */
 export const folderOf = Effect.fnUntraced(function*(kind: string, root: string) {
   const path = yield* Path.Path

@@ -38,7 +38,7 @@ export const command = Command.make(
     const until = Option.isNone(expires) ? {} : { expires: yield* timeOf(expires.value) }
     const token = yield* Tokens.make
     const user = { tokens: [{ hash: Tokens.hash(token), ...until }], run: true, approve: [name], records: [name] }
-    // what is kept by a program that reads standard output is the token alone
+    // standard output contains only the token, for programs that store it
     yield* Files.tell(
       `The token of ${name}. It is shown only once; give it to ${name} only:\n\n`
     )

@@ -13,7 +13,7 @@ import type { Keyboard } from "./Keyboard.ts"
 const settleMillis = 50
 
 /**
- * Takes the terminal over for the rest of the scope; `None` where there is none.
+ * Acquires the terminal for the rest of the scope; `None` if there is no terminal.
  *
  * **Details**
  *

@@ -24,7 +24,7 @@ const makeInterruption = () => {
       waiting.add(take)
       return Effect.sync(() => waiting.delete(take))
     }),
-    /** False if nobody waits. */
+    /** False if nothing waits. */
     hand: (reason: string): boolean => {
       const [first] = waiting
       if (first === undefined) return false

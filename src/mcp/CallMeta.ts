@@ -1,4 +1,4 @@
-/** What a call asks for in its `_meta`, beside its arguments. */
+/** What a client sends with a call in `_meta`. */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -13,7 +13,7 @@ export const outcomeKey = "effect-tool-executor/outcome"
 /** Key in the `_meta` of a call for an id of the client's own, such as the model's: at most 1,000 characters. */
 export const callKey = "effect-tool-executor/call"
 
-/** What a call asks for beside its arguments. */
+/** The parts of `_meta` that the gateway reads. */
 export interface CallMeta {
   readonly place: SessionCalls.Place | undefined
   readonly call: string | undefined

@@ -1,8 +1,7 @@
 /**
  * Asks the person behind an MCP client, by elicitation, whether a call may run.
  *
- * What a model or a server chose is escaped, on lines of its own; nothing of it
- * can pass for a line of ours.
+ * Texts of models and servers are escaped and stand on marked lines, so they cannot imitate the gateway's own lines.
  */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as Cause from "effect/Cause"
@@ -32,8 +31,8 @@ export const askPeople = Effect.fnUntraced(function*(
 }, Effect.scoped)
 
 /**
- * Puts a request to the person behind a client, and settles it: with the answer,
- * or as one that nobody could be asked about, unless it is asked elsewhere, too.
+ * Asks the person behind a client for approval and settles the request. If the client cannot ask, the request is given
+ * up, unless people can also answer elsewhere.
  */
 export const put = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],
@@ -44,7 +43,7 @@ export const put = Effect.fnUntraced(function*(
   const answer = isPossible(client) ? yield* ask(client, request) : Option.none()
   const isTaken = Option.isSome(answer) &&
     (yield* Effect.isSuccess(approvals.answer(request.id, answer.value, request)))
-  // what was not taken is not asked again
+  // an answer that was not accepted is not asked for again
   if (!isTaken && !isElsewhere) yield* approvals.giveUp(request.id)
 })
 
@@ -82,8 +81,8 @@ export const formFor = (request: ApprovalRequest, note?: string) => ({
 })
 
 /**
- * Reads what a client gave for the form of a request: `None` where that is no answer, a text where the form
- * is to be shown again, with it.
+ * Reads the form that a client returned: `None` if it is not an answer, a text if the form has to be shown again with
+ * that text.
  */
 export const answerTo = (
   request: ApprovalRequest,
@@ -191,13 +190,13 @@ const json = (value: unknown): string => {
 /** Targets of a call that are shown: more would push the rest out of sight. */
 const maxTargets = 50
 
-/** A text on a line of ours. */
+/** A text on one of the gateway's lines. */
 const line = (text: string): string => {
   const [first, more] = cut(text, 1_000)
   return more === "" ? escape(first) : `${escape(first)} ${more}`
 }
 
-/** Every line stands behind a mark, so that none is taken for one of ours. */
+/** Marks every line, so that no line imitates the gateway's own. */
 const clipped = (text: string, limit: number): ReadonlyArray<string> => {
   const [first, more] = cut(text, limit)
   const lines = first.split("\n").map((line) => `| ${escape(line)}`)

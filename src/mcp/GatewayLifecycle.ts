@@ -61,7 +61,7 @@ export interface GatewayLifecycle {
 
 /** Options of a lifecycle. */
 export interface Options {
-  /** Done when the tools are there, or nobody has to wait for them any longer. Default: immediately. */
+  /** Completes when the tools are there, or clients need not wait for them any longer. Default: immediately. */
   readonly ready?: Effect.Effect<void> | undefined
 }
 

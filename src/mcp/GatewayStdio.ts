@@ -78,7 +78,7 @@ const guarded = (lifecycle: GatewayLifecycle, stdio: Stdio.Stdio, waiting: Waiti
   ).pipe(Stream.encodeText)
 }
 
-/** A server reads no more than this at once. */
+/** The server reads no longer line. */
 const maxLineChars = 10 * 1024 * 1024
 
 const parse = (line: string): unknown => Result.getOrUndefined(Result.try((): unknown => JSON.parse(line)))
@@ -87,7 +87,7 @@ const parse = (line: string): unknown => Result.getOrUndefined(Result.try((): un
 interface Waiting {
   /** Gives what of a message may go on, and why the rest may not. */
   readonly take: (message: object) => { readonly accepted: object | undefined; readonly refused: ReadonlyArray<string> }
-  /** What has been written is answered. */
+  /** Takes the ids of answered requests out of a written chunk. */
   readonly settle: (chunk: string | Uint8Array) => void
   /** It is not answered, since it did not go on. */
   readonly forget: (message: object) => void

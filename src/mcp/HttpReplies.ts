@@ -128,10 +128,10 @@ export const make = (scope: Scope.Scope, kept: Kept): HttpReplies => {
 
 // Utilities
 
-/** How long a reply may take before its connection is told that there will be a stream. */
+/** After this time the connection gets a stream, even if the reply is not ready. */
 const patience = "200 millis"
 
-/** Requests of a session that may run at once; a turn has at most 1,000 calls. */
+/** Maximum number of concurrent requests of a session; a turn has at most 1,000 calls. */
 const maxRunning = 2_000
 
 /** How long, how many and how much is kept of replies that are whole. */
@@ -212,7 +212,7 @@ class Reply {
   }
 }
 
-/** A stream that begins at once, so that its client knows of it. */
+/** A stream with an immediate first event, so that its client learns of it. */
 const streamOf = (reply: Reply, after: number, beginning: string) =>
   HttpServerResponse.stream(Stream.encodeText(Stream.concat(Stream.make(beginning), reply.read(after))), {
     contentType: "text/event-stream",

@@ -1,6 +1,6 @@
 /**
- * The sessions of a gateway on HTTP: so many at once. A client that goes without a word leaves its session behind, so
- * where there is no room the one that was used longest ago and that nothing runs in is ended; its client begins another one.
+ * A limited number of sessions of a gateway over HTTP. Clients may disappear without ending their session: if the limit
+ * is reached, the idle session that was used longest ago ends, and its client starts another one.
  */
 import * as Effect from "effect/Effect"
 import * as HttpRouter from "effect/http/HttpRouter"
@@ -22,7 +22,7 @@ export interface HttpSessions<A> {
   readonly use: (id: string) => (A & Known) | undefined
   readonly add: (id: string, session: A & Known) => void
   readonly remove: (id: string) => void
-  /** Makes room for one that is about to begin, for the rest of the scope; false where there is none. */
+  /** Makes room for a session that is about to begin, for the rest of the scope; false if all sessions are busy. */
   readonly makeRoom: Effect.Effect<boolean, never, Scope.Scope>
 }
 

@@ -15,7 +15,7 @@ export interface HttpTransport {
   readonly transport: Transport
   /** Never ends: HTTP knows no connections. */
   readonly ended: Effect.Effect<never>
-  /** Ends the session politely; a server that does not care forgets it by itself. */
+  /** Ends the session. A server that ignores this lets the session expire. */
   readonly leave: Effect.Effect<void>
 }
 

@@ -73,7 +73,7 @@ const repaired = <M extends JSONRPCMessage>(message: M, leftOut: Array<string>):
       content: result.content.map(blockOf),
       ...Predicate.isObject(structuredContent) ? { structuredContent } : {},
       ...Predicate.isObject(_meta) ? { _meta } : {},
-      // what is no answer to whether it failed says that it may have
+      // an invalid `isError` counts as an error
       ...isError === undefined || isError === false ? {} : { isError: true }
     }
   }

@@ -70,9 +70,9 @@ export const make = Effect.fnUntraced(function*(
   const { ended, leave, transport } = isHttp ? HttpTransport.make(server) : yield* StdioTransport.make(name, server)
   const malformed = Malformed.repairing(transport)
   const client = new Client({ name: "effect-tool-executor", version }, {
-    // a process of its own cannot be asked which revision it speaks: an older one may end
+    // an older server on standard input may exit when asked for its revision
     versionNegotiation: { mode: isHttp ? "auto" : "legacy" },
-    // told at once: to wait for changes to end would be to wait for ever where they do not
+    // report changes immediately: a debounce would wait forever for a server that reports them all the time
     listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: onToolsChanged } }
   })
   const gone = Deferred.makeUnsafe<McpServerError>()
@@ -129,7 +129,7 @@ export const make = Effect.fnUntraced(function*(
               signal,
               timeout: longest,
               onprogress,
-              // without its output schema: what a server says of its own output is not for us to check
+              // omit the output schema: the executor does not check outputs of servers
               toolDefinition: { name, inputSchema }
             }).then((result) =>
               resolved(
@@ -153,7 +153,7 @@ const longest = 2 ** 31 - 1
 /** Milliseconds that a server has to say that it is there. */
 const timeout = 5_000
 
-/** Reads page by page: what is too large is let go of before the next one comes. */
+/** Reads page by page and releases what is too large before it reads the next page. */
 const boundedList = async (
   read: (params: { readonly params?: { readonly cursor: string } }) => Promise<ListToolsResult>,
   malformed: () => ReadonlyArray<string>,

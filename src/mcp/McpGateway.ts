@@ -2,15 +2,13 @@
  * The executor as an MCP server: registers its tools with `McpServer`, so that
  * every call of an MCP client goes through the gates.
  *
- * A session of a client is one process in a batch of its own. People are asked by
- * elicitation, where the client has it and `Approvals` are there; else what would
- * be asked is refused, unless they can answer `elsewhere`. Calls go as they come, reads side by side and a write
- * alone; `SessionCalls.waveKey` in the `_meta` of calls makes those of one turn one
- * wave. With `outcomeKey` in its `_meta` a call gets its whole outcome, too.
+ * The calls of a session are one process in a separate batch. People approve calls by elicitation if the client
+ * supports it and `Approvals` is in the context; otherwise calls that need an approval are denied, unless people can
+ * answer `elsewhere`. Calls run as they arrive: reads concurrently, a write alone. With `SessionCalls.waveKey` in
+ * `_meta`, the calls of one turn are one wave. With `outcomeKey` in `_meta`, a call also gets its complete outcome.
  *
- * In revisions of the protocol without sessions (2026-07-28) a principal is what a
- * session is in the others: whoever has the token of the request. People are asked by results that
- * require input, and the call waits for the request that brings the answer.
+ * In revisions of the protocol without sessions (2026-07-28), the principal of the request's token takes the place of a
+ * session. Approval requests are results that require input, and the call waits for the request that brings the answer.
  *
  * **Example** (Tools behind the gates, over HTTP)
  *
@@ -88,9 +86,9 @@ export interface Options {
    */
   readonly idleTimeToLive?: Duration.Input | undefined
   /**
-   * Who calls in a revision without sessions, by the headers of the request: they are empty on standard input.
-   * Whoever fails is told so. Default: whose token it is (`Authorization`), whatever it is, by a name that says nothing
-   * about it; those without one are all the same, and an answer of theirs allows one call.
+   * The principal of a request in a revision without sessions, from its headers (empty on standard input). A failure is
+   * the answer to the request. Default: a hash of the `Authorization` header; all requests without one are the same
+   * principal, and their approvals hold for one call only.
    */
   readonly principalOf?:
     | ((headers: Headers.Headers) => Effect.Effect<string, McpSchema.InvalidParams | McpSchema.InternalError>)
@@ -98,8 +96,8 @@ export interface Options {
   /** What ends it, and tells its transport of changes. Default: nothing does. */
   readonly lifecycle?: GatewayLifecycle.GatewayLifecycle | undefined
   /**
-   * Where else people can answer, such as the address of a page: what a client cannot ask its person waits
-   * there instead of being refused, and a client whose call waits is told so. Default: nowhere.
+   * Where else people can answer approval requests, such as the URL of a page. Requests that a client cannot show stay
+   * pending there instead of being denied, and the client is notified. Default: nowhere.
    */
   readonly elsewhere?: string | undefined
 }
@@ -148,7 +146,7 @@ export const layerSessions = (
 export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: GuardedToolkit<Tools>
 ): Layer.Layer<never, never, McpServer.McpServer> =>
-  // it has no handlers of its own, and takes them from nobody
+  // the toolkit has no handlers, so it needs none from the context
   McpServer.toolkit(
     Object.assign(Effect.sync(() => previewed(inSteps(toolkit))), {
       tools: toolkit.tools
@@ -197,7 +195,7 @@ const make = Effect.fnUntraced(function*(
     idleTimeToLive: options.idleTimeToLive ?? "1 hour",
     lookup: Effect.fnUntraced(function*(id: string) {
       const process = yield* (yield* executorOf(id)).process()
-      // one that begins later is over at once
+      // a process that begins after the end is cancelled immediately
       yield* Effect.forkScoped(Effect.flatMap(lifecycle.ending, process.cancel), { startImmediately: true })
       const run = yield* SessionCalls.make(process, lifecycle.ending)
       const session: Session = { process, run, callers: new Map(), lastId: 0 }
@@ -211,7 +209,7 @@ const make = Effect.fnUntraced(function*(
   const approvals = Option.getOrUndefined(yield* Effect.serviceOption(Approvals.Approvals))
   const isElsewhere = options.elsewhere !== undefined
   const trips = yield* RoundTrips.make(approvals, { timeToLive: options.idleTimeToLive ?? "1 hour", isElsewhere })
-  // nobody else has these names
+  // makes these names unique to this gateway
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const idOf = sessionIds(unique)
   const join = Effect.fnUntraced(function*(session: Session, asked: CallMeta, asking: Asking) {
@@ -298,7 +296,7 @@ const make = Effect.fnUntraced(function*(
       return yield* Effect.uninterruptibleMask((restore) =>
         Effect.flatMap(
           requestState === undefined ? begin : trips.resume(caller, requestState, inputResponses),
-          // whoever is gone has cancelled it
+          // a client that disconnects cancels its call
           (waiting) => Effect.onError(restore(tell(waiting)), () => trips.cancel(waiting))
         )
       )
@@ -342,7 +340,7 @@ const make = Effect.fnUntraced(function*(
       if (known !== undefined && isSame(known, tool)) continue
       yield* server.addTool({
         tool: described.success,
-        // what is gone is not listed and not found
+        // a removed tool is neither listed nor found
         annotations: Context.make(McpSchema.EnabledWhen, () => offered.has(name)),
         // the server has one for every request of a session
         handle: (args) => lifecycle.serve(call(name, args))
@@ -351,7 +349,7 @@ const make = Effect.fnUntraced(function*(
     yield* server.notifications["notifications/tools/list_changed"]({})
     yield* lifecycle.changed
   }))
-  // a server that has none yet says that it has tools, too
+  // a disabled tool makes the server announce tools before there are any
   yield* server.addTool({
     tool: none,
     annotations: Context.make(McpSchema.EnabledWhen, () => false),
@@ -369,7 +367,7 @@ const make = Effect.fnUntraced(function*(
   yield* Effect.forkScoped(asking, { startImmediately: true })
 })
 
-/** Who calls, where there is no session. */
+/** The principal of a request without a session. */
 const principalFor = Effect.fnUntraced(function*(
   { principalOf }: Options,
   trips: RoundTrips.RoundTrips,
@@ -395,10 +393,7 @@ const resultOf = (ended: SessionCalls.Ended, { wantsOutcome }: CallMeta) => {
     : result
 }
 
-/**
- * Names the sessions: all requests of one carry the same object, with which it
- * began. No other gateway has these names: what is kept under them is theirs.
- */
+/** Names sessions by the object that all requests of a session share. The names are unique to this gateway. */
 const sessionIds = (unique: string) => {
   const known = new WeakMap<object, string>()
   let last = 0

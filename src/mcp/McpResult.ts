@@ -28,9 +28,8 @@ export const McpResult = Schema.Struct({
 export type McpResult = typeof McpResult.Type
 
 /**
- * Takes what a server sent: the blocks, the value and what it says beside them
- * (`_meta`), where that is short. Images, sounds and files of more than `maxChars`
- * characters (as base64) are named and left out.
+ * Takes the content, the value and short `_meta` of a server's result. Images, sounds and files of more than `maxChars`
+ * characters (as base64) are replaced by a note.
  */
 export const from = ({ _meta, content, structuredContent }: CallToolResult, maxChars: number): McpResult => {
   const meta = metaOf(_meta)
@@ -41,15 +40,15 @@ export const from = ({ _meta, content, structuredContent }: CallToolResult, maxC
   }
 }
 
-/** What a server says beside a tool or a result, for clients alone: nothing under our own names, and nothing long. */
+/** The `_meta` of a tool or result for clients, without long values and keys of this package. */
 export const metaOf = (meta: Readonly<Record<string, unknown>> | undefined): Record<string, unknown> | undefined => {
   const entries = Object.entries(meta ?? {}).filter(([key]) => !key.startsWith("effect-tool-executor/"))
   return entries.length === 0 || JSON.stringify(entries).length > maxMetaChars ? undefined : Object.fromEntries(entries)
 }
 
 /**
- * Gives what the model is told: texts as they are, images and sounds as files,
- * links by their address; the value as JSON where there is no text.
+ * Gives the parts for the model: texts, images and sounds as files, links as their address, and the value as JSON if
+ * there is no text.
  */
 export const toModelOutput = ({ content, structuredContent }: McpResult): ReadonlyArray<Prompt.ToolModelOutputPart> =>
   structuredContent === undefined || content.some(({ type }) => type === "text")
@@ -61,11 +60,9 @@ export const textOf = (result: McpResult): string =>
   ToolContent.textOf(ToolContent.fromModelOutput(toModelOutput(result)))
 
 /**
- * Gives the answer to a call as MCP has it. What a tool of an MCP server gave is
- * handed on as it is; of any other the value is `structuredContent`, where it is
- * an object, and what the model is shown the content. Of an output that is too
- * large there is its preview alone; whatever did not succeed is an error that the
- * model reads, and what a tool of an MCP server gave with it stays.
+ * Gives the result of a call in the form of MCP. Results of MCP servers pass through unchanged. Other outputs become
+ * content, and `structuredContent` if the value is an object. An output that is too large is only its preview. Any
+ * other outcome than success is an error with a text for the model; an MCP server's own error content is kept.
  */
 export const fromEnded = ({ content, outcome, text }: Ended): McpSchema.CallToolResult => {
   const told = new McpSchema.CallToolResult({
@@ -98,7 +95,7 @@ const partOf = (block: Block): Prompt.ToolModelOutputPart => {
   const file = fileOf(block)
   if (file !== undefined) return Prompt.filePart(file)
   const resource = type === "resource" && Predicate.isObject(block.resource) ? block.resource : {}
-  // what is not of a kind that is known here is told as it came
+  // unknown kinds of blocks pass through as JSON
   return text("text" in resource && typeof resource.text === "string" ? resource.text : JSON.stringify(block))
 }
 

@@ -1,7 +1,6 @@
 /**
- * MCP servers behind the executor, as data: how they are reached, and how far
- * they are believed. The shape is that of the `mcpServers` of editors, with
- * fields of ours beside it.
+ * MCP servers behind the executor as data: how they are reached, and what of them is trusted. The shape is that of
+ * `mcpServers` in editors, with additional fields.
  *
  * @since 0.1.0
  */
@@ -62,8 +61,7 @@ const shared = {
 }
 
 /**
- * Schema of a server that is a program of its own, spoken to over its standard
- * input and output.
+ * Schema of a server that runs as a child process and speaks over standard input and output.
  *
  * @category schemas
  * @since 0.1.0
@@ -81,7 +79,7 @@ export const Stdio = Schema.Struct({
 })
 
 /**
- * A server that is a program of its own.
+ * A server that runs as a child process.
  *
  * @category models
  * @since 0.1.0
@@ -153,7 +151,10 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
   "McpServerError",
   {
     server: Schema.String,
-    /** `NotStarted`: its program does not start, or nobody is at its address; `NotAnswering`: in its time; `Protocol`: what it said; `Closed`: it is gone. */
+    /**
+     * `NotStarted`: its program does not start, or its address refuses connections; `NotAnswering`: it timed out;
+     * `Protocol`: it sent something invalid; `Closed`: the connection is lost.
+     */
     reason: Schema.Literals(["NotStarted", "NotAnswering", "Protocol", "Closed"]),
     problem: Schema.String
   }
@@ -256,7 +257,7 @@ export const mayMatchPrefix = (pattern: string, prefixes: ReadonlyArray<string>)
 
 // Utilities
 
-/** What has no prefix at all may stand beside others: its tools with names of theirs are left out. */
+/** An empty prefix overlaps with no other: tools of the server whose names collide are omitted. */
 const isOverlapping = (a: string, b: string): boolean =>
   a === b || (a !== "" && b !== "" && (a.startsWith(b) || b.startsWith(a)))
 

@@ -48,7 +48,7 @@ import * as McpServers from "./McpServers.ts"
 import * as RemoteTools from "./RemoteTools.ts"
 
 /**
- * Options beside the servers.
+ * Options for the tools of servers.
  *
  * @category options
  * @since 0.1.0
@@ -77,8 +77,8 @@ export interface Starting {
 }
 
 /**
- * Begins to connect to servers, all at once, and does not wait: their tools come
- * into the registry as they are listed. Otherwise as `make`.
+ * Starts connecting to all servers and returns without waiting. Their tools enter the registry once they are listed.
+ * Otherwise like `make`.
  *
  * **Details**
  *
@@ -112,7 +112,7 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
     tools: Object.fromEntries(settings.filter(([name]) => isOwn(name) || !isOfServer(name)))
   })
   const handlers = ToolHandlers.fromRegistry(local, expects)
-  // whose tool a name is; it stays so while there is such a tool, whoever else comes to have one
+  // the owner of a name keeps it as long as it has that tool
   const owners = new Map<string, Remote>()
   const merge = () => {
     const registry = new Map(local)
@@ -221,7 +221,7 @@ export const layer = <T extends Toolkit.Any = never>(
 
 // Utilities
 
-/** A server as it is now. */
+/** The current state of a server. */
 class Remote implements RemoteTools.Remote {
   readonly name: string
   readonly server: McpServers.McpServer
@@ -249,7 +249,7 @@ const maxInstructions = 20_000
 /** Waits between attempts to connect. */
 const again = Schedule.min([Schedule.exponential("250 millis"), Schedule.spaced("30 seconds")])
 
-/** A connection that lasted so long was a good one: the waits begin anew. */
+/** A connection that lasted this long resets the retry delay. */
 const lasting = Duration.toNanosUnsafe("1 minute")
 
 /** Waits between two lists: most of the time is others'. */

@@ -47,7 +47,7 @@ interface About {
   readonly parent: Tracer.AnySpan | undefined
 }
 
-/** Where nobody has a span or a tracer there is none. */
+/** Without a tracer or an outer span there is nothing to trace. */
 const traced = <A extends object, E, R>(
   { kind, parent, tool }: About,
   run: (span: Tracer.Span | undefined) => Effect.Effect<A, E, R>

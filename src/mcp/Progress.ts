@@ -75,7 +75,7 @@ interface Told {
   readonly message?: string | undefined
 }
 
-/** A client that gives up on what is quiet (the official one: after 60 seconds) is told again meanwhile. */
+/** Interval of reminders, shorter than the timeout of the official client (60 seconds without progress). */
 const stillWaiting = "15 seconds"
 
 /** It has to grow, also where the tool does not say how far it is, or goes back. */

@@ -128,7 +128,7 @@ const register = Effect.fnUntraced(function*(
   const result = yield* attempt(declared, settings)
   if (Result.isSuccess(result)) return { registry: result.success, problems: [] }
   const isWrong = ({ name }: Tool.Any) => result.failure.problems.some(({ path }) => path === `tools.${name}`)
-  // without settings what is wrong is the server's
+  // without settings of the host, the server caused the problem
   const bare = yield* attempt(declared.filter(isWrong), [])
   const unfit = Result.isSuccess(bare) ? [] : bare.failure.problems
   for (const { path, problem } of unfit) yield* warn(remote, `${path}: ${problem}; the tool is left out`)

@@ -1,6 +1,6 @@
 /**
- * Calls in a revision of the protocol without sessions: a question is the result of a request, and its answer
- * comes with the next, so the call waits between the two.
+ * Calls in a revision of the protocol without sessions: an approval request is the result of one request, and its
+ * answer arrives with the next. The call waits in between.
  *
  * What a client gets to bring back (`requestState`) says which call it is, and is good for one request: of the same
  * principal, for the same call, about what was shown, within its time. It is authenticated with a key of this process.
@@ -31,7 +31,7 @@ export interface Caller {
   readonly args: unknown
   /** Whether its client can ask its person. */
   readonly canAsk: boolean
-  /** Whether an answer may hold for more than the call: not where nobody knows who gave it. */
+  /** Whether an approval may hold for more than this call: only if the principal is identified. */
   readonly isKnown: boolean
 }
 
@@ -45,7 +45,7 @@ export interface Waiting {
   readonly process: ToolProcess
   readonly callId: string
   readonly fiber: Fiber.Fiber<Ended, McpSchema.InvalidParams>
-  /** The questions that nobody has answered, and what is to be said beside them. */
+  /** Pending approval requests, each with a note to show above it. */
   readonly open: Map<string, { readonly request: ApprovalRequest; readonly note: string | undefined }>
   /** What the client brings back; nothing while a request is under way. */
   ticket: Ticket | undefined
@@ -65,7 +65,7 @@ interface Ticket {
 
 /** The calls of all principals. */
 export interface RoundTrips {
-  /** Begins a call; `run` is told how its questions are put. */
+  /** Starts a call; `run` gets the function that shows approval requests. */
   readonly begin: (
     caller: Caller,
     of: { readonly process: ToolProcess; readonly callId: string },
@@ -100,7 +100,7 @@ export const make = Effect.fnUntraced(function*(
   const askOf = (waiting: Waiting): Ask => (request) => {
     const { asked, caller, open } = waiting
     if (!caller.canAsk) return giveUp(request.id)
-    // whoever cannot be told from others allows this one call
+    // an unidentified principal approves only this call
     const shown = caller.isKnown ? request : { ...request, remember: "call" as const }
     return Effect.sync(() => {
       open.set(request.id, { request: shown, note: undefined })
@@ -250,7 +250,10 @@ export const make = Effect.fnUntraced(function*(
 
 // Utilities
 
-/** Calls that wait for an answer, of a principal and of all, and characters of their arguments; nobody is asked about more. */
+/**
+ * Maximum number of calls with pending approvals, per principal and in total, and of characters of their arguments.
+ * More approval requests are given up.
+ */
 const maxOwn = 1_000
 const maxWaiting = 5_000
 const maxChars = 64_000_000

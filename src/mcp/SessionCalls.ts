@@ -36,7 +36,7 @@ const patience = "10 seconds"
 /** Runs a call: in its turn, if it says which. Fails where its place is taken, or the turn has another size. */
 export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<Ended, InvalidParams>
 
-/** How a call ended, and what the model is told. */
+/** How a call ended, and the text and content for the model. */
 export type Ended = Pick<Answer, "outcome" | "text" | "content">
 
 /** Creates what runs the calls of a session. A turn that is not whole waits no longer once `hurry` is done. */
@@ -45,7 +45,7 @@ export const make = Effect.fnUntraced(function*(
   hurry: Effect.Effect<unknown> = Effect.never
 ): Effect.fn.Return<Run, never, Scope.Scope> {
   const scope = yield* Effect.scope
-  // what comes alone is of one step with what is under way
+  // calls without a turn share the step that is running
   const step = renewed(Effect.mapError(process.step, ({ problems }) => {
     const why = problems.map((it) => it.problem).join("; ")
     return new InvalidParams({ message: `${why}. Say in _meta["${waveKey}"] which turn the call belongs to.` })

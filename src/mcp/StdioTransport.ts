@@ -39,7 +39,7 @@ export interface StdioTransport {
 /** Bytes that one message of a server may have. */
 export const maxMessageBytes = 10 * 1024 * 1024
 
-/** Time that a server has to end by itself once its input is closed, and again once it is told to. */
+/** Time for a server to exit after its input is closed, and again after TERM. */
 const grace = Duration.seconds(1)
 
 /** Messages for it that it has not read. */
@@ -139,7 +139,7 @@ export const make = Effect.fnUntraced(function*(
       return Promise.resolve()
     }
   }
-  // the process has a moment to end by itself, then the group is ended
+  // give the process time to exit, then end its group
   yield* Effect.addFinalizer(() => {
     stdin.end()
     return Effect.timeoutOption(group.exited, grace)

@@ -28,10 +28,9 @@ export const lines = (maxBytes: number, onLine: (line: string) => void) => {
 }
 
 /**
- * Gives what takes the pieces and tells the lines one by one, each in a microtask
- * of its own; after some it is for `others` to say when it goes on. Meanwhile the
- * output is not read: who writes without end holds nobody up, and fills nothing.
- * The answer is that of `lines`.
+ * Gives a function that takes chunks and delivers their lines one by one, each in a separate microtask. After some
+ * lines it pauses until `others` continues. The output is not read meanwhile, so a source that writes without end
+ * neither blocks other work nor fills memory. The result is that of `lines`.
  */
 export const linesInTurns = (maxBytes: number, onLine: (line: string) => void, others: (goOn: () => void) => void) => {
   const waiting: Array<string> = []

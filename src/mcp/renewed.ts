@@ -2,7 +2,7 @@
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 
-/** Gives what is in use, for a scope; once nobody uses it, the next has it made anew. */
+/** Shares one value among all scopes that use it at the same time; the next user after the last gets a new one. */
 export const renewed = <A, E>(make: Effect.Effect<A, E>): Effect.Effect<A, E, Scope.Scope> => {
   let current: { readonly made: A; users: number } | undefined
   const take = Effect.suspend(() =>

@@ -35,6 +35,6 @@ export const resolved = async (
 const maxLinks = 10
 const maxChars = 10_000_000
 
-/** What is on the web is read by whoever wants to. */
+/** Links to the web need no resolving: clients can follow them. */
 const isLink = (block: ContentBlock): block is ResourceLink =>
   block.type === "resource_link" && !/^https?:/i.test(block.uri)

@@ -21,7 +21,7 @@ export const toolNames = (prefix: string, names: Iterable<string>): ReadonlyMap<
   const kept = entries.filter(isKept)
   const given = new Map(kept)
   const taken = new Set(given.values())
-  // in an order of their own, since one may have to make way for another
+  // in a fixed order, since the result for one name may depend on another
   for (const [own, name] of entries.filter((entry) => !isKept(entry)).sort(([a], [b]) => a < b ? -1 : 1)) {
     let unique: string
     for (let attempt = 0;; attempt++) {
