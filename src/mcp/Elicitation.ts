@@ -92,7 +92,7 @@ export const answerTo = (
     return action === "decline" || action === "cancel" ? Option.some<Answer>({ _tag: "Deny" }) : Option.none()
   }
   const answer = answerOf(content)
-  if (answer === "NotJson") return "The edited arguments are not JSON. Correct them, or leave them empty."
+  if (answer === "NotJson") return "The edited arguments are not valid JSON. Correct them, or leave them empty."
   // the form offers no more than that
   return Option.map(
     answer,
@@ -104,8 +104,8 @@ export const answerTo = (
 export const describe = ({ agentPath, args, isRunning, preview, targets, tool, why }: ApprovalRequest): string =>
   [
     `May ${line(tool)} ${isRunning ? "write this" : "run"}?`,
-    ...agentPath.length === 0 ? [] : [`Asked by the agent: ${line(agentPath.join(" > "))}`],
-    `Why you are asked: ${line(why)}`,
+    ...agentPath.length === 0 ? [] : [`Requested by the agent: ${line(agentPath.join(" > "))}`],
+    `Reason for this request: ${line(why)}`,
     ...targets.slice(0, maxTargets).map(({ kind, text }) =>
       `About: ${line(text)}${kind === "protected" ? " (protected)" : ""}`
     ),
@@ -122,9 +122,9 @@ export const describe = ({ agentPath, args, isRunning, preview, targets, tool, w
 // Utilities
 
 const decisions = {
-  once: "allow once",
-  hour: "allow for an hour",
-  scope: "allow until this ends",
+  once: "approve once",
+  hour: "approve for 1 hour",
+  scope: "approve until this ends",
   deny: "deny"
 } as const
 
@@ -139,12 +139,12 @@ const formOf = ({ isRunning, remember }: ApprovalRequest) => ({
       title: "Decision",
       enum: remember === "call" ? [decisions.once, decisions.deny] : Object.values(decisions)
     },
-    reason: { type: "string" as const, title: "Reason", description: "Passed on to the model if you deny the call" },
+    reason: { type: "string" as const, title: "Reason", description: "Sent to the model if you deny the call" },
     ...isRunning ? {} : {
       arguments: {
         type: "string" as const,
-        title: "Other arguments",
-        description: "As JSON: the call runs once, with these arguments instead"
+        title: "Edited arguments",
+        description: "As JSON. The call runs once, with these arguments"
       }
     }
   },

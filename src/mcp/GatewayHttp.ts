@@ -71,7 +71,7 @@ export const layer = (
         const id = request.headers["mcp-session-id"]
         const session = id === undefined ? undefined : sessions.use(id)
         // nothing of it is read
-        if (id !== undefined && session === undefined) return Effect.succeed(refused(404, "There is no such session."))
+        if (id !== undefined && session === undefined) return Effect.succeed(refused(404, "Unknown session."))
         switch (request.method) {
           case "POST": {
             const declared = Number(request.headers["content-length"] ?? NaN)
@@ -85,7 +85,9 @@ export const layer = (
             if (size <= maxBytesWithoutSession) return answer
             return Effect.map(
               room.withPermitsIfAvailable(size)(answer),
-              Option.getOrElse(() => refused(503, "Too much is being read at the moment. Try again later."))
+              Option.getOrElse(() =>
+                refused(503, "The server is reading too much data at the moment. Try again later.")
+              )
             )
           }
           case "GET": {
@@ -171,7 +173,7 @@ const post = Effect.fnUntraced(function*<E, R>(
     ? yield* handle
     : yield* session.replies.open(handle, { isPrimed: (request.headers["mcp-protocol-version"] ?? "") >= "2025-11-25" })
   if (response === undefined) {
-    return refused(503, "Too many requests of this session run at the moment. Try again later.")
+    return refused(503, "Too many requests of this session are running. Try again later.")
   }
   // revisions with sessions have no such method: where there are no others, which there are is not the question
   if (method === "server/discover" && response.status === 400 && isUnknown(response)) {
@@ -192,7 +194,7 @@ const post = Effect.fnUntraced(function*<E, R>(
 /** What a client listens on: what it has not read of an answer, or changes of the list, until its session or all of them are over. */
 const listen = (lifecycle: GatewayLifecycle, session: Session, lastEventId: string | undefined) =>
   lastEventId === undefined ? changesFor(lifecycle, session) : session.replies.resume(lastEventId) ??
-    failed(400, null, -32_600, "There is no such event, or no longer: nothing can be read from there.")
+    failed(400, null, -32_600, "Unknown or expired event: reading cannot continue from it.")
 
 const changesFor = (lifecycle: GatewayLifecycle, session: Session) =>
   HttpServerResponse.stream(

@@ -57,7 +57,7 @@ const guarded = (lifecycle: GatewayLifecycle, stdio: Stdio.Stdio, waiting: Waiti
       if (line.length > maxLineChars) return refuse(-32_600, `A message may have at most ${maxLineChars} characters.`)
       const message = parse(line)
       if (message === undefined) return line.trim() === "" ? Effect.void : refuse(-32_700, "Parse error")
-      if (!Predicate.isObjectOrArray(message)) return refuse(-32_600, "This is no message of the protocol.")
+      if (!Predicate.isObjectOrArray(message)) return refuse(-32_600, "This is not a message of the protocol.")
       const { accepted, refused } = waiting.take(message)
       const told = Effect.forEach(refused, (problem) => refuse(-32_600, problem), { discard: true })
       if (accepted === undefined) return told

@@ -37,26 +37,25 @@ const expected = "1 to 30 of a-z A-Z 0-9 _ -"
 const shared = {
   prefix: optional(Schema.String.check(Schema.isPattern(/^[a-zA-Z0-9_-]{0,32}$/, {
     expected: "at most 32 of a-z A-Z 0-9 _ -"
-  }))).annotate({ description: "What the names of its tools begin with; default its own name and __" }),
+  }))).annotate({ description: "Prefix of the names of its tools; default the name of the server and __" }),
   trust: optional(Schema.Boolean).annotate({
-    description: "Whether its hints about its tools (readOnlyHint, idempotentHint) are believed; default false"
+    description: "Whether its hints about its tools (readOnlyHint, idempotentHint) are trusted; default false"
   }),
   readOnly: optional(Patterns).annotate({
-    description: "The tools that change nothing, whatever the server says, such as \"read_*\""
+    description: "Tools that count as read-only, whatever the server declares, such as \"read_*\""
   }),
   openWorld: optional(Schema.Boolean).annotate({
     description:
-      "Whether its tools reach outside, whatever the server says: then even those that only read are asked about"
+      "Whether its tools reach other systems, whatever the server declares: then read-only tools also need an approval"
   }),
-  only: optional(Patterns).annotate({ description: "The tools to take from it; default all" }),
-  except: optional(Patterns).annotate({ description: "The tools to leave out" }),
-  disabled: optional(Schema.Boolean).annotate({ description: "Whether to leave this server out" }),
+  only: optional(Patterns).annotate({ description: "Tools to register; default all" }),
+  except: optional(Patterns).annotate({ description: "Tools to omit" }),
+  disabled: optional(Schema.Boolean).annotate({ description: "Whether to skip this server" }),
   optional: optional(Schema.Boolean).annotate({
-    description:
-      "Whether the other servers start without it if it cannot be reached; it is tried again later; default false"
+    description: "Whether the other servers start without it if it is unreachable; connecting is retried; default false"
   }),
   startTimeout: optional(Span).annotate({
-    description: "How long it may take to connect, and again to list its tools; default 30 seconds"
+    description: "Timeout for connecting, and again for listing its tools; default 30 seconds"
   })
 }
 
@@ -72,7 +71,7 @@ export const Stdio = Schema.Struct({
   args: optional(Schema.Array(Schema.String)),
   env: optional(Strings).annotate({
     description:
-      "Environment variables, besides HOME, PATH and the like; no other variable of this process is passed on"
+      "Environment variables in addition to HOME, PATH and the like; no other variable of this process is passed on"
   }),
   cwd: optional(Schema.NonEmptyString),
   ...shared

@@ -265,7 +265,7 @@ const loadClient = Effect.tryPromise({
       subject: "McpTools",
       problems: [{
         path: "servers",
-        problem: `their client cannot be loaded (${cause instanceof Error ? cause.message : String(cause)})`,
+        problem: `the MCP client cannot be loaded (${cause instanceof Error ? cause.message : String(cause)})`,
         expected: "the package @modelcontextprotocol/client: npm install @modelcontextprotocol/client"
       }]
     })

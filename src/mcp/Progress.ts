@@ -54,7 +54,7 @@ export const tell = Effect.fnUntraced(function*(
         case "ToolApprovalRequested":
           return elsewhere === undefined
             ? Effect.void
-            : FiberHandle.run(waiting, tellOnce(`This call waits for a person's approval: ${elsewhere}`))
+            : FiberHandle.run(waiting, tellOnce(`This call needs an approval: ${elsewhere}`))
         case "ToolApprovalResolved":
         case "ToolCallComplete":
           return FiberHandle.clear(waiting)

@@ -174,7 +174,7 @@ const handlerOf = (remote: Remote, tool: ForeignTool, maxFileChars: number) => (
   Effect.gen(function*() {
     const { connection } = remote
     if (connection === undefined) {
-      return yield* Effect.fail(`The server "${remote.name}" is not connected at the moment. Try again later.`)
+      return yield* Effect.fail(`The server "${remote.name}" is not connected. Try again later.`)
     }
     const context = yield* ToolContext
     const runFork = Effect.runForkWith(yield* Effect.context<never>())
@@ -187,6 +187,6 @@ const handlerOf = (remote: Remote, tool: ForeignTool, maxFileChars: number) => (
     if (result.isError !== true) return taken
     const text = McpResult.textOf(taken)
     const isTextAlone = Object.keys(taken).length === 1 && taken.content.every(({ type }) => type === "text")
-    if (text === "") return yield* Effect.fail("The tool failed and did not say why.")
+    if (text === "") return yield* Effect.fail("The tool failed without a message.")
     return yield* Effect.fail(isTextAlone ? text : taken)
   })

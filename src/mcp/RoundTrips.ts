@@ -174,7 +174,7 @@ export const make = Effect.fnUntraced(function*(
     })
 
   const unfit = new McpSchema.InvalidParams({
-    message: "This requestState is not good for this call, or no longer. Make the call anew, without it."
+    message: "This requestState is invalid or expired. Repeat the call without it."
   })
 
   return {

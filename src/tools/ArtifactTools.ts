@@ -54,7 +54,7 @@ const id = Schema.NonEmptyString.annotate({ description: "Id of the artifact, as
  * @since 0.1.0
  */
 export const read = Tool.make("read_artifact", {
-  description: `Reads on in an output that was too large to show: at most ${maxLength} characters from an offset.`,
+  description: `Reads part of an output that was too large to show: at most ${maxLength} characters from an offset.`,
   parameters: Schema.Struct({
     id,
     offset: Schema.optionalKey(
@@ -81,8 +81,8 @@ export const read = Tool.make("read_artifact", {
  */
 export const search = Tool.make("search_artifact", {
   description:
-    `Finds a text in an output that was too large to show, ignoring case. Shows the first ${maxMatches} places with ` +
-    "the text around them; read_artifact reads on at an offset.",
+    `Finds a text in an output that was too large to show, ignoring case. Returns the first ${maxMatches} matches with ` +
+    "the text around them. To read more at an offset, use read_artifact.",
   parameters: Schema.Struct({
     id,
     query: Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200)).annotate({
@@ -115,7 +115,7 @@ export const layer: Layer.Layer<Tool.HandlersFor<typeof toolkit.tools>> = toolki
   read_artifact: ({ id, length = 4_000, offset = 0 }) =>
     Effect.map(part(id, offset, length), ({ chars, text }) => {
       const end = offset + text.length
-      const more = end < chars ? `; go on with offset ${end}` : ", the end"
+      const more = end < chars ? `; continue with offset ${end}` : ", the end"
       return `[characters ${offset} to ${end} of ${chars}${more}]\n${text}`
     }),
   search_artifact: Effect.fnUntraced(function*({ id, query }) {
@@ -159,5 +159,5 @@ const part = (id: string, offset: number, length: number) =>
 
 const failureOf = ({ message, reason }: ArtifactError): typeof Failure.Type => ({
   error: reason === "NotFound" || reason === "Expired" ? reason : "Unreadable",
-  message: reason === "NotFound" ? `${message}. Use an id that an output of this request gave.` : `${message}.`
+  message: reason === "NotFound" ? `${message}. Use an id from an output of this request.` : `${message}.`
 })

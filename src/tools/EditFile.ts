@@ -68,9 +68,13 @@ export const edit = (
   if (before === undefined) {
     return Effect.fail(WorkspaceFailure.fromUnknown({ code: "ENOENT" }, path))
   }
-  if (oldText === "") return invalid("oldText is empty. Give the text to replace; write_file writes whole files.")
-  if (oldText === newText) return invalid("oldText and newText are the same: nothing would change.")
-  if (/\p{Surrogate}/u.test(oldText + newText)) return invalid("oldText or newText holds half a character.")
+  if (oldText === "") {
+    return invalid("oldText is empty. Use the text to replace, or write_file to write the whole file.")
+  }
+  if (oldText === newText) return invalid("oldText and newText are equal, so nothing would change.")
+  if (/\p{Surrogate}/u.test(oldText + newText)) {
+    return invalid("oldText or newText contains half of a surrogate pair. Use complete characters.")
+  }
   const text = textOf(before)
   if (text === undefined) {
     return Effect.fail(
@@ -86,13 +90,13 @@ export const edit = (
     return invalid(
       lineEnds
         ? "oldText is not in the file: its lines end with CR LF. Write \\r\\n in oldText and newText."
-        : "oldText is not in the file. Read the file again and copy the text exactly, white space included."
+        : "oldText is not in the file. Read the file again and copy the text exactly, including white space."
     )
   }
   // it may overlap itself
   if (replaceAll !== true && text.includes(oldText, first + 1)) {
     return invalid(
-      `oldText is in the file ${Math.max(2, replacements)} times. Give more of the lines around it, or set replaceAll.`
+      `oldText is in the file ${Math.max(2, replacements)} times. Include more surrounding lines, or set replaceAll.`
     )
   }
   const length = text.length + replacements * (newText.length - oldText.length)
@@ -101,7 +105,7 @@ export const edit = (
       WorkspaceFailure.make(
         "TooLarge",
         path,
-        `The file would grow to ${length} characters, which is too many. Replace it with less text.`
+        `The file would grow to ${length} characters, which is over the limit. Use a shorter newText.`
       )
     )
     : Effect.succeed({ text: parts.join(newText), replacements })

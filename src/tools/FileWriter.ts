@@ -62,7 +62,7 @@ const readFile = Effect.fnUntraced(
         WorkspaceFailure.make(
           "TooLarge",
           path,
-          `The file has more than ${maxBytes} bytes, which is too many for this tool. Use another way.`
+          `The file has more than ${maxBytes} bytes, the limit of this tool. Use run_command instead.`
         )
       )
   },
@@ -181,7 +181,7 @@ export const remove = Effect.fnUntraced(
 
 const changed = (path: string) =>
   Effect.fail(
-    WorkspaceFailure.make("ChangedMeanwhile", path, "The file changed in the meantime. Look at it again and retry.")
+    WorkspaceFailure.make("ChangedMeanwhile", path, "The file changed meanwhile. Read it again and retry.")
   )
 
 const checkIs = (workspace: Workspace.Workspace, path: string, expected: Uint8Array) =>
@@ -221,7 +221,7 @@ const findTarget = Effect.fnUntraced(function*(
   if (existing.failure.error !== "NotFound") return yield* Effect.fail(existing.failure)
   const link = yield* Effect.option(WorkspaceFailure.attempt(path, () => NodeFsPromises.lstat(absolute)))
   if (link._tag === "Some") {
-    const message = "It is a link to something that does not exist. Write to the path of the file itself."
+    const message = "The path is a link to a file that does not exist. Use the path of the file itself."
     return yield* Effect.fail(WorkspaceFailure.make("NotFound", path, message))
   }
   return { real: absolute, stats: undefined }

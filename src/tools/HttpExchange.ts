@@ -144,7 +144,7 @@ const resolve = Effect.fnUntraced(function*(
     ? yield* Effect.orElseSucceed(network.lookup(hostname), () => [])
     : [hostname]
   if (addresses.length === 0) {
-    const problem = `There is no address for ${hostname}. Check how it is spelt, or try another host.`
+    const problem = `${hostname} has no address. Check the spelling, or try another host.`
     return yield* Effect.fail(FetchFailure.make("UnknownHost", url.href, problem))
   }
   if (addresses.every((address) => network.reach(hostname, address))) return addresses

@@ -81,7 +81,7 @@ export const judge = (workspace: Workspace.Workspace, access: Access): Effect.Ef
 /** Says how many things were left out because the policy does not allow them. */
 export const leftOut = (count: number, what: "file" | "entry"): string => {
   const things = count === 1 ? `1 ${what} is` : `${count} ${what === "file" ? "files" : "entries"} are`
-  return `${things} left out: the policy does not allow ${count === 1 ? "it" : "them"} here without asking.`
+  return `${things} omitted: the policy does not permit ${count === 1 ? "it" : "them"} without an approval.`
 }
 
 // Utilities
@@ -90,5 +90,5 @@ const elsewhere = (path: string): WorkspaceFailure.WorkspaceFailure =>
   WorkspaceFailure.make(
     "ChangedMeanwhile",
     path,
-    "The path leads to something else now than what the call was allowed for. Look again and retry."
+    "The target of the path changed after the call was permitted. Check the path again and retry."
   )

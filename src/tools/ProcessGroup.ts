@@ -200,7 +200,7 @@ const notStarted = (cause: unknown, program: string, cwd: string): WorkspaceFail
   const code = WorkspaceFailure.codeOf(cause)
   // the operating system does not say which of the two is missing
   if (code === "ENOENT" && !NodeFs.existsSync(cwd)) {
-    return WorkspaceFailure.make("InvalidCommand", program, `There is no folder "${cwd}" to start it in.`)
+    return WorkspaceFailure.make("InvalidCommand", program, `The folder "${cwd}" to start it in does not exist.`)
   }
   const known = Object.hasOwn(startProblems, code) ? startProblems[code] : undefined
   return WorkspaceFailure.make(
@@ -211,9 +211,9 @@ const notStarted = (cause: unknown, program: string, cwd: string): WorkspaceFail
 }
 
 const startProblems: Readonly<Record<string, string>> = {
-  ENOENT: "There is no such program. Check its name, or give its path; it is not a line for a shell.",
+  ENOENT: "The program does not exist. Check its name, or use its path. It is not a command line for a shell.",
   EACCES: "The file is not a program that may be run. Check its mode, or run it with its interpreter.",
   ENOEXEC: "The file is not a program. Run it with its interpreter.",
   E2BIG: "The arguments are too long. Write them to a file and pass its path.",
-  ERR_INVALID_ARG_VALUE: "An argument holds a NUL character. Use arguments without it."
+  ERR_INVALID_ARG_VALUE: "An argument contains a NUL character. Use arguments without it."
 }

@@ -82,7 +82,8 @@ export const make: FileTool.Handler<typeof tool> = (workspace) =>
       return complete
     })
     if (binary) {
-      const message = "The file is not text (it holds a NUL byte). run_command can look at it with a suitable program."
+      const message =
+        "The file is not text (it contains a NUL byte). Use run_command with a suitable program to inspect it."
       return yield* Effect.fail(WorkspaceFailure.make("BinaryFile", params.path, message))
     }
     const { content, cut, endLine, lines } = window.end()

@@ -38,16 +38,19 @@ export const maxOutputBytes = 200_000
  * @since 0.1.0
  */
 export const tool = Tool.make("run_command", {
-  description: "Runs a command and gives its exit code and output. Give either command, a line for sh -c, or argv, a " +
-    "program with its arguments and no shell. It is not confined to the workspace: it can read and change anything " +
-    "that the user can. A non-zero exit code is a normal result: look at exitCode. The first and last 100,000 bytes " +
-    "of each output are kept. Standard input is empty, only some environment variables are passed on, and whatever is left " +
-    "running in the background is ended when the command ends; only a process that hides from that, as a daemon can, keeps running.",
+  description:
+    "Runs a command and returns its exit code and output. Set either command, a line for sh -c, or argv, a " +
+    "program with its arguments and no shell. The command is not confined to the workspace: it can read and change " +
+    "everything that the user can. A non-zero exit code is a normal result: check exitCode. The first and last 100,000 " +
+    "bytes of each output are kept. Standard input is empty and only some environment variables are passed on. " +
+    "Background processes are killed when the command ends; only daemons that detach completely keep running.",
   parameters: Schema.Struct({
-    command: Schema.optionalKey(Schema.String.annotate({ description: "A line for sh -c; not together with argv" })),
+    command: Schema.optionalKey(
+      Schema.String.annotate({ description: "A line for sh -c. Do not set it together with argv" })
+    ),
     argv: Schema.optionalKey(
       Schema.Array(Schema.String).annotate({
-        description: "The program and its arguments, passed as they are, without a shell; not together with command"
+        description: "The program and its arguments, passed without a shell. Do not set it together with command"
       })
     ),
     cwd: Schema.optionalKey(
@@ -208,14 +211,14 @@ const argvOf = (
   const invalid = (path: string, message: string) => Effect.fail(WorkspaceFailure.make("InvalidCommand", path, message))
   if ((command === undefined) === (argv === undefined)) {
     const problem = command === undefined ? "Neither command nor argv is given" : "Both command and argv are given"
-    return invalid(command ?? "", `${problem}. Give one of them: command for a line of shell, argv for a program.`)
+    return invalid(command ?? "", `${problem}. Set one of them: command for a shell line, argv for a program.`)
   }
   const [program, ...args] = argv ?? ["/bin/sh", "-c", command ?? ""]
   if (program === undefined || program === "" || command?.trim() === "") {
-    return invalid("", "The command is empty. Give a line of shell in command, or a program and arguments in argv.")
+    return invalid("", "The command is empty. Set a shell line in command, or a program and arguments in argv.")
   }
   return [program, ...args].some((word) => word.includes("\0"))
-    ? invalid(command ?? program, "The command holds a NUL character. Use one without it.")
+    ? invalid(command ?? program, "The command contains a NUL character. Use a command without it.")
     : Effect.succeed([program, ...args])
 }
 

@@ -164,7 +164,7 @@ export const outside = (path: string): WorkspaceFailure.WorkspaceFailure =>
   WorkspaceFailure.make(
     "OutsideRoot",
     path,
-    "The path leads out of the workspace root, by itself or through a link. Use a path inside the root, relative to it."
+    "The path leads out of the workspace root, directly or through a link. Use a path inside the root, relative to the root."
   )
 
 // Utilities

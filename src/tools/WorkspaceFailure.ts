@@ -76,22 +76,25 @@ export const codeOf = (cause: unknown): string =>
 
 // Utilities
 
-const notAFile = "It is a pipe, socket or device. Only regular files can be used."
-const forbidden = "The operating system does not permit it. Use a path that you may read or write."
+const notAFile = "The path is a pipe, socket or device. Use a regular file."
+const forbidden = "The operating system denied access. Use another path."
 
 const byCode: Readonly<Record<string, readonly [WorkspaceFailure["error"], string]>> = {
-  ENOENT: ["NotFound", "There is no such file or folder. list_directory shows what is there."],
-  ENOTDIR: ["NotFound", "A part of the path is a file, not a folder. list_directory shows what is there."],
-  EISDIR: ["NotAFile", "It is a folder. Give the path of a file."],
+  ENOENT: ["NotFound", "The file or folder does not exist. Use list_directory to see what exists."],
+  ENOTDIR: ["NotFound", "A part of the path is a file, not a folder. Use list_directory to see what exists."],
+  EISDIR: ["NotAFile", "The path is a folder. Use the path of a file."],
   ENXIO: ["NotAFile", notAFile],
   ENODEV: ["NotAFile", notAFile],
   EACCES: ["PermissionDenied", forbidden],
   EPERM: ["PermissionDenied", forbidden],
   EROFS: ["PermissionDenied", "The file system is read-only. Write somewhere else."],
-  ELOOP: ["OutsideRoot", "The path leads through links in a circle. Use the path of the file itself."],
-  EEXIST: ["ChangedMeanwhile", "Something with that name was created in the meantime. Look again and retry."],
+  ELOOP: ["OutsideRoot", "The links on the path form a cycle. Use the path of the file itself."],
+  EEXIST: [
+    "ChangedMeanwhile",
+    "A file or folder with this name was created meanwhile. Check the path again and retry."
+  ],
   ENAMETOOLONG: ["InvalidPath", "The path is too long. Use a shorter one."],
-  ERR_INVALID_ARG_VALUE: ["InvalidPath", "The path holds a NUL character. Use one without it."],
-  ENOSPC: ["IoError", "The disk is full. Make room before trying again."],
-  EDQUOT: ["IoError", "The disk quota is used up. Make room before trying again."]
+  ERR_INVALID_ARG_VALUE: ["InvalidPath", "The path contains a NUL character. Use a path without it."],
+  ENOSPC: ["IoError", "The disk is full. Free space before trying again."],
+  EDQUOT: ["IoError", "The disk quota is exhausted. Free space before trying again."]
 }

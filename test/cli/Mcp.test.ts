@@ -353,7 +353,7 @@ describe("tool-executor mcp --list", () => {
       )
       const nowhere = yield* mcp({ mcpServers: { bad: { command: "no\u001bwhere" } } }, "--list")
       assert.strictEqual(nowhere.code, 2)
-      assert.include(nowhere.stderr, "MCP server \"bad\": no\\u001bwhere: There is no such program.")
+      assert.include(nowhere.stderr, "MCP server \"bad\": no\\u001bwhere: The program does not exist.")
       const silent = yield* mcp(
         { mcpServers: { bad: { ...odd(file("pids"), "silent"), startTimeout: "300 millis" } } },
         "--list"
@@ -388,7 +388,7 @@ describe("the gateway between a client and servers", () => {
           }
         })
         const { asked, call, list } = yield* editor(config("gateway.json"), {
-          form: { decision: "allow once" },
+          form: { decision: "approve once" },
           env: { ROOT: root, WORD: "one", WORD_OF: "two", SECRET_TOKEN: "hidden" }
         })
         const listed = yield* list
@@ -507,7 +507,7 @@ describe("the gateway over HTTP", () => {
         const { written } = yield* start("--config", config("gateway.json"), "--http", String(port))
         yield* until(() => written.stderr.includes("Serving http"))
         const transport = () => new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/mcp`))
-        const one = yield* connect(transport(), { decision: "allow until this ends" })
+        const one = yield* connect(transport(), { decision: "approve until this ends" })
         const other = yield* connect(transport(), "decline")
         for (let i = 0; i < 3; i++) assert.isFalse((yield* one.call("odd__see")).isError)
         assert.lengthOf(one.asked, 1)

@@ -75,7 +75,7 @@ describe("the gateway on standard input and output, without sessions", () => {
         })
         client.setRequestHandler("elicitation/create", () => {
           forms++
-          return { action: "accept", content: { decision: "allow for an hour" } }
+          return { action: "accept", content: { decision: "approve for 1 hour" } }
         })
         const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
         const args = [bin, "mcp", "--config", file("gateway.json")]

@@ -32,7 +32,7 @@ const editor = Effect.fnUntraced(function*(capabilities: { readonly elicitation?
   if (capabilities.elicitation !== undefined) {
     client.setRequestHandler(
       "elicitation/create",
-      () => Promise.resolve({ action: "accept" as const, content: { decision: "allow once" } })
+      () => Promise.resolve({ action: "accept" as const, content: { decision: "approve once" } })
     )
   }
   yield* Effect.acquireRelease(

@@ -97,22 +97,22 @@ const fork = <A>(effect: Effect.Effect<A>) => Effect.forkChild(effect, { startIm
 describe("the person behind a client", () => {
   it.effect("is shown the call, and what can be said to it", () =>
     Effect.gen(function*() {
-      const { client, forms } = person(accept({ decision: "allow once" }))
+      const { client, forms } = person(accept({ decision: "approve once" }))
       const { structuredContent } = yield* once(client)
       assert.deepStrictEqual(structuredContent, { to: "bob" })
       assert.lengthOf(forms, 1)
       assert.deepStrictEqual(forms[0]!.message.split("\n"), [
         "May send run?",
-        "Why you are asked: the policy asks about send",
+        "Reason for this request: the policy asks about send",
         "Arguments:",
         "| {",
         "|   \"to\": \"bob\"",
         "| }"
       ])
       assert.deepStrictEqual(forms[0]!.requestedSchema.properties.decision?.enum, [
-        "allow once",
-        "allow for an hour",
-        "allow until this ends",
+        "approve once",
+        "approve for 1 hour",
+        "approve until this ends",
         "deny"
       ])
     }))
@@ -120,17 +120,17 @@ describe("the person behind a client", () => {
   it.effect("is asked again after allowing it once, not within the hour, and never where it is until this ends", () =>
     asking(({ connect }) =>
       Effect.gen(function*() {
-        let decision = "allow once"
+        let decision = "approve once"
         const { client, forms } = person(() => ({ action: "accept", content: { decision } }))
         const { call } = yield* connect(client)
         yield* call("send", { n: 1 })
-        decision = "allow for an hour"
+        decision = "approve for 1 hour"
         yield* call("send", { n: 2 })
         yield* Effect.sleep("59 minutes")
         yield* call("send", { n: 3 })
         assert.lengthOf(forms, 2)
         yield* Effect.sleep("2 minutes")
-        decision = "allow until this ends"
+        decision = "approve until this ends"
         yield* call("send", { n: 4 })
         yield* Effect.sleep("3 hours")
         assert.isFalse((yield* call("send", { n: 5 })).isError)
@@ -158,7 +158,7 @@ describe("the person behind a client", () => {
     asking(({ connect }) =>
       Effect.gen(function*() {
         const { client, forms } = person(
-          accept({ decision: "allow for an hour", arguments: "{ \"to\": \"carol\" }" })
+          accept({ decision: "approve for 1 hour", arguments: "{ \"to\": \"carol\" }" })
         )
         const { call } = yield* connect(client)
         assert.deepStrictEqual((yield* call("send", { to: "bob" })).structuredContent, { to: "carol" })
@@ -172,14 +172,14 @@ describe("the person behind a client", () => {
       const texts = ["{ to: carol", "not yet", "{\"to\":\"carol\"}"]
       const { client, forms } = person(() => ({
         action: "accept",
-        content: { decision: "allow once", arguments: texts.shift() }
+        content: { decision: "approve once", arguments: texts.shift() }
       }))
       const { structuredContent } = yield* once(client)
       assert.deepStrictEqual(structuredContent, { to: "carol" })
       assert.lengthOf(forms, 3)
-      assert.isFalse(forms[0]!.message.startsWith("The edited arguments are not JSON"))
+      assert.isFalse(forms[0]!.message.startsWith("The edited arguments are not valid JSON"))
       for (const { message } of forms.slice(1)) {
-        assert.include(message, "The edited arguments are not JSON")
+        assert.include(message, "The edited arguments are not valid JSON")
         assert.include(message, "May send run?")
       }
     }))
@@ -187,14 +187,14 @@ describe("the person behind a client", () => {
   it.effect("cannot be asked where the client has no form for it, and nobody waits", () =>
     Effect.gen(function*() {
       for (const capabilities of [{}, { elicitation: { url: {} } }]) {
-        const { client, forms } = person(accept({ decision: "allow once" }), { elicitation: {}, ...capabilities })
+        const { client, forms } = person(accept({ decision: "approve once" }), { elicitation: {}, ...capabilities })
         const without = Object.keys(capabilities).length === 0 ? makeClient() : client
         const { isError, text, took } = yield* once(without)
         assert.deepStrictEqual([isError, took], [true, 0])
         assert.include(text, "needs a person's approval")
         assert.lengthOf(forms, 0)
       }
-      const both = person(accept({ decision: "allow once" }), { elicitation: { form: {}, url: {} } })
+      const both = person(accept({ decision: "approve once" }), { elicitation: { form: {}, url: {} } })
       assert.isFalse((yield* once(both.client)).isError)
     }))
 
@@ -204,7 +204,7 @@ describe("the person behind a client", () => {
       ["no decision", {}],
       ["a decision that was not offered", { decision: "allow everything" }],
       ["a decision that is no text", { decision: 1 }],
-      ["arguments that are no text", { decision: "allow once", arguments: 5 }]
+      ["arguments that are no text", { decision: "approve once", arguments: 5 }]
     ] as const
   ) {
     it.effect(`has allowed nothing where the client sends ${what}`, () =>
@@ -277,7 +277,7 @@ describe("the person behind a client", () => {
           new Promise((resolve, reject) => {
             forms.push(params as unknown as Form)
             mcpReq.signal.addEventListener("abort", () => reject(new Error(withdrawn.push(params.message).toString())))
-            waiting.push(() => resolve({ action: "accept", content: { decision: "allow for an hour" } }))
+            waiting.push(() => resolve({ action: "accept", content: { decision: "approve for 1 hour" } }))
           }))
         const { call } = yield* connect(client)
         const running = yield* Effect.forEach([1, 2, 3], (n) => fork(call("send", { n })))
@@ -295,7 +295,7 @@ describe("the person behind a client", () => {
       Effect.gen(function*() {
         const { client, forms } = person(({ message }) => ({
           action: "accept",
-          content: message.includes("\"n\": 2") ? { decision: "deny", reason: "not two" } : { decision: "allow once" }
+          content: message.includes("\"n\": 2") ? { decision: "deny", reason: "not two" } : { decision: "approve once" }
         }))
         const { call } = yield* connect(client)
         const results = yield* Effect.forEach([1, 2, 3], (n) => call("send", { n }), { concurrency: "unbounded" })
@@ -309,7 +309,7 @@ describe("the person behind a client", () => {
     it.effect(`is asked about a call that a tool makes ${forks ? "as a sub-agent" : "by itself"}`, () =>
       asking(({ connect }) =>
         Effect.gen(function*() {
-          const [mine, others] = [person(accept({ decision: "allow once" })), person(accept({ decision: "deny" }))]
+          const [mine, others] = [person(accept({ decision: "approve once" })), person(accept({ decision: "deny" }))]
           const [one, other] = [yield* connect(mine.client), yield* connect(others.client)]
           const busy = yield* fork(other.call("read", {}))
           assert.include((yield* one.call("delegate", { forks })).text, "all")
@@ -318,7 +318,7 @@ describe("the person behind a client", () => {
           const first = mine.forms[0]!.message.split("\n")[1]
           assert.strictEqual(
             first,
-            forks ? "Asked by the agent: helper" : "Why you are asked: the policy asks about send"
+            forks ? "Requested by the agent: helper" : "Reason for this request: the policy asks about send"
           )
         })
       ))
@@ -329,7 +329,7 @@ describe("the person behind a client", () => {
       asking(({ connect }) =>
         Effect.gen(function*() {
           const people = Array.from({ length: 4 }, (_, n) =>
-            person(accept({ decision: n % 2 === 0 ? "allow once" : "deny" })))
+            person(accept({ decision: n % 2 === 0 ? "approve once" : "deny" })))
           const connected: Array<Connected> = []
           for (const { client } of people) {
             connected.push(yield* connect(client))
@@ -352,7 +352,7 @@ describe("the person behind a client", () => {
     asking(({ connect }) =>
       Effect.gen(function*() {
         const [one, other] = [
-          person(accept({ decision: "allow until this ends" })),
+          person(accept({ decision: "approve until this ends" })),
           person(accept({ decision: "deny" }))
         ]
         const [first, second] = [yield* connect(one.client), yield* connect(other.client)]
@@ -364,7 +364,7 @@ describe("the person behind a client", () => {
 
   it.effect("is shown what a call is about", () =>
     Effect.gen(function*() {
-      const { client, forms } = person(accept({ decision: "allow once" }))
+      const { client, forms } = person(accept({ decision: "approve once" }))
       yield* once(client, "touch", { path: "a\nMay send run?" })
       assert.include(forms[0]!.message, "\nAbout: a\\nMay send run?\n")
     }))
@@ -404,15 +404,17 @@ describe("an answer to a form", () => {
 
   it.effect("that cannot be taken gives the question up at once, since nobody would ask again", () =>
     Effect.gen(function*() {
-      const edited = { decision: "allow once", arguments: "{}" }
+      const edited = { decision: "approve once", arguments: "{}" }
       // the write waits already: other arguments come too late
       const { resolution } = yield* put({ isRunning: true }, edited)
       assert.deepInclude(resolution, { _tag: "Denied", by: "noApprover" })
-      assert.deepInclude((yield* put({ isRunning: true }, { decision: "allow once" })).resolution, { _tag: "Approved" })
+      assert.deepInclude((yield* put({ isRunning: true }, { decision: "approve once" })).resolution, {
+        _tag: "Approved"
+      })
       // too deep to be compared with what was shown
       let args: unknown = 1
       for (let depth = 0; depth < 20_000; depth++) args = [args]
-      assert.deepInclude((yield* put({ args }, { decision: "allow once" })).resolution, {
+      assert.deepInclude((yield* put({ args }, { decision: "approve once" })).resolution, {
         _tag: "Denied",
         by: "noApprover"
       })
@@ -420,7 +422,7 @@ describe("an answer to a form", () => {
 
   it.effect("is not asked for where the client has no form", () =>
     Effect.gen(function*() {
-      const { forms, resolution } = yield* put({}, { decision: "allow once" }, { url: {} })
+      const { forms, resolution } = yield* put({}, { decision: "approve once" }, { url: {} })
       assert.lengthOf(forms, 0)
       assert.deepInclude(resolution, { _tag: "Denied", by: "noApprover" })
     }))
@@ -431,7 +433,7 @@ describe("an answer to a form", () => {
       assert.sameMembers(Object.keys(running!.requestedSchema.properties), ["decision", "reason"])
       const { forms: [single] } = yield* put({ remember: "call" }, { decision: "deny" })
       assert.sameMembers(Object.keys(single!.requestedSchema.properties), ["decision", "reason", "arguments"])
-      assert.deepStrictEqual(single!.requestedSchema.properties.decision?.enum, ["allow once", "deny"])
+      assert.deepStrictEqual(single!.requestedSchema.properties.decision?.enum, ["approve once", "deny"])
     }))
 
   it.effect("has no spaces around its reason", () =>
@@ -442,7 +444,7 @@ describe("an answer to a form", () => {
 
   it.effect("is not remembered where the question was about one call alone", () =>
     Effect.gen(function*() {
-      for (const decision of ["allow for an hour", "allow until this ends"]) {
+      for (const decision of ["approve for 1 hour", "approve until this ends"]) {
         assert.deepInclude((yield* put({ remember: "call" }, { decision })).resolution, {
           _tag: "Approved",
           grant: undefined
@@ -460,7 +462,7 @@ describe("the message of a form", () => {
       Schema.Literals([
         "\n",
         "\r\nMay read run?\n",
-        "\u2028Why you are asked: all is well\u2029",
+        "\u2028Reason for this request: all is well\u2029",
         "\u0085About: a\u000b",
         "\nArguments:\n| {}\n",
         "\nChanges:\n",
@@ -515,8 +517,8 @@ describe("the message of a form", () => {
   /** What a line of ours begins with. */
   const begins = [
     "May ",
-    "Asked by the agent: ",
-    "Why you are asked: ",
+    "Requested by the agent: ",
+    "Reason for this request: ",
     "About: ",
     "Arguments:",
     "No diff: ",
@@ -532,8 +534,8 @@ describe("the message of a form", () => {
     const ours = lines.filter((it) => !it.startsWith("| ")).map((it) => begins.find((start) => it.startsWith(start)))
     assert.deepStrictEqual(ours.filter((it) => it !== "("), [
       "May ",
-      ...request.agentPath.length === 0 ? [] : ["Asked by the agent: "],
-      "Why you are asked: ",
+      ...request.agentPath.length === 0 ? [] : ["Requested by the agent: "],
+      "Reason for this request: ",
       ...request.targets.map(() => "About: "),
       "Arguments:",
       ...drawn.preview === null ? [] : [drawn.preview.isDiff ? "Changes:" : "No diff: "]
@@ -625,7 +627,7 @@ describe("a question that can be answered elsewhere, too", () => {
       assert.isFalse(result.isError)
       assert.deepStrictEqual(
         told,
-        Array.from({ length: 3 }, () => "This call waits for a person's approval: http://127.0.0.1:1/")
+        Array.from({ length: 3 }, () => "This call needs an approval: http://127.0.0.1:1/")
       )
       assert.deepStrictEqual(notices, [])
     }))
@@ -645,13 +647,13 @@ describe("a question that can be answered elsewhere, too", () => {
         }), { gateway })
       assert.isTrue(result.isError)
       assert.include(result.text, "not him")
-      assert.deepStrictEqual(notices, ["This call waits for a person's approval: http://127.0.0.1:1/"])
+      assert.deepStrictEqual(notices, ["This call needs an approval: http://127.0.0.1:1/"])
     }))
 
   it.effect("is put to the client all the same where it can ask, and nothing is said of elsewhere", () =>
     Effect.gen(function*() {
       const told: Array<unknown> = []
-      const { client, forms } = person(accept({ decision: "allow once" }))
+      const { client, forms } = person(accept({ decision: "approve once" }))
       const result = yield* asking(({ connect }) =>
         Effect.gen(function*() {
           const { call } = yield* connect(client)

@@ -106,7 +106,7 @@ describe("the gateway over HTTP", () => {
         })
         return { client, forms, name }
       }
-      const people = [person("ann", "allow once"), person("bob", "deny")]
+      const people = [person("ann", "approve once"), person("bob", "deny")]
       const connected = [yield* connect(people[0]!.client), yield* connect(people[1]!.client)]
       const results = yield* Effect.forEach(
         connected,

@@ -143,7 +143,7 @@ describe("a connection that is lost", () => {
       assert.strictEqual(replayed.data, asked.data)
       const { id } = JSON.parse(replayed.data) as { readonly id: unknown }
       yield* promise(() =>
-        client.post({ jsonrpc: "2.0", id, result: { action: "accept", content: { decision: "allow once" } } })
+        client.post({ jsonrpc: "2.0", id, result: { action: "accept", content: { decision: "approve once" } } })
       )
       assert.include((yield* promise(following))!.data, "sent")
     })

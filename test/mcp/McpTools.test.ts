@@ -256,7 +256,7 @@ describe.concurrent("McpTools", () => {
         const failed = yield* act("a", ["fail", "no such row"], ["text", "try another"])
         assert.deepInclude(failed, { _tag: "Failed", origin: "handler", error: "no such row\ntry another" })
         const silent = yield* act("a", ["fail", ""])
-        assert.deepInclude(silent, { error: "The tool failed and did not say why." })
+        assert.deepInclude(silent, { error: "The tool failed without a message." })
         assert.include(said(yield* act("a", ["reject", "out of order"])), "out of order")
         // of a kind that MCP does not know
         assert.strictEqual((yield* act("a", ["content", [{ type: "hologram" }]]))._tag, "Failed")

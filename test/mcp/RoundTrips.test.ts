@@ -70,7 +70,7 @@ const speaker = (url: string, token?: string, capabilities: object = { elicitati
 }
 
 /** What answers all questions of a result. */
-const answering = ({ result }: Answer, content: object = { decision: "allow once" }, action = "accept") => ({
+const answering = ({ result }: Answer, content: object = { decision: "approve once" }, action = "accept") => ({
   requestState: result!.requestState,
   inputResponses: Object.fromEntries(
     Object.keys(result!.inputRequests).map((key) => [key, action === "accept" ? { action, content } : { action }])
@@ -133,7 +133,7 @@ describe("a client without a session", () => {
         forms.push(params.message)
         return {
           action: "accept",
-          content: { decision: forms.length === 1 ? "allow once" : "deny", reason: "no more" }
+          content: { decision: forms.length === 1 ? "approve once" : "deny", reason: "no more" }
         }
       })
       yield* promise(() => client.connect(new StreamableHTTPClientTransport(new URL(url))))
@@ -223,7 +223,7 @@ describe("a client without a session", () => {
       assert.strictEqual(wrong.status, 400)
       assert.strictEqual((yield* promise(() => wrong.json() as Promise<Answer>)).error?.code, -32_602)
       const { call } = speaker(url)
-      const unasked = { approval: { action: "accept", content: { decision: "allow once" } } }
+      const unasked = { approval: { action: "accept", content: { decision: "approve once" } } }
       const { result } = yield* promise(() => call("send", {}, { inputResponses: unasked }))
       assert.strictEqual(result?.resultType, "input_required")
       assert.lengthOf(ran, 0)
@@ -269,7 +269,7 @@ describe("a principal", () => {
     Effect.gen(function*() {
       const { ask, ran } = yield* gateway({ rules: [{ _tag: "MaxCalls", tool: "send", max: 3 }] })
       const [ann, bob] = [ask("ann's"), ask("bob's")]
-      const hour = { decision: "allow for an hour" }
+      const hour = { decision: "approve for 1 hour" }
       const asked = yield* promise(() => ann.call("send", { n: 1 }))
       assert.strictEqual(textOf(yield* promise(() => ann.call("send", { n: 1 }, answering(asked, hour)))), "sent")
       assert.strictEqual(textOf(yield* promise(() => ann.call("send", { n: 2 }))), "sent")
@@ -288,7 +288,7 @@ describe("a principal", () => {
       const asked = yield* promise(() => call("send"))
       const [question] = Object.values(asked.result!.inputRequests)
       assert.notInclude(JSON.stringify(question!.params.requestedSchema), "hour")
-      const answer = yield* promise(() => call("send", {}, answering(asked, { decision: "allow for an hour" })))
+      const answer = yield* promise(() => call("send", {}, answering(asked, { decision: "approve for 1 hour" })))
       assert.strictEqual(textOf(answer), "sent")
       assert.strictEqual((yield* promise(() => call("send"))).result?.resultType, "input_required")
     })
@@ -382,7 +382,7 @@ describe("what a client brings back", () => {
         const inputResponses of [
           {},
           answering(other).inputResponses,
-          { approval: { action: "accept", content: { decision: "allow once" } } }
+          { approval: { action: "accept", content: { decision: "approve once" } } }
         ]
       ) {
         const { requestState } = answering(asked)
@@ -395,10 +395,10 @@ describe("what a client brings back", () => {
       assert.lengthOf(ran, 0)
       // edited arguments that cannot be read are asked for again, and run as they are then
       const typo = yield* promise(() =>
-        call("send", { n: 1 }, answering(asked, { decision: "allow once", arguments: "{" }))
+        call("send", { n: 1 }, answering(asked, { decision: "approve once", arguments: "{" }))
       )
-      assert.include(Object.values(typo.result!.inputRequests)[0]!.params.message, "not JSON")
-      const edited = { decision: "allow once", arguments: "{\"n\":2}" }
+      assert.include(Object.values(typo.result!.inputRequests)[0]!.params.message, "not valid JSON")
+      const edited = { decision: "approve once", arguments: "{\"n\":2}" }
       assert.strictEqual(textOf(yield* promise(() => call("send", { n: 1 }, answering(typo, edited)))), "sent")
       assert.deepStrictEqual(ran, [{ n: 2 }])
     })

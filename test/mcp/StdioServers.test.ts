@@ -64,10 +64,10 @@ describe.concurrent("servers that are programs", () => {
       Effect.gen(function*() {
         const missing = yield* failureOf({ gone: { command: "no-such-program-here" } })
         assert.include(missing, { server: "gone", reason: "NotStarted" })
-        assert.include(missing.message, `MCP server "gone": no-such-program-here: There is no such program`)
+        assert.include(missing.message, `MCP server "gone": no-such-program-here: The program does not exist`)
         const folder = yield* failureOf({ a: { command: "sh", cwd: "/no/such/folder" } })
         assert.include(folder, { reason: "NotStarted" })
-        assert.include(folder.problem, `no folder "/no/such/folder"`)
+        assert.include(folder.problem, `The folder "/no/such/folder" to start it in does not exist`)
         const exited = yield* failureOf({ a: shell("echo 'bad \u001b[31mkey' >&2; exit 3") })
         assert.include(exited, { reason: "Closed", problem: "it ended with exit code 3; it said: bad \u001b[31mkey" })
         assert.include(exited.message, "bad \\u001b[31mkey")
@@ -293,7 +293,7 @@ describe.concurrent("servers that are programs", () => {
         yield* until2(() =>
           Effect.map(
             act("a", ["text", "x"]),
-            (outcome) => said(outcome).includes(`The server "a" is not connected at the moment. Try again later.`)
+            (outcome) => said(outcome).includes(`The server "a" is not connected. Try again later.`)
           )
         )
       }).pipe(Effect.scoped))

@@ -145,11 +145,11 @@ const contentOf = (answer: Approvals.Answer): Record<string, string> => {
     : {}
   switch (answer._tag) {
     case "ApproveOnce":
-      return { decision: "allow once", ...edited }
+      return { decision: "approve once", ...edited }
     case "ApproveForDuration":
-      return { decision: "allow for an hour", ...edited }
+      return { decision: "approve for 1 hour", ...edited }
     case "ApproveForScope":
-      return { decision: "allow until this ends", ...edited }
+      return { decision: "approve until this ends", ...edited }
     case "Deny":
       return answer.reason === undefined ? { decision: "deny" } : { decision: "deny", reason: answer.reason }
   }

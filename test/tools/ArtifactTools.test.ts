@@ -49,7 +49,7 @@ describe("read_artifact", () => {
         const output = outputOf(yield* ask(process, "read_artifact", { id, offset: read.length, length: 8_000 }))
         assert(output._tag === "Inline")
         const end = read.length + 8_000
-        const head = `[characters ${read.length} to ${end} of ${text.length}; go on with offset ${end}]\n`
+        const head = `[characters ${read.length} to ${end} of ${text.length}; continue with offset ${end}]\n`
         read += output.modelText.slice(head.length)
         // once: the text is the output
         assert.deepStrictEqual(output, {

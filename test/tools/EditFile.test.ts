@@ -92,8 +92,8 @@ describe("edit_file", () => {
         const [before, oldText, newText, because] of [
           ["one", "", "x", "is empty"],
           ["", "", "x", "is empty"],
-          ["one", "one", "one", "are the same"],
-          ["one", "two", "two", "are the same"],
+          ["one", "one", "one", "are equal"],
+          ["one", "two", "two", "are equal"],
           ["one", "two", "x", "is not in the file"],
           ["one", "One", "x", "is not in the file"],
           ["one  two", "one two", "x", "is not in the file"],

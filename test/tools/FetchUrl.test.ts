@@ -70,7 +70,7 @@ describe("fetch_url", () => {
       assert.include(yield* fetch({ url: `http://127.0.0.1:${port}/latin1` }), { text: "ä" })
       assert.include(yield* fetch({ url: `http://127.0.0.1:${port}/klingon` }), {
         text: "\ufffd",
-        note: "The charset \"klingon\" is not known; it was read as UTF-8."
+        note: "The charset \"klingon\" is unknown. The body was decoded as UTF-8."
       })
     }))
 
@@ -86,7 +86,8 @@ describe("fetch_url", () => {
       assert.deepStrictEqual(yield* failureOf({ url: `${url}/` }), {
         error: "BinaryContent",
         url: `${url}/`,
-        message: "The content (status 200) is not text: image/png, 123456789 bytes. fetch_url gives only text; look " +
+        message:
+          "The content (status 200) is not text: image/png, 123456789 bytes. fetch_url returns only text. Look " +
           "for a text version of it."
       })
       yield* until(() => connections.open === 0)
@@ -118,11 +119,11 @@ describe("the size of a body", () => {
       const said = (
         bytes: number,
         more: string
-      ) => [bytes, bytes, true, `The body goes on after ${bytes} bytes. ${more}`]
+      ) => [bytes, bytes, true, `The body continues after ${bytes} bytes. ${more}`]
       assert.deepStrictEqual(yield* sizeOf(1_000), said(1_000, "Raise maxBytes, up to 1000000, to see more."))
-      assert.deepStrictEqual(yield* sizeOf(undefined), said(1_000_000, "No more of it can be returned."))
-      assert.deepStrictEqual(yield* sizeOf(9_000_000), said(1_000_000, "No more of it can be returned."))
-      assert.deepStrictEqual(yield* sizeOf(9_000, 5_000), said(5_000, "No more of it can be returned."))
+      assert.deepStrictEqual(yield* sizeOf(undefined), said(1_000_000, "The rest cannot be returned."))
+      assert.deepStrictEqual(yield* sizeOf(9_000_000), said(1_000_000, "The rest cannot be returned."))
+      assert.deepStrictEqual(yield* sizeOf(9_000, 5_000), said(5_000, "The rest cannot be returned."))
       yield* until(() => connections.open === 0)
     }))
 
@@ -251,7 +252,7 @@ describe("a redirect", () => {
           truncated: false,
           location: new URL(location, from).href
         })
-        assert.include(note, "another host and was not followed. To go there, call fetch_url with the URL in location.")
+        assert.include(note, "another host and was not followed. To fetch it, call fetch_url with the URL in location.")
       }
       for (const location of ["file:///etc/passwd", `http://user:pass@127.0.0.1:${port}/`, "http://", "javascript:1"]) {
         const { location: shown, note, status } = yield* leads(location)

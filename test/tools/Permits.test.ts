@@ -36,11 +36,11 @@ describe("what the policy does not allow", () => {
       }
       const [searched, , inGit, found, foundInGit, listed] = texts
       assert.include(searched, "src/a.ts")
-      assert.include(searched, "3 files are left out")
-      assert.include(inGit, "1 file is left out")
-      assert.include(found, "3 files are left out")
-      assert.include(foundInGit, "1 file is left out")
-      assert.include(listed, "4 entries are left out")
+      assert.include(searched, "3 files are omitted")
+      assert.include(inGit, "1 file is omitted")
+      assert.include(found, "3 files are omitted")
+      assert.include(foundInGit, "1 file is omitted")
+      assert.include(listed, "4 entries are omitted")
       for (const text of texts.slice(-2)) assert.include(text, "is protected")
     }))
 
@@ -54,7 +54,7 @@ describe("what the policy does not allow", () => {
       ])
       const texts = yield* throughPolicy({ root }, { deny: ["*(keys/*)"] }, globs)
       for (const text of texts) {
-        assert.include(text, "1 file is left out")
+        assert.include(text, "1 file is omitted")
         assert.notInclude(text, "alpha")
       }
     }))

@@ -82,7 +82,7 @@ describe("run_command", () => {
       ) {
         assert.include(yield* errorOf(params), { error: "InvalidCommand" }, JSON.stringify(params).slice(0, 80))
       }
-      assert.include((yield* errorOf({ argv: ["no-such-program"] })).message, "no such program")
+      assert.include((yield* errorOf({ argv: ["no-such-program"] })).message, "The program does not exist")
     }))
 
   it.live("has no input to wait for", () =>
