@@ -124,7 +124,7 @@ const answered = Effect.gen(function*() {
   return tags(yield* Fiber.join(running))
 })
 
-describe("what is provided around a layer", () => {
+describe("a service around a layer", () => {
   for (const [name, unused, layer] of layers) {
     it.effect(`is used by ${name}`, () => {
       const used = new Set<string>()
@@ -140,7 +140,7 @@ describe("what is provided around a layer", () => {
   }
 })
 
-describe("what is said as an option and by a layer around", () => {
+describe("a setting given as an option and by a layer around", () => {
   const calls = [ToolCall.make("1", "read", {}), ToolCall.make("2", "write", { n: 1 })]
   const outcomes = Effect.gen(function*() {
     const executor = yield* ToolExecutor.ToolExecutor

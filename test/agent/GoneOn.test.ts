@@ -94,7 +94,7 @@ const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope
 
 const results = (history: Prompt.Prompt) => words(history).filter((it) => /^(result|error)/.test(it))
 
-describe("an operation that goes on with another one", () => {
+describe("a continued operation", () => {
   const inOrder: ReadonlyArray<ToolRule.ToolRule> = [
     { _tag: "RequiresPrecedingTools", tool: "refund", tools: ["verify"] }
   ]

@@ -47,7 +47,7 @@ describe("a history as a prompt", () => {
     }).pipe(Effect.provide(Journal.layerMemory()))
   })
 
-  it.effect("has none of its open calls run that were cut off, journal or not", () => {
+  it.effect("runs none of its open calls that were cut off, journal or not", () => {
     const { ran, tools } = counting()
     const cutOff = [{ ...script[0]!, finish: "length" as const }, ...script.slice(1)]
     return Effect.gen(function*() {

@@ -242,7 +242,7 @@ describe("an interactive operation", () => {
 })
 
 describe("an automatic operation", () => {
-  it.effect("asks nobody, also not those whom the host has, and goes on at once", () => {
+  it.effect("asks nobody, also not those whom the host has, and continues immediately", () => {
     const { ran, tools: specs } = tools()
     const people = Approvals.layerApprover(() => Effect.succeed({ _tag: "ApproveOnce" as const }))
     return run(

@@ -73,7 +73,7 @@ describe("calls that a handler has run in a fork", () => {
       Layer.orDie(Approvals.layer({ timeout: "unlimited" })) as Layer.Layer<never>
     )
 
-  it.effect("are told once, whoever is above them, and are none that the agent's model made", () =>
+  it.effect("are reported once, at any depth, and are not calls of the agent's model", () =>
     Effect.gen(function*() {
       const seen = yield* play()
       assert.sameMembers(told(seen, "ToolCallComplete"), ["1", "2", "child/3", "child/fork/inner", "fork/inner"])

@@ -117,7 +117,7 @@ describe("a tool that is demanded at the start", () => {
       assert.deepStrictEqual(free.requests.map((it) => it.toolChoice), ["auto", "auto"])
     }))
 
-  it.effect("is called by the host when the model goes on with others", () =>
+  it.effect("is called by the host when the model continues with others", () =>
     Effect.gen(function*() {
       const script: ScriptedModel.Script = ({ turn }) => turn < 4 ? { calls: [call("", "work", { turn })] } : done
       const { ran, reason, said } = yield* ended([start], script, { start: { begin: { by: "host" } } })

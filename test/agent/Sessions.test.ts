@@ -53,7 +53,7 @@ const noting = (log: Array<string>) => ({
 })
 
 describe("a session", () => {
-  it.effect("in which nobody has said anything is refused before the model is asked, and goes on once somebody has", () => {
+  it.effect("without any message is refused before the model is asked, and continues once there is one", () => {
     const { kept, layer } = keeping()
     return run(
       {},

@@ -32,7 +32,7 @@ const tools = () => {
 
 const done: ModelTurn.Turn = { text: "Done." }
 
-describe("what is said to an agent", () => {
+describe("a message to an agent", () => {
   it.effect("while a call runs is shown as queued, and heard before the model's next turn", () =>
     run(tools().tools, [{ calls: [call("1", "slow")] }, done], ({ agents, model }) =>
       Effect.gen(function*() {
@@ -99,7 +99,7 @@ describe("what is said to an agent", () => {
         assert.deepStrictEqual(problemsOf(end.history), [])
       })))
 
-  it.effect("with `settle` answers what people are asked with no, and is heard at once", () =>
+  it.effect("with `settle` answers what people are asked with no, and is heard immediately", () =>
     run(
       tools().tools,
       [{ calls: [call("1", "quick"), call("2", "slow")] }, done],

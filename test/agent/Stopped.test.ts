@@ -23,7 +23,7 @@ const none = Effect.fnUntraced(function*(way: Way, over: Name, count: number) {
 const killable = sample(names)
 
 describe.each(names)("an operation over %s", (over) => {
-  it.live("starts no call once it is cancelled, at any event, and is gone on with over any protocol", () =>
+  it.live("starts no call once it is cancelled, at any event, and continues over any protocol", () =>
     none("cancelled", over, 5))
 
   it.live("starts no call once nobody reads it, and does nothing twice when it is gone on with", () =>
@@ -32,7 +32,7 @@ describe.each(names)("an operation over %s", (over) => {
   // each of these starts processes, so that npm test has them over one or two protocols
   const kills = it.live.runIf(killable.includes(over))
 
-  kills("that was killed is gone on with by another process, and does nothing twice", () => none("killed", over, 1))
+  kills("that was killed is continued by another process, and does nothing twice", () => none("killed", over, 1))
 
   const execution = executions[names.indexOf(over)]!
   kills(

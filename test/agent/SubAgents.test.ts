@@ -261,7 +261,7 @@ describe("an agent that only looks", () => {
     asks: { handler: () => Effect.die("it ran"), class: "SerialMut" as const }
   })
 
-  it.effect("changes nothing, asks nobody, and nor do those below it, whatever their models say", () =>
+  it.effect("changes nothing and requests nothing, nor do those below it, whatever their models say", () =>
     Effect.gen(function*() {
       const { events: all, ran } = yield* played(
         agents(),

@@ -189,7 +189,7 @@ describe("a call that a provider was to execute", () => {
   const called = { type: "tool-call", id: "s", name: "search", providerExecuted: true, params: {} }
   const toolkit = Toolkit.make(search)
 
-  it.effect("and has not is no end of a turn: nothing of it is kept but the text", () =>
+  it.effect("and has not does not end a turn: nothing of it is kept but the text", () =>
     Effect.gen(function*() {
       const { reason, requests, said } = yield* ended([{ text: "I look.", parts: [called] as never }], { toolkit })
       assert.deepStrictEqual([reason._tag, requests.length], ["ModelFailed", 1])

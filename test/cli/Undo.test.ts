@@ -143,7 +143,7 @@ describe("tool-executor undo", () => {
       assert.strictEqual(yield* read("b.txt"), "made\n")
     }))
 
-  it.live("overwrites no later change unless it is told to", () =>
+  it.live("overwrites no later change unless forced", () =>
     Effect.gen(function*() {
       const { change, ids, put, read, undo } = yield* setUp({ "a.txt": "alpha\n" })
       yield* change(edit("a.txt", "alpha", "beta"))

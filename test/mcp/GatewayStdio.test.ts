@@ -38,7 +38,7 @@ describe("standard input", () => {
     }).pipe(Effect.provide(log.layer))
   })
 
-  it.effect("does not go on with an id that has no answer yet, or is none, and goes on with what came beside it", () =>
+  it.effect("refuses an id that has no answer yet, or is invalid, and continues with other requests", () =>
     Effect.gen(function*() {
       const ping = (id: unknown) => ({ jsonrpc: "2.0", id, method: "ping" })
       const notice = { jsonrpc: "2.0", method: "notifications/initialized" }

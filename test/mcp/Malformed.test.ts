@@ -68,7 +68,7 @@ describe("a tool that is malformed", () => {
 })
 
 describe("content that is malformed", () => {
-  it.live("is left out alone, and the model is told", () =>
+  it.live("is left out alone, and the model reads a note", () =>
     Effect.scoped(Effect.gen(function*() {
       const { url } = yield* http()
       const { act } = yield* open({ s: { url }, p: (yield* scripted()).server })

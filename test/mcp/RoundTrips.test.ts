@@ -281,7 +281,7 @@ describe("a principal", () => {
   )
 
   live(
-    "that nobody knows allows one call at a time",
+    "without a known identity allows one call at a time",
     Effect.gen(function*() {
       const { ask } = yield* gateway()
       const { call } = ask()

@@ -117,7 +117,7 @@ const compare = Effect.fnUntraced(function*(known: ReadonlyArray<Known>, model: 
 
 describe("approval requests", () => {
   it.effect.prop(
-    "end as a plain model of them says, whoever does what in whatever order",
+    "end as a plain model of them says, in any order of any users' actions",
     [Schema.Array(Step).check(Schema.isMinLength(20), Schema.isMaxLength(60))],
     ([steps]) =>
       Effect.gen(function*() {

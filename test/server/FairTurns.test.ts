@@ -69,7 +69,7 @@ describe("turns", () => {
 })
 
 describe("room", () => {
-  it.live("is each user's own, and what one waits for holds up nobody else", () =>
+  it.live("is each user's own, and what one waits for holds up no other", () =>
     Effect.gen(function*() {
       const room = new Capacity({ perUser: 10, ofAll: 15 })
       const scope = () => Scope.make()

@@ -25,7 +25,7 @@ const answered = Effect.fnUntraced(function*(server: TestServer, wave: string, a
 })
 
 describe("rights", () => {
-  it.live("tell who may not do a thing at all, and that what is somebody else's is not there", () =>
+  it.live("tell who may not do a thing at all, and that others' resources are not there", () =>
     Effect.gen(function*() {
       const server = yield* start()
       yield* submit(server, "w", "look", { key: "a" })

@@ -103,7 +103,7 @@ describe("LiveLog", () => {
       assert.deepStrictEqual(again.map(short), ["Reset"], "it is behind what is kept by now")
     }).pipe(Effect.provide(LiveLog.layer({ maxItems: 3 }))))
 
-  it.effect("waits for no reader: one that falls behind begins anew, others miss nothing", () =>
+  it.effect("waits for no reader: one that falls behind begins again, others miss nothing", () =>
     Effect.gen(function*() {
       const log = yield* LiveLog.LiveLog
       const slow: Array<string> = []

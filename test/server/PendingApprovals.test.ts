@@ -35,7 +35,7 @@ const endedOf = (id: string) =>
   )
 
 describe("PendingApprovals", () => {
-  it.effect("answers once: the second is told who was first, how and when", () =>
+  it.effect("answers once: the second learns who was first, how and when", () =>
     Effect.gen(function*() {
       const approvals = yield* PendingApprovals.PendingApprovals
       const { fiber, id } = yield* ask()
@@ -51,7 +51,7 @@ describe("PendingApprovals", () => {
       assert.deepStrictEqual(yield* endedOf(id), ended)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("is not there for whoever may not approve, open or over", () =>
+  it.effect("is hidden from users who may not approve, open or over", () =>
     Effect.gen(function*() {
       const approvals = yield* PendingApprovals.PendingApprovals
       const { id } = yield* ask()
@@ -243,7 +243,7 @@ describe("PendingApprovals", () => {
       assert.strictEqual((yield* approvals.answerAll(ada, [given]))[0]!.how, "denied")
     }).pipe(Effect.provide(layer({ maxEnded: 3, keepEnded: "10 minutes" }))))
 
-  it.effect("does not put what cannot be shown as it is to anybody", () =>
+  it.effect("shows no request that cannot be shown faithfully", () =>
     Effect.gen(function*() {
       const deep = Array.from({ length: 2_000 }).reduce<unknown>((inner) => [inner], 1)
       for (const args of [deep, new Map([["a", 1]]), 1n, { n: Number.NaN }]) {

@@ -16,7 +16,7 @@ const statusOf = (text: string): number => Number(/^HTTP\/1\.1 (\d+)/.exec(text)
 const asAda = "Authorization: Bearer token-of-ada"
 
 describe("a request", () => {
-  it.live("is answered to whom it is from, and to nobody else", () =>
+  it.live("is answered only to its sender", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(JSON.parse((yield* send("/api/me", { as: "ada" })).text), { name: "ada" })
       for (
@@ -224,7 +224,7 @@ describe("a request", () => {
       assert.strictEqual(statusOf(unknown), 401)
     }).pipe(served({ maxBodyBytes: 500, bodyTimeout: "300 millis" })))
 
-  it.live("that the server makes a mistake with is told nothing of it", () =>
+  it.live("that the server makes a mistake with reveals nothing of it", () =>
     Effect.gen(function*() {
       const { status, text } = yield* send("/api/me", { as: "ada" })
       assert.deepStrictEqual([status, problem(text)], [500, "failed"])
@@ -250,7 +250,7 @@ describe("a request", () => {
       assert.strictEqual((yield* send("/api/me")).headers.get("www-authenticate"), "Bearer")
     }).pipe(served()))
 
-  it.live("too many of a user, or of an address, are told when to come again", () =>
+  it.live("too many of a user, or of an address, learn when to come again", () =>
     Effect.gen(function*() {
       const codes = yield* Effect.forEach(Array.from({ length: 6 }), () => send("/api/me", { as: "ada" }))
       assert.deepStrictEqual(codes.map((it) => it.status), [200, 200, 200, 429, 429, 429])

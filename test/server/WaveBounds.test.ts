@@ -33,7 +33,7 @@ const rules: ReadonlyArray<ToolRule.ToolRule> = [
   { _tag: "RequiresPrecedingTools", tool: "write", tools: ["read"] }
 ]
 
-describe("turns beyond those that are open at once", () => {
+describe("turns beyond the open ones", () => {
   it.effect("keep their limits and their order", () =>
     run(
       Effect.gen(function*() {
@@ -85,10 +85,10 @@ describe("turns beyond those that are open at once", () => {
     ))
 })
 
-describe("the waves of a user that run at once", () => {
+describe("the running waves of a user", () => {
   const large = (chars: number) => [{ id: "1", name: "slow", params: { index: 0, text: "x".repeat(chars) } }]
 
-  it.effect("have so many calls and characters together, and what one user has is no other's", () =>
+  it.effect("have so many calls and characters together, and one user never uses another's share", () =>
     run(
       Effect.gen(function*() {
         const waves = yield* Waves

@@ -57,7 +57,7 @@ const tagsOf = (wave: Wave): ReadonlyArray<string> =>
 const namesOf = (handle: Handle) =>
   Effect.map(Stream.runCollect(handle.events(undefined)), (all) => all.map(({ event }) => event))
 
-describe("a message that is handed over", () => {
+describe("a submitted message", () => {
   it.effect("has a result for each of its calls, in the provider's own format", () => {
     const told: Array<LiveItem> = []
     const { tools } = world()
@@ -137,7 +137,7 @@ describe("a message that is handed over", () => {
       )
     }, { discard: true }))
 
-  it.effect("is run once, however often and by how many it is handed over under its name", () => {
+  it.effect("is run once, however often and by how many it is submitted under its name", () => {
     const { begun, tools } = world()
     return run(
       tools,
@@ -167,7 +167,7 @@ describe("a message that is handed over", () => {
     )
   })
 
-  it.effect("runs on when whoever handed it over is gone, and is there when they come again", () =>
+  it.effect("runs on when its client is gone, and is there when it comes again", () =>
     run(
       world().tools,
       Effect.gen(function*() {

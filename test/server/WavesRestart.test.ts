@@ -63,7 +63,7 @@ const found = (life: Life, wave: string) => Effect.map(wavesOf(life).get(ada, wa
 const everybody = { name: "bob", run: false, approve: ["*"], records: [], operate: false }
 
 describe("a server that is killed and started again", () => {
-  test("goes on by itself with what had no end, once the dead one is taken for dead", (filename) =>
+  test("continues what had no end, once the dead one is taken for dead", (filename) =>
     Effect.gen(function*() {
       const { begun, lives, tools } = world()
       const first = yield* begin(filename, tools)
@@ -153,7 +153,7 @@ describe("a server that is killed and started again", () => {
       assert.deepStrictEqual(begun, ["0"])
     }))
 
-  test("goes on with nothing of a user who may not run calls any more: what is on record is told", (filename) =>
+  test("goes on with nothing of a user who may not run calls any more: recorded outcomes are returned", (filename) =>
     Effect.gen(function*() {
       const { begun, lives, tools } = world()
       const options: Options = { policy: { default: "allow", ask: ["patient"] } }
@@ -189,7 +189,7 @@ describe("a server that is killed and started again", () => {
       assert.lengthOf(yield* wavesOf(third).list, 0)
     }))
 
-  test("has the same wave, results and events for whoever hands it over again or asks", (filename) =>
+  test("has the same wave, results and events for a client that submits it again or asks", (filename) =>
     Effect.gen(function*() {
       const { begun, tools } = world()
       const first = yield* begin(filename, tools, { lease: "10 hours" })
@@ -318,7 +318,7 @@ describe("a server that is stopped and started again", () => {
       assert.deepStrictEqual(yield* hand(first, "t", "read"), ["Succeeded"])
     }))
 
-  test("goes on with what had not begun, and asks again what nobody had answered", (filename) =>
+  test("goes on with what had not begun, and asks again what was unanswered", (filename) =>
     Effect.gen(function*() {
       const { begun, lives, tools } = world()
       const options: Options = { policy: { default: "allow", ask: ["write"] } }

@@ -82,8 +82,8 @@ const suite = (
     readonly effect: (name: string, body: () => Effect.Effect<void, unknown, Scope.Scope | Postgres.Postgres>) => void
   }
 ) =>
-  describe(`what is kept in ${database}`, () => {
-    it.effect("has one set of bounds over all processes, whatever they put at once", () =>
+  describe(`data kept in ${database}`, () => {
+    it.effect("has one set of bounds over all processes, whatever they put concurrently", () =>
       Effect.gen(function*() {
         const client = yield* clients
         const stores = yield* Effect.forEach(
@@ -152,7 +152,7 @@ const suite = (
         assert.deepStrictEqual(yield* rowsOf(sql, "artifacts"), { entries: 0, parts: 0, size: 0, total: 0 })
       }).pipe(Effect.scoped))
 
-    it.effect("takes no more room after endless puts than after some, with nobody pruning", () =>
+    it.effect("takes no more room after endless puts than after some, without pruning", () =>
       Effect.gen(function*() {
         const sql = yield* Effect.flatten(clients)
         const artifacts = yield* make(SqlArtifacts.make({ timeToLive: "10 seconds", maxCount: 5 }), sql)
@@ -293,7 +293,7 @@ layer(Postgres.layer, { timeout: 60_000 })((it) => {
     it
   )
 
-  describe("what is kept in PostgreSQL", () => {
+  describe("data kept in PostgreSQL", () => {
     it.effect("is there whatever the host's transaction around it rolls back", () =>
       Effect.gen(function*() {
         const sql = yield* Effect.flatten(postgres)

@@ -14,7 +14,7 @@ import * as Postgres from "../support/Postgres.ts"
 const count = (sql: SqlClient.SqlClient) =>
   Effect.map(sql<{ readonly n: number | bigint }>`SELECT COUNT(*) AS n FROM t`, ([row]) => Number(row?.n))
 
-layer(Postgres.layer, { timeout: 60_000 })("what runs on a connection of its own", (it) => {
+layer(Postgres.layer, { timeout: 60_000 })("a statement on a separate connection", (it) => {
   it.effect("stays where the transaction of its caller is rolled back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -30,8 +30,8 @@ layer(Postgres.layer, { timeout: 60_000 })("what runs on a connection of its own
     }).pipe(Effect.provide(Postgres.client)))
 })
 
-describe("what runs on a connection of its own, where there is one in all", () => {
-  it.effect("fails at once instead of waiting for its own caller", () =>
+describe("a statement on a separate connection, where there is one in all", () => {
+  it.effect("fails immediately instead of waiting for its own caller", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       yield* sql`CREATE TABLE t (id INTEGER)`
@@ -128,7 +128,7 @@ layer(Postgres.layer, { timeout: 60_000 })("migrations", (it) => {
   it.effect("run once each, per component, and refuse a database that is newer or lacks a table (SQLite)", () =>
     migrationsHold(Sqlite.layer({ filename: ":memory:" })))
 
-  it.effect("run once each where processes begin at once", () =>
+  it.effect("run once each where processes begin together", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const table = "a_migrations"

@@ -240,7 +240,7 @@ const storesOver = (client: Layer.Layer<SqlClient.SqlClient, unknown>): Effect.E
 }
 
 describe("stores that remember what they have changed, in SQLite", () => {
-  it.effect("answer as one in memory does, whoever is asked", () =>
+  it.effect("answer as one in memory does, whichever is asked", () =>
     Effect.gen(function*() {
       for (const seed of seeds(20)) {
         const filename = join(yield* folder, "state.db")
@@ -250,14 +250,14 @@ describe("stores that remember what they have changed, in SQLite", () => {
 })
 
 layer(Postgres.layer, { timeout: 60_000 })("stores that remember what they have changed, in PostgreSQL", (it) => {
-  it.effect("answer as one in memory does, whoever is asked", () =>
+  it.effect("answer as one in memory does, whichever is asked", () =>
     Effect.gen(function*() {
       const url = yield* (yield* Postgres.Postgres).database
       const client = Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime))
       yield* alike(yield* storesOver(client), 99, 200)
     }), 60_000)
 
-  it.effect("give back what starts at once and is not known to have started, once its session is abandoned", () =>
+  it.effect("give back a call that starts immediately and is not known to have started, once its session is abandoned", () =>
     Effect.gen(function*() {
       const store = yield* SqlStateStore.make()
       const claims: ReadonlyArray<StateStore.Claim> = [{ _tag: "Calls", batch: "b", tool: "t", max: 2 }]

@@ -92,7 +92,7 @@ layer(Postgres.layer, { timeout: 60_000 })("where a connection falls silent", (i
       assert.deepStrictEqual(yield* written(journal), ["Arrived 1", "Arrived 2", "Arrived 3"])
     }))
 
-  it.effect("what was written and not answered is written once", () =>
+  it.effect("an unanswered write is made once", () =>
     Effect.gen(function*() {
       const { proxy, through } = yield* world
       const journal = yield* journalOver(through)
@@ -125,7 +125,7 @@ layer(Postgres.layer, { timeout: 60_000 })("where a connection falls silent", (i
       assert.deepStrictEqual(yield* written(journal), ["Arrived 1", "Arrived 2"])
     }))
 
-  it.effect("its term is renewed over another one, and nobody takes over a call that runs", () =>
+  it.effect("its term is renewed over another one, and no process takes over a running call", () =>
     Effect.gen(function*() {
       const { direct, proxy, through } = yield* world
       const journal = yield* journalOver(through)
@@ -183,7 +183,7 @@ layer(Postgres.layer, { timeout: 60_000 })("where a connection falls silent", (i
 })
 
 layer(Postgres.layer, { timeout: 60_000 })("where the database is silent for all", (it) => {
-  it.effect("what was noted is written when it is back, once and in order", () =>
+  it.effect("noted entries are written when it is back, once and in order", () =>
     closing(Effect.gen(function*() {
       const { direct, proxy, through } = yield* world
       const journal = yield* journalOver(through)

@@ -65,7 +65,7 @@ const holds = <Needs>(
   for (const it of JournalContract.make(withJournal(client))) check(it.name, it.check)
 
   checkWith(
-    "lets nobody go on whose calls were taken over while he gave no sign of life",
+    "stops a process whose calls were taken over while it gave no sign of life",
     (journal) =>
       Effect.gen(function*() {
         yield* append(journal, entry("Arrived", { key: "1" }), entry("Started", { key: "1" }))

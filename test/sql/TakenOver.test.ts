@@ -82,7 +82,7 @@ const holds = <Needs>(
   const wave = [call("a", "write", { waits: true }), call("b", "write", { n: 2 })]
 
   check(
-    "tells what is on record of a call that the other one ran, and no more than it knows of its own",
+    "reports the record of a call that the other process ran, and nothing more than it knows itself",
     Effect.gen(function*() {
       const { gate, one, ran, takeOver } = yield* processes
       const running = yield* Effect.forkChild(one.process.executeWave(wave))
@@ -97,7 +97,7 @@ const holds = <Needs>(
   )
 
   check(
-    "goes on where nobody took over its calls while it stood still",
+    "continues if its calls were not taken over while it was paused",
     Effect.gen(function*() {
       const { gate, landed, one, ran } = yield* processes
       const running = yield* Effect.forkChild(

@@ -144,7 +144,7 @@ const kindsOf = (root: string, paths: ReadonlyArray<string>, name: "read_file" |
   )
 }
 
-describe("what tools run by themselves", () => {
+describe("any file that tools execute automatically", () => {
   const paths = [
     ".npmrc",
     ".husky/pre-commit",

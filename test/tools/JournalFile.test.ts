@@ -147,7 +147,7 @@ describe("the journal in a file", () => {
       }
     })))
 
-  it.live("cuts off what a crash has torn, and nobody reads it meanwhile", () =>
+  it.live("cuts off what a crash has torn, and no reader sees it meanwhile", () =>
     run(Effect.gen(function*() {
       const path = yield* Path
       yield* Effect.scoped(Effect.flatMap(journal(), (it) => append(it, entry("Arrived", { key: "1" }))))

@@ -191,7 +191,7 @@ const isKept = (input: unknown, lost: string, format: WireFormat.Format | "auto"
     onSuccess: ({ calls }) => calls.some(({ id, name }) => id.endsWith(lost) || name === lost)
   })
 
-describe("a call where its format has none", () => {
+describe("a call in an unexpected place", () => {
   for (const [what, input] of Object.entries(odd)) {
     it(`is refused or read: ${what}`, () => {
       for (const format of ["auto", ...Wire.formats] as const) {

@@ -268,7 +268,7 @@ describe("options that are wrong", () => {
   const rules: Options["rules"] = [{ _tag: "StartConstraint", tool: "size" }, { _tag: "RequiredBeforeExit", tool: "t" }]
 
   for (const [timeout, told] of [["soon", `it is "soon"`], [NaN, "it is NaN"], [-5, "it is -5"]] as const) {
-    it.effect(`are told where they are given, and nothing runs: timeout ${timeout}`, () => {
+    it.effect(`are reported where they are given, and nothing runs: timeout ${timeout}`, () => {
       let ran = 0
       const t = () => Effect.sync(() => void ran++)
       return run(

@@ -244,7 +244,7 @@ describe("Attempt", () => {
           Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut"]))
       ))
 
-    it.effect("is the number that the handler is told", () => {
+    it.effect("is the number that the handler reads", () => {
       let deadline = 0
       return run(
         {

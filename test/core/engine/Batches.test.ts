@@ -38,7 +38,7 @@ describe("the counts of a batch", () => {
         assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
       })))
 
-  it.effect("are forgotten once nobody used it for an hour", () =>
+  it.effect("are forgotten once it was unused for an hour", () =>
     run({ t: sleeper }, options, ({ process }) =>
       Effect.gen(function*() {
         yield* process.executeWave(calls("t"))

@@ -489,7 +489,7 @@ describe("a running call that has its write confirmed", () => {
       }), { turn: { timeout: "2 seconds" }, policy: { default: "allow", ask: ["patch(*)"] }, mode: "parallel" }))
 })
 
-describe("what was there before a write", () => {
+describe("the contents from before a write", () => {
   it.effect("is kept, whether a person confirmed the write or the policy allows it", () =>
     run(({ checkpoints, files, process }) =>
       Effect.gen(function*() {
@@ -529,7 +529,7 @@ describe("what was there before a write", () => {
       { limit: "1 hour" }
     ))
 
-  it.effect("has to be kept: without that there is no write", () =>
+  it.effect("must be kept, or nothing is written", () =>
     run(({ files, process }) =>
       Effect.gen(function*() {
         const outcome = yield* process.execute(Harness.call("1", "edit", {}))

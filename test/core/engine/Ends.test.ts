@@ -50,7 +50,7 @@ describe("an executor", () => {
 describe("a process", () => {
   const { handlers, kit } = toolkit({ t: () => Effect.succeed(1) })
 
-  it.live("is let go once nobody has it, while its batch lives on", () =>
+  it.live("is released once it is unused, while its batch lives on", () =>
     Effect.gen(function*() {
       const executor = yield* ToolExecutor.ToolExecutor
       const batch = yield* executor.batch()

@@ -116,7 +116,7 @@ describe("events", () => {
         assert.deepStrictEqual(ends, [1_000, 1_000])
       })))
 
-  it.effect("that nobody reads change nothing", () =>
+  it.effect("without a reader change nothing", () =>
     run(emitter, { eventBuffer: 1 }, ({ process }) =>
       Effect.gen(function*() {
         yield* Effect.forkScoped(Stream.runForEach(process.events, () => Effect.never), { startImmediately: true })

@@ -419,7 +419,7 @@ describe("the journal", () => {
           }))
       }))
 
-    it.effect(`that cannot be written has nobody asked about a call that may change things (${approval})`, () =>
+    it.effect(`that cannot be written requests no approval for a call that may change things (${approval})`, () =>
       Effect.gen(function*() {
         const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
         const journal = journalOf(() => Effect.fail(new Journal.JournalError({ operation: "append", cause: "full" })))

@@ -65,7 +65,7 @@ const folder = Effect.acquireRelease(
 const found = (record: string) => secrets.filter((it) => record.includes(it))
 
 describe("what is on record", () => {
-  it.live("has none of 200 secrets in the journal's file, nor has the log", () =>
+  it.live("contains none of 200 secrets in the journal's file, nor has the log", () =>
     Effect.scoped(Effect.gen(function*() {
       const at = yield* folder
       yield* Effect.scoped(Effect.flatMap(JournalFile.make({ path: join(at, "journal.ndjson") }), records))
@@ -75,7 +75,7 @@ describe("what is on record", () => {
       assert.deepStrictEqual(found(record), [])
     })))
 
-  it.live("has none of 200 secrets in the journal's tables", () =>
+  it.live("contains none of 200 secrets in the journal's tables", () =>
     Effect.scoped(Effect.gen(function*() {
       const context = yield* Layer.build(Sqlite.layer({ filename: ":memory:" }))
       yield* Effect.provideContext(

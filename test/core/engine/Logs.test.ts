@@ -207,7 +207,7 @@ describe("the log", () => {
       assert.deepStrictEqual((yield* logged(program)).lines, [])
     }))
 
-  it.effect("once while it is away, whoever asks it, and a minute later as a number", () =>
+  it.effect("once while it is away, for all callers, and a minute later as a number", () =>
     Effect.gen(function*() {
       const away = { value: true }
       const shared = store({

@@ -124,7 +124,7 @@ describe("an approval request", () => {
       })))
 })
 
-describe("the refusal of a call that nobody allowed", () => {
+describe("the refusal of an unapproved call", () => {
   const reason = ({ outcomes: [outcome] }: ToolOutcome.WaveResult) => outcome?._tag === "Denied" && outcome.reason
 
   it.effect("names the permission that it needed, and for what an answer could have held", () =>

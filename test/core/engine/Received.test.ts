@@ -102,7 +102,7 @@ const asWave = (items: unknown) => items as ReadonlyArray<ToolCall.ToolCall>
 
 const asCall = (item: unknown) => item as ToolCall.ToolCall
 
-describe("what is no call is one refused call", () => {
+describe("input that is not a call is one refused call", () => {
   for (const [what, [item, id]] of Object.entries(noCalls)) {
     it.effect(what, () =>
       run({ t: echo }, {}, ({ process }) =>
@@ -286,8 +286,8 @@ describe("cancelling", () => {
       })))
 })
 
-describe("a call that changes after it was handed over", () => {
-  it.effect("is the one that was handed over", () =>
+describe("a call that changes after it was submitted", () => {
+  it.effect("stays as it was submitted", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
       const people = yield* Approvals.make()
       const { process } = yield* open(

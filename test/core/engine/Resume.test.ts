@@ -173,7 +173,7 @@ describe("a wave that is resumed", () => {
   }
 
   for (const tool of ["write", "serial"]) {
-    test(`says of a ${tool} that may have happened that nobody knows`, () => {
+    test(`says of a ${tool} that may have happened that its outcome is unknown`, () => {
       const { ran, specs } = world()
       return Effect.gen(function*() {
         const outcome = yield* again(call("1", tool, hanging), specs)
@@ -227,7 +227,7 @@ describe("a wave that is resumed", () => {
   }
 
   for (const answer of ["ApproveOnce", "Deny"] as const) {
-    test(`lets a person say ${answer} where nobody knows, if the host wants that`, () => {
+    test(`lets a person say ${answer} where the outcome is unknown, if the host wants that`, () => {
       const { keys, ran, specs } = world()
       return Effect.gen(function*() {
         const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
@@ -394,7 +394,7 @@ describe("a wave that is resumed", () => {
     })
   }
 
-  test("that nobody waited for any more goes on where it stood", () => {
+  test("that its caller abandoned continues where it stopped", () => {
     const { ran, specs } = world()
     const wave = [call("1", "serial", { n: 1 }), call("2", "serial", hanging), call("3", "serial", { n: 3 })]
     return Effect.gen(function*() {
@@ -409,7 +409,7 @@ describe("a wave that is resumed", () => {
     })
   })
 
-  test("has no call that its process was told to cancel", () => {
+  test("has no call that its process cancelled", () => {
     const { ran, specs } = world()
     const wave = [call("1", "serial", hanging), call("2", "serial", {})]
     return Effect.gen(function*() {
@@ -542,7 +542,7 @@ describe("a wave that is resumed", () => {
     })
   }
 
-  test("takes nothing of its limits from whoever is alive where it is refused, and the store outlives that", () => {
+  test("takes nothing of its limits from a live process where it is refused, and the store outlives that", () => {
     const { specs } = world()
     const rules = [{ _tag: "MaxCalls", tool: "serial", max: 2 }] as const
     const wave = [call("1", "serial", { n: 1 }), call("2", "serial", hanging)]

@@ -76,7 +76,7 @@ const world = () => {
 
 const [verify, refund] = [call("1", "verify", {}), call("2", "refund", {})]
 
-describe("a call that is handed over again", () => {
+describe("a resubmitted call", () => {
   const rules: Record<string, ReadonlyArray<ToolRule.ToolRule>> = {
     RequiresPrecedingTools: [{ _tag: "RequiresPrecedingTools", tool: "refund", tools: ["verify"] }],
     StartConstraint: [{ _tag: "StartConstraint", tool: "verify" }],
@@ -120,7 +120,7 @@ describe("a call that is handed over again", () => {
     })
   })
 
-  test("ends at its place where its tool says that it happened, whoever is asked up front", () => {
+  test("ends at its place where its tool says that it happened, whatever is asked up front", () => {
     const { ran, specs } = world()
     const wave = [call("1", "happens", { millis: 10 }), refund, call("3", "look", {})]
     const options: Options = {
@@ -184,7 +184,7 @@ describe("a call that is handed over again", () => {
     })
   })
 
-  test("uses up once what it has used up, however often it is handed over", () => {
+  test("uses up once what it has used up, however often it is submitted", () => {
     const { specs } = world()
     const options: Options = { rules: [{ _tag: "MaxCalls", tool: "write", max: 3 }], turn: { maxCalls: 3 } }
     const wave = [call("1", "write", { n: 1 }), call("2", "write", { n: 2 })]

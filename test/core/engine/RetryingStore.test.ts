@@ -151,7 +151,7 @@ describe("what a store answers too late", () => {
     }).pipe(VirtualTime.run))
 })
 
-describe("what a store leases", () => {
+describe("a lease of a store", () => {
   it.effect("is renewed at half time, all at once, until it is settled", () =>
     Effect.gen(function*() {
       const { seen, store: driver } = yield* leased(1_000)
@@ -248,7 +248,7 @@ describe("what a store leases", () => {
       assert.deepStrictEqual(ran, [["starts", 0], ["stops", 875]])
     }))
 
-  it.effect("is lost where the store says so: nobody knows what its call did", () =>
+  it.effect("is lost where the store says so: the effect of its call is unknown", () =>
     Effect.gen(function*() {
       const { store } = yield* leased(1_000)
       const { outcomes } = yield* run(
@@ -259,7 +259,7 @@ describe("what a store leases", () => {
       assert.deepInclude(outcomes[0], { _tag: "Unknown", startedAt: 0 })
     }))
 
-  it.effect("makes the end of a call count for nobody that stood still past it", () =>
+  it.effect("makes the end of a call count for nothing after a pause beyond it", () =>
     Effect.gen(function*() {
       const { store } = yield* leased(1_000)
       const clock = yield* Clock.Clock
@@ -284,7 +284,7 @@ describe("what a store leases", () => {
       assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Succeeded", "Unknown"])
     }).pipe(Effect.scoped, VirtualTime.run))
 
-  it.effect("lets nobody write who stood still past it, before any timer has told them", () =>
+  it.effect("blocks writes after a pause beyond it, before any timer fires", () =>
     Effect.gen(function*() {
       const { store } = yield* leased(1_000)
       const clock = yield* Clock.Clock

@@ -50,7 +50,7 @@ describe("a shared output", () => {
         })
     ))
 
-  it.effect("is no artifact of another batch", () =>
+  it.effect("is not an artifact of another batch", () =>
     run(
       text(50_000, 100),
       { dedupe: { onDuplicate: "replay", inFlight: "join", scope: "principal" } },

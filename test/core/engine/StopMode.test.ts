@@ -161,7 +161,7 @@ describe("behind the place where a wave stops", () => {
   }
 })
 
-describe("a call whose end nobody knows", () => {
+describe("a call with an unknown end", () => {
   const unknown: ToolOutcome.ToolOutcome = {
     _tag: "Unknown",
     callId: "0",
@@ -237,7 +237,7 @@ describe("stop mode", () => {
       }))
   })
 
-  it.effect("skips a call behind the place whose call that it joined ended by itself alone", () => {
+  it.effect("skips a call behind the place whose call that it joined ended on its own", () => {
     const tools: Record<string, ToolSpec> = {
       read: { class: "ReadOnly", handler: sleeper },
       look: { class: "ReadOnly", handler: sleeper }
@@ -259,7 +259,7 @@ describe("stop mode", () => {
 })
 
 describe("a process that was cancelled", () => {
-  it.effect("needs no continuation, whoever asked for one", () =>
+  it.effect("needs no continuation, whatever asked for one", () =>
     run(
       { read: sleeper },
       { heartbeats: true, rules: [{ _tag: "ContinueLoop", tool: "read" }] },

@@ -434,7 +434,7 @@ describe("telemetry", () => {
       return found
     })
 
-  it.effect("is not there where nobody has a span or a tracer, unless it is on", () =>
+  it.effect("is absent where the caller has no span or tracer, unless it is on", () =>
     Effect.gen(function*() {
       const run = (options: Harness.Options) => VirtualTime.run(Effect.scoped(seen(options)))
       assert.isFalse(yield* run({}))

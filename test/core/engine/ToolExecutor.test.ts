@@ -33,7 +33,7 @@ describe("ToolExecutor", () => {
         })
     ))
 
-  it.effect("ends its batches with its layer, whoever holds them", () =>
+  it.effect("ends its batches with its layer, even if somebody holds them", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
       const scope = yield* Scope.make()
       const context = yield* Scope.provide(Layer.build(layer({ t: () => Effect.never })), scope)

@@ -587,7 +587,7 @@ describe("Wave", () => {
             ))
       ))
 
-    it.effect("is refused at once where the caller holds what it needs", () =>
+    it.effect("is refused immediately where the caller holds what it needs", () =>
       run(
         { outer: () => nested("inner"), inner: () => Effect.succeed(1) },
         { pools: { read: 1 } },

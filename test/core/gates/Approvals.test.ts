@@ -56,7 +56,7 @@ const idOf = (people: People, callId: string) =>
 const approve = (people: People, callId: string, answer: Approvals.Answer = { _tag: "ApproveOnce" }) =>
   Effect.flatMap(idOf(people, callId), (id) => people.answer(id, answer))
 
-describe("a question", () => {
+describe("an approval request", () => {
   it.effect("says what is asked, and is answered by its id in any order", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
       Effect.gen(function*() {
@@ -448,7 +448,7 @@ describe("edited arguments", () => {
     params: Approvals.Answer extends infer A ? A extends { readonly params?: infer P } ? P : never : never
   ) => ({ _tag: "ApproveForScope", params }) as Approvals.Answer
 
-  it.effect("are looked at anew, without a second question, and are remembered by nobody", () =>
+  it.effect("pass the gates again, without a second request, and are not remembered", () =>
     asking(
       { w: mut() },
       {
@@ -548,7 +548,7 @@ describe("asking up front", () => {
       ))
   }
 
-  it.effect("starts nothing while a question is open that came up later", () =>
+  it.effect("starts nothing while an approval is pending that came up later", () =>
     asking(
       { a: mut(() => Effect.fail("no")), w: mut(), r: mut() },
       {
@@ -626,7 +626,7 @@ describe("a policy that allows all", () => {
 })
 
 describe("the turn's clock", () => {
-  it.effect("stands still while a question is open and nothing executes", () =>
+  it.effect("stands still while an approval is pending and nothing executes", () =>
     asking(
       { w: mut(), r: { handler: ({ millis }) => Effect.sleep(Number(millis)) } },
       { turn: { timeout: 1_000, minimumSlice: 1 }, mode: "parallel" },

@@ -116,7 +116,7 @@ const cases: ReadonlyArray<{
   }
 ]
 
-describe("a call that nobody can allow", () => {
+describe("a call that cannot get approval", () => {
   for (const [way, begin] of Object.entries(ways)) {
     for (const approval of ["perCall", "upfront"] as const) {
       for (const { options, rules, says, wave, what } of cases) {
@@ -145,7 +145,7 @@ const noOne = (options: Options, program: Program<unknown>) =>
     { limit: "1 day" }
   )
 
-describe("a call that nobody can allow is refused", () => {
+describe("a call that cannot get approval is refused", () => {
   it.effect("before the guards of the host are asked, which would let it try a circuit", () =>
     noOne(
       { tools: { pay: { circuitBreaker: { failures: 1, openFor: "30 seconds" } } }, dedupe: false },
@@ -216,7 +216,7 @@ describe("a permission that is revoked while a call waits that it let through", 
       { limit: "1 day" }
     )
 
-  it.effect("refuses it at once, and gives back what it had reserved", () =>
+  it.effect("refuses it immediately, and gives back what it had reserved", () =>
     waiting(({ batch, executor }, waiting) =>
       Effect.gen(function*() {
         yield* Effect.orDie(executor.revoke({ tool: "pay" }))

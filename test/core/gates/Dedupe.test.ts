@@ -192,7 +192,7 @@ describe("Dedupe", () => {
       .annotate(Tool.Readonly, true)
     const tools = (millis = 0) => ({ t: { handler: counter(millis), tool } })
 
-    it.effect("refuses nobody, and no host is refused for what a model was told", () =>
+    it.effect("refuses nobody, and no host is refused for a result that a model has read", () =>
       run(tools(), {}, ({ process }) =>
         Effect.gen(function*() {
           assert.strictEqual(yield* process.call(tool, { a: 1 }), 1)

@@ -365,7 +365,7 @@ describe("a gate that says no", () => {
       })))
 })
 
-describe("a gate is told how a call ended", () => {
+describe("a gate receives the outcome of a call", () => {
   const settled = (
     handler: (params: { readonly [key: string]: unknown }) => Effect.Effect<unknown, unknown>,
     options: Options,
@@ -451,7 +451,7 @@ describe("a gate is told how a call ended", () => {
     }, ({ process }) => Effect.map(process.executeWave(calls("t")), () => assert.deepStrictEqual(log, [])))
   })
 
-  it.effect("before anybody else is, so that the next call finds what was given back", () => {
+  it.effect("before anybody else, so that the next call finds what was given back", () => {
     let free = 1
     const events: Array<string> = []
     return run({ t: { class: "SerialMut", handler: () => Effect.void } }, {

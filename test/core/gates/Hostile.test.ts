@@ -707,7 +707,7 @@ describe("a command line", () => {
   )
 })
 
-describe("what is shown of a call", () => {
+describe("the display of a call", () => {
   const texts = Effect.map(judged, ({ harmless, hostile }) => [
     ...textsOf([...harmless, ...hostile]),
     ...hostile.flatMap(({ params }) => Object.values(params).filter((it) => typeof it === "string"))

@@ -483,7 +483,7 @@ describe("any order of takes, releases and interruptions", () => {
       }
     }))
 
-  it.effect("shares a host's semaphore: never more at once than it has, calls in their order, and none waits for what is free", () =>
+  it.effect("shares a host's semaphore: never more together than it has, calls in their order, and none waits for what is free", () =>
     Effect.gen(function*() {
       for (const seed of seeds(100)) {
         const random = randomFrom(seed)

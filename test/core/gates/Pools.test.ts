@@ -226,7 +226,7 @@ describe("Pools", () => {
     }))
 
   describe("a semaphore that the host shares", () => {
-    it.effect("is never held more often than it has permits, by whomever", () =>
+    it.effect("is never held more often than it has permits, by any holder", () =>
       VirtualTime.run(Effect.scoped(Effect.gen(function*() {
         const shared = Semaphore.makeUnsafe(2)
         let running = 0

@@ -90,7 +90,7 @@ describe("the last success", () => {
 })
 
 describe("order", () => {
-  it.effect("is looked at once more when the permits are there, and nothing stays reserved", () =>
+  it.effect("is checked again when the permits are there, and nothing stays reserved", () =>
     run(
       { edit: sleeper, publish: sleeper, slow: sleeper },
       {
@@ -156,7 +156,7 @@ describe("order", () => {
         })
     ))
 
-  it.effect("is not replayed or joined past: of a call that may not come now the rule is told", () =>
+  it.effect("is not replayed or joined past: a call that may not come now reports the rule", () =>
     run(
       { a: sleeper, b: sleeper },
       {
@@ -299,7 +299,7 @@ describe("calls of the host", () => {
     ))
 })
 
-describe("what may come next", () => {
+describe("the next tool", () => {
   it.effect("leaves out what another gate would refuse by name", () =>
     run(
       { used: sleeper, rests: sleeper, hidden: sleeper, other: sleeper, basic: sleeper, oauth: sleeper },

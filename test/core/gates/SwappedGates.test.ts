@@ -20,7 +20,7 @@ const over = <I, S>(
   change: (around: S) => S
 ): Layer.Layer<I, never, I> => Layer.effect(gate, Effect.map(gate, change))
 
-describe("a Dedupe of one's own", () => {
+describe("a custom Dedupe", () => {
   const second: NonNullable<Options["swap"]> = Layer.effect(
     Dedupe.Dedupe,
     Effect.sync(() => {
@@ -166,7 +166,7 @@ describe("a Dedupe of one's own", () => {
     ))
 })
 
-describe("Rules of one's own", () => {
+describe("custom Rules", () => {
   const rule: ToolRule.ToolRule = { _tag: "MaxCalls", tool: "*", max: 2 }
 
   // two calls of whatever tool
@@ -263,7 +263,7 @@ describe("Rules of one's own", () => {
   }
 })
 
-describe("Permissions of one's own", () => {
+describe("custom Permissions", () => {
   it.effect("decide by what they like", () =>
     run({ a: at(1), b: at(2) }, {
       swap: Layer.succeed(Permissions.Permissions, {
@@ -295,7 +295,7 @@ describe("Permissions of one's own", () => {
       })))
 })
 
-describe("Pools of one's own", () => {
+describe("custom Pools", () => {
   it.effect("give permits as they like", () => {
     let count = 0
     return run({ a: at(1), b: at(2) }, {

@@ -70,7 +70,7 @@ const isWhole = (kind: keyof typeof storesIn) =>
     return folder
   })
 
-describe("what was kept before its process was killed", () => {
+describe("data kept before its process was killed", () => {
   it.effect("is there whole in a folder, and nothing is left in it of what was not", () =>
     Effect.gen(function*() {
       const folder = yield* isWhole("folder")

@@ -282,7 +282,7 @@ describe("a wrong rule set", () => {
     })
   }
 
-  it("tells all of it at once, in the order of the rules", () => {
+  it("reports all problems together, in the order of the rules", () => {
     const problems = RuleSet.problems([
       before("a", "b"),
       rule("MaxCals", {}),
