@@ -3,7 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { ToolAnnotations, ToolCall, ToolOutcome } from "../src/index.ts"
+import * as ToolCall from "../src/core/vocabulary/ToolCall.ts"
+import { ToolAnnotations, ToolOutcome } from "../src/index.ts"
 import { call, type Env, type Options, run, tag, tags, type ToolSpec, value } from "./support/Harness.ts"
 
 const huge = "x".repeat(1_000_000)

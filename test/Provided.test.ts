@@ -7,6 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as LocalExecutor from "../src/core/assembly/LocalExecutor.ts"
+import * as TurnBudget from "../src/core/gates/TurnBudget.ts"
 import * as StateStore from "../src/core/store/StateStore.ts"
 import {
   Approvals,
@@ -17,7 +19,6 @@ import {
   ExecutorSettings,
   Guards,
   Journal,
-  LocalExecutor,
   Permissions,
   type Policy,
   Pools,
@@ -26,8 +27,7 @@ import {
   ToolCall,
   ToolExecutor,
   ToolExecutors,
-  ToolHandlers,
-  TurnBudget
+  ToolHandlers
 } from "../src/index.ts"
 import * as VirtualTime from "../src/testing/VirtualTime.ts"
 import { tags } from "./support/Harness.ts"

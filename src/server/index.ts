@@ -16,7 +16,7 @@ export * as Access from "./public/Access.ts"
  *
  * @since 0.1.0
  */
-export * as Api from "./Api.ts"
+export * as Api from "./public/Api.ts"
 
 /**
  * Who sends a request.
@@ -66,13 +66,6 @@ export * as Authentication from "./public/Authentication.ts"
  * @since 0.1.0
  */
 export * as Draining from "./public/Draining.ts"
-
-/**
- * Whether the server can do its work.
- *
- * @since 0.1.0
- */
-export * as Health from "./public/Health.ts"
 
 /**
  * What is sent to an endpoint, before anybody acts on it.

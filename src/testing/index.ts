@@ -19,53 +19,46 @@ export * as ArtifactStoreContract from "./ArtifactStoreContract.ts"
 export * as CheckpointsContract from "./CheckpointsContract.ts"
 
 /**
- * Compares a wave as it went with what a scenario expects of it. Pure.
- *
- * @since 0.1.0
- */
-export * as Comparison from "./Comparison.ts"
-
-/**
  * What every driver of a port keeps, as checks that any test runner can run.
  *
  * @since 0.1.0
  */
-export * as Contract from "./Contract.ts"
+export type * as Contract from "./Contract.ts"
 
 /**
  * Parts of an executor that fail, hang, die, answer late or twice, by a seed.
  *
  * @since 0.1.0
  */
-export * as Faults from "./Faults.ts"
+export * as Faults from "./public/Faults.ts"
 
 /**
  * What every driver of `Journal` keeps, as checks for its own tests.
  *
  * @since 0.1.0
  */
-export * as JournalContract from "./JournalContract.ts"
+export * as JournalContract from "./public/JournalContract.ts"
 
 /**
  * What a scripted model was asked, compared with what its turn expects.
  *
  * @since 0.1.0
  */
-export * as ModelRequest from "./ModelRequest.ts"
+export type * as ModelRequest from "./ModelRequest.ts"
 
 /**
  * One answer of a scripted model as plain data.
  *
  * @since 0.1.0
  */
-export * as ModelTurn from "./ModelTurn.ts"
+export type * as ModelTurn from "./ModelTurn.ts"
 
 /**
  * Scripted tools, waves of calls and what is expected of them, as plain data.
  *
  * @since 0.1.0
  */
-export * as Scenario from "./Scenario.ts"
+export * as Scenario from "./public/Scenario.ts"
 
 /**
  * Runs a scenario in virtual time against the real executor.
@@ -100,18 +93,11 @@ export * as StateStoreContract from "./StateStoreContract.ts"
  *
  * @since 0.1.0
  */
-export * as TestExecutor from "./TestExecutor.ts"
-
-/**
- * Draws what happened to calls as text that a person can read.
- *
- * @since 0.1.0
- */
-export * as Timeline from "./Timeline.ts"
+export * as TestExecutor from "./public/TestExecutor.ts"
 
 /**
  * Runs an effect in virtual time.
  *
  * @since 0.1.0
  */
-export * as VirtualTime from "./VirtualTime.ts"
+export * as VirtualTime from "./public/VirtualTime.ts"

@@ -1,6 +1,6 @@
 /** Models of real provider packages, over HTTP, with servers that refuse what the real ones refuse. */
 import { assert, describe, it } from "@effect/vitest"
-import { ExecutedModel, LocalExecutor } from "effect-tool-executor"
+import { LocalExecutor } from "effect-tool-executor"
 import * as AiSdk from "effect-tool-executor/ai-sdk"
 import type * as AiError from "effect/ai/AiError"
 import * as Chat from "effect/ai/Chat"
@@ -18,6 +18,7 @@ import * as Ref from "effect/Ref"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as ExecutedModel from "../../src/core/engine/ExecutedModel.ts"
 import { type Name, names, type Provider, provider } from "../support/providers/providers.ts"
 import type { Fault, Turn } from "../support/providers/script.ts"
 

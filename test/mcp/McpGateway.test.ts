@@ -13,14 +13,8 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import {
-  LocalExecutor,
-  ToolAnnotations,
-  ToolContext,
-  ToolExecutor,
-  ToolExecutors,
-  ToolHandlers
-} from "../../src/index.ts"
+import * as ToolHandlers from "../../src/core/vocabulary/ToolHandlers.ts"
+import { LocalExecutor, ToolAnnotations, ToolContext, ToolExecutor, ToolExecutors } from "../../src/index.ts"
 import * as McpGateway from "../../src/mcp/McpGateway.ts"
 import * as McpResult from "../../src/mcp/McpResult.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"

@@ -1,9 +1,10 @@
 /** What whoever sends work to a server is told of it, while what it keeps things in answers or not. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Ref, Stream } from "effect"
-import { Journal, StateStore } from "effect-tool-executor"
+import { StateStore } from "effect-tool-executor"
 import { WaveStore } from "effect-tool-executor/server"
 import { TestClock } from "effect/testing"
+import * as Journal from "../../src/core/store/Journal.ts"
 import * as Draining from "../../src/server/Draining.ts"
 import * as Health from "../../src/server/Health.ts"
 

@@ -2,7 +2,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
-import { JournalContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -13,6 +12,7 @@ import { join } from "node:path"
 import * as Journal from "../../src/core/store/Journal.ts"
 import * as JournalSearch from "../../src/sql/JournalSearch.ts"
 import * as OwnConnection from "../../src/sql/OwnConnection.ts"
+import * as JournalContract from "../../src/testing/JournalContract.ts"
 import * as Postgres from "../support/Postgres.ts"
 
 const { entry } = JournalContract

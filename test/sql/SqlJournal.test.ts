@@ -1,7 +1,6 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
-import { JournalContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -13,6 +12,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Journal from "../../src/core/store/Journal.ts"
 import { ConfigurationError } from "../../src/index.ts"
+import * as JournalContract from "../../src/testing/JournalContract.ts"
 import * as Postgres from "../support/Postgres.ts"
 
 const { entry } = JournalContract

@@ -4,7 +4,7 @@
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, layer } from "@effect/vitest"
-import { SqlCircuitBreakerStore, SqlRateLimiterStore } from "effect-tool-executor/sql"
+import { SqlRateLimiterStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
@@ -23,6 +23,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { LayerConfig, LocalExecutor, ToolCall, ToolExecutor } from "../../src/index.ts"
+import * as SqlCircuitBreakerStore from "../../src/sql/SqlCircuitBreakerStore.ts"
 import { tag, toolkit } from "../support/Harness.ts"
 import * as Postgres from "../support/Postgres.ts"
 

@@ -1,6 +1,6 @@
 /** Writes to the journal in a file, its path an argument, until it is killed. */
-import { JournalContract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
+import * as JournalContract from "../../src/testing/JournalContract.ts"
 import * as JournalFile from "../../src/tools/JournalFile.ts"
 
 const program = Effect.gen(function*() {

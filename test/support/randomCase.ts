@@ -8,7 +8,6 @@ import {
   Permissions,
   Pools,
   Rules,
-  ToolCall,
   ToolExecutor,
   ToolHandlers,
   type ToolRule,
@@ -16,6 +15,7 @@ import {
 } from "effect-tool-executor"
 import { type Scenario, ScriptedTools } from "effect-tool-executor/testing"
 import * as StateStore from "../../src/core/store/StateStore.ts"
+import * as ToolCall from "../../src/core/vocabulary/ToolCall.ts"
 import { randomFrom, type SeededRandom } from "../../src/testing/SeededRandom.ts"
 
 export { randomFrom, type SeededRandom }

@@ -3,8 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Layer, Schema } from "effect"
 import { ToolAnnotations, ToolCall, ToolContext, ToolExecutor } from "effect-tool-executor"
 import { AgentExecutor } from "effect-tool-executor/agent"
-import { Scenario, ScriptedModel, ScriptedTools, TestExecutor, VirtualTime } from "effect-tool-executor/testing"
+import { Scenario, ScriptedModel, ScriptedTools, VirtualTime } from "effect-tool-executor/testing"
 import { Tool, Toolkit } from "effect/ai"
+import * as TestExecutor from "../../src/testing/TestExecutor.ts"
 
 const Read = Tool.make("read", { parameters: Schema.Struct({ n: Schema.Finite }) }).annotate(Tool.Readonly, true)
 const Wait = Tool.make("wait").annotate(Tool.Readonly, true)

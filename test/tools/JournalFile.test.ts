@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { JournalContract } from "effect-tool-executor/testing"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -12,6 +11,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { Journal } from "../../src/index.ts"
+import * as JournalContract from "../../src/testing/JournalContract.ts"
 import * as JournalFile from "../../src/tools/JournalFile.ts"
 
 const { entry } = JournalContract

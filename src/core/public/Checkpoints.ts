@@ -1,2 +1,2 @@
 export type * from "../output/Checkpoints.ts"
-export { CheckpointError, Checkpoints, layerMemory } from "../output/Checkpoints.ts"
+export { Checkpoints, layerMemory } from "../output/Checkpoints.ts"

@@ -1,2 +1,2 @@
 export type * from "../engine/ExecutorSettings.ts"
-export { ExecutorSettings, layer } from "../engine/ExecutorSettings.ts"
+export { layer } from "../engine/ExecutorSettings.ts"

@@ -1,2 +1,2 @@
 export type * from "../gates/Guards.ts"
-export { for, layer, layerNoop } from "../gates/Guards.ts"
+export { for, layer } from "../gates/Guards.ts"

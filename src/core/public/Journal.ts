@@ -1,2 +1,2 @@
 export type * from "../store/Journal.ts"
-export { Journal, JournalError, layerMemory, layerNoop } from "../store/Journal.ts"
+export { Journal, layerMemory } from "../store/Journal.ts"

@@ -1,2 +1,2 @@
 export type * from "../assembly/LocalExecutor.ts"
-export { layer, layerGates, layerReadOnly } from "../assembly/LocalExecutor.ts"
+export { layer, layerGates } from "../assembly/LocalExecutor.ts"

@@ -1,2 +1,2 @@
 export type * from "../vocabulary/ToolCall.ts"
-export { for, fromText, make, ToolCall } from "../vocabulary/ToolCall.ts"
+export { for, make, ToolCall } from "../vocabulary/ToolCall.ts"

@@ -1,2 +1,2 @@
 export type * from "../vocabulary/ToolContent.ts"
-export { isFile, isImage, note, textOf } from "../vocabulary/ToolContent.ts"
+export { isImage, note } from "../vocabulary/ToolContent.ts"

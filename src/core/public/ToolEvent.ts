@@ -1,2 +1,2 @@
 export type * from "../facts/ToolEvent.ts"
-export { isEnd, sseName, ToolEvent, toWire, Wire } from "../facts/ToolEvent.ts"
+export { sseName, ToolEvent, toWire, Wire } from "../facts/ToolEvent.ts"

@@ -1,2 +1,2 @@
 export type * from "../vocabulary/ToolHandlers.ts"
-export { fromRegistry, jsonSchemaOf, layer, makeRegistry, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
+export { layer, makeRegistry, ToolHandlers } from "../vocabulary/ToolHandlers.ts"

@@ -1,2 +1,2 @@
 export type * from "../vocabulary/ToolOutcome.ts"
-export { orFail, text, toMessage, ToolExecutionError, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+export { orFail, text, ToolExecutionError, ToolOutcome } from "../vocabulary/ToolOutcome.ts"

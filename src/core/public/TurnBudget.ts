@@ -1,2 +1,2 @@
 export type * from "../gates/TurnBudget.ts"
-export { layer, layerNoop, TurnBudget } from "../gates/TurnBudget.ts"
+export { layer, layerNoop } from "../gates/TurnBudget.ts"

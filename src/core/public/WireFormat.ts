@@ -1,2 +1,2 @@
 export type * from "../../wire/WireFormat.ts"
-export { Format, read, readText, WireFormatError, write } from "../../wire/WireFormat.ts"
+export { read, WireFormatError, write } from "../../wire/WireFormat.ts"

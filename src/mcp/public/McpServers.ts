@@ -1,2 +1,2 @@
 export type * from "../McpServers.ts"
-export { McpServerError, McpServers } from "../McpServers.ts"
+export { McpServers } from "../McpServers.ts"

@@ -1,2 +1,2 @@
 export type * from "../McpTools.ts"
-export { layer, make, start } from "../McpTools.ts"
+export { layer, start } from "../McpTools.ts"

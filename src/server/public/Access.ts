@@ -1,2 +1,2 @@
 export type * from "../Access.ts"
-export { Access, AccessError, layer, layerFrom } from "../Access.ts"
+export { AccessError, layer, layerFrom } from "../Access.ts"

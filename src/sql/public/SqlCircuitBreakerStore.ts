@@ -1,2 +1,2 @@
 export type * from "../SqlCircuitBreakerStore.ts"
-export { layer, prune } from "../SqlCircuitBreakerStore.ts"
+export { layer } from "../SqlCircuitBreakerStore.ts"

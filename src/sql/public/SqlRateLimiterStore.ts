@@ -1,2 +1,2 @@
 export type * from "../SqlRateLimiterStore.ts"
-export { layer, prune } from "../SqlRateLimiterStore.ts"
+export { layer } from "../SqlRateLimiterStore.ts"

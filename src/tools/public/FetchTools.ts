@@ -1,2 +1,2 @@
 export type * from "../FetchTools.ts"
-export { layer, make, toolkit } from "../FetchTools.ts"
+export { make } from "../FetchTools.ts"

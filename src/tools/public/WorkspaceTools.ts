@@ -1,2 +1,2 @@
 export type * from "../WorkspaceTools.ts"
-export { layer, make, toolkit } from "../WorkspaceTools.ts"
+export { make } from "../WorkspaceTools.ts"

@@ -7,6 +7,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as LocalExecutor from "../../../src/core/assembly/LocalExecutor.ts"
+import * as ExecutedModel from "../../../src/core/engine/ExecutedModel.ts"
 import * as ToolExecutor from "../../../src/core/engine/ToolExecutor.ts"
 import * as ArtifactStore from "../../../src/core/output/ArtifactStore.ts"
 import * as StateStore from "../../../src/core/store/StateStore.ts"
@@ -15,10 +17,8 @@ import {
   Checkpoints,
   ConfigurationError,
   Dedupe,
-  ExecutedModel,
   ExecutorSettings,
   Guards,
-  LocalExecutor,
   Permissions,
   Pools,
   ToolAnnotations,

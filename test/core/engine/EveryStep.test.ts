@@ -3,13 +3,14 @@
  * one end, and nothing of it is left.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Approvals, LocalExecutor, ToolCall, ToolExecutor } from "effect-tool-executor"
+import { Approvals, LocalExecutor, ToolExecutor } from "effect-tool-executor"
 import { ScriptedTools, VirtualTime } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import * as ToolCall from "../../../src/core/vocabulary/ToolCall.ts"
 
 const calls = [
   ToolCall.make("1", "read", { n: 1 }),

@@ -6,8 +6,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { checked } from "../../../src/core/engine/CheckedSettings.ts"
+import * as ExecutorSettings from "../../../src/core/engine/ExecutorSettings.ts"
 import * as ToolExecutor from "../../../src/core/engine/ToolExecutor.ts"
-import { ExecutorSettings, LayerConfig } from "../../../src/index.ts"
+import { LayerConfig } from "../../../src/index.ts"
 
 const read = <E>(layer: Layer.Layer<never, E>) => Effect.provide(checked, layer)
 

@@ -15,13 +15,13 @@ import * as Stream from "effect/Stream"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import * as Pools from "../../../src/core/gates/Pools.ts"
 import * as StateStore from "../../../src/core/store/StateStore.ts"
+import * as ToolCall from "../../../src/core/vocabulary/ToolCall.ts"
 import {
   type FileChange,
   Gate,
   LocalExecutor,
   Rules,
   ToolAnnotations,
-  ToolCall,
   ToolContext,
   ToolExecutor,
   ToolHandlers,

@@ -11,17 +11,10 @@ import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Journal from "../../../src/core/store/Journal.ts"
 import * as JournalText from "../../../src/core/store/JournalText.ts"
 import * as StateStore from "../../../src/core/store/StateStore.ts"
-import {
-  Approvals,
-  Journal,
-  ToolAnnotations,
-  type ToolCall,
-  ToolContext,
-  ToolEvent,
-  ToolOutcome
-} from "../../../src/index.ts"
+import { Approvals, ToolAnnotations, type ToolCall, ToolContext, ToolEvent, ToolOutcome } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, type Options, tags, type ToolSpec } from "../../support/Harness.ts"
 

@@ -5,7 +5,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { Approvals, LocalExecutor, ToolCall, ToolExecutor, ToolHandlers } from "../../../src/index.ts"
+import * as ToolHandlers from "../../../src/core/vocabulary/ToolHandlers.ts"
+import { Approvals, LocalExecutor, ToolCall, ToolExecutor } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 
 const registryOf = (

@@ -13,10 +13,10 @@ import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
+import * as Guards from "../../../src/core/gates/Guards.ts"
 import {
   ConfigurationError,
   Gate,
-  Guards,
   LocalExecutor,
   ToolCall,
   ToolContext,

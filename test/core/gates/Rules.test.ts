@@ -6,16 +6,9 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
 import * as StateStore from "../../../src/core/store/StateStore.ts"
-import {
-  LocalExecutor,
-  Rules,
-  RuleSet,
-  ToolAnnotations,
-  ToolExecutor,
-  ToolHandlers,
-  ToolRule
-} from "../../../src/index.ts"
+import { LocalExecutor, Rules, ToolAnnotations, ToolExecutor, ToolHandlers, ToolRule } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, calls, declare, open, run, tags, toolkit, type ToolSpec } from "../../support/Harness.ts"
 

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as ToolEvent from "../../../src/core/facts/ToolEvent.ts"
-import { ToolOutcome, ToolRefusal } from "../../../src/index.ts"
+import * as ToolOutcome from "../../../src/core/vocabulary/ToolOutcome.ts"
+import { ToolRefusal } from "../../../src/index.ts"
 
 const common = { callId: "1", tool: "t", index: 0, attempt: 0, queuedAt: 0, commits: 0 }
 const continuation = { requestsContinuation: false, hasContinueRule: false }

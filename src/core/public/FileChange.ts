@@ -1,2 +1,0 @@
-export type * from "../vocabulary/FileChange.ts"
-export { diff } from "../vocabulary/FileChange.ts"

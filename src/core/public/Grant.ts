@@ -1,2 +1,0 @@
-export type * from "../vocabulary/Grant.ts"
-export { Grant } from "../vocabulary/Grant.ts"

@@ -1,2 +1,0 @@
-export type * from "../gates/Policy.ts"
-export { parse, Policy } from "../gates/Policy.ts"

@@ -1,0 +1,2 @@
+export type * from "../Api.ts"
+export { Api } from "../Api.ts"

@@ -1,2 +1,0 @@
-export type * from "../Health.ts"
-export { layer } from "../Health.ts"

@@ -1,0 +1,2 @@
+export type * from "../JournalContract.ts"
+export { make } from "../JournalContract.ts"

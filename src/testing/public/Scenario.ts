@@ -1,0 +1,2 @@
+export type * from "../Scenario.ts"
+export { decode, Scenario } from "../Scenario.ts"

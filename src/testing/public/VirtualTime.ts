@@ -1,0 +1,2 @@
+export type * from "../VirtualTime.ts"
+export { now, real, run } from "../VirtualTime.ts"
